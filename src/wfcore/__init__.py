@@ -1,0 +1,1 @@
+"""wfcore: workflows and agents for your own Python product."""

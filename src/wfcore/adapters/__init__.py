@@ -1,0 +1,1 @@
+"""Plugs for the ports, and the doors: HTTP and the command line."""

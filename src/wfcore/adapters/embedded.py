@@ -1,0 +1,179 @@
+"""The embedded dispatcher: executions are driven in this process, and the store says which are due.
+
+Any number of processes may work on one store. A claim is a column; a worker that died is noticed by the others, and
+at once by a process on the same machine, which asks the operating system. Nothing is kept in memory for what waits.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from pathlib import Path
+
+from wfcore.ports.dispatcher import Capabilities, Handler
+from wfcore.ports.journal import ExecutionRef, Journal
+from wfcore.ports.system import Clock
+
+log = logging.getLogger("wfcore.dispatcher")
+
+BEAT = 1.0
+"""Seconds between two rounds: heartbeat, a look for the dead, for what is due and for what others wrote."""
+
+SILENCE = 10.0
+"""Seconds without a heartbeat after which a worker on another machine counts as dead."""
+
+
+class EmbeddedDispatcher:
+    """Drives up to `concurrency` executions at once, each in a task of its own."""
+
+    capabilities = Capabilities(
+        serial_per_execution=True,
+        transactional_wake=True,
+        interrupts_running=True,
+        timer_lag=BEAT,
+        death_detected_within=SILENCE + BEAT,
+    )
+
+    def __init__(self, journal: Journal, clock: Clock, *, concurrency: int = 1_000) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._concurrency = concurrency
+        self._worker: int | None = None
+        self._handler: Handler | None = None
+        self._active: dict[ExecutionRef, asyncio.Task[None]] = {}
+        self._again: set[ExecutionRef] = set()
+        self._news = asyncio.Event()
+        self._rounds: asyncio.Task[None] | None = None
+
+    @property
+    def worker(self) -> int | None:
+        return self._worker if len(self._active) < self._concurrency else None
+
+    def wake(self, execution: ExecutionRef) -> None:
+        if execution in self._active and self._handler is not None:
+            self._again.add(execution)
+            self._handler.signal(execution)
+        self._news.set()
+
+    def adopt(self, execution: ExecutionRef) -> None:
+        if self._worker is None:
+            return
+        if execution in self._active:
+            self._again.add(execution)
+        else:
+            self._launch(execution)
+
+    async def start(self, handler: Handler) -> None:
+        self._handler = handler
+        self._worker = await self._journal.register(this_machine(), os.getpid(), self._clock.now())
+        await self._bury_the_dead()
+        self._rounds = asyncio.create_task(self._work())
+
+    async def stop(self, grace: float) -> None:
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        if self._rounds is not None:
+            self._rounds.cancel()
+            await asyncio.gather(self._rounds, return_exceptions=True)
+        if self._active and grace > 0:
+            await asyncio.wait(self._active.values(), timeout=grace)
+        tasks = list(self._active.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._journal.release(worker)
+
+    # Rounds
+
+    async def _work(self) -> None:
+        """For ever: one failed round (a full disk, a locked database) is told, and the next one tries again."""
+        while True:
+            self._news.clear()
+            try:
+                await self._round()
+                wait = await self._until_next()
+            except Exception:
+                log.exception("a round of the dispatcher failed")
+                wait = BEAT
+            if wait > 0:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), wait)
+
+    async def _round(self) -> None:
+        assert self._worker is not None  # noqa: S101  (rounds run between start and stop)
+        now = self._clock.now()
+        if self._active:
+            await self._journal.heartbeat(self._worker, now)
+            await self._notice_other_writers()
+        await self._bury_the_dead()
+        free = self._concurrency - len(self._active)
+        if free > 0:
+            for execution in await self._journal.claim_due(self._worker, now, free):
+                self.adopt(execution)
+
+    async def _until_next(self) -> float:
+        """Seconds to the next round: sooner than a beat when something falls due before."""
+        due = await self._journal.next_wake() if len(self._active) < self._concurrency else None
+        if due is None:
+            return BEAT
+        return min(BEAT, max(0.0, (due - self._clock.now()) / 1000))
+
+    async def _notice_other_writers(self) -> None:
+        assert self._handler is not None  # noqa: S101
+        read = self._handler.lengths()
+        for execution, length in (await self._journal.lengths(list(read))).items():
+            if length > read[execution]:
+                self._handler.signal(execution)
+
+    async def _bury_the_dead(self) -> None:
+        """Free what dead workers hold: here the process table tells, elsewhere only a long silence."""
+        here, now = this_machine(), self._clock.now()
+        silent = {number for number, _, _ in await self._journal.dead_workers(now, int(SILENCE * 1000))}
+        for number, host, pid in await self._journal.dead_workers(now, 0):
+            gone = not is_alive(pid) if host == here else number in silent
+            if gone and number != self._worker:
+                freed = await self._journal.release(number)
+                log.warning("worker died; its executions are taken up", extra={"worker": number, "executions": freed})
+
+    # Executions
+
+    def _launch(self, execution: ExecutionRef) -> None:
+        task = asyncio.get_running_loop().create_task(self._handle(execution))
+        self._active[execution] = task
+
+    async def _handle(self, execution: ExecutionRef) -> None:
+        assert self._handler is not None  # noqa: S101
+        try:
+            await self._handler.handle(execution)
+        except Exception:
+            # The claim stays until this worker's end, so that an execution that cannot be driven does not spin.
+            log.exception("an execution could not be driven", extra={"execution": execution.id})
+        finally:
+            del self._active[execution]
+            if execution in self._again:
+                self._again.discard(execution)
+                self._news.set()
+
+
+def this_machine() -> str:
+    """What tells machines apart as far as process numbers go: host name, boot, and process namespace."""
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(os.readlink("/proc/self/ns/pid"))  # noqa: PTH115
+    return "/".join(parts)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine with that number runs; a zombie does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    with contextlib.suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    return True

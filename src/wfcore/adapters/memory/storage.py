@@ -1,0 +1,296 @@
+"""The port `Storage` in dicts.
+
+A transaction works on a copy of the organization, which takes the original's place when it ends well. Readers
+have a copy too, so nobody has to wait for them, nor they for anybody.
+"""
+
+import asyncio
+import string
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from copy import deepcopy
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from wfcore.domain.access import Principal, derive
+from wfcore.domain.errors import NotFound, Unavailable
+from wfcore.domain.lifecycle import Status
+from wfcore.domain.resources import Kind, Resource, Variation
+from wfcore.ports.storage import AccessToken, Duplicate, Group, Kept, Member, Organization, Stale
+
+_ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+Pinned = Callable[[str], bool]
+"""Whether an execution has pinned the variation of this id."""
+
+
+@attrs.define
+class Shelf:
+    """The resources of one kind of one organization."""
+
+    last_id: int = 0
+    rows: dict[int, Resource] = attrs.Factory(dict)
+    slugs: set[str] = attrs.Factory(set)
+    variations: dict[tuple[int, str], Variation] = attrs.Factory(dict)
+    kept: dict[tuple[str, str], Kept] = attrs.Factory(dict)
+
+    def copy(self) -> "Shelf":
+        return Shelf(self.last_id, dict(self.rows), set(self.slugs), dict(self.variations), dict(self.kept))
+
+
+@attrs.define
+class Tenant:
+    """Everything of one organization. The values are frozen, so a copy of the dicts is a copy of all."""
+
+    shelves: dict[Kind, Shelf] = attrs.Factory(lambda: {kind: Shelf() for kind in Kind})
+    members: dict[str, Member] = attrs.Factory(dict)
+    groups: dict[str, Group] = attrs.Factory(dict)
+    tokens: dict[str, AccessToken] = attrs.Factory(dict)
+
+    def copy(self) -> "Tenant":
+        shelves = {kind: shelf.copy() for kind, shelf in self.shelves.items()}
+        return Tenant(shelves, dict(self.members), dict(self.groups), dict(self.tokens))
+
+
+@attrs.frozen
+class MemoryResources:
+    """Implements the port `Resources` on one shelf."""
+
+    shelf: Shelf
+    pinned: Pinned
+
+    async def next_id(self) -> int:
+        self.shelf.last_id += 1
+        return self.shelf.last_id
+
+    async def slug_taken(self, slug: str) -> bool:
+        return slug in self.shelf.slugs
+
+    async def add(self, resource: Resource) -> None:
+        if resource.id in self.shelf.rows or resource.slug in self.shelf.slugs:
+            raise Duplicate("resources")
+        self.shelf.rows[resource.id] = resource
+        self.shelf.slugs.add(resource.slug)
+
+    async def get(self, id: int) -> Resource | None:  # noqa: A002 - the word of the interface
+        return self.shelf.rows.get(id)
+
+    async def save(self, old: Resource, new: Resource) -> None:
+        current = self.shelf.rows.get(old.id)
+        if current is None or current.revision != old.revision:
+            raise Stale(f"{old.kind} {old.id}")
+        self.shelf.rows[old.id] = new
+
+    async def page(
+        self,
+        principal: Principal,
+        *,
+        limit: int,
+        after: int = 0,
+        status: str | None = None,
+        query: str | None = None,
+    ) -> list[Resource]:
+        found = (
+            resource
+            for number, resource in sorted(self.shelf.rows.items())
+            if number > after
+            and _has_status(resource, status)
+            and _contains(resource, query)
+            and _may_see(principal, resource, status)
+        )
+        return [resource for resource, _ in zip(found, range(limit), strict=False)]
+
+    async def add_variation(self, id: int, variation: Variation) -> None:  # noqa: A002
+        if (id, variation.id) in self.shelf.variations:
+            raise Duplicate("variations")
+        self.shelf.variations[id, variation.id] = deepcopy(variation)
+
+    async def save_variation(self, id: int, variation: Variation) -> None:  # noqa: A002
+        current = self.shelf.variations.get((id, variation.id))
+        if current is None:
+            raise Stale(f"variation {variation.id}")
+        self.shelf.variations[id, variation.id] = attrs.evolve(
+            current, deployed_at=variation.deployed_at, deployed_by=variation.deployed_by
+        )
+
+    async def drop_variation(self, id: int, variation_id: str) -> None:  # noqa: A002
+        current = self.shelf.variations.get((id, variation_id))
+        if current and current.deployed_at is None and not self.pinned(variation_id):
+            del self.shelf.variations[id, variation_id]
+
+    async def variation(self, id: int, variation_id: str) -> Variation | None:  # noqa: A002
+        return deepcopy(self.shelf.variations.get((id, variation_id)))
+
+    async def variations(
+        self,
+        id: int,  # noqa: A002
+        *,
+        limit: int,
+        before: str | None = None,
+    ) -> list[Variation]:
+        deployed = [
+            (variation.deployed_at, variation.id)
+            for (owner, _), variation in self.shelf.variations.items()
+            if owner == id and variation.deployed_at is not None
+        ]
+        deployed.sort(reverse=True)
+        if before is not None:
+            deployed = _behind(deployed, before)
+        return [deepcopy(self.shelf.variations[id, name]) for _, name in deployed[:limit]]
+
+    async def find_kept(self, user_id: str, key: str) -> Kept | None:
+        return self.shelf.kept.get((user_id, key))
+
+    async def keep(self, user_id: str, key: str, kept: Kept) -> None:
+        if (user_id, key) in self.shelf.kept:
+            raise Duplicate("kept")
+        self.shelf.kept[user_id, key] = kept
+
+
+def _has_status(resource: Resource, status: str | None) -> bool:
+    return resource.status != Status.DELETED if status is None else resource.status == status
+
+
+def _contains(resource: Resource, query: str | None) -> bool:
+    if query is None:
+        return True
+    wanted = query.translate(_ASCII_LOWER)
+    return any(wanted in text.translate(_ASCII_LOWER) for text in (resource.name, resource.slug))
+
+
+def _may_see(principal: Principal, resource: Resource, status: str | None) -> bool:
+    access = derive(principal, resource.access)
+    return access.can_manage if status == Status.DELETED else access.visible
+
+
+def _behind(deployed: list[tuple[datetime, str]], before: str) -> list[tuple[datetime, str]]:
+    """What comes after the variation `before`; nothing when it is not there."""
+    places = [place for place, (_, name) in enumerate(deployed) if name == before]
+    return deployed[places[0] + 1 :] if places else []
+
+
+@attrs.frozen
+class MemoryDirectory:
+    """Implements the port `Directory` on one tenant."""
+
+    tenant: Tenant
+
+    async def add_member(self, member: Member) -> None:
+        self.tenant.members[member.user_id] = member
+
+    async def member(self, user_id: str) -> Member | None:
+        return self.tenant.members.get(user_id)
+
+    async def member_by_email(self, email: str) -> Member | None:
+        found = (member for _, member in sorted(self.tenant.members.items()) if member.email == email)
+        return next(found, None)
+
+    async def members(self, *, limit: int, after: str = "") -> list[Member]:
+        names = sorted(name for name in self.tenant.members if name > after)
+        return [self.tenant.members[name] for name in names[:limit]]
+
+    async def add_group(self, group: Group) -> None:
+        if group.id in self.tenant.groups:
+            raise Duplicate("groups")
+        self.tenant.groups[group.id] = group
+
+    async def groups(self, ids: Collection[str] | None = None) -> list[Group]:
+        known = self.tenant.groups
+        return [known[name] for name in sorted(known if ids is None else known.keys() & set(ids))]
+
+    async def add_token(self, token: AccessToken) -> None:
+        if token.prefix in self.tenant.tokens:
+            raise Duplicate("tokens")
+        self.tenant.tokens[token.prefix] = token
+
+    async def token(self, prefix: str) -> AccessToken | None:
+        return self.tenant.tokens.get(prefix)
+
+    async def revoke_token(self, prefix: str, at: datetime) -> None:
+        token = self.tenant.tokens.get(prefix)
+        if token and token.revoked_at is None:
+            self.tenant.tokens[prefix] = attrs.evolve(token, revoked_at=at)
+
+
+@attrs.frozen
+class MemoryUnitOfWork:
+    """Implements the port `UnitOfWork` on one tenant."""
+
+    tenant: Tenant
+    pinned: Pinned
+
+    @property
+    def workflows(self) -> MemoryResources:
+        return self.resources(Kind.WORKFLOW)
+
+    @property
+    def skills(self) -> MemoryResources:
+        return self.resources(Kind.SKILL)
+
+    @property
+    def directory(self) -> MemoryDirectory:
+        return MemoryDirectory(self.tenant)
+
+    def resources(self, kind: Kind) -> MemoryResources:
+        return MemoryResources(self.tenant.shelves[kind], self.pinned)
+
+
+class MemoryStorage:
+    """Implements the port `Storage`. `pinned` tells which drafts an execution still needs."""
+
+    def __init__(self, pinned: Pinned = lambda _: False) -> None:
+        self._pinned = pinned
+        self._lock = asyncio.Lock()
+        self._organizations: dict[str, Organization] = {}
+        self._tenants: dict[str, Tenant] = {}
+        self._closed = False
+
+    @asynccontextmanager
+    async def transaction(self, org: str) -> AsyncIterator[MemoryUnitOfWork]:
+        async with self._lock:
+            draft = self._tenant(org).copy()
+            yield MemoryUnitOfWork(draft, self._pinned)
+            self._tenants[org] = draft
+
+    @asynccontextmanager
+    async def reading(self, org: str) -> AsyncIterator[MemoryUnitOfWork]:
+        yield MemoryUnitOfWork(self._tenant(org).copy(), self._pinned)
+
+    def _tenant(self, org: str) -> Tenant:
+        self._refuse_closed()
+        if org not in self._tenants:
+            raise NotFound
+        return self._tenants[org]
+
+    async def add_organization(self, organization: Organization) -> None:
+        self._refuse_closed()
+        if organization.uuid in self._organizations:
+            raise Duplicate("organizations")
+        self._organizations[organization.uuid] = organization
+        self._tenants[organization.uuid] = Tenant()
+
+    async def organization(self, uuid: str) -> Organization | None:
+        self._refuse_closed()
+        return self._organizations.get(uuid)
+
+    async def organizations(self, *, limit: int, after: str = "") -> list[Organization]:
+        self._refuse_closed()
+        names = sorted(name for name in self._organizations if name > after)
+        return [self._organizations[name] for name in names[:limit]]
+
+    async def upgrade(self) -> None:
+        self._refuse_closed()
+
+    async def check(self) -> str | None:
+        return "the store is closed" if self._closed else None
+
+    async def close(self) -> None:
+        """Wait for the transaction under way, then refuse everything."""
+        async with self._lock:
+            self._closed = True
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise Unavailable("the store is closed")

@@ -1,0 +1,1 @@
+"""The stores in an SQL database."""

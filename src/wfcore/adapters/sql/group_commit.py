@@ -1,0 +1,238 @@
+"""Many writers, one commit: what is asked for while a commit is under way shares the next.
+
+A commit is what costs, not a row. It is done on the event loop while the disk is quick, since a thread would
+cost several times as much, and in a thread while the disk is slow or another process writes, so that the loop
+never stands still for long.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import perf_counter
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from wfcore.adapters.sql.database import BUSY_SECONDS, Database
+from wfcore.adapters.sql.statements import APPEND
+from wfcore.domain.errors import Unavailable
+from wfcore.ports.journal import JournalConflict
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], Any]
+Rows = Sequence[tuple[Any, ...]]
+
+INLINE_SECONDS: Final = 0.001
+"""A transaction that is expected to take longer than this does not hold up the event loop."""
+
+ROW_SECONDS: Final = 4e-6
+INLINE_BUSY_MS: Final = 1
+SMOOTHING: Final = 0.2
+
+
+@attrs.frozen(eq=False)
+class Part:
+    """What one caller asked for: rows of the journal, or else some work; and who waits for it."""
+
+    rows: Rows
+    work: Work | None
+    done: asyncio.Future[Any]
+
+
+class GroupCommit:
+    """The one user of `database.hot`.
+
+    Parts take effect as if one came after the other, in the order of asking. One that is refused leaves
+    nothing behind and does not disturb the others. What is under way is finished even if its caller is cancelled;
+    what nobody waits for any more is not begun.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._pending: list[Part] = []
+        self._scheduled = False
+        self._in_thread = False
+        self._thread: ThreadPoolExecutor | None = None
+        self._flusher: asyncio.Task[None] | None = None
+        self._commit_seconds = 0.0
+        self._patience: tuple[sqlite3.Connection, int] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether `database.hot` may be read on the event loop: no thread is using it."""
+        return not self._in_thread
+
+    def insert(self, rows: Rows) -> asyncio.Future[None]:
+        """Rows for `APPEND`, all or none. `JournalConflict` when one of them is refused."""
+        return self._submit(rows, None)
+
+    def run(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        """Statements of a transaction. `work` may be called again, after its effects were rolled back."""
+        return self._submit((), work)
+
+    def _submit(self, rows: Rows, work: Work | None) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        self._pending.append(Part(rows, work, done))
+        if not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._flush)  # once everybody who is ready now has had a turn
+        return done
+
+    def _flush(self) -> None:
+        """Commit what is pending, here and now if that is quick and nobody else is writing."""
+        # INVARIANT: nothing awaits between finding the lock free and the end of the commit. That is as good
+        # as holding it, and costs nothing.
+        if self._database.lock.locked() or self._slow() or not self._flush_inline():
+            self._flusher = asyncio.get_running_loop().create_task(self._flush_locked())
+        else:
+            self._scheduled = False
+
+    async def _flush_locked(self) -> None:
+        try:
+            async with self._database.lock:
+                if self._slow() or not self._flush_inline():
+                    await self._flush_in_thread()
+        finally:
+            self._scheduled = bool(self._pending)
+            if self._pending:
+                asyncio.get_running_loop().call_soon(self._flush)
+
+    def _slow(self) -> bool:
+        rows = sum(len(part.rows) or 1 for part in self._pending)
+        return self._commit_seconds + rows * ROW_SECONDS > INLINE_SECONDS
+
+    def _flush_inline(self) -> bool:
+        """False when another process is writing: then nothing has been done."""
+        parts = self._take()
+        try:
+            _settle(parts, self._commit(parts, INLINE_BUSY_MS))
+        except sqlite3.OperationalError as error:
+            if _is_busy(error):
+                self._pending[:0] = parts
+                return False
+            _fail(parts, error)
+        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+            _fail(parts, error)
+        return True
+
+    async def _flush_in_thread(self) -> None:
+        parts = self._take()
+        self._thread = self._thread or ThreadPoolExecutor(1, "wfcore-journal")
+        commit = partial(self._commit, parts, round(BUSY_SECONDS * 1000))
+        self._in_thread = True
+        try:
+            _settle(parts, await asyncio.get_running_loop().run_in_executor(self._thread, commit))
+        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+            _fail(parts, error)
+        finally:
+            self._in_thread = False
+
+    def _take(self) -> list[Part]:
+        """Those that somebody still waits for."""
+        parts = [part for part in self._pending if not part.done.done()]
+        self._pending.clear()
+        return parts
+
+    def _commit(self, parts: list[Part], busy_ms: int) -> list[Any]:
+        """The outcome of each part: what its work returned, or the exception that refused it."""
+        hot = self._database.hot
+        self._be_patient(hot, busy_ms)
+        try:
+            return self._transaction(hot, parts, _all_at_once)
+        except sqlite3.OperationalError:
+            raise
+        except Exception:  # noqa: BLE001 - found again, and attributed, one by one
+            return self._transaction(hot, parts, _one_by_one)
+
+    def _be_patient(self, hot: sqlite3.Connection, busy_ms: int) -> None:
+        """How long to wait for another process that is writing."""
+        if self._patience != (hot, busy_ms):
+            hot.execute(f"PRAGMA busy_timeout = {busy_ms}")
+            self._patience = hot, busy_ms
+
+    def _transaction(
+        self,
+        hot: sqlite3.Connection,
+        parts: list[Part],
+        write: Callable[[sqlite3.Connection, list[Part]], list[Any]],
+    ) -> list[Any]:
+        hot.execute("BEGIN IMMEDIATE")
+        try:
+            outcomes = write(hot, parts)
+            started = perf_counter()
+            hot.execute("COMMIT")
+            self._commit_seconds += (perf_counter() - started - self._commit_seconds) * SMOOTHING
+        except BaseException:
+            hot.rollback()
+            raise
+        return outcomes
+
+
+def _all_at_once(hot: sqlite3.Connection, parts: list[Part]) -> list[Any]:
+    """Rows of neighbouring parts in one go. Any refusal is raised: whose it is, is not known here."""
+    outcomes: list[Any] = []
+    rows: list[tuple[Any, ...]] = []
+    for part in parts:
+        if part.work is None:
+            rows += part.rows
+            outcomes.append(None)
+        else:
+            hot.executemany(APPEND, rows)
+            rows = []
+            outcomes.append(part.work(hot))
+    hot.executemany(APPEND, rows)
+    return outcomes
+
+
+def _one_by_one(hot: sqlite3.Connection, parts: list[Part]) -> list[Any]:
+    """Each part under a savepoint of its own, so that a refusal undoes that part alone."""
+    outcomes: list[Any] = []
+    for part in parts:
+        hot.execute("SAVEPOINT part")
+        try:
+            outcomes += _all_at_once(hot, [part])
+        except sqlite3.OperationalError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it belongs to the one who waits
+            hot.execute("ROLLBACK TO part")
+            outcomes.append(_refusal(error))
+        hot.execute("RELEASE part")
+    return outcomes
+
+
+def _refusal(error: Exception) -> Exception:
+    if isinstance(error, sqlite3.IntegrityError):
+        return JournalConflict("the journal is not as long as the writer thought, or the claim is gone")
+    return error
+
+
+def _settle(parts: list[Part], outcomes: list[Any]) -> None:
+    for part, outcome in zip(parts, outcomes, strict=True):
+        if part.done.done():
+            continue
+        if isinstance(outcome, Exception):
+            part.done.set_exception(outcome)
+        else:
+            part.done.set_result(outcome)
+
+
+def _fail(parts: list[Part], error: Exception) -> None:
+    """Nothing was written. Everybody gets an exception of his own: each grows its own traceback."""
+    for part in parts:
+        if not part.done.done():
+            part.done.set_exception(_unavailable(error))
+
+
+def _unavailable(error: Exception) -> Exception:
+    if not isinstance(error, sqlite3.Error | Unavailable):
+        return error
+    refused = Unavailable(f"the journal cannot be written: {error}")
+    refused.__cause__ = error
+    return refused
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY

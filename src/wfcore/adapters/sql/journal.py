@@ -1,0 +1,258 @@
+"""The journal in SQLite: writes by group commit, short reads on the same connection, lists beside it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Final
+
+from wfcore.adapters.sql import statements as sql
+from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.group_commit import GroupCommit
+from wfcore.domain.access import Principal
+from wfcore.domain.errors import NotFound
+from wfcore.domain.run.entries import Entry, decode_entry, encode_entry
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.journal import (
+    Append,
+    Execution,
+    ExecutionRef,
+    JournalConflict,
+    NewExecution,
+    NewRun,
+    OpenInterrupt,
+    RunChange,
+    RunExists,
+    RunRow,
+)
+
+READ_AT_ONCE: Final = 500
+"""Entries read in one turn of the event loop: about a millisecond."""
+
+NEWEST: Final = (2**63 - 1, "")
+"""A place in the list of runs before which every run stands."""
+
+Rows = list[tuple[Any, ...]]
+
+
+class SqlJournal:
+    """`wfcore.ports.journal.Journal` in a SQLite file that is open. Organizations are those of its tables."""
+
+    def __init__(self, database: Database) -> None:
+        self.durable = database.durable
+        self._database = database
+        self._commits = GroupCommit(database)
+        self._orgs: dict[str, int] = {}
+        self._workers: dict[int, tuple[str, int]] = {}
+
+    # Executions and their entries
+
+    async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
+        org, run = await self._org(new.org), append.new_run
+        if org is None:
+            raise NotFound(f"there is no organization `{new.org}`")
+        if run is None or append.expected:
+            raise ValueError("an execution begins with a run and an empty journal")
+        values = (org, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id)
+        texts = _texts(append)
+
+        def write(hot: sqlite3.Connection) -> int:
+            number = (
+                hot.execute(sql.ADD_EXECUTION, (*values, append.wake_at, append.claimed_by)).lastrowid or 0
+            )
+            _write(hot, number, org, append, texts)
+            return number
+
+        return ExecutionRef(new.org, await self._commits.run(write))
+
+    async def append(self, execution: ExecutionRef, append: Append) -> None:
+        org = self._orgs.get(execution.org) or await self._org(execution.org)
+        texts = _texts(append)
+        if texts and _is_plain(append):
+            return await self._commits.insert(_rows(execution.id, org, append, texts))
+
+        def write(hot: sqlite3.Connection) -> None:
+            _write(hot, execution.id, org, append, texts)
+            if append.moves:
+                hot.execute(sql.MOVE, (execution.id, append.wake_at, append.claimed_by))
+
+        return await self._commits.run(write)
+
+    async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
+        entries: list[Entry] = []
+        while True:
+            rows = await self._quickly(sql.READ, execution.id, execution.org, after, READ_AT_ONCE)
+            entries += [decode_entry(text) for _, text in rows]
+            if len(rows) < READ_AT_ONCE:
+                return entries
+            after = rows[-1][0]
+            await asyncio.sleep(0)
+
+    async def execution(self, execution: ExecutionRef) -> Execution:
+        for row in await self._quickly(sql.FIND_EXECUTION, execution.id, execution.org):
+            return sql.to_execution(row)
+        raise NotFound
+
+    async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
+        asked = {ref.id: ref for ref in executions}
+        rows = await self._aside(sql.LENGTHS, sql.to_json(list(asked)))
+        found = {ExecutionRef(org, number): length for number, org, length in rows}
+        return {ref: found[ref] for ref in executions if ref in found}
+
+    # Runs and interrupts
+
+    async def find_run(self, org: str, run_id: str) -> RunRow | None:
+        rows = await self._quickly(sql.FIND_RUN, org, run_id)
+        return sql.to_run(rows[0]) if rows else None
+
+    async def list_runs(
+        self,
+        org: str,
+        *,
+        limit: int,
+        before: tuple[int, str] | None = None,
+        status: RunStatus | None = None,
+        resource: tuple[str, int] | None = None,
+        principal: Principal | None = None,
+    ) -> list[RunRow]:
+        if principal and principal.org_uuid != org:
+            return []
+        who = (principal.user_id, sql.to_json(sorted(principal.subjects))) if principal else (None, None)
+        values = (*(before or NEWEST), status, *(resource or (None, None)), *who, limit)
+        return [sql.to_run(row) for row in await self._aside(sql.LIST_RUNS, org, *values)]
+
+    async def open_interrupts(
+        self, org: str, *, limit: int, after: int = 0, execution: ExecutionRef | None = None
+    ) -> list[OpenInterrupt]:
+        if execution is None:
+            rows = await self._aside(sql.LIST_INTERRUPTS, org, after, limit)
+        elif execution.org == org:
+            rows = await self._quickly(sql.LIST_INTERRUPTS_OF, org, after, limit, execution.id)
+        else:
+            rows = []
+        return [sql.to_open_interrupt(row) for row in rows]
+
+    # Who works on what
+
+    async def register(self, host: str, pid: int, now: int) -> int:
+        def write(hot: sqlite3.Connection) -> int:
+            return hot.execute(sql.ADD_WORKER, (host, pid, now)).lastrowid or 0
+
+        worker = await self._commits.run(write)
+        self._workers[worker] = host, pid
+        return worker
+
+    async def heartbeat(self, worker: int, now: int) -> None:
+        await self._commits.run(lambda hot: self._see(hot, worker, now))
+
+    async def dead_workers(self, now: int, silent_ms: int) -> list[tuple[int, str, int]]:
+        rows = await self._aside(sql.DEAD_WORKERS, now, silent_ms)
+        return [(worker, host, pid) for worker, host, pid in rows]
+
+    async def release(self, worker: int) -> int:
+        def write(hot: sqlite3.Connection) -> int:
+            hot.execute(sql.DROP_WORKER, (worker,))
+            return hot.execute(sql.RELEASE, (worker,)).rowcount
+
+        return await self._commits.run(write)
+
+    async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
+        def write(hot: sqlite3.Connection) -> list[ExecutionRef]:
+            due = hot.execute(sql.DUE, (now, limit)).fetchall()
+            if due:
+                self._see(hot, worker, now)
+            hot.executemany(sql.CLAIM, [(number, worker) for number, _ in due])
+            hot.executemany(sql.BEGIN_RUN, [(number, now) for number, _ in due])
+            return [ExecutionRef(org, number) for number, org in due]
+
+        return await self._commits.run(write)
+
+    async def next_wake(self) -> int | None:
+        ((wake_at,),) = await self._quickly(sql.NEXT_WAKE)
+        return None if wake_at is None else int(wake_at)
+
+    def _see(self, hot: sqlite3.Connection, worker: int, now: int) -> None:
+        """The worker is alive, and registered whatever others thought of it."""
+        hot.execute(sql.SEE_WORKER, (worker, *self._workers.get(worker, ("", 0)), now))
+
+    # How to read
+
+    async def _quickly(self, statement: str, *values: Any) -> Rows:
+        """A short read by key. On the event loop it costs a fiftieth of a trip to a reader's thread."""
+        if self._commits.idle:
+            try:
+                return self._database.hot.execute(statement, values).fetchall()
+            except sqlite3.OperationalError:  # locked for a moment, or broken: a reader waits, or says so
+                pass
+        return await self._aside(statement, *values)
+
+    async def _aside(self, statement: str, *values: Any) -> Rows:
+        """A read that may take long."""
+        async with self._database.reading() as connection:
+            return [tuple(row) for row in (await connection.exec_driver_sql(statement, values)).fetchall()]
+
+    async def _org(self, uuid: str) -> int | None:
+        if uuid not in self._orgs:
+            for (key,) in await self._quickly(sql.FIND_ORG, uuid):
+                self._orgs[uuid] = key
+        return self._orgs.get(uuid)
+
+
+def _texts(append: Append) -> list[str]:
+    """Encoded before anything is written: what cannot be encoded is refused to its caller alone."""
+    return [encode_entry(entry).decode() for entry in append.entries]
+
+
+def _rows(number: int, org: int | None, append: Append, texts: list[str]) -> Rows:
+    first = append.expected + 1
+    return [(number, first + index, org, append.holder, text) for index, text in enumerate(texts)]
+
+
+def _is_plain(append: Append) -> bool:
+    """Whether nothing but the journal changes."""
+    return not (append.new_run or append.changes or append.moves) and append.interrupts is None
+
+
+def _write(hot: sqlite3.Connection, number: int, org: int | None, append: Append, texts: list[str]) -> None:
+    """The entries and every row that changes with them. A run id that is taken is told first."""
+    if append.new_run:
+        _add_run(hot, number, org, append.new_run)
+    if not hot.execute(sql.STILL, (number, append.expected, org, append.holder)).fetchone():
+        raise JournalConflict("the journal is not as long as the writer thought, or the claim is gone")
+    hot.executemany(sql.APPEND, _rows(number, org, append, texts))
+    for change in append.changes:
+        _change_run(hot, number, org, change)
+    _write_interrupts(hot, number, org, append)
+
+
+def _add_run(hot: sqlite3.Connection, number: int, org: int | None, run: NewRun) -> None:
+    finished = None if run.status.under_way else run.at
+    row = (org, run.id, number, run.user_id, run.fingerprint, run.status, run.parent_run_id, run.at, finished)
+    if not hot.execute(sql.ADD_RUN, row).rowcount:
+        raise RunExists(f"there is a run `{run.id}` already")
+
+
+def _change_run(hot: sqlite3.Connection, number: int, org: int | None, change: RunChange) -> None:
+    result = None if change.result is None else sql.to_json(change.result)
+    row = (
+        org,
+        change.id,
+        number,
+        change.status,
+        change.at,
+        result,
+        change.resumed_by,
+        change.status.under_way,
+    )
+    if not hot.execute(sql.CHANGE_RUN, row).rowcount:
+        raise NotFound(f"the execution has no run `{change.id}`")
+
+
+def _write_interrupts(hot: sqlite3.Connection, number: int, org: int | None, append: Append) -> None:
+    run_id = append.run_id or (append.new_run.id if append.new_run else "")
+    if append.interrupts is None:
+        if append.new_run:
+            hot.execute(sql.HAND_OVER, (number, run_id))
+        return
+    hot.execute(sql.KEEP_INTERRUPTS, (number, sql.to_json([interrupt.id for interrupt in append.interrupts])))
+    rows = [(org, number, interrupt.id, run_id, sql.to_json(interrupt)) for interrupt in append.interrupts]
+    hot.executemany(sql.PUT_INTERRUPT, rows)

@@ -1,0 +1,238 @@
+"""The tables of the first release.
+
+The columns are written out again and not taken from the tables of today, which go on changing.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy import Boolean, Column, ForeignKey, Integer, PrimaryKeyConstraint, Text
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    """Make every table."""
+    _create_directory()
+    _create_content()
+    _create_runs()
+
+
+def _create_directory() -> None:
+    op.create_table(
+        "organizations",
+        Column("key", Integer, primary_key=True),
+        _text("uuid"),
+        _text("name"),
+        _int("created_at"),
+        sa.UniqueConstraint("uuid"),
+    )
+    op.create_table(
+        "members",
+        _org(),
+        _text("user_id"),
+        _text("email", null=True),
+        _bool("email_verified"),
+        _text("name", null=True),
+        _text("role"),
+        PrimaryKeyConstraint("org", "user_id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("members_email", "members", ["org", "email", "user_id"])
+    op.create_table(
+        "groups",
+        _org(),
+        _text("id"),
+        _text("name"),
+        PrimaryKeyConstraint("org", "id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "group_members",
+        _int("org"),
+        _text("user_id"),
+        _text("group_id"),
+        PrimaryKeyConstraint("org", "user_id", "group_id"),
+        sa.ForeignKeyConstraint(["org", "user_id"], ["members.org", "members.user_id"]),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "tokens",
+        _org(),
+        _text("prefix"),
+        _text("secret_hash"),
+        _text("user_id"),
+        _text("name"),
+        _text("scopes"),
+        _int("created_at"),
+        _int("expires_at", null=True),
+        _int("revoked_at", null=True),
+        PrimaryKeyConstraint("org", "prefix"),
+        sqlite_with_rowid=False,
+    )
+
+
+def _create_content() -> None:
+    op.create_table(
+        "counters",
+        _org(),
+        _text("kind"),
+        _int("last"),
+        PrimaryKeyConstraint("org", "kind"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "resources",
+        Column("key", Integer, primary_key=True),
+        _org(),
+        _text("kind"),
+        _int("id"),
+        _text("slug"),
+        _text("name"),
+        _text("description", null=True),
+        _text("status"),
+        _text("access"),
+        _text("active_variation_id", null=True),
+        _text("draft_variation_id", null=True),
+        _bool("is_enabled"),
+        _text("pending_transfer", null=True),
+        _int("created_at"),
+        _int("updated_at"),
+        _int("deleted_at", null=True),
+        _int("revision"),
+        sa.UniqueConstraint("org", "kind", "id"),
+        sa.UniqueConstraint("org", "kind", "slug"),
+    )
+    op.create_table(
+        "grants",
+        Column("resource", Integer, ForeignKey("resources.key"), nullable=False),
+        _text("subject"),
+        _bool("use"),
+        _bool("manage"),
+        PrimaryKeyConstraint("resource", "subject"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "variations",
+        _int("org"),
+        _text("kind"),
+        _int("resource_id"),
+        _text("id"),
+        _text("content"),
+        _int("created_at"),
+        _text("created_by"),
+        _int("deployed_at", null=True),
+        _text("deployed_by", null=True),
+        PrimaryKeyConstraint("org", "kind", "resource_id", "id"),
+        sa.ForeignKeyConstraint(
+            ["org", "kind", "resource_id"], ["resources.org", "resources.kind", "resources.id"]
+        ),
+    )
+    op.create_index(
+        "variations_deployed",
+        "variations",
+        ["org", "kind", "resource_id", sa.text("deployed_at DESC"), sa.text("id DESC")],
+        sqlite_where=sa.text("deployed_at IS NOT NULL"),
+    )
+    op.create_table(
+        "kept",
+        _org(),
+        _text("kind"),
+        _text("user_id"),
+        _text("key"),
+        _text("fingerprint"),
+        _int("resource_id"),
+        PrimaryKeyConstraint("org", "kind", "user_id", "key"),
+        sqlite_with_rowid=False,
+    )
+
+
+def _create_runs() -> None:
+    op.create_table(
+        "executions",
+        Column("id", Integer, primary_key=True),
+        _int("org"),
+        _text("kind"),
+        _int("resource_id", null=True),
+        _text("variation_id", null=True),
+        _text("user_id"),
+        _text("thread_id"),
+        _text("root_run_id"),
+        _int("wake_at", null=True),
+        _int("claimed_by", null=True),
+    )
+    op.create_index("executions_variation", "executions", ["variation_id"])
+    op.create_index(
+        "executions_due",
+        "executions",
+        ["wake_at"],
+        sqlite_where=sa.text("wake_at IS NOT NULL AND claimed_by IS NULL"),
+    )
+    op.create_index(
+        "executions_claims", "executions", ["claimed_by"], sqlite_where=sa.text("claimed_by IS NOT NULL")
+    )
+    op.create_table(
+        "journal",
+        _int("execution"),
+        _int("pos"),
+        _text("entry"),
+        PrimaryKeyConstraint("execution", "pos"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "runs",
+        _int("org"),
+        _text("id"),
+        _int("execution"),
+        _text("user_id"),
+        _text("fingerprint"),
+        _text("status"),
+        _text("parent_run_id", null=True),
+        _text("resumed_by", null=True),
+        _text("result", null=True),
+        _int("created_at"),
+        _int("updated_at"),
+        _int("finished_at", null=True),
+        PrimaryKeyConstraint("org", "id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("runs_execution", "runs", ["execution"])
+    op.create_index("runs_recent", "runs", ["org", sa.text("created_at DESC"), sa.text("id DESC")])
+    op.create_table(
+        "interrupts",
+        Column("key", Integer, primary_key=True),
+        _int("org"),
+        _int("execution"),
+        _text("id"),
+        _text("run_id"),
+        _text("body"),
+        sa.UniqueConstraint("execution", "id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("interrupts_inbox", "interrupts", ["org", "key"])
+    op.create_table(
+        "workers",
+        Column("id", Integer, primary_key=True),
+        _text("host"),
+        _int("pid"),
+        _int("seen_at"),
+        sqlite_autoincrement=True,
+    )
+
+
+def _text(name: str, *, null: bool = False) -> Column[Any]:
+    return Column(name, Text, nullable=null)
+
+
+def _int(name: str, *, null: bool = False) -> Column[Any]:
+    return Column(name, Integer, nullable=null)
+
+
+def _bool(name: str) -> Column[Any]:
+    return Column(name, Boolean, nullable=False)
+
+
+def _org() -> Column[Any]:
+    return Column("org", Integer, ForeignKey("organizations.key"), nullable=False)

@@ -1,0 +1,188 @@
+"""The workflows, or the skills, of one organization, in tables."""
+
+import string
+from typing import Any, Final
+
+import attrs
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from wfcore.adapters.sql.database import insert_new
+from wfcore.adapters.sql.rows import (
+    deployment_row,
+    resource_row,
+    to_resource,
+    to_variation,
+    variation_row,
+)
+from wfcore.adapters.sql.tables import counters, executions, grants, resources, variations
+from wfcore.adapters.sql.tables import kept as kept_answers
+from wfcore.domain import access
+from wfcore.domain.access import AccessConfig, Principal
+from wfcore.domain.resources import Kind, Resource, Variation
+from wfcore.ports.storage import Duplicate, Kept, Stale
+
+_ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+async def add_row(connection: AsyncConnection, table: sa.Table, row: dict[str, Any]) -> None:
+    """Insert one row. Raises Duplicate, and writes nothing, when a unique key is taken."""
+    done = await connection.execute(insert_new(table).values(row))
+    if not done.rowcount:
+        raise Duplicate(table.name)
+
+
+@attrs.frozen
+class SqlResources:
+    """Implements the port `Resources` within one transaction. `org` is the organization's number."""
+
+    connection: AsyncConnection
+    org: int
+    org_uuid: str
+    kind: Kind
+
+    async def next_id(self) -> int:
+        first = insert(counters).values(org=self.org, kind=self.kind.value, last=1)
+        further = first.on_conflict_do_update(
+            index_elements=[counters.c.org, counters.c.kind], set_={"last": counters.c.last + 1}
+        )
+        return int((await self.connection.execute(further.returning(counters.c.last))).scalar_one())
+
+    async def slug_taken(self, slug: str) -> bool:
+        found = sa.select(sa.literal(1)).where(*self._mine(resources), resources.c.slug == slug)
+        return (await self.connection.execute(found)).first() is not None
+
+    async def add(self, resource: Resource) -> None:
+        await add_row(self.connection, resources, {"org": self.org} | resource_row(resource))
+        await self._add_grants(await self._key(resource.id), resource.access)
+
+    async def get(self, id: int) -> Resource | None:  # noqa: A002 - the word of the interface
+        found = sa.select(resources).where(*self._mine(resources), resources.c.id == id)
+        row = (await self.connection.execute(found)).mappings().first()
+        return to_resource(row, self.org_uuid) if row else None
+
+    async def save(self, old: Resource, new: Resource) -> None:
+        unchanged = (resources.c.id == old.id, resources.c.revision == old.revision)
+        change = resources.update().where(*self._mine(resources), *unchanged).values(resource_row(new))
+        if not (await self.connection.execute(change)).rowcount:
+            raise Stale(f"{self.kind} {old.id}")
+        if access.grants(new.access) != access.grants(old.access):
+            key = await self._key(old.id)
+            await self.connection.execute(grants.delete().where(grants.c.resource == key))
+            await self._add_grants(key, new.access)
+
+    async def page(
+        self,
+        principal: Principal,
+        *,
+        limit: int,
+        after: int = 0,
+        status: str | None = None,
+        query: str | None = None,
+    ) -> list[Resource]:
+        found = self.page_statement(principal, limit=limit, after=after, status=status, query=query)
+        rows = (await self.connection.execute(found)).mappings().all()
+        return [to_resource(row, self.org_uuid) for row in rows]
+
+    def page_statement(
+        self, principal: Principal, *, limit: int, after: int, status: str | None, query: str | None
+    ) -> sa.Select[Any]:
+        """One walk along the unique key of the ids, with one look-up of grants for each on the way."""
+        granted = sa.exists().where(
+            grants.c.resource == resources.c.key, grants.c.subject.in_(access.subjects(principal))
+        )
+        if status == "deleted":
+            granted = granted.where(grants.c.manage)
+        found = sa.select(resources).where(*self._mine(resources), resources.c.id > after, granted)
+        wanted = resources.c.status != "deleted" if status is None else resources.c.status == status
+        found = found.where(wanted, *_containing(query)).order_by(resources.c.id)
+        return found.limit(limit)
+
+    async def add_variation(self, id: int, variation: Variation) -> None:  # noqa: A002
+        row = {"org": self.org, "kind": self.kind.value, "resource_id": id}
+        await add_row(self.connection, variations, row | variation_row(variation))
+
+    async def save_variation(self, id: int, variation: Variation) -> None:  # noqa: A002
+        change = variations.update().where(*self._one_of(id, variation.id)).values(deployment_row(variation))
+        if not (await self.connection.execute(change)).rowcount:
+            raise Stale(f"variation {variation.id}")
+
+    async def drop_variation(self, id: int, variation_id: str) -> None:  # noqa: A002
+        pinned = sa.exists().where(executions.c.variation_id == variation_id, executions.c.org == self.org)
+        draft = variations.c.deployed_at.is_(None)
+        await self.connection.execute(
+            variations.delete().where(*self._one_of(id, variation_id), draft, ~pinned)
+        )
+
+    async def variation(self, id: int, variation_id: str) -> Variation | None:  # noqa: A002
+        found = sa.select(variations).where(*self._one_of(id, variation_id))
+        row = (await self.connection.execute(found)).mappings().first()
+        return to_variation(row) if row else None
+
+    async def variations(
+        self,
+        id: int,  # noqa: A002
+        *,
+        limit: int,
+        before: str | None = None,
+    ) -> list[Variation]:
+        latest_first = (variations.c.deployed_at.desc(), variations.c.id.desc())
+        found = sa.select(variations).where(
+            *self._mine(variations), variations.c.resource_id == id, variations.c.deployed_at.is_not(None)
+        )
+        if before is not None:
+            found = found.where(self._deployed_before(id, before))
+        rows = (await self.connection.execute(found.order_by(*latest_first).limit(limit))).mappings().all()
+        return [to_variation(row) for row in rows]
+
+    async def find_kept(self, user_id: str, key: str) -> Kept | None:
+        found = sa.select(kept_answers.c.fingerprint, kept_answers.c.resource_id).where(
+            *self._mine(kept_answers), kept_answers.c.user_id == user_id, kept_answers.c.key == key
+        )
+        row = (await self.connection.execute(found)).first()
+        return Kept(*row) if row else None
+
+    async def keep(self, user_id: str, key: str, kept: Kept) -> None:
+        row = {"org": self.org, "kind": self.kind.value, "user_id": user_id, "key": key}
+        await add_row(self.connection, kept_answers, row | attrs.asdict(kept))
+
+    def _mine(self, table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
+        return table.c.org == self.org, table.c.kind == self.kind.value
+
+    def _one_of(self, id: int, variation_id: str) -> tuple[sa.ColumnElement[bool], ...]:  # noqa: A002
+        return *self._mine(variations), variations.c.resource_id == id, variations.c.id == variation_id
+
+    def _deployed_before(self, id: int, before: str) -> sa.ColumnElement[bool]:  # noqa: A002
+        other = variations.alias()
+        place = sa.select(other.c.deployed_at, other.c.id).where(
+            *self._mine(other), other.c.resource_id == id, other.c.id == before
+        )
+        return sa.tuple_(variations.c.deployed_at, variations.c.id) < place.scalar_subquery()
+
+    async def _key(self, id: int) -> int:  # noqa: A002
+        found = sa.select(resources.c.key).where(*self._mine(resources), resources.c.id == id)
+        return int((await self.connection.execute(found)).scalar_one())
+
+    async def _add_grants(self, key: int, config: AccessConfig) -> None:
+        rows = [
+            {"resource": key, "subject": grant.subject, "use": grant.use, "manage": grant.manage}
+            for grant in access.grants(config)
+        ]
+        if rows:
+            await self.connection.execute(grants.insert(), rows)
+
+
+def _containing(query: str | None) -> list[sa.ColumnElement[bool]]:
+    """SQLite's `lower` knows ASCII only, which is what is wanted; a LIKE would refuse a long pattern."""
+    if query is None:
+        return []
+    lowered = query.translate(_ASCII_LOWER)
+    return [
+        sa.or_(
+            *(
+                sa.func.instr(sa.func.lower(column), lowered) > 0
+                for column in (resources.c.name, resources.c.slug)
+            )
+        )
+    ]

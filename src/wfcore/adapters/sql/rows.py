@@ -1,0 +1,147 @@
+"""Values as rows, and rows as values."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import attrs
+from sqlalchemy import RowMapping
+
+from wfcore.domain import access
+from wfcore.domain.errors import JSON
+from wfcore.domain.lifecycle import Status
+from wfcore.domain.resources import Kind, OwnershipTransfer, Resource, Variation
+from wfcore.ports.storage import AccessToken
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def to_ms(instant: datetime) -> int:
+    """Milliseconds since the Unix epoch, cut off. Raises TypeError for a naive datetime."""
+    return (instant - _EPOCH) // _MILLISECOND
+
+
+def from_ms(ms: int) -> datetime:
+    return _EPOCH + ms * _MILLISECOND
+
+
+def to_json(value: JSON) -> str:
+    """JSON as it is kept: nothing is reordered or left out. Raises ValueError for what is no JSON."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def resource_row(resource: Resource) -> dict[str, Any]:
+    """The columns of a resource that can change, and those that name it, without the organization."""
+    return {
+        "kind": resource.kind.value,
+        "id": resource.id,
+        "slug": resource.slug,
+        "name": resource.name,
+        "description": resource.description,
+        "status": resource.status.value,
+        "access": to_json(access.to_wire(resource.access)),
+        "active_variation_id": resource.active_variation_id,
+        "draft_variation_id": resource.draft_variation_id,
+        "is_enabled": resource.is_enabled,
+        "pending_transfer": _from_transfer(resource.pending_transfer),
+        "created_at": to_ms(resource.created_at),
+        "updated_at": to_ms(resource.updated_at),
+        "deleted_at": _maybe_ms(resource.deleted_at),
+        "revision": resource.revision,
+    }
+
+
+def to_resource(row: RowMapping, org_uuid: str) -> Resource:
+    return Resource(
+        kind=Kind(row["kind"]),
+        org_uuid=org_uuid,
+        id=row["id"],
+        slug=row["slug"],
+        name=row["name"],
+        description=row["description"],
+        status=Status(row["status"]),
+        access=access.from_wire(json.loads(row["access"])),
+        created_at=from_ms(row["created_at"]),
+        updated_at=from_ms(row["updated_at"]),
+        active_variation_id=row["active_variation_id"],
+        draft_variation_id=row["draft_variation_id"],
+        is_enabled=row["is_enabled"],
+        pending_transfer=_to_transfer(row["pending_transfer"]),
+        deleted_at=_maybe_instant(row["deleted_at"]),
+        revision=row["revision"],
+    )
+
+
+def _from_transfer(transfer: OwnershipTransfer | None) -> str | None:
+    if transfer is None:
+        return None
+    fields = attrs.asdict(transfer)
+    return to_json(fields | {"requested_at": to_ms(transfer.requested_at)})
+
+
+def _to_transfer(text: str | None) -> OwnershipTransfer | None:
+    if text is None:
+        return None
+    fields = json.loads(text)
+    return OwnershipTransfer(**fields | {"requested_at": from_ms(fields["requested_at"])})
+
+
+def variation_row(variation: Variation) -> dict[str, Any]:
+    return {
+        "id": variation.id,
+        "content": to_json(variation.content),
+        "created_at": to_ms(variation.created_at),
+        "created_by": variation.created_by,
+        **deployment_row(variation),
+    }
+
+
+def deployment_row(variation: Variation) -> dict[str, Any]:
+    """What may change of a variation."""
+    return {"deployed_at": _maybe_ms(variation.deployed_at), "deployed_by": variation.deployed_by}
+
+
+def to_variation(row: RowMapping) -> Variation:
+    return Variation(
+        id=row["id"],
+        content=json.loads(row["content"]),
+        created_at=from_ms(row["created_at"]),
+        created_by=row["created_by"],
+        deployed_at=_maybe_instant(row["deployed_at"]),
+        deployed_by=row["deployed_by"],
+    )
+
+
+def token_row(token: AccessToken) -> dict[str, Any]:
+    return {
+        "prefix": token.prefix,
+        "secret_hash": token.secret_hash,
+        "user_id": token.user_id,
+        "name": token.name,
+        "scopes": to_json(token.scopes),
+        "created_at": to_ms(token.created_at),
+        "expires_at": _maybe_ms(token.expires_at),
+        "revoked_at": _maybe_ms(token.revoked_at),
+    }
+
+
+def to_token(row: RowMapping) -> AccessToken:
+    return AccessToken(
+        prefix=row["prefix"],
+        secret_hash=row["secret_hash"],
+        user_id=row["user_id"],
+        name=row["name"],
+        scopes=tuple(json.loads(row["scopes"])),
+        created_at=from_ms(row["created_at"]),
+        expires_at=_maybe_instant(row["expires_at"]),
+        revoked_at=_maybe_instant(row["revoked_at"]),
+    )
+
+
+def _maybe_ms(instant: datetime | None) -> int | None:
+    return None if instant is None else to_ms(instant)
+
+
+def _maybe_instant(ms: int | None) -> datetime | None:
+    return None if ms is None else from_ms(ms)

@@ -1,0 +1,181 @@
+"""The SQL of the journal, and its rows as values.
+
+Each text is a constant: the driver keeps the prepared statement. Positions count from 1, so the last one
+is the length of the journal.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from wfcore.domain.errors import JSON
+from wfcore.domain.run.state import Interrupt, RunStatus
+from wfcore.ports.journal import Execution, ExecutionRef, OpenInterrupt, RunRow
+
+Row = Sequence[Any]
+
+# Entries
+
+APPEND: Final = """
+INSERT INTO journal (execution, pos, entry) VALUES (?1, (
+    SELECT ?2 FROM executions
+    WHERE id = ?1 AND org = ?3 AND (?4 IS NULL OR claimed_by = ?4)
+    AND (?2 = 1 OR EXISTS (SELECT 1 FROM journal WHERE execution = ?1 AND pos = ?2 - 1))
+), ?5)"""
+"""One entry: execution, position, organization, holder or NULL, text.
+
+An IntegrityError is the lost compare-and-set. A position that is taken breaks the primary key; one too far
+ahead, a claim that is gone or another organization's execution make it NULL, which is refused as well.
+"""
+
+STILL: Final = """
+SELECT 1 FROM executions WHERE id = ?1 AND org = ?3 AND (?4 IS NULL OR claimed_by = ?4)
+AND ?2 = coalesce((SELECT max(pos) FROM journal WHERE execution = ?1), 0)"""
+"""The same comparison for an append that has no entries."""
+
+READ: Final = """
+SELECT pos, entry FROM journal WHERE pos > ?3 AND execution = (
+    SELECT e.id FROM executions e JOIN organizations o ON o.key = e.org WHERE e.id = ?1 AND o.uuid = ?2
+) ORDER BY pos LIMIT ?4"""
+
+LENGTHS: Final = """
+SELECT e.id, o.uuid, coalesce((SELECT max(pos) FROM journal WHERE execution = e.id), 0)
+FROM json_each(?1) asked JOIN executions e ON e.id = asked.value JOIN organizations o ON o.key = e.org"""
+
+# Executions, runs, interrupts
+
+FIND_ORG: Final = "SELECT key FROM organizations WHERE uuid = ?1"
+
+ADD_EXECUTION: Final = """
+INSERT INTO executions
+    (org, kind, resource_id, variation_id, user_id, thread_id, root_run_id, wake_at, claimed_by)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+MOVE: Final = "UPDATE executions SET wake_at = ?2, claimed_by = ?3 WHERE id = ?1"
+
+ADD_RUN: Final = """
+INSERT INTO runs
+    (org, id, execution, user_id, fingerprint, status, parent_run_id, created_at, updated_at, finished_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)
+ON CONFLICT (org, id) DO NOTHING"""
+
+CHANGE_RUN: Final = """
+UPDATE runs SET updated_at = ?5, result = coalesce(?6, result), resumed_by = coalesce(?7, resumed_by),
+    finished_at = CASE WHEN ?8 THEN NULL WHEN status = ?4 THEN finished_at ELSE ?5 END, status = ?4
+WHERE org = ?1 AND id = ?2 AND execution = ?3"""
+"""A turn finished when its status first said that it is not under way, and again when that changes."""
+
+KEEP_INTERRUPTS: Final = """
+DELETE FROM interrupts WHERE execution = ?1 AND id NOT IN (SELECT value FROM json_each(?2))"""
+
+PUT_INTERRUPT: Final = """
+INSERT INTO interrupts (org, execution, id, run_id, body) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (execution, id) DO UPDATE SET run_id = excluded.run_id, body = excluded.body"""
+"""One that was open before keeps its key, and so its place in the inbox."""
+
+HAND_OVER: Final = "UPDATE interrupts SET run_id = ?2 WHERE execution = ?1"
+
+_EXECUTION: Final = """
+o.uuid, e.id, e.kind, e.resource_id, e.variation_id, e.user_id, e.thread_id, e.root_run_id,
+coalesce((SELECT max(pos) FROM journal WHERE execution = e.id), 0)"""
+
+FIND_EXECUTION: Final = f"""
+SELECT {_EXECUTION} FROM executions e JOIN organizations o ON o.key = e.org WHERE e.id = ?1 AND o.uuid = ?2"""
+
+_RUNS: Final = """
+SELECT o.uuid, r.id, r.execution, r.user_id, r.fingerprint, r.status, r.parent_run_id, r.resumed_by, r.result,
+    r.created_at, r.updated_at, r.finished_at, e.kind, e.resource_id, e.thread_id
+FROM organizations o CROSS JOIN runs r ON r.org = o.key CROSS JOIN executions e ON e.id = r.execution
+WHERE o.uuid = ?1"""
+"""CROSS JOIN is SQLite's way to say that this is the order to join in."""
+
+FIND_RUN: Final = f"{_RUNS} AND r.id = ?2"
+
+LIST_RUNS: Final = f"""{_RUNS} AND (r.created_at, r.id) < (?2, ?3)
+AND (?4 IS NULL OR r.status = ?4)
+AND (?5 IS NULL OR (e.kind = ?5 AND e.resource_id = ?6))
+AND (?7 IS NULL OR r.user_id = ?7 OR EXISTS (
+    SELECT 1 FROM resources s JOIN grants g ON g.resource = s.key
+    WHERE s.org = r.org AND s.kind = e.kind AND s.id = e.resource_id
+    AND g.use AND g.subject IN (SELECT value FROM json_each(?8))
+))
+ORDER BY r.created_at DESC, r.id DESC LIMIT ?9"""
+
+_INTERRUPTS: Final = f"""
+SELECT i.key, i.run_id, i.body, {_EXECUTION}
+FROM organizations o CROSS JOIN interrupts i ON i.org = o.key CROSS JOIN executions e ON e.id = i.execution
+WHERE o.uuid = ?1 AND i.key > ?2"""
+
+LIST_INTERRUPTS: Final = f"{_INTERRUPTS} ORDER BY i.key LIMIT ?3"
+
+LIST_INTERRUPTS_OF: Final = f"{_INTERRUPTS} AND i.execution = ?4 ORDER BY i.key LIMIT ?3"
+
+# Who works on what
+
+ADD_WORKER: Final = "INSERT INTO workers (host, pid, seen_at) VALUES (?, ?, ?)"
+
+SEE_WORKER: Final = """
+INSERT INTO workers (id, host, pid, seen_at) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (id) DO UPDATE SET seen_at = max(seen_at, excluded.seen_at)"""
+
+DEAD_WORKERS: Final = """
+SELECT h.id, coalesce(w.host, ''), coalesce(w.pid, 0)
+FROM (SELECT DISTINCT claimed_by AS id FROM executions WHERE claimed_by IS NOT NULL) h
+LEFT JOIN workers w ON w.id = h.id
+WHERE ?2 = 0 OR coalesce(w.seen_at < ?1 - ?2, 1) ORDER BY h.id"""
+
+RELEASE: Final = "UPDATE executions SET claimed_by = NULL, wake_at = 0 WHERE claimed_by = ?1"
+
+DROP_WORKER: Final = "DELETE FROM workers WHERE id = ?1"
+
+DUE: Final = """
+SELECT e.id, o.uuid FROM executions e JOIN organizations o ON o.key = e.org
+WHERE e.wake_at <= ?1 AND e.wake_at IS NOT NULL AND e.claimed_by IS NULL ORDER BY e.wake_at, e.id LIMIT ?2"""
+
+CLAIM: Final = "UPDATE executions SET claimed_by = ?2 WHERE id = ?1"
+
+BEGIN_RUN: Final = """
+UPDATE runs SET status = 'running', updated_at = ?2 WHERE execution = ?1 AND status = 'queued'"""
+
+NEXT_WAKE: Final = "SELECT min(wake_at) FROM executions WHERE wake_at IS NOT NULL AND claimed_by IS NULL"
+
+
+# Values
+
+_interrupt = msgspec.json.Decoder(Interrupt).decode
+
+
+def to_json(value: Any) -> str:
+    """A value as JSON text; an attrs value as an object of its fields."""
+    return msgspec.json.encode(value).decode()
+
+
+def to_execution(row: Row) -> Execution:
+    org, number, kind, resource_id, variation_id, user_id, thread_id, root_run_id, length = row
+    ref = ExecutionRef(org, number)
+    return Execution(ref, kind, resource_id, variation_id, user_id, thread_id, root_run_id, length)
+
+
+def to_run(row: Row) -> RunRow:
+    org, run_id, execution, user_id, fingerprint, status, parent, resumed_by, result, *rest = row
+    return RunRow(
+        run_id,
+        ExecutionRef(org, execution),
+        user_id,
+        fingerprint,
+        RunStatus(status),
+        parent,
+        resumed_by,
+        _from_json(result),
+        *rest,
+    )
+
+
+def to_open_interrupt(row: Row) -> OpenInterrupt:
+    key, run_id, body, *execution = row
+    return OpenInterrupt(_interrupt(body), run_id, to_execution(execution), key)
+
+
+def _from_json(text: str | None) -> JSON:
+    return None if text is None else msgspec.json.decode(text)

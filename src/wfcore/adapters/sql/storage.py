@@ -1,0 +1,105 @@
+"""The port `Storage` on a database."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cached_property
+
+import attrs
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from wfcore.adapters.sql import migrations
+from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.directory import SqlDirectory
+from wfcore.adapters.sql.resources import SqlResources, add_row
+from wfcore.adapters.sql.rows import from_ms, to_ms
+from wfcore.adapters.sql.tables import organizations
+from wfcore.domain.errors import NotFound, Unavailable
+from wfcore.domain.resources import Kind
+from wfcore.ports.storage import Organization
+
+
+@attrs.frozen
+class SqlUnitOfWork:
+    """Implements the port `UnitOfWork` within one transaction. `org` is the organization's number."""
+
+    connection: AsyncConnection
+    org: int
+    org_uuid: str
+
+    @cached_property
+    def workflows(self) -> SqlResources:
+        return self.resources(Kind.WORKFLOW)
+
+    @cached_property
+    def skills(self) -> SqlResources:
+        return self.resources(Kind.SKILL)
+
+    @cached_property
+    def directory(self) -> SqlDirectory:
+        return SqlDirectory(self.connection, self.org)
+
+    def resources(self, kind: Kind) -> SqlResources:
+        return SqlResources(self.connection, self.org, self.org_uuid, kind)
+
+
+class SqlStorage:
+    """Implements the port `Storage` on an open database, and closes it."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @asynccontextmanager
+    async def transaction(self, org: str) -> AsyncIterator[SqlUnitOfWork]:
+        async with self.database.writing() as connection:
+            yield await _unit_of_work(connection, org)
+
+    @asynccontextmanager
+    async def reading(self, org: str) -> AsyncIterator[SqlUnitOfWork]:
+        async with self.database.reading() as connection:
+            yield await _unit_of_work(connection, org)
+
+    async def add_organization(self, organization: Organization) -> None:
+        row = {
+            "uuid": organization.uuid,
+            "name": organization.name,
+            "created_at": to_ms(organization.created_at),
+        }
+        async with self.database.writing() as connection:
+            await add_row(connection, organizations, row)
+
+    async def organization(self, uuid: str) -> Organization | None:
+        found = await self._organizations(organizations.c.uuid == uuid, limit=1)
+        return found[0] if found else None
+
+    async def organizations(self, *, limit: int, after: str = "") -> list[Organization]:
+        return await self._organizations(organizations.c.uuid > after, limit=limit)
+
+    async def _organizations(self, wanted: sa.ColumnElement[bool], *, limit: int) -> list[Organization]:
+        found = sa.select(organizations).where(wanted).order_by(organizations.c.uuid).limit(limit)
+        async with self.database.reading() as connection:
+            rows = (await connection.execute(found)).all()
+        return [Organization(row.uuid, row.name, from_ms(row.created_at)) for row in rows]
+
+    async def upgrade(self) -> None:
+        """Raises Unavailable for a schema of a newer release, which is left as it is."""
+        async with self.database.writing() as connection:
+            await connection.run_sync(migrations.upgrade)
+
+    async def check(self) -> str | None:
+        try:
+            async with self.database.reading() as connection:
+                return migrations.fault(await connection.run_sync(migrations.revision))
+        except Unavailable as error:
+            return error.message
+
+    async def close(self) -> None:
+        await self.database.close()
+
+
+async def _unit_of_work(connection: AsyncConnection, org: str) -> SqlUnitOfWork:
+    found = sa.select(organizations.c.key).where(organizations.c.uuid == org)
+    key = (await connection.execute(found)).scalar()
+    if key is None:
+        raise NotFound
+    return SqlUnitOfWork(connection, key, org)

@@ -1,0 +1,261 @@
+"""The tables. Everything is under `org`, the number of an organization; text of JSON is verbatim.
+
+Times are milliseconds since the Unix epoch.
+"""
+
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, PrimaryKeyConstraint, Table, Text
+
+metadata: Final = sa.MetaData()
+
+
+def _text(name: str, *, null: bool = False) -> Column[Any]:
+    return Column(name, Text, nullable=null)
+
+
+def _int(name: str, *, null: bool = False) -> Column[Any]:
+    return Column(name, Integer, nullable=null)
+
+
+def _bool(name: str) -> Column[Any]:
+    return Column(name, Boolean, nullable=False)
+
+
+def _org() -> Column[Any]:
+    return Column("org", Integer, ForeignKey("organizations.key"), nullable=False)
+
+
+# Organizations and who is in them
+
+organizations: Final = Table(
+    "organizations",
+    metadata,
+    Column("key", Integer, primary_key=True),
+    _text("uuid"),
+    _text("name"),
+    _int("created_at"),
+    sa.UniqueConstraint("uuid"),
+)
+
+members: Final = Table(
+    "members",
+    metadata,
+    _org(),
+    _text("user_id"),
+    _text("email", null=True),
+    _bool("email_verified"),
+    _text("name", null=True),
+    _text("role"),
+    PrimaryKeyConstraint("org", "user_id"),
+    Index("members_email", "org", "email", "user_id"),
+    sqlite_with_rowid=False,
+)
+
+groups: Final = Table(
+    "groups",
+    metadata,
+    _org(),
+    _text("id"),
+    _text("name"),
+    PrimaryKeyConstraint("org", "id"),
+    sqlite_with_rowid=False,
+)
+
+group_members: Final = Table(
+    "group_members",
+    metadata,
+    _int("org"),
+    _text("user_id"),
+    _text("group_id"),
+    PrimaryKeyConstraint("org", "user_id", "group_id"),
+    sa.ForeignKeyConstraint(["org", "user_id"], ["members.org", "members.user_id"]),
+    sqlite_with_rowid=False,
+)
+
+tokens: Final = Table(
+    "tokens",
+    metadata,
+    _org(),
+    _text("prefix"),
+    _text("secret_hash"),
+    _text("user_id"),
+    _text("name"),
+    _text("scopes"),
+    _int("created_at"),
+    _int("expires_at", null=True),
+    _int("revoked_at", null=True),
+    PrimaryKeyConstraint("org", "prefix"),
+    sqlite_with_rowid=False,
+)
+
+# Workflows and skills
+
+counters: Final = Table(
+    "counters",
+    metadata,
+    _org(),
+    _text("kind"),
+    _int("last"),
+    PrimaryKeyConstraint("org", "kind"),
+    sqlite_with_rowid=False,
+)
+
+resources: Final = Table(
+    "resources",
+    metadata,
+    Column("key", Integer, primary_key=True),
+    _org(),
+    _text("kind"),
+    _int("id"),
+    _text("slug"),
+    _text("name"),
+    _text("description", null=True),
+    _text("status"),
+    _text("access"),
+    _text("active_variation_id", null=True),
+    _text("draft_variation_id", null=True),
+    _bool("is_enabled"),
+    _text("pending_transfer", null=True),
+    _int("created_at"),
+    _int("updated_at"),
+    _int("deleted_at", null=True),
+    _int("revision"),
+    sa.UniqueConstraint("org", "kind", "id"),
+    sa.UniqueConstraint("org", "kind", "slug"),
+)
+
+grants: Final = Table(
+    "grants",
+    metadata,
+    Column("resource", Integer, ForeignKey("resources.key"), nullable=False),
+    _text("subject"),
+    _bool("use"),
+    _bool("manage"),
+    PrimaryKeyConstraint("resource", "subject"),
+    sqlite_with_rowid=False,
+)
+
+variations: Final = Table(
+    "variations",
+    metadata,
+    _int("org"),
+    _text("kind"),
+    _int("resource_id"),
+    _text("id"),
+    _text("content"),
+    _int("created_at"),
+    _text("created_by"),
+    _int("deployed_at", null=True),
+    _text("deployed_by", null=True),
+    PrimaryKeyConstraint("org", "kind", "resource_id", "id"),
+    sa.ForeignKeyConstraint(
+        ["org", "kind", "resource_id"], ["resources.org", "resources.kind", "resources.id"]
+    ),
+)
+Index(
+    "variations_deployed",
+    variations.c.org,
+    variations.c.kind,
+    variations.c.resource_id,
+    variations.c.deployed_at.desc(),
+    variations.c.id.desc(),
+    sqlite_where=variations.c.deployed_at.is_not(None),
+)
+
+kept: Final = Table(
+    "kept",
+    metadata,
+    _org(),
+    _text("kind"),
+    _text("user_id"),
+    _text("key"),
+    _text("fingerprint"),
+    _int("resource_id"),
+    PrimaryKeyConstraint("org", "kind", "user_id", "key"),
+    sqlite_with_rowid=False,
+)
+
+# Executions. The journal of one is the truth; the other rows are written in the same transaction.
+
+executions: Final = Table(
+    "executions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _int("org"),
+    _text("kind"),
+    _int("resource_id", null=True),
+    _text("variation_id", null=True),
+    _text("user_id"),
+    _text("thread_id"),
+    _text("root_run_id"),
+    _int("wake_at", null=True),
+    _int("claimed_by", null=True),
+    Index("executions_variation", "variation_id"),
+)
+Index(
+    "executions_due",
+    executions.c.wake_at,
+    sqlite_where=executions.c.wake_at.is_not(None) & executions.c.claimed_by.is_(None),
+)
+Index(
+    "executions_claims",
+    executions.c.claimed_by,
+    sqlite_where=executions.c.claimed_by.is_not(None),
+)
+
+journal: Final = Table(
+    "journal",
+    metadata,
+    _int("execution"),
+    _int("pos"),
+    _text("entry"),
+    PrimaryKeyConstraint("execution", "pos"),
+    sqlite_with_rowid=False,
+)
+
+runs: Final = Table(
+    "runs",
+    metadata,
+    _int("org"),
+    _text("id"),
+    _int("execution"),
+    _text("user_id"),
+    _text("fingerprint"),
+    _text("status"),
+    _text("parent_run_id", null=True),
+    _text("resumed_by", null=True),
+    _text("result", null=True),
+    _int("created_at"),
+    _int("updated_at"),
+    _int("finished_at", null=True),
+    PrimaryKeyConstraint("org", "id"),
+    Index("runs_execution", "execution"),
+    sqlite_with_rowid=False,
+)
+Index("runs_recent", runs.c.org, runs.c.created_at.desc(), runs.c.id.desc())
+
+interrupts: Final = Table(
+    "interrupts",
+    metadata,
+    Column("key", Integer, primary_key=True),
+    _int("org"),
+    _int("execution"),
+    _text("id"),
+    _text("run_id"),
+    _text("body"),
+    sa.UniqueConstraint("execution", "id"),
+    Index("interrupts_inbox", "org", "key"),
+    sqlite_autoincrement=True,
+)
+
+workers: Final = Table(
+    "workers",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _text("host"),
+    _int("pid"),
+    _int("seen_at"),
+    sqlite_autoincrement=True,
+)

@@ -1,0 +1,29 @@
+"""The clock of the machine, and its random ids."""
+
+import asyncio
+import secrets
+import time
+
+import uuid_utils
+
+from wfcore.domain.ids import ALPHABET
+
+
+class SystemClock:
+    """`wfcore.ports.system.Clock`."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class RandomIds:
+    """`wfcore.ports.system.Ids`: unique because random, from the operating system's source."""
+
+    def uuid(self) -> str:
+        return str(uuid_utils.uuid7())
+
+    def token(self, length: int) -> str:
+        return "".join(secrets.choice(ALPHABET) for _ in range(length))

@@ -1,0 +1,212 @@
+"""The values of CEL over plain JSON: types, equality, order, indexing, and the budget that bounds them.
+
+A CEL value is the JSON value itself: null, bool, int, double (float), string, list and map are Python's own
+types, told apart by `type(x)` alone, so that true is never 1. Timestamps and durations are `datetime` (UTC)
+and `timedelta`, to the microsecond. JSON has no unsigned ints and no bytes, and neither have expressions.
+
+Meaning: the CEL language definition (cel-spec, doc/langdef.md). Ints are 64 bits and overflow is an error;
+doubles are IEEE 754; arithmetic never mixes types; equality and order compare int with double by value;
+equality between other types is false. What touches many elements or characters pays for them, so that work
+and memory are bounded.
+"""
+
+import math
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from types import NoneType
+from typing import Any, Final
+
+import attrs
+
+Value = Any
+
+MAX_STEPS: Final = 1_000_000
+MAX_DEPTH: Final = 64
+CHARACTERS_PER_STEP: Final = 16
+
+
+class ExpressionError(Exception):
+    """An expression that does not compile, or that failed on the values it met."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Exhausted(Exception):  # noqa: N818 - deliberately no ExpressionError: `||`, `has` and `exists` forgive those
+    """The budget is used up: the evaluation ends, whatever stands around."""
+
+
+class Budget:
+    """How many steps an evaluation may still take. One step is a visited element or a few characters."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, steps: int = MAX_STEPS) -> None:
+        self.left = steps
+
+    def spend(self, steps: int) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise Exhausted
+
+    def read(self, text: str) -> None:
+        self.spend(1 + len(text) // CHARACTERS_PER_STEP)
+
+
+@attrs.frozen
+class Type:
+    """What `type(x)` gives; it compares, and is no JSON."""
+
+    name: str
+
+
+TYPES: Final[Mapping[type, Type]] = {
+    NoneType: Type("null_type"),
+    bool: Type("bool"),
+    int: Type("int"),
+    float: Type("double"),
+    str: Type("string"),
+    list: Type("list"),
+    dict: Type("map"),
+    datetime: Type("google.protobuf.Timestamp"),
+    timedelta: Type("google.protobuf.Duration"),
+    Type: Type("type"),
+}
+TYPE_NAMES: Final = {kind.name: kind for kind in TYPES.values() if "." not in kind.name}
+NUMBERS: Final = frozenset({int, float})
+ORDERED: Final = frozenset({bool, int, float, str, datetime, timedelta})
+
+
+def describe(value: Value) -> str:
+    """The name of a value's type, for messages."""
+    return TYPES[type(value)].name if type(value) in TYPES else type(value).__name__
+
+
+# Equality and order
+
+
+def equal(budget: Budget, a: Value, b: Value) -> bool:
+    """CEL's `==`: by value between int and double, deep in lists and maps, false between other types."""
+    kind = type(a)
+    if kind is not type(b):
+        return kind in NUMBERS and type(b) in NUMBERS and bool(a == b)
+    if kind is str and len(a) > CHARACTERS_PER_STEP:
+        budget.read(a)
+    elif kind is list:
+        return _equal_lists(budget, a, b)
+    elif kind is dict:
+        return _equal_maps(budget, a, b)
+    return bool(a == b)
+
+
+def _equal_lists(budget: Budget, a: list[Value], b: list[Value]) -> bool:
+    if len(a) != len(b):
+        return False
+    budget.spend(len(a))
+    return all(equal(budget, x, y) for x, y in zip(a, b, strict=True))
+
+
+def _equal_maps(budget: Budget, a: dict[Value, Value], b: dict[Value, Value]) -> bool:
+    if a.keys() != b.keys():
+        return False
+    budget.spend(len(a))
+    return all(equal(budget, value, b[key]) for key, value in a.items())
+
+
+def ordered(budget: Budget, a: Value, b: Value) -> None:
+    """Refuse what CEL does not order; strings pay for being read."""
+    kind = type(a)
+    if kind is str and type(b) is str:
+        budget.read(a)
+    elif not (kind in ORDERED and kind is type(b)) and not (kind in NUMBERS and type(b) in NUMBERS):
+        raise ExpressionError(f"cannot compare {describe(a)} with {describe(b)}")
+
+
+def contained(budget: Budget, item: Value, container: Value) -> bool:
+    """CEL's `in`: an element of a list, a key of a map."""
+    if type(container) is list:
+        for element in container:
+            budget.spend(1)
+            if equal(budget, item, element):
+                return True
+        return False
+    if type(container) is dict:
+        return is_key(item) and item in container
+    raise ExpressionError(f"`in` needs a list or a map, not {describe(container)}")
+
+
+def is_key(value: Value) -> bool:
+    """Whether a value can be a map's key: strings, and numbers, which compare by value."""
+    return type(value) is str or type(value) in NUMBERS
+
+
+def index(container: Value, key: Value) -> Value:
+    """CEL's `container[key]`; lists count from 0 and never from the end."""
+    if type(container) is dict:
+        if is_key(key) and key in container:
+            return container[key]
+        raise ExpressionError(f"no such key {shown(key)}")
+    if type(container) is list and type(key) is int:
+        if 0 <= key < len(container):
+            return container[key]
+        raise ExpressionError(f"index `{key}` is outside the list of {len(container)}")
+    raise ExpressionError(f"cannot index {describe(container)} with {describe(key)}")
+
+
+def shown(value: Value) -> str:
+    """A value in a message: short scalars as they are, else the type's name."""
+    kind = type(value)
+    if (kind is str and len(value) <= 80) or kind is float or (kind is int and abs(value) < 2**64):
+        return f"`{value}`"
+    return f"({describe(value)})"
+
+
+# Back to JSON
+
+
+def in_int64(number: int) -> int:
+    if -(2**63) <= number < 2**63:
+        return number
+    raise ExpressionError("int overflow")
+
+
+def text_of(value: Value) -> str:
+    """CEL's `string(x)`: RFC 3339 for timestamps, seconds such as `1.5s` for durations."""
+    if type(value) is bool:
+        return "true" if value else "false"
+    if type(value) is datetime:
+        seconds, point, fraction = value.isoformat().removesuffix("+00:00").partition(".")
+        return f"{seconds}{point}{fraction.rstrip('0')}Z"
+    if type(value) is timedelta:
+        whole, rest = divmod(abs(value), timedelta(seconds=1))
+        fraction = f".{rest.microseconds:06}".rstrip("0") if rest else ""
+        return f"{'-' if value < timedelta() else ''}{whole}{fraction}s"
+    return str(value if type(value) is not int else in_int64(value))
+
+
+def to_json(budget: Budget, value: Value, depth: int = 0) -> Value:
+    """A result as plain JSON: timestamps and durations become text as in proto3's JSON; NaN is an error."""
+    kind = type(value)
+    if kind is str:
+        budget.read(value)
+    elif kind is float and not math.isfinite(value):
+        raise ExpressionError(f"the result `{value}` is no JSON number")
+    elif kind in {datetime, timedelta}:
+        return text_of(value)
+    elif kind is list or kind is dict:
+        return _container_to_json(budget, value, depth + 1)
+    elif kind is Type:
+        raise ExpressionError(f"the type `{value.name}` is no JSON value")
+    return value
+
+
+def _container_to_json(budget: Budget, value: Value, depth: int) -> Value:
+    if depth > MAX_DEPTH:
+        raise ExpressionError(f"the result is nested deeper than {MAX_DEPTH} levels")
+    budget.spend(1 + len(value))
+    if type(value) is list:
+        return [to_json(budget, item, depth) for item in value]
+    if any(type(key) is not str for key in value):
+        raise ExpressionError("the keys of a resulting object must be strings")
+    return {key: to_json(budget, item, depth) for key, item in value.items()}

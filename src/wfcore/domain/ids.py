@@ -1,0 +1,128 @@
+"""The canonical text form of everything that names something: ids, slugs, e-mails, tokens, instants.
+
+Each form has exactly one spelling, so equal things are equal texts. Whatever else a library would also accept
+(braces around a UUID, `01` for 1, full-width digits, a trailing line feed) is not that form and is refused.
+"""
+
+import hashlib
+import hmac
+import re
+import string
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import count
+
+import attrs
+
+ALPHABET = string.ascii_letters + string.digits
+"""What a token's prefix (8 characters) and secret (43 characters) are drawn from."""
+
+SLUG_LENGTH = 80
+EMAIL_LENGTH = 254
+
+_FALLBACK = {"workflow": "workflow", "skill": "scope"}
+
+_HEX = "[0-9a-f]"
+_UUID_FORM = f"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
+_UUID = re.compile(_UUID_FORM, re.ASCII)
+_TOKEN = re.compile(f"svc_({_UUID_FORM})_([A-Za-z0-9]{{8}})_([A-Za-z0-9]{{43}})", re.ASCII)
+_PATH_ID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
+_RUN_ID = re.compile(r"[!-~]{1,255}", re.ASCII)
+
+_ATOM = r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_EMAIL = re.compile(rf"(?=[^@]{{1,64}}@){_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*", re.ASCII)
+
+
+def is_uuid(text: str) -> bool:
+    """Whether this is the canonical text of a UUID: lowercase, with hyphens, nothing around it (RFC 9562)."""
+    return _UUID.fullmatch(text) is not None
+
+
+def is_run_id(text: str) -> bool:
+    """Whether this can name a run: 1 to 255 visible ASCII characters."""
+    return _RUN_ID.fullmatch(text) is not None
+
+
+def parse_id(text: str) -> int | None:
+    """The number of a resource as it stands in a path: canonical, positive, at most 16 digits; else None."""
+    return int(text) if _PATH_ID.fullmatch(text) else None
+
+
+def normalize_email(text: str) -> str | None:
+    """The address in lower case, or None where it is no address: the dot-atom form of RFC 5321, ASCII only.
+
+    Only ASCII is lowered: a letter such as U+212A would become another person's `k`.
+    """
+    if len(text) > EMAIL_LENGTH or not text.isascii():
+        return None
+    lowered = text.lower()
+    return lowered if _EMAIL.fullmatch(lowered) else None
+
+
+def slugify_name(name: str, kind: str, id: int) -> str:  # noqa: A002 - the word of the interface
+    """The slug a name gives: `[a-z0-9-]`, 1 to 80 characters; `workflow-7` or `scope-7` when nothing is left.
+
+    `kind` is `workflow` or `skill`. The same name gives the same slug on every machine.
+    """
+    from slugify import slugify
+
+    plain = slugify(
+        name, entities=False, decimal=False, hexadecimal=False, algorithm="modern", backend="text-unidecode"
+    )
+    return plain[:SLUG_LENGTH].strip("-") or f"{_FALLBACK[kind]}-{id}"
+
+
+def slug_candidates(base: str) -> Iterator[str]:
+    """`base`, `base-2`, `base-3`, ... without end, each within the bound; the first one free is the slug."""
+    yield base
+    for number in count(2):
+        suffix = f"-{number}"
+        yield base[: SLUG_LENGTH - len(suffix)].rstrip("-") + suffix
+
+
+@attrs.frozen
+class Token:
+    """A personal access token, taken apart (interface, Authentication). The secret never prints."""
+
+    org_uuid: str
+    prefix: str
+    secret: str = attrs.field(repr=False)
+
+
+def parse_token(text: str) -> Token | None:
+    """The parts of `svc_<org uuid>_<prefix>_<secret>`, or None for any other text."""
+    found = _TOKEN.fullmatch(text)
+    return Token(*found.groups()) if found else None
+
+
+def format_token(org_uuid: str, prefix: str, secret: str) -> str:
+    """The inverse of `parse_token`. Raises ValueError when the parts make no token."""
+    text = f"svc_{org_uuid}_{prefix}_{secret}"
+    if parse_token(text) != Token(org_uuid, prefix, secret):
+        raise ValueError("these parts make no token")
+    return text
+
+
+def hash_secret(secret: str) -> str:
+    """The SHA-256 of a token's secret, in hex: what is stored in its place.
+
+    A slow or salted hash defends secrets that can be guessed. 43 random characters of 62 are 256 bits: no
+    guess hits, no two are alike, and every request pays for the hash.
+    """
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def secret_matches(secret: str, digest: str) -> bool:
+    """Whether `digest` is the stored hash of `secret`, compared in constant time."""
+    return hmac.compare_digest(hash_secret(secret).encode(), digest.encode())
+
+
+def iso(instant: datetime) -> str:
+    """An aware datetime as the interface writes it: `2026-01-31T09:30:00.123Z` (UTC, milliseconds, cut off).
+
+    Raises ValueError for a naive one, which names no instant.
+    """
+    if instant.tzinfo is None:
+        raise ValueError("a datetime without a time zone is no instant")
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

@@ -1,0 +1,203 @@
+"""What has happened to an execution: the facts that its journal keeps, in the past tense.
+
+An entry is the only thing that ever changes a run. Times are milliseconds since the Unix epoch and arrive inside
+entries, as do ids: the machine has no clock and no randomness. A node is named by its position in the `nodes`
+array of the pinned variation, which never changes once a run has started.
+
+On disk an entry is one JSON array, `[tag, version, field, ...]`, in the order of the class's fields, with
+defaults at the end left out. A released (tag, version) is never given another meaning: stored journals replay for ever.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import msgspec
+
+from wfcore.domain.errors import JSON
+
+
+@attrs.frozen
+class Actor:
+    """Who did it: the user id and, when known, the e-mail address."""
+
+    user_id: str
+    email: str | None = None
+
+
+@attrs.frozen
+class Limits:
+    """The bounds of one run: node visits, seconds of duration, effects under way at once."""
+
+    max_node_visits: int = 10_000
+    max_run_seconds: float = 30 * 86_400.0
+    max_concurrent_effects: int = 1_000
+
+
+@attrs.frozen
+class Decision:
+    """An answer to one interrupt: `approve` or `deny` with the form's data."""
+
+    interrupt_id: str
+    decision: str
+    data: JSON = None
+
+
+@attrs.frozen
+class Started:
+    """The execution began, with its first turn. `info` is what expressions read as `run`."""
+
+    at: int
+    run_id: str
+    by: Actor
+    input: JSON
+    info: dict[str, JSON]
+    limits: Limits = attrs.field(factory=Limits)
+
+
+@attrs.frozen
+class Resumed:
+    """A new turn took over, with answers or with none. `by` is None when the system resumed (a deadline passed)."""
+
+    at: int
+    run_id: str
+    by: Actor | None = None
+    decisions: tuple[Decision, ...] = ()
+
+
+@attrs.frozen
+class Succeeded:
+    """An effect had its result. `usage` counts what a model call consumed."""
+
+    at: int
+    node: int
+    visit: int
+    step: int
+    attempt: int
+    output: JSON
+    usage: dict[str, JSON] | None = None
+
+
+@attrs.frozen
+class Failed:
+    """One attempt of an effect failed; whether another follows is the machine's to say."""
+
+    at: int
+    node: int
+    visit: int
+    step: int
+    attempt: int
+    message: str
+    reason: str = "failed"
+    retryable: bool = True
+
+
+@attrs.frozen
+class Said:
+    """A batch of text that a model streamed while its call was under way."""
+
+    at: int
+    node: int
+    visit: int
+    step: int
+    attempt: int
+    text: str
+
+
+@attrs.frozen
+class TimePassed:
+    """The clock was read as `at`: every timer due by then goes off."""
+
+    at: int
+
+
+@attrs.frozen
+class Paused:
+    """Somebody asked the run to park at the next step."""
+
+    at: int
+    by: Actor
+
+
+@attrs.frozen
+class Cancelled:
+    """Somebody cancelled the run."""
+
+    at: int
+    by: Actor
+
+
+Entry = Started | Resumed | Succeeded | Failed | Said | TimePassed | Paused | Cancelled
+
+TAGS: dict[type, str] = {
+    Started: "start",
+    Resumed: "resume",
+    Succeeded: "ok",
+    Failed: "fail",
+    Said: "say",
+    TimePassed: "time",
+    Paused: "pause",
+    Cancelled: "cancel",
+}
+VERSION = 1
+
+_CLASSES: dict[str, type] = {tag: cls for cls, tag in TAGS.items()}
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(list[Any]).decode
+
+
+def _layout(cls: type) -> tuple[str, tuple[str, ...], tuple[Any, ...]]:
+    fields = attrs.fields(cls)
+    defaults = tuple(
+        f.default.factory() if isinstance(f.default, attrs.Factory) else f.default  # type: ignore[arg-type]
+        for f in fields
+    )
+    return TAGS[cls], tuple(f.name for f in fields), defaults
+
+
+_LAYOUTS = {cls: _layout(cls) for cls in TAGS}
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """The entry as one line of JSON."""
+    if type(entry) is Succeeded and entry.usage is None:  # the hot one
+        return _encode(
+            ("ok", VERSION, entry.at, entry.node, entry.visit, entry.step, entry.attempt, entry.output)
+        )
+    tag, names, defaults = _LAYOUTS[type(entry)]
+    values = [getattr(entry, name) for name in names]
+    while values and defaults[len(values) - 1] is not attrs.NOTHING and values[-1] == defaults[len(values) - 1]:
+        values.pop()
+    return _encode((tag, VERSION, *values))
+
+
+def decode_entry(line: bytes | str) -> Entry:
+    """The entry of one line that `encode_entry` made; `ValueError` for a tag or version this release does not know."""
+    tag, version, *values = _decode(line)
+    cls = _CLASSES.get(tag)
+    if cls is None or version != VERSION:
+        raise ValueError(f"journal entry `{tag}` of version `{version}` is not known to this release")
+    build = _BUILDERS.get(cls)
+    return cls(*values) if build is None else build(values)  # type: ignore[no-any-return]
+
+
+def _started(values: list[Any]) -> Started:
+    at, run_id, by, given, info, *rest = values
+    return Started(at, run_id, Actor(**by), given, info, *(Limits(**limits) for limits in rest))
+
+
+def _resumed(values: list[Any]) -> Resumed:
+    at, run_id, by, decisions = [*values, None, ()][:4] if len(values) < 4 else values
+    return Resumed(at, run_id, Actor(**by) if by else None, tuple(Decision(**d) for d in decisions))
+
+
+def _by_somebody(cls: type) -> Callable[[list[Any]], Any]:
+    return lambda values: cls(values[0], Actor(**values[1]))
+
+
+_BUILDERS: dict[type, Callable[[list[Any]], Any]] = {
+    Started: _started,
+    Resumed: _resumed,
+    Paused: _by_somebody(Paused),
+    Cancelled: _by_somebody(Cancelled),
+}

@@ -1,0 +1,52 @@
+"""What a client sees of a run: one frame per event, in `seq` order from 1 without gaps (interface, Events)."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import attrs
+
+from wfcore.domain.codec import iso_ms
+from wfcore.domain.errors import JSON
+
+
+class EventKind(StrEnum):
+    run_started = "run_started"
+    node_started = "node_started"
+    node_finished = "node_finished"
+    node_failed = "node_failed"
+    node_retrying = "node_retrying"
+    node_skipped = "node_skipped"
+    message_delta = "message_delta"
+    message = "message"
+    interrupt = "interrupt"
+    usage = "usage"
+    done = "done"
+    error = "error"
+    cancelled = "cancelled"
+
+
+TERMINAL = frozenset({EventKind.done, EventKind.error, EventKind.cancelled})
+
+
+@attrs.frozen
+class Event:
+    """One event. `at` is in epoch milliseconds; `data` holds the fields of its kind, in wire names."""
+
+    kind: EventKind
+    run_id: str
+    seq: int
+    at: int
+    data: Mapping[str, JSON]
+
+    @property
+    def terminal(self) -> bool:
+        return self.kind in TERMINAL
+
+    def to_wire(self) -> dict[str, JSON]:
+        return {
+            "kind": str(self.kind),
+            "runId": self.run_id,
+            "seq": self.seq,
+            "at": iso_ms(self.at),
+            **self.data,
+        }

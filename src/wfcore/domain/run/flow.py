@@ -1,0 +1,157 @@
+"""How a run moves along the edges: joins, dead paths, cycles (interface, WorkflowStructure).
+
+A node may go when every edge into it has been decided; it runs if at least one was taken, else it is skipped and
+its own edges are not taken (dead-path elimination; Leymann and Roller, "Production Workflow", 2000). Edges that
+close a cycle are no part of joins: taken, one re-arms the nodes of its cycle and starts the head anew at once.
+An edge that leads out of a cycle is held until the cycle is left, that is, until all its nodes have settled in a
+pass that does not start another; it then counts as taken if any pass took it.
+
+`Flow` is changed in place and belongs to one machine. It knows nothing of what nodes do.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Self
+
+from wfcore.domain.run.plan import EdgePlan, Plan
+
+UNDECIDED, NOT_TAKEN, TAKEN, HELD_NOT_TAKEN, HELD_TAKEN = range(5)
+
+
+class Flow:
+    """Which nodes may go next. `ready` holds their positions in the order in which they became ready."""
+
+    __slots__ = ("edges", "need", "plan", "ready", "taken", "unsettled")
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.need = list(plan.joins)
+        self.taken = [0] * len(plan.nodes)
+        self.ready: deque[int] = deque()
+        self.edges: dict[int, int] = {}
+        self.unsettled = [len(loop.nodes) + len(loop.children) for loop in plan.loops]
+
+    def copy(self) -> Self:
+        twin = object.__new__(type(self))
+        twin.plan = self.plan
+        twin.need = self.need.copy()
+        twin.taken = self.taken.copy()
+        twin.ready = self.ready.copy()
+        twin.edges = self.edges.copy()
+        twin.unsettled = self.unsettled.copy()
+        return twin
+
+    def begin(self) -> None:
+        """Make the start node ready."""
+        self.taken[self.plan.start] = 1
+        self.ready.append(self.plan.start)
+
+    def runs(self, node: int) -> bool:
+        """Whether a ready node is to run; if not, it is to be skipped."""
+        return self.taken[node] > 0
+
+    def leave(self, node: int, handle: str | None) -> Sequence[int]:
+        """The node ended by this handle. Returns the nodes of a cycle that starts anew: all they did is void."""
+        taken, untaken = self.plan.nodes[node].route(handle)
+        if not self.plan.loops:
+            self._pass_on(taken, untaken)
+            return ()
+        return self._leave_in_loops(node, taken, untaken)
+
+    def holds_taken(self, node: int) -> bool:
+        """Whether an earlier pass took an edge of the node that leads out of its cycle."""
+        return bool(self.edges) and any(
+            edge.leaves >= 0 and self.edges.get(edge.index) == HELD_TAKEN
+            for edge in self.plan.nodes[node].outgoing
+        )
+
+    def skip(self, node: int) -> None:
+        """A dead path reached the node: none of its edges is taken."""
+        edges = self.plan.nodes[node].outgoing
+        if not self.plan.loops:
+            self._pass_on((), edges)
+        else:
+            self._leave_in_loops(node, (), edges)
+
+    def _pass_on(self, taken: Sequence[EdgePlan], untaken: Sequence[EdgePlan]) -> None:
+        """The same as deciding edge by edge, for graphs without cycles: no edge is ever looked at again."""
+        need, ready = self.need, self.ready
+        for edge in taken:
+            target = edge.target
+            self.taken[target] += 1
+            need[target] -= 1
+            if not need[target]:
+                ready.append(target)
+        for edge in untaken:
+            target = edge.target
+            need[target] -= 1
+            if not need[target]:
+                ready.append(target)
+
+    def _leave_in_loops(
+        self, node: int, taken: Sequence[EdgePlan], untaken: Sequence[EdgePlan]
+    ) -> Sequence[int]:
+        for edge in untaken:
+            if edge.closes < 0:
+                self._decide(edge, False)
+        for edge in taken:
+            if edge.closes < 0:
+                self._decide(edge, True)
+        again = [edge for edge in taken if edge.closes >= 0]
+        if again:
+            return self._restart(min(again, key=lambda edge: len(self._around(edge.closes))))
+        self._settle(self.plan.nodes[node].loop)
+        return ()
+
+    def _around(self, loop: int) -> list[int]:
+        """The cycle and those around it, inside out: the outermost cycle has the fewest."""
+        found = []
+        while loop >= 0:
+            found.append(loop)
+            loop = self.plan.loops[loop].parent
+        return found
+
+    def _decide(self, edge: EdgePlan, taken: bool) -> None:
+        if edge.leaves < 0:
+            self._deliver(edge, taken)
+        elif taken or self.edges.get(edge.index) != HELD_TAKEN:
+            self.edges[edge.index] = HELD_TAKEN if taken else HELD_NOT_TAKEN
+
+    def _deliver(self, edge: EdgePlan, taken: bool) -> None:
+        self.edges[edge.index] = TAKEN if taken else NOT_TAKEN
+        self.taken[edge.target] += taken
+        self.need[edge.target] -= 1
+        if not self.need[edge.target]:
+            self.ready.append(edge.target)
+
+    def _settle(self, loop: int) -> None:
+        """One more node or inner cycle of this cycle is at rest; the last one leaves the cycle."""
+        while loop >= 0:
+            self.unsettled[loop] -= 1
+            if self.unsettled[loop]:
+                return
+            for edge in self.plan.exits[loop]:
+                self._deliver(edge, self.edges.get(edge.index) == HELD_TAKEN)
+            loop = self.plan.loops[loop].parent
+
+    def _restart(self, closing: EdgePlan) -> Sequence[int]:
+        loop = closing.closes
+        members = self.plan.members(loop)
+        inside = set(members)
+        for node in members:
+            for edge in self.plan.nodes[node].outgoing:
+                if edge.target in inside:
+                    self.edges.pop(edge.index, None)
+        for inner in self.plan.loops_within(loop):
+            plan = self.plan.loops[inner]
+            self.unsettled[inner] = len(plan.nodes) + len(plan.children)
+        for node in members:
+            states = [self.edges.get(edge.index, UNDECIDED) for edge in self.plan.nodes[node].incoming]
+            self.need[node] = sum(state not in (TAKEN, NOT_TAKEN) for state in states)
+            self.taken[node] = states.count(TAKEN)
+        self.ready = deque(node for node in self.ready if node not in inside)
+        head = self.plan.loops[loop].head
+        self.need[head] = 0
+        self.taken[head] = 1
+        self.ready.append(head)
+        return members

@@ -1,0 +1,282 @@
+"""A variation's graph made ready to run: everything that is the same in every run of it, worked out once.
+
+Nodes are addressed by their position. Edges carry what the joins need to know: whether they close a cycle, and which
+cycle has to be left before their fate may be known downstream.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+import attrs
+
+from wfcore.domain.errors import JSON
+from wfcore.domain.expressions import Expression, compile_expression
+from wfcore.domain.graph import NodeType
+from wfcore.domain.json_schema import Schema, compile_schema
+from wfcore.domain.run.loops import Loop, Nesting, nesting
+from wfcore.domain.templates import Template, compile_template
+
+WAIT, TRANSFORM, FAIL = "core.wait", "core.transform", "core.fail"
+"""Built-in tools that the machine itself performs: they touch nothing outside."""
+
+
+@attrs.frozen
+class EdgePlan:
+    """`closes` and `leaves` are loop positions or -1; `leaves` is the outermost cycle that the edge leads out of."""
+
+    index: int
+    source: int
+    target: int
+    handle: str | None
+    closes: int = -1
+    leaves: int = -1
+
+
+Route = tuple[tuple[EdgePlan, ...], tuple[EdgePlan, ...]]
+"""What leaving by one handle means: the edges taken, and those not taken."""
+
+
+@attrs.frozen
+class Retry:
+    """Back-off in seconds; `max_attempts` counts the first try."""
+
+    max_attempts: int = 1
+    initial: float = 1.0
+    coefficient: float = 2.0
+    longest: float = 300.0
+
+    def delay_ms(self, failed_attempt: int) -> int:
+        """Milliseconds to wait after the given attempt (from 1) failed."""
+        try:
+            seconds = self.initial * self.coefficient ** (failed_attempt - 1)
+        except OverflowError:
+            seconds = self.longest
+        return int(min(seconds, self.longest) * 1000)
+
+
+@attrs.frozen
+class NodePlan:
+    """One node, compiled. `routes` has an entry for every handle that some edge leaves by.
+
+    `key` is the id as it stands in the keys of effects: ASCII and without a colon. `catches` tells whether a
+    failure leads on by `error` edges.
+    """
+
+    index: int
+    id: str
+    kind: NodeType
+    routes: Mapping[str | None, Route]
+    outgoing: tuple[EdgePlan, ...]
+    incoming: tuple[EdgePlan, ...]
+    joins: int
+    loop: int
+    key: str
+    catches: bool
+    tool: str = ""
+    params: Template | None = None
+    for_each: Expression | None = None
+    max_concurrency: int = 50
+    requires_approval: bool = False
+    retry: Retry = Retry()
+    timeout: float | None = None
+    branches: tuple[tuple[str, Expression], ...] = ()
+    message: Template | None = None
+    data: Mapping[str, JSON] = attrs.field(factory=dict)
+    schema: Schema | None = None
+
+    @property
+    def pure(self) -> bool:
+        """Whether the machine completes this action by itself, at once."""
+        if self.requires_approval:
+            return False
+        return self.tool == TRANSFORM or (
+            self.tool == FAIL and self.for_each is None and self.retry.max_attempts == 1
+        )
+
+    def route(self, handle: str | None) -> Route:
+        return self.routes.get(handle) or ((), self.outgoing)
+
+
+@attrs.frozen
+class Plan:
+    """The whole graph, compiled. Shared by all runs of a variation; never changed."""
+
+    nodes: tuple[NodePlan, ...]
+    start: int
+    loops: tuple[Loop, ...]
+    exits: tuple[tuple[EdgePlan, ...], ...]
+    joins: tuple[int, ...]
+
+    def members(self, loop: int) -> list[int]:
+        """All nodes of a cycle, those of the cycles inside it included."""
+        found: list[int] = []
+        todo = [loop]
+        while todo:
+            inner = self.loops[todo.pop()]
+            found += inner.nodes
+            todo += inner.children
+        return found
+
+    def loops_within(self, loop: int) -> list[int]:
+        """The cycle and all cycles inside it."""
+        found = [loop]
+        for inner in found:
+            found += self.loops[inner].children
+        return found
+
+
+def compile_plan(structure: Mapping[str, JSON]) -> Plan:
+    """Compile a structure that passed the rules for deployment."""
+    nodes: Sequence[Mapping[str, JSON]] = structure.get("nodes") or []
+    position = {node["id"]: index for index, node in enumerate(nodes)}
+    start = next(index for index, node in enumerate(nodes) if node["type"] == NodeType.START)
+    ends = [
+        (position[edge["source"]], position[edge["target"]]) for edge in structure.get("edges") or []
+    ]
+    nest = nesting(len(nodes), start, ends)
+    edges = [
+        _edge(index, source, target, edge.get("sourceHandle"), nest, index in nest.closing)
+        for index, ((source, target), edge) in enumerate(zip(ends, structure.get("edges") or [], strict=True))
+    ]
+    outgoing: list[list[EdgePlan]] = [[] for _ in nodes]
+    incoming: list[list[EdgePlan]] = [[] for _ in nodes]
+    exits: list[list[EdgePlan]] = [[] for _ in nest.loops]
+    for edge in edges:
+        outgoing[edge.source].append(edge)
+        if edge.closes < 0:
+            incoming[edge.target].append(edge)
+        if edge.leaves >= 0:
+            exits[edge.leaves].append(edge)
+    compiled = tuple(
+        _node(index, node, outgoing[index], incoming[index], nest.innermost[index])
+        for index, node in enumerate(nodes)
+    )
+    return Plan(
+        compiled, start, nest.loops, tuple(map(tuple, exits)), tuple(node.joins for node in compiled)
+    )
+
+
+def _edge(index: int, source: int, target: int, handle: str | None, nest: Nesting, closes: bool) -> EdgePlan:
+    if closes:
+        return EdgePlan(index, source, target, handle, closes=_loop_headed(nest, target))
+    if nest.innermost[source] < 0:
+        return EdgePlan(index, source, target, handle)
+    around_target = set(nest.chain(target))
+    left = [loop for loop in nest.chain(source) if loop not in around_target]
+    return EdgePlan(index, source, target, handle, leaves=left[-1] if left else -1)
+
+
+def _loop_headed(nest: Nesting, head: int) -> int:
+    return next(loop for loop in nest.chain(head) if nest.loops[loop].head == head)
+
+
+def _routes(outgoing: Sequence[EdgePlan]) -> dict[str | None, Route]:
+    """Linear in the edges for the handles there are: a handle's untaken edges are all the others."""
+    handles = {edge.handle for edge in outgoing}
+    return {
+        handle: (
+            tuple(edge for edge in outgoing if edge.handle == handle),
+            tuple(edge for edge in outgoing if edge.handle != handle),
+        )
+        for handle in handles
+    }
+
+
+def _node(
+    index: int, node: Mapping[str, JSON], outgoing: list[EdgePlan], incoming: list[EdgePlan], loop: int
+) -> NodePlan:
+    kind = NodeType(node["type"])
+    data: Mapping[str, JSON] = node.get("data") or {}
+    routes = _routes(outgoing)
+    return NodePlan(
+        index,
+        node["id"],
+        kind,
+        routes,
+        tuple(outgoing),
+        tuple(incoming),
+        len(incoming),
+        loop,
+        quote(node["id"], safe=""),
+        kind in (NodeType.ACTION, NodeType.AGENT) and "error" in routes,
+        **_DETAILS[kind](data),
+    )
+
+
+def _start(data: Mapping[str, JSON]) -> dict[str, Any]:
+    schema = data.get("inputSchema")
+    return {"schema": None if schema is None else compile_schema(schema)}
+
+
+def _action(data: Mapping[str, JSON]) -> dict[str, Any]:
+    return {
+        "tool": data["toolId"],
+        "params": compile_template(data.get("params") or {}),
+        "for_each": compile_expression(data["forEach"]) if data.get("forEach") else None,
+        "max_concurrency": int(data.get("maxConcurrency") or 50),
+        "requires_approval": bool(data.get("requiresApproval")),
+        **_effect(data),
+    }
+
+
+def _condition(data: Mapping[str, JSON]) -> dict[str, Any]:
+    return {
+        "branches": tuple(
+            (branch["handle"], compile_expression(branch["when"])) for branch in data.get("branches") or []
+        )
+    }
+
+
+def _agent(data: Mapping[str, JSON]) -> dict[str, Any]:
+    schema = data.get("outputSchema")
+    return {
+        "message": compile_template(data.get("message") or ""),
+        "data": data,
+        "schema": None if schema is None else compile_schema(schema),
+        **_effect(data),
+    }
+
+
+def _approval(data: Mapping[str, JSON]) -> dict[str, Any]:
+    return {
+        "message": compile_template(data.get("message") or ""),
+        "data": data,
+        "timeout": data.get("timeoutSeconds"),
+    }
+
+
+def _effect(data: Mapping[str, JSON]) -> dict[str, Any]:
+    return {"retry": _retry(data.get("retry")), "timeout": data.get("timeoutSeconds")}
+
+
+def _retry(data: Mapping[str, JSON] | None) -> Retry:
+    if not data:
+        return Retry()
+    return Retry(
+        int(data.get("maxAttempts", 1)),
+        float(data.get("initialIntervalSeconds", 1.0)),
+        float(data.get("backoffCoefficient", 2.0)),
+        float(data.get("maxIntervalSeconds", 300.0)),
+    )
+
+
+_DETAILS = {
+    NodeType.START: _start,
+    NodeType.ACTION: _action,
+    NodeType.CONDITION: _condition,
+    NodeType.AGENT: _agent,
+    NodeType.HUMAN_APPROVAL: _approval,
+}
+
+PLANS_KEPT = 256
+"""Compiled plans kept in memory, per process."""
+
+
+@lru_cache(PLANS_KEPT)
+def plan_of(content: str) -> Plan:
+    """The plan of a `workflowStructure` given as JSON text; variations are immutable, so the text is the key."""
+    from wfcore.domain.json_gate import parse_json
+
+    return compile_plan(parse_json(content.encode()))

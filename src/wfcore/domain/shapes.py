@@ -1,0 +1,400 @@
+"""The shapes of the wire: bodies of requests and responses (interface, Resources and Endpoints), one each.
+
+A shape says once what `codec.check` refuses and what the OpenAPI document shows. It is a TypedDict: a checked
+body stays the plain dict that was sent. Requests refuse keys they do not name; responses may grow.
+
+Triggers, structures, selections and access configurations are checked by their own modules: their rules are
+more than a schema states. Requests hold them as objects (`TriggerJson`, ...) that point to the full schema.
+"""
+
+from typing import Annotated, Any, Final, Literal, Required, TypedDict, is_typeddict
+
+from msgspec import Meta
+
+from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.codec import JsonObject, Positive, Seconds, Time, closed, schema_ref, schemas_of
+from wfcore.domain.errors import JSON, WfcoreError
+
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S", description="Not blank")]
+Key = Annotated[str, Meta(min_length=1, max_length=255, description="Opaque token of the client")]
+RunId = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[!-~]+$", description="Visible ASCII")]
+NonEmpty = Annotated[str, Meta(min_length=1)]
+TokenScope = Annotated[str, Meta(extra_json_schema={"enum": list(TOKEN_SCOPES)})]
+WorkflowType = Annotated[Literal["task", "workflow"], Meta(description="`task` is deprecated: `workflow`")]
+
+_ERRORS: Final = (WfcoreError, *WfcoreError.__subclasses__())
+ErrorCode = Annotated[str, Meta(extra_json_schema={"enum": sorted({kind.code for kind in _ERRORS})})]
+ErrorStatus = Annotated[str, Meta(extra_json_schema={"enum": sorted({kind.status for kind in _ERRORS})})]
+
+Visibility = Literal["shared", "private"]
+Decision = Literal["approve", "deny", "connected", "cancelled"]
+Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+Screen = Literal["home", "agent_settings", "agent", "context_chat"]
+Door = Literal["api", "svc_api", "mcp", "chatapp", "chatapp_dm", "teamchat", "other"]
+Origin = Literal[Screen, Door]
+NodeEvent = Literal["node_started", "node_finished", "node_failed", "node_retrying", "node_skipped"]
+TurnEvent = Literal["message_delta", "message", "message_replaced", "tool_call", "tool_result", "usage"]
+RunEvent = Literal["run_started", "interrupt", "done", "error", "cancelled"]
+
+
+class Schedule(TypedDict, total=False):
+    frequency: Required[Literal["hourly", "daily", "weekly", "monthly", "custom"]]
+    timezone: Required[str]
+    time_of_day: Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$", examples=["09:30"])]
+    weekdays: list[Weekday]
+    day_of_month: Annotated[int, Meta(ge=1, le=31)]
+    cron_expressions: list[str]
+    cron_description: str
+
+
+class Trigger(TypedDict, total=False):
+    trigger_type: Required[Literal["schedule", "webhook", "api", "chatapp", "manual"]]
+    schedule: Schedule
+
+
+class RunModelSettings(TypedDict, total=False):
+    contextWindow: Positive
+
+
+class ModelSettings(RunModelSettings, total=False):
+    reasoningEffort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+class AgentSelectionEntry(TypedDict, total=False):
+    agent_id: Required[Positive]
+    priority_order: Required[Positive]
+    role: str
+    instructions: str
+    tool_restrictions: list[str]
+
+
+class AgentSelection(TypedDict, total=False):
+    agents: Required[Annotated[list[AgentSelectionEntry], Meta(min_length=1)]]
+    model: str
+    modelSettings: ModelSettings
+
+
+class Position(TypedDict):
+    x: float
+    y: float
+
+
+class Node(TypedDict, total=False):
+    id: Required[NonEmpty]
+    type: Required[Literal["start", "action", "condition", "agent", "humanApproval"]]
+    position: Position
+    data: JsonObject
+
+
+class Edge(TypedDict, total=False):
+    id: Required[NonEmpty]
+    source: Required[str]
+    target: Required[str]
+    sourceHandle: str
+
+
+class WorkflowStructure(TypedDict, total=False):
+    nodes: list[Node]
+    edges: list[Edge]
+
+
+class GroupPermission(TypedDict):
+    use: bool
+    manage: bool
+
+
+class SharedUser(TypedDict, total=False):
+    email: Required[str]
+    addedAt: str
+    addedBy: str
+    userId: str
+
+
+class AccessConfigBody(TypedDict, total=False):
+    """What was read may be written back; the server's `addedAt`, `addedBy` and owner stand."""
+
+    visibility: Required[Visibility]
+    groupPermissions: dict[str, GroupPermission]
+    sharedWith: list[SharedUser]
+    ownerUserId: str | None
+    ownerEmail: str | None
+    guardrails: list[Any]
+
+
+TriggerJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(Trigger))]
+StructureJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(WorkflowStructure))]
+SelectionJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AgentSelection))]
+AccessJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AccessConfigBody))]
+
+
+class Body(TypedDict, total=False):
+    """Everyone may send `organizationId`; the principal's organization counts (interface, Authentication)."""
+
+    organizationId: str
+
+
+class CreateWorkflow(Body, total=False):
+    name: Required[Name]
+    type: Required[WorkflowType]
+    description: str
+    trigger: TriggerJson
+    agentSelection: SelectionJson
+    workflowStructure: StructureJson
+    accessConfig: AccessJson
+
+
+class PatchWorkflow(Body, total=False):
+    """What is present is changed; null clears what may be null in the workflow."""
+
+    name: Name
+    description: str | None
+    trigger: TriggerJson | None
+    agentSelection: SelectionJson | None
+    workflowStructure: StructureJson | None
+    accessConfig: AccessJson
+
+
+class ValidateBody(PatchWorkflow, total=False):
+    type: WorkflowType
+
+
+class ToggleBody(Body, total=False):
+    isEnabled: bool
+
+
+class ToolSetting(TypedDict, total=False):
+    enabled: Required[bool]
+    requiresApproval: bool
+
+
+class Supervision(Body, total=False):
+    supervisionSubordinateIds: list[str]
+    supervisionSubordinateDescriptions: dict[str, str]
+
+
+class SkillContent(Supervision, total=False):
+    accessConfig: AccessJson
+    expectedOutput: str
+    instructions: list[str]
+    model: str
+    toolset: dict[str, ToolSetting]
+    connectionSet: list[JsonObject]
+    contextSelections: list[JsonObject]
+    evaluations: list[JsonObject]
+    interfaces: list[JsonObject]
+
+
+class CreateSkill(SkillContent, total=False):
+    name: Required[Name]
+    description: str
+
+
+class PatchSkill(SkillContent, total=False):
+    name: Name
+    description: str | None
+
+
+class Image(TypedDict, total=False):
+    data: str
+    mimeType: str
+    name: str
+    storageKey: str
+    uploadId: str
+
+
+class Document(TypedDict, total=False):
+    fileName: str
+    parsedContent: str
+    uploadId: str
+    mimeType: str
+    storageFileName: str
+    rawContentStorageKey: str
+    summary: str
+    originalSize: float
+    sizeBytes: float
+
+
+class Attachments(TypedDict, total=False):
+    images: list[Image]
+    documents: list[Document]
+
+
+class UserContext(TypedDict, total=False):
+    email: str
+    name: str
+    timezone: str
+    userId: str
+
+
+class RunConfig(TypedDict, total=False):
+    """What a run may use; it only narrows what the deployed variation allows."""
+
+    model: str
+    modelSettings: RunModelSettings
+    contextSelections: list[JsonObject]
+    connectionSelections: list[JsonObject]
+    connectionSet: list[JsonObject]
+    connectionAllModeIds: list[str]
+    guardrails: list[str]
+    toolset: JsonObject
+    strategies: list[str]
+    experimentalFeatures: bool
+    debug: bool
+    composerFileOffload: bool
+
+
+class InterruptDecision(TypedDict, total=False):
+    interruptId: Required[str]
+    decision: Required[Decision]
+    data: Any
+
+
+class ResumeRun(Body, total=False):
+    message: str
+    sessionId: Key
+    fileThreadId: Key
+    config: RunConfig
+    attachments: Attachments
+    userContext: UserContext
+    runId: RunId
+    streamProtocolVersion: Literal[2]
+    experimentalFeatures: bool
+    debug: bool
+    version: Literal["published", "draft"]
+    origin: Origin
+    decision: Decision
+    interruptId: str
+    data: Any
+    decisions: Annotated[list[InterruptDecision], Meta(min_length=1)]
+
+
+class CreateRun(ResumeRun, total=False):
+    """The body of resume, and one of `workflowId`, `skillId` and `assistant`."""
+
+    workflowId: Positive
+    skillId: Positive
+    assistant: Annotated[bool, Meta(extra_json_schema={"const": True})]
+    input: JsonObject
+
+
+class CreateToken(Body, total=False):
+    name: Required[Name]
+    scopes: Required[list[TokenScope]]
+    expiresInSeconds: Seconds
+
+
+class AccessConfig(TypedDict, total=False):
+    visibility: Required[Visibility]
+    groupPermissions: Required[dict[str, GroupPermission]]
+    sharedWith: Required[list[SharedUser]]
+    ownerUserId: str | None
+    ownerEmail: str | None
+    guardrails: list[Any]
+
+
+class PendingOwnershipTransfer(TypedDict, total=False):
+    pendingOwnerUserId: Required[str]
+    pendingOwnerEmail: str | None
+    requestedByUserId: Required[str]
+    requestedAt: Required[Time]
+
+
+class Resource(TypedDict, total=False):
+    id: Required[int]
+    slug: Required[str]
+    name: Required[str]
+    description: str | None
+    status: Required[Literal["draft", "active", "deleted"]]
+    orgUuid: Required[str]
+    activeVariationId: str | None
+    draftVariationId: str | None
+    hasUnpublishedChanges: Required[bool]
+    accessConfig: Required[AccessConfig]
+    pendingOwnershipTransfer: PendingOwnershipTransfer | None
+    createdAt: Required[Time]
+    updatedAt: Required[Time]
+    deletedAt: Time | None
+    canManage: Required[bool]
+    canUse: Required[bool]
+    manageDenial: Required[Literal["not_owner", "needs_group_manage"] | None]
+
+
+class Variation(TypedDict, total=False):
+    trigger: Trigger | None
+    workflowStructure: WorkflowStructure | None
+    agentSelection: AgentSelection | None
+
+
+class Workflow(Resource, total=False):
+    type: Required[WorkflowType]
+    isEnabled: Required[bool]
+    variation: Variation | None
+
+
+class Scope(Resource, total=False):
+    variation: SkillContent | None
+
+
+class ErrorBody(TypedDict, total=False):
+    code: Required[ErrorCode]
+    status: Required[ErrorStatus]
+    message: Required[str]
+    requestId: Required[str]
+    info: JsonObject
+
+
+class ErrorEnvelope(TypedDict):
+    error: ErrorBody
+
+
+class Interrupt(TypedDict, total=False):
+    """A wait for a person or a connection; of a sub-workflow, `path` names the nodes above."""
+
+    interruptId: Required[str]
+    runId: Required[str]
+    type: Required[Literal["approval", "connect"]]
+    nodeId: str
+    path: list[str]
+    message: str | None
+    expiresAt: Time | None
+
+
+class Event(TypedDict, total=False):
+    """One event of a stream, with further fields by kind. `seq` counts from 1 without gaps."""
+
+    kind: Required[Literal[RunEvent, NodeEvent, TurnEvent]]
+    runId: Required[str]
+    seq: Required[int]
+    at: Required[Time]
+    nodeId: str
+    path: list[str]
+
+
+class RunAccepted(TypedDict):
+    runId: str
+    status: Literal["queued", "running", "interrupted", "done", "error", "cancelled"]
+
+
+class RunRecord(RunAccepted):
+    target: JsonObject
+    threadId: str | None
+    parentRunId: str | None
+    resumedBy: str | None
+    output: Any
+    error: ErrorBody | None
+    interrupts: list[Interrupt]
+    usage: JsonObject | None
+    createdAt: Time
+    updatedAt: Time
+    finishedAt: Time | None
+
+
+_FREE: Final = (Trigger, WorkflowStructure, AgentSelection)
+
+
+def schema_components() -> dict[str, JSON]:
+    """The schemas of all shapes by name, for `components.schemas` of an OpenAPI 3.1 document."""
+    shapes = [shape for shape in globals().values() if is_typeddict(shape)]
+    bodies = [shape for shape in shapes if "organizationId" in shape.__annotations__]
+    sent = schemas_of([*bodies, AccessConfigBody, *_FREE]).keys() - {shape.__name__ for shape in _FREE}
+    return {name: closed(schema) if name in sent else schema for name, schema in schemas_of(shapes).items()}

@@ -1,0 +1,1 @@
+"""Protocols that adapters implement; their docstrings are the contract."""

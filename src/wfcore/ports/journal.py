@@ -1,0 +1,222 @@
+"""The journal of executions, the rows that go with it, and who works on what.
+
+The journal is the truth; runs, open interrupts and wake-ups are rows written in the same transaction. `append` is a
+compare-and-set on the journal's length: of two writers that read the same length exactly one succeeds, and the other
+learns it. Nothing is acknowledged before it is durable, as far as the adapter says it is (`Journal.durable`).
+Appends of many executions may share one commit. All times are epoch milliseconds.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import attrs
+
+from wfcore.domain.access import Principal
+from wfcore.domain.errors import JSON
+from wfcore.domain.run.entries import Entry
+from wfcore.domain.run.state import Interrupt, RunStatus
+
+
+class JournalConflict(Exception):
+    """The journal is longer than the writer thought, or its claim is gone. Nothing was written: read it and go on."""
+
+
+class RunExists(Exception):
+    """The organization has a run of this id already. Nothing was written."""
+
+
+@attrs.frozen
+class ExecutionRef:
+    """An execution of an organization. Obtained from the store, never made up: it carries the tenant."""
+
+    org: str
+    id: int
+
+
+@attrs.frozen
+class Execution:
+    """The row of an execution: what it runs, and who started it. The variation is pinned."""
+
+    ref: ExecutionRef
+    kind: Literal["workflow", "skill", "assistant", "action"]
+    resource_id: int | None
+    variation_id: str | None
+    user_id: str
+    thread_id: str
+    root_run_id: str
+    length: int
+    claimed_by: int | None = None
+
+
+@attrs.frozen
+class RunRow:
+    """One turn. `fingerprint` is of target, body and principal; `result` holds output, error, interrupts and usage."""
+
+    id: str
+    execution: ExecutionRef
+    user_id: str
+    fingerprint: str
+    status: RunStatus
+    parent_run_id: str | None
+    resumed_by: str | None
+    result: JSON
+    created_at: int
+    updated_at: int
+    finished_at: int | None
+    kind: str
+    resource_id: int | None
+    thread_id: str
+
+
+@attrs.frozen
+class NewExecution:
+    """What `begin` writes beside the first entries."""
+
+    org: str
+    kind: Literal["workflow", "skill", "assistant", "action"]
+    resource_id: int | None
+    variation_id: str | None
+    user_id: str
+    thread_id: str
+
+
+@attrs.frozen
+class NewRun:
+    """A run that begins with these entries."""
+
+    id: str
+    user_id: str
+    fingerprint: str
+    status: RunStatus
+    at: int
+    parent_run_id: str | None = None
+
+
+@attrs.frozen
+class RunChange:
+    """A run's row as it is from now on. `result` and `resumed_by` stay as they were when None."""
+
+    id: str
+    status: RunStatus
+    at: int
+    result: JSON = None
+    resumed_by: str | None = None
+
+
+@attrs.frozen
+class Append:
+    """One transaction on one execution: entries after the first `expected`, and the rows that change with them.
+
+    `interrupts`: all that are open from now on (None: unchanged), under `run_id`. `wake_at`: when somebody has to
+    look at the execution again if nobody does before (None: no need). `claimed_by`: the worker that holds the
+    execution from now on, None for nobody. Both are written only when `moves` is true: the hot append touches one
+    table. `wakes` makes the execution due at once and leaves whoever holds it alone. With `holder` set the append
+    succeeds only while that worker holds the execution.
+    """
+
+    expected: int
+    entries: Sequence[Entry]
+    new_run: NewRun | None = None
+    changes: Sequence[RunChange] = ()
+    interrupts: Sequence[Interrupt] | None = None
+    run_id: str = ""
+    moves: bool = False
+    wakes: bool = False
+    wake_at: int | None = None
+    claimed_by: int | None = None
+    holder: int | None = None
+
+
+@attrs.frozen
+class OpenInterrupt:
+    """One open interrupt of the inbox, with the latest run of its execution."""
+
+    interrupt: Interrupt
+    run_id: str
+    execution: Execution
+    key: int
+
+
+class Journal(Protocol):
+    """Implementers: every method either did all it says, durably, or raised and did nothing.
+
+    Cancelling a caller while it waits leaves the outcome unknown to it, never half written: reading again decides.
+    """
+
+    durable: bool
+
+    async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
+        """Create an execution with its first entries and `append.new_run`. `RunExists` when the run id is taken."""
+        ...
+
+    async def append(self, execution: ExecutionRef, append: Append) -> None:
+        """Write after exactly `append.expected` entries, else `JournalConflict`; `RunExists` for a taken run id."""
+        ...
+
+    async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
+        """The entries after the first `after`, in order. Empty for another organization's execution."""
+        ...
+
+    async def execution(self, execution: ExecutionRef) -> Execution:
+        """The execution's row. `NotFound` when there is none."""
+        ...
+
+    async def find_run(self, org: str, run_id: str) -> RunRow | None:
+        """The organization's run of this id."""
+        ...
+
+    async def list_runs(
+        self,
+        org: str,
+        *,
+        limit: int,
+        before: tuple[int, str] | None = None,
+        status: RunStatus | None = None,
+        resource: tuple[str, int] | None = None,
+        principal: Principal | None = None,
+    ) -> list[RunRow]:
+        """Runs, newest first by (created_at, id), strictly before `before`; `resource` is (kind, id).
+
+        With `principal`: only runs it started, and runs of resources whose grants let it use them.
+        """
+        ...
+
+    async def open_interrupts(
+        self, org: str, *, limit: int, after: int = 0, execution: ExecutionRef | None = None
+    ) -> list[OpenInterrupt]:
+        """Open interrupts in the order in which they were opened, those with `key` greater than `after`."""
+        ...
+
+    async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
+        """How many entries each journal has now; what does not exist is left out."""
+        ...
+
+    # Who works on what
+
+    async def register(self, host: str, pid: int, now: int) -> int:
+        """A new worker's number, never given twice."""
+        ...
+
+    async def heartbeat(self, worker: int, now: int) -> None:
+        """The worker is alive. A worker that is not registered (any more) is registered again."""
+        ...
+
+    async def dead_workers(self, now: int, silent_ms: int) -> list[tuple[int, str, int]]:
+        """Workers (number, host, pid) that hold executions; those silent for longer than `silent_ms`, and all
+        others too when `silent_ms` is 0."""
+        ...
+
+    async def release(self, worker: int) -> int:
+        """Take everything from a worker that is gone; returns how many executions it held. Those are due at once."""
+        ...
+
+    async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
+        """Take up to `limit` executions that are due and held by nobody, the longest due first.
+
+        Of several claimants, in any number of processes, exactly one gets each.
+        """
+        ...
+
+    async def next_wake(self) -> int | None:
+        """The earliest time at which an execution that nobody holds is due; None when there is none."""
+        ...

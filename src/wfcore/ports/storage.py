@@ -1,0 +1,202 @@
+"""Where organizations, members, tokens, workflows and skills are kept.
+
+One unit of work per use case. A repository belongs to one organization from its construction: no call without a
+tenant exists. JSON is kept verbatim: what is read is equal to what was written, key order included. Times are
+aware datetimes in UTC with millisecond precision.
+"""
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Protocol
+
+import attrs
+
+from wfcore.domain.access import Principal, Role
+from wfcore.domain.resources import Kind, Resource, Variation
+
+
+class Duplicate(Exception):
+    """What has to be unique is there already. Nothing was written."""
+
+
+class Stale(Exception):
+    """The row was changed by somebody else since it was read. Nothing was written."""
+
+
+@attrs.frozen
+class Organization:
+    uuid: str
+    name: str
+    created_at: datetime
+
+
+@attrs.frozen
+class Member:
+    """A member; `groups` are the UUIDs of the groups it is in, the implicit one left out."""
+
+    user_id: str
+    email: str | None
+    name: str | None
+    role: Role
+    groups: frozenset[str]
+    email_verified: bool = True
+
+
+@attrs.frozen
+class Group:
+    id: str
+    name: str
+
+
+@attrs.frozen
+class AccessToken:
+    """A personal access token without its secret, of which only the hash is kept."""
+
+    prefix: str
+    secret_hash: str
+    user_id: str
+    name: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+@attrs.frozen
+class Kept:
+    """The kept answer to a create: what its key was used for, and which resource it made."""
+
+    fingerprint: str
+    resource_id: int
+
+
+class Resources(Protocol):
+    """The workflows, or the skills, of one organization."""
+
+    async def next_id(self) -> int:
+        """The next number of this kind, counted from 1. Never given twice, not even after a rollback of the caller's
+        choice to delete; a rolled back transaction may give it again."""
+        ...
+
+    async def slug_taken(self, slug: str) -> bool: ...
+
+    async def add(self, resource: Resource) -> None:
+        """`Duplicate` when id or slug is taken."""
+        ...
+
+    async def get(self, id: int) -> Resource | None: ...
+
+    async def save(self, old: Resource, new: Resource) -> None:
+        """Replace the row that was read as `old`. `Stale` when it has changed since. The grants follow the access."""
+        ...
+
+    async def page(
+        self, principal: Principal, *, limit: int, after: int = 0, status: str | None = None, query: str | None = None
+    ) -> list[Resource]:
+        """Those the principal may use or manage, by id ascending, ids greater than `after`, at most `limit`.
+
+        `status` None: all but the deleted ones. `deleted`: only those the principal may manage. `query`: name or
+        slug contains it, ASCII letters in either case.
+        """
+        ...
+
+    async def add_variation(self, id: int, variation: Variation) -> None: ...
+
+    async def save_variation(self, id: int, variation: Variation) -> None:
+        """Replace what may change of a variation: `deployed_at`."""
+        ...
+
+    async def drop_variation(self, id: int, variation_id: str) -> None:
+        """Forget a draft, unless an execution has pinned it."""
+        ...
+
+    async def variation(self, id: int, variation_id: str) -> Variation | None: ...
+
+    async def variations(self, id: int, *, limit: int, before: str | None = None) -> list[Variation]:
+        """The deployed ones, latest deployment first."""
+        ...
+
+    async def find_kept(self, user_id: str, key: str) -> Kept | None: ...
+
+    async def keep(self, user_id: str, key: str, kept: Kept) -> None:
+        """`Duplicate` when this user's key is used already."""
+        ...
+
+
+class Directory(Protocol):
+    """Members, groups and tokens of one organization."""
+
+    async def add_member(self, member: Member) -> None:
+        """Add, or replace the member of the same user id."""
+        ...
+
+    async def member(self, user_id: str) -> Member | None: ...
+
+    async def member_by_email(self, email: str) -> Member | None: ...
+
+    async def members(self, *, limit: int, after: str = "") -> list[Member]:
+        """By user id, ascending."""
+        ...
+
+    async def add_group(self, group: Group) -> None: ...
+
+    async def groups(self, ids: Collection[str] | None = None) -> list[Group]:
+        """All groups, or those of these ids, by id ascending."""
+        ...
+
+    async def add_token(self, token: AccessToken) -> None:
+        """`Duplicate` when the prefix is taken."""
+        ...
+
+    async def token(self, prefix: str) -> AccessToken | None: ...
+
+    async def revoke_token(self, prefix: str, at: datetime) -> None: ...
+
+
+class UnitOfWork(Protocol):
+    """Everything one use case reads and writes of one organization."""
+
+    @property
+    def workflows(self) -> Resources: ...
+
+    @property
+    def skills(self) -> Resources: ...
+
+    @property
+    def directory(self) -> Directory: ...
+
+    def resources(self, kind: Kind) -> Resources: ...
+
+
+class Storage(Protocol):
+    """Implementers: a transaction that ends without an exception is durable when the context manager returns, shielded
+    from cancellation; one that ends with an exception leaves nothing. Readers never wait for writers."""
+
+    def transaction(self, org: str) -> AbstractAsyncContextManager[UnitOfWork]:
+        """A unit of work that may write. Writers of one store come one after the other, or behave as if they did."""
+        ...
+
+    def reading(self, org: str) -> AbstractAsyncContextManager[UnitOfWork]:
+        """A consistent view without writing."""
+        ...
+
+    async def add_organization(self, organization: Organization) -> None:
+        """`Duplicate` when the UUID is taken."""
+        ...
+
+    async def organization(self, uuid: str) -> Organization | None: ...
+
+    async def organizations(self, *, limit: int, after: str = "") -> Sequence[Organization]:
+        """By UUID, ascending."""
+        ...
+
+    async def upgrade(self) -> None:
+        """Bring the schema to this release's; nothing to do when it is there already."""
+        ...
+
+    async def check(self) -> str | None:
+        """None when the schema is this release's and the store answers; else what is wrong, in words."""
+        ...
+
+    async def close(self) -> None: ...

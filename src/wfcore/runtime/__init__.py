@@ -1,0 +1,1 @@
+"""Use cases, and the driver that performs what the run machine asks for."""

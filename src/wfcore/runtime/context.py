@@ -1,0 +1,121 @@
+"""What every use case has at hand: the ports, the installation's settings, and the one authorization function."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import attrs
+
+from wfcore.domain.access import Access, Principal, derive, missing_scopes
+from wfcore.domain.errors import JSON, Conflict, Forbidden, NotFound
+from wfcore.domain.lifecycle import Status
+from wfcore.domain.resources import Resource
+from wfcore.domain.run.entries import Limits
+from wfcore.ports.dispatcher import Dispatcher
+from wfcore.ports.journal import Journal
+from wfcore.ports.providers import EventSink, MemoryBackend, ModelProvider, Tools
+from wfcore.ports.storage import Storage
+from wfcore.ports.system import Clock, Ids
+
+
+@attrs.frozen
+class Settings:
+    """What the operator sets. Durations in seconds."""
+
+    limits: Limits = attrs.field(factory=Limits)
+    max_request_bytes: int = 10 * 2**20
+    max_output_bytes: int = 10 * 2**20
+    max_concurrent_runs: int = 1_000
+    default_model: str = "default"
+    delta_interval: float = 0.04
+    hold_for: float = 2.0
+    """How long a driver keeps an execution in memory when only time has to pass."""
+
+
+@attrs.frozen
+class Ports:
+    """The bundle of ports. Built in one place, `wfcore.bootstrap`; every one of them can be replaced."""
+
+    storage: Storage
+    journal: Journal
+    dispatcher: Dispatcher
+    events: EventSink
+    tools: Tools
+    models: Mapping[str, ModelProvider]
+    memories: MemoryBackend
+    clock: Clock
+    ids: Ids
+    settings: Settings = attrs.field(factory=Settings)
+
+    def now(self) -> datetime:
+        """The time in UTC, to the millisecond."""
+        return datetime.fromtimestamp(self.clock.now() / 1000, UTC)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def needs(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Mark a use case (a method whose first argument is the principal) with the token scopes it takes.
+
+    They are checked on every call, whatever the door, before anything else. `*` stands for the `area` of the object
+    that has the method. A door reads them with `scopes_of`, to check them before it reads a body.
+    """
+
+    def mark(use_case: Callable[P, R]) -> Callable[P, R]:
+        @wraps(use_case)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            check_scopes(_principal(args[1]), _named(scopes, args[0]))
+            return use_case(*args, **kwargs)
+
+        checked.scopes = scopes  # type: ignore[attr-defined]
+        return checked
+
+    return mark
+
+
+def scopes_of(use_case: Any) -> tuple[str, ...]:
+    """The token scopes of a bound use case."""
+    return _named(use_case.scopes, use_case.__self__)
+
+
+def _named(scopes: tuple[str, ...], owner: Any) -> tuple[str, ...]:
+    return tuple(scope.replace("*", owner.area) if "*" in scope else scope for scope in scopes)
+
+
+def _principal(value: Any) -> Principal:
+    if not isinstance(value, Principal):
+        raise TypeError("the first argument of a use case is a Principal")
+    return value
+
+
+def check_scopes(principal: Principal, scopes: tuple[str, ...]) -> None:
+    """`Forbidden` with `info.missing` when the credential lacks a scope (interface, Authentication 4)."""
+    missing = missing_scopes(principal.scopes, scopes)
+    if missing:
+        raise Forbidden("the token lacks a scope", {"missing": missing})
+
+
+def authorize(principal: Principal, resource: Resource | None, grant: str) -> Access:
+    """The one authorization function: `grant` is `see`, `use` or `manage` (interface, Authentication 6).
+
+    `NotFound` for what does not exist and for what the principal may neither use nor manage, without a difference;
+    `Forbidden` when it may do the one and not the other. What is deleted exists only for those who manage it.
+    """
+    if resource is None:
+        raise NotFound
+    access = derive(principal, resource.access)
+    if not access.visible or (resource.status is Status.DELETED and not access.can_manage):
+        raise NotFound
+    if grant == "manage" and not access.can_manage:
+        raise Forbidden("you may use this but not manage it", {"manageDenial": access.manage_denial})
+    if grant == "use" and not access.can_use:
+        raise Forbidden("you may manage this but not use it", {"canUse": False})
+    return access
+
+
+def conflict(message: str, reason: str, **info: JSON) -> Conflict:
+    """A 409 that says why in one word."""
+    return Conflict(message, {"reason": reason, **info})

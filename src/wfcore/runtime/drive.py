@@ -1,0 +1,351 @@
+"""The driver: it lets the machine's effects happen and writes down what came of them, until nothing is left to do.
+
+One session drives one execution, in one process at a time. Normal progress and recovery are the same code path: load
+the journal, fold it, perform what is pending. An append that conflicts means that somebody else wrote (a decision, a
+cancel, another worker after a lost claim): the session drops its machine, folds the journal again and goes on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from wfcore.domain.run import entries as e
+from wfcore.domain.run.effects import Address, Effect
+from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.plan import Plan
+from wfcore.domain.run.replay import fold
+from wfcore.domain.run.state import IllegalEntry, RunStatus
+from wfcore.ports.journal import Append, Execution, ExecutionRef, JournalConflict, RunChange
+from wfcore.runtime.context import Ports
+from wfcore.runtime.perform import Performer
+from wfcore.runtime.plans import Plans
+from wfcore.runtime.rows import new_run, settled
+
+log = logging.getLogger("wfcore.drive")
+
+
+class Driver:
+    """Drives executions for a dispatcher; keeps the session of each that is being driven here."""
+
+    def __init__(self, ports: Ports, plans: Plans) -> None:
+        self._ports = ports
+        self._plans = plans
+        self._performer = Performer(ports)
+        self._sessions: dict[ExecutionRef, Session] = {}
+        self._warm: dict[ExecutionRef, tuple[Execution, Machine]] = {}
+
+    def warm(self, execution: Execution, machine: Machine) -> None:
+        """Spare the first read of an execution that was created a moment ago."""
+        self._warm[execution.ref] = (execution, machine)
+
+    def signal(self, ref: ExecutionRef) -> bool:
+        """The journal may have grown: have its session look. False when it is not driven here."""
+        session = self._sessions.get(ref)
+        if session is not None:
+            session.signal()
+        return session is not None
+
+    def lengths(self) -> dict[ExecutionRef, int]:
+        """How far each session has read, to notice entries that other processes wrote."""
+        return {ref: session.machine.length for ref, session in self._sessions.items()}
+
+    async def handle(self, ref: ExecutionRef) -> None:
+        """Drive the execution until it waits or ends. The dispatcher holds the claim meanwhile."""
+        execution, machine = self._warm.pop(ref, (None, None))
+        if execution is None or machine is None:
+            execution = await self._ports.journal.execution(ref)
+            plan = await self._plans.of(execution)
+            machine = fold(plan, await self._ports.journal.read(ref))
+        session = Session(self._ports, self._performer, execution, machine)
+        self._sessions[ref] = session
+        try:
+            await session.drive()
+        except ClaimLost:
+            log.info("execution is no longer held by this worker", extra={"execution": ref.id})
+        finally:
+            self._sessions.pop(ref, None)
+            await session.abandon()
+
+
+class Session:
+    """One execution under way in this process."""
+
+    def __init__(self, ports: Ports, performer: Performer, execution: Execution, machine: Machine) -> None:
+        self._ports = ports
+        self._performer = performer
+        self._execution = execution
+        self._plan: Plan = machine.plan
+        self.machine = machine
+        self._tasks: dict[tuple[Address, int], asyncio.Task[None]] = {}
+        self._outcomes: list[e.Entry] = []
+        self._news = asyncio.Event()
+        self._signalled = False
+        self._dirty = False
+        self._free = False
+        self._timer: tuple[int, asyncio.Task[None]] | None = None
+        self._alone: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._asked: list[object] = list(machine.interrupts.values())
+
+    def signal(self) -> None:
+        """Somebody else may have written: look at the journal as soon as possible."""
+        self._signalled = True
+        self._news.set()
+        if self._alone is not None and self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._look())
+
+    async def drive(self) -> None:
+        """Go on until the turn has ended, or only time has to pass and the claim was given back."""
+        while True:
+            if self._signalled or self._dirty:
+                await self._catch_up()
+            if self.machine.ended or not (self.machine.turn_open or self._is_due()):
+                await self._release()
+                return
+            if self._is_due():
+                await self._let_time_pass()
+                continue
+            now = self._ports.clock.now()
+            ready = self._startable(now)
+            if len(ready) == 1 and not self._tasks and self._may_run_alone():
+                await self._run_alone(ready[0])
+                continue
+            for effect in ready:
+                self._launch(effect)
+            if not self._tasks and not self._outcomes and await self._give_back(now):
+                return
+            await self._wait(now)
+            await self._take_outcomes()
+
+    async def abandon(self) -> None:
+        """Stop everything that is in flight; it happens again when the execution is taken up, under the same keys."""
+        tasks = [*self._tasks.values(), *([self._looking] if self._looking else [])]
+        if self._timer is not None:
+            tasks.append(self._timer[1])
+        for task in tasks:
+            task.cancel()
+        self._tasks.clear()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # Effects
+
+    def _startable(self, now: int) -> list[Effect]:
+        if not self.machine.pending:
+            return []
+        return [
+            effect
+            for effect in self.machine.pending.values()
+            if effect.not_before <= now and (effect.address, effect.attempt) not in self._tasks
+        ]
+
+    def _may_run_alone(self) -> bool:
+        """With nothing else to wait for, an effect needs no task of its own."""
+        machine = self.machine
+        return not machine.interrupts and not machine.timers and len(machine.pending) == 1
+
+    async def _run_alone(self, effect: Effect) -> None:
+        self._alone = asyncio.current_task()
+        try:
+            outcome = await self._performer.perform(self._execution, effect, self._stream)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._signalled or task is None or task.uncancel() > 0:
+                raise
+            return
+        finally:
+            self._alone = None
+        if self._outcomes:
+            await self._take_outcomes()
+        await self._record([outcome])
+
+    async def _look(self) -> None:
+        """While an effect runs alone: break it off only if the run has ended meanwhile."""
+        try:
+            entries = await self._ports.journal.read(self._execution.ref, self.machine.length)
+            if any(isinstance(entry, e.Cancelled) for entry in entries) and self._alone is not None:
+                self._alone.cancel()
+        finally:
+            self._looking = None
+
+    def _launch(self, effect: Effect) -> None:
+        async def perform() -> None:
+            self._outcomes.append(await self._performer.perform(self._execution, effect, self._stream))
+            self._news.set()
+
+        task = asyncio.get_running_loop().create_task(perform())
+        self._tasks[effect.address, effect.attempt] = task
+
+    async def _stream(self, said: e.Said) -> None:
+        """Text of a model on its way: written at once when the effect runs alone, else with what comes along."""
+        if self._alone is not None:
+            await self._record([said])
+        else:
+            self._outcomes.append(said)
+            self._news.set()
+
+    async def _take_outcomes(self) -> None:
+        outcomes, self._outcomes = self._outcomes, []
+        for outcome in outcomes:
+            if isinstance(outcome, e.Failed) and self.machine.ends_run(outcome):
+                await self._stop_siblings(outcome)
+        if outcomes:
+            await self._record(outcomes)
+
+    async def _stop_siblings(self, failure: e.Failed) -> None:
+        """A run ends in error only after its effects in flight have been stopped."""
+        mine = (failure.node, failure.visit, failure.step), failure.attempt
+        others = [task for key, task in self._tasks.items() if key != mine]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def _forget_finished(self) -> None:
+        """Effects that are pending no more have had their outcome, or were given up: stop those still running."""
+        for key, task in list(self._tasks.items()):
+            effect = self.machine.pending.get(key[0])
+            if task.done() or effect is None or effect.attempt != key[1]:
+                task.cancel()
+                del self._tasks[key]
+
+    # Time
+
+    def _is_due(self) -> bool:
+        due = self.machine.next_due()
+        return due is not None and due <= self._ports.clock.now()
+
+    async def _let_time_pass(self) -> None:
+        now = self._ports.clock.now()
+        if self.machine.turn_open:
+            await self._record([e.TimePassed(now)])
+        else:
+            await self._system_turn(now)
+
+    async def _system_turn(self, now: int) -> None:
+        """A deadline passed while the run was parked: the system makes the next turn."""
+        machine, parent = self.machine, self.machine.run_id
+        expected = machine.length
+        turn = e.Resumed(now, self._ports.ids.uuid())
+        entries = (turn, e.TimePassed(now))
+        self._collect_events()
+        for entry in entries:
+            machine.apply(entry)
+        old = RunChange(parent, RunStatus.interrupted, now, resumed_by=turn.run_id)
+        run = new_run(machine, machine.starter.user_id, "", parent)
+        if machine.turn_open:
+            append = Append(expected, entries, run, (old,), tuple(machine.interrupts.values()), machine.run_id)
+        else:
+            append = settled(machine, expected, entries, new_run=run, changes=(old,))
+        await self._commit(append)
+
+    def _next_moment(self, now: int) -> int | None:
+        moments = [effect.not_before for effect in self.machine.pending.values() if effect.not_before > now]
+        due = self.machine.next_due()
+        return min([*moments, *([] if due is None else [due])], default=None)
+
+    async def _give_back(self, now: int) -> bool:
+        """Nothing can happen but time: hold on for a short while, give the claim back for a longer one."""
+        moment = self._next_moment(now)
+        hold = self._ports.settings.hold_for * 1000
+        if moment is not None and moment - now <= hold:
+            return False
+        return await self._commit(Append(self.machine.length, (), moves=True, wake_at=moment))
+
+    async def _wait(self, now: int) -> None:
+        """Until something is in: an outcome, a signal, or a moment that was waited for."""
+        self._set_timer(self._next_moment(now), now)
+        await self._news.wait()
+        self._news.clear()
+
+    def _set_timer(self, moment: int | None, now: int) -> None:
+        """Have news at this moment. The timer stays as long as the moment does, such as the run's own deadline."""
+        if self._timer is not None:
+            if self._timer[0] == moment:
+                return
+            self._timer[1].cancel()
+            self._timer = None
+        if moment is None:
+            return
+
+        async def ring() -> None:
+            await self._ports.clock.sleep(max(0.0, (moment - now) / 1000))
+            self._timer = None
+            self._news.set()
+
+        self._timer = (moment, asyncio.get_running_loop().create_task(ring()))
+
+    # Writing down
+
+    async def _record(self, outcomes: Sequence[e.Entry]) -> None:
+        """Let these have happened, then make it durable, then show it. A conflict starts over on the newer journal."""
+        while True:
+            expected = self.machine.length
+            self._collect_events()
+            entries = [outcome for outcome in outcomes if self._applies(outcome)]
+            if self._tasks:
+                self._forget_finished()
+            if not entries or await self._commit(self._append_of(expected, entries)):
+                return
+            await self._catch_up()
+
+    def _applies(self, outcome: e.Entry) -> bool:
+        """False for what comes too late: the node was given up, or the run has ended."""
+        try:
+            self.machine.apply(outcome)
+        except IllegalEntry:
+            return False
+        return True
+
+    def _append_of(self, expected: int, entries: Sequence[e.Entry]) -> Append:
+        machine = self.machine
+        if not machine.turn_open:
+            return settled(machine, expected, entries)
+        if machine.interrupts or self._asked:
+            waiting = list(machine.interrupts.values())
+            changed = tuple(waiting) if waiting != self._asked else None
+            return Append(expected, entries, interrupts=changed, run_id=machine.run_id)
+        return Append(expected, entries)
+
+    async def _commit(self, append: Append) -> bool:
+        """False when somebody else wrote first: what the machine holds beyond the journal is void."""
+        try:
+            await self._ports.journal.append(self._execution.ref, append)
+        except JournalConflict:
+            self._dirty = True
+            return False
+        self._free = append.moves
+        if self._asked or self.machine.interrupts:
+            self._asked = list(self.machine.interrupts.values())
+        if self.machine.sink:
+            self._ports.events.publish(self._execution.ref, self.machine.take_events())
+        return True
+
+    def _collect_events(self) -> None:
+        if self._ports.events.wanted(self._execution.ref):
+            if self.machine.sink is None:
+                self.machine.sink = []
+        else:
+            self.machine.sink = None
+
+    async def _catch_up(self) -> None:
+        """Take in what others wrote; stop when this worker no longer holds the execution."""
+        journal, ref = self._ports.journal, self._execution.ref
+        if self._dirty:
+            self.machine = fold(self._plan, await journal.read(ref))
+        else:
+            self.machine.sink = None
+            for entry in await journal.read(ref, self.machine.length):
+                self.machine.apply(entry)
+        self._dirty = self._signalled = False
+        self._asked = list(self.machine.interrupts.values())
+        self._forget_finished()
+        if (await journal.execution(ref)).claimed_by != self._ports.dispatcher.worker:
+            raise ClaimLost
+
+    async def _release(self) -> None:
+        """Give the claim back, unless the append that ended the turn did so."""
+        if not self._free:
+            await self._commit(Append(self.machine.length, (), moves=True, wake_at=self.machine.next_due()))
+
+
+class ClaimLost(Exception):
+    """Another worker has the execution, or nobody: this session is over."""

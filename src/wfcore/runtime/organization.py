@@ -1,0 +1,136 @@
+"""Organizations, members, groups and personal access tokens; from a token to the principal (interface, Authentication)."""
+
+import secrets
+from collections.abc import Collection, Iterable
+from datetime import timedelta
+
+
+from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
+from wfcore.domain.errors import Conflict, Issue, NotFound, Unauthenticated, refuse
+from wfcore.domain.ids import format_token, hash_secret, is_uuid, normalize_email, parse_token, secret_matches
+from wfcore.ports.storage import AccessToken, Duplicate, Group, Member, Organization
+from wfcore.runtime.context import Ports
+
+_NOBODY = hash_secret(secrets.token_hex(16))
+
+
+class Directory:
+    """What an operator does from the command line or from the embedding program: it asks for no principal."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    async def create_organization(self, name: str, *, id: str | None = None) -> Organization:  # noqa: A002
+        """A new organization. `id` is its UUID; Conflict when it is taken."""
+        uuid = self._ports.ids.uuid() if id is None else id
+        refuse([*_name_issues(name), *_uuid_issues("id", [uuid])])
+        organization = Organization(uuid, name, self._ports.now())
+        try:
+            await self._ports.storage.add_organization(organization)
+        except Duplicate:
+            raise Conflict(f"organization `{uuid}` exists already", {"reason": "duplicate"}) from None
+        return organization
+
+    async def add_member(
+        self,
+        org: str,
+        user_id: str,
+        email: str | None = None,
+        *,
+        name: str | None = None,
+        role: str = Role.MEMBER,
+        groups: Iterable[str] = (),
+    ) -> Member:
+        """Add a member, or replace the one of the same user id. Its e-mail counts as verified."""
+        wanted = frozenset(groups)
+        issues = _uuid_issues("groups", wanted)
+        if not user_id or len(user_id) > 255:
+            issues.append(Issue("userId", "must have 1 to 255 characters", "minLength"))
+        address = None if email is None else normalize_email(email)
+        if email is not None and address is None:
+            issues.append(Issue("email", f"`{email}` is no ASCII e-mail address", "email"))
+        if role not in list(Role):
+            issues.append(Issue("role", f"`{role}` is none of {', '.join(Role)}", "enum"))
+        refuse(issues)
+        member = Member(user_id, address, name, Role(role), wanted)
+        async with self._ports.storage.transaction(org) as work:
+            known = {group.id for group in await work.directory.groups(wanted)}
+            refuse(Issue("groups", f"the organization has no group `{g}`", "group") for g in sorted(wanted - known))
+            await work.directory.add_member(member)
+        return member
+
+    async def create_group(self, org: str, name: str) -> Group:
+        """A new group, empty."""
+        refuse(_name_issues(name))
+        group = Group(self._ports.ids.uuid(), name)
+        async with self._ports.storage.transaction(org) as work:
+            await work.directory.add_group(group)
+        return group
+
+    async def create_token(
+        self, org: str, user_id: str, *, scopes: Collection[str], name: str = "token", expires_in: int | None = None
+    ) -> str:
+        """A personal access token for a member. Returned this once; only a hash of its secret is kept."""
+        unknown = [scope for scope in scopes if scope not in TOKEN_SCOPES]
+        issues = [Issue("scopes", f"`{scope}` is no token scope", "enum") for scope in unknown]
+        if expires_in is not None and expires_in < 1:
+            issues.append(Issue("expiresInSeconds", "must be at least 1", "minimum"))
+        refuse(issues)
+        secret = self._ports.ids.token(43)
+        now = self._ports.now()
+        token = AccessToken(
+            self._ports.ids.token(8),
+            hash_secret(secret),
+            user_id,
+            name,
+            tuple(scope for scope in TOKEN_SCOPES if scope in scopes),
+            now,
+            None if expires_in is None else now + timedelta(seconds=expires_in),
+        )
+        async with self._ports.storage.transaction(org) as work:
+            if await work.directory.member(user_id) is None:
+                raise NotFound(f"the organization has no member `{user_id}`")
+            await work.directory.add_token(token)
+        return format_token(org, token.prefix, secret)
+
+    async def authenticate(self, text: str) -> Principal:
+        """The principal of a personal access token. `Unauthenticated`, always in the same words, for any other text."""
+        token = parse_token(text)
+        if token is None:
+            raise _unauthenticated()
+        try:
+            async with self._ports.storage.reading(token.org_uuid) as work:
+                kept = await work.directory.token(token.prefix)
+                genuine = secret_matches(token.secret, kept.secret_hash if kept else _NOBODY)
+                if kept is None or not genuine or not self._is_valid(kept):
+                    raise _unauthenticated()
+                member = await work.directory.member(kept.user_id)
+        except NotFound:
+            raise _unauthenticated() from None
+        if member is None:
+            raise _unauthenticated()
+        return principal_of(token.org_uuid, member, kept.scopes)
+
+    def _is_valid(self, token: AccessToken) -> bool:
+        now = self._ports.now()
+        return token.revoked_at is None and (token.expires_at is None or now < token.expires_at)
+
+
+def principal_of(org: str, member: Member, scopes: Iterable[str] = TOKEN_SCOPES) -> Principal:
+    """The principal that a member is, with these token scopes."""
+    return Principal(
+        org, member.user_id, member.email, member.groups, frozenset(scopes), member.role, member.email_verified
+    )
+
+
+def _unauthenticated() -> Unauthenticated:
+    return Unauthenticated("the access token is missing, invalid or expired")
+
+
+def _name_issues(name: str) -> list[Issue]:
+    good = 1 <= len(name) <= 200 and name.strip() != ""
+    return [] if good else [Issue("name", "must have 1 to 200 characters, not all blank", "minLength")]
+
+
+def _uuid_issues(path: str, uuids: Iterable[str]) -> list[Issue]:
+    return [Issue(path, f"`{uuid}` is no UUID in lower case with hyphens", "uuid") for uuid in uuids if not is_uuid(uuid)]

@@ -1,0 +1,374 @@
+"""Workflows and skills: create, read, edit, deploy, restore (interface, Workflow and Scope; States and transitions).
+
+Every use case takes the caller and a body in wire names, or the same fields as keyword arguments in snake case; it
+checks them through the one gate, and either does all of what was asked or raises and leaves everything as it was.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from wfcore.domain import access as access_rules
+from wfcore.domain import resources as rules
+from wfcore.domain.access import Access, Principal, derive
+from wfcore.domain.codec import check, fingerprint
+from wfcore.domain.errors import JSON, Invalid, Issue, refuse
+from wfcore.domain.graph import parse_graph, selection_issues
+from wfcore.domain.graph_rules import deploy_issues, write_issues
+from wfcore.domain.ids import iso, slug_candidates, slugify_name
+from wfcore.domain.resources import CONTENT, Change, Kind, Resource, Variation
+from wfcore.domain.schedule import check_trigger
+from wfcore.domain.shapes import CreateSkill, CreateWorkflow, PatchSkill, PatchWorkflow, ToggleBody, ValidateBody
+from wfcore.ports.storage import Kept, Stale, UnitOfWork
+from wfcore.runtime.context import Ports, authorize, conflict, needs
+from wfcore.runtime.plans import structure_of
+from wfcore.runtime.wire import wire_body
+
+NAMES = {"structure": "workflowStructure", "access": "accessConfig"}
+"""Short keyword arguments of the library beside the snake case of the wire names."""
+
+
+@attrs.frozen
+class View:
+    """A resource as one principal sees it. `variation` is filled by reads of a single resource."""
+
+    resource: Resource
+    access: Access
+    variation: Variation | None = None
+    with_variation: bool = False
+
+    @property
+    def id(self) -> int:
+        return self.resource.id
+
+    @property
+    def etag(self) -> str:
+        """A strong validator (RFC 9110, 8.8.3): changes whenever the resource does."""
+        return f'"{self.resource.kind}-{self.resource.id}-{self.resource.revision}"'
+
+    def to_wire(self) -> dict[str, JSON]:
+        return rules.to_wire(self.resource, self.access, self.variation, self.with_variation)
+
+
+class _Catalog:
+    """What a graph may refer to, for the rules for deployment."""
+
+    def __init__(self, ports: Ports, skills: set[int]) -> None:
+        self._tools = ports.tools
+        self._skills = skills
+
+    def tool(self, tool_id: str) -> bool:
+        return self._tools.get(tool_id) is not None
+
+    def skill(self, agent_id: int) -> bool:
+        return agent_id in self._skills
+
+
+class ResourceUseCases:
+    """The life that workflows and skills share. Errors are those of `domain.errors`, in the order: scope, body, resource."""
+
+    kind: Kind
+    area: str
+    create_shape: type
+    patch_shape: type
+    defaults: Mapping[str, JSON] = {}
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    @needs("*:write")
+    async def create(
+        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+    ) -> View:
+        """Create it in state `draft`. `key` is an Idempotency-Key: the same key and body give the same answer."""
+        data = wire_body(body, {**self.defaults, **fields} if body is None else fields, NAMES)
+        used_for = fingerprint(dict(data))
+        refuse(self._body_issues(data, self.create_shape))
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            repository = work.resources(self.kind)
+            if key is not None and (kept := await repository.find_kept(me.user_id, key)):
+                if kept.fingerprint != used_for:
+                    raise conflict("this Idempotency-Key was used with another body", "key_reused")
+                return await self._seen(work, me, kept.resource_id, "see")
+            access = await self._access(work, me, data, None)
+            if access_rules.revokes_self(me, access):
+                raise _self_revoking()
+            number = await repository.next_id()
+            slug = await self._free_slug(work, slugify_name(data["name"], self.kind, number))
+            change = rules.create(
+                self.kind,
+                org_uuid=me.org_uuid,
+                id=number,
+                slug=slug,
+                name=data["name"],
+                description=data.get("description"),
+                access=access,
+                content=self._content(data),
+                variation_id=self._ports.ids.uuid(),
+                by=me.user_id,
+                now=self._ports.now(),
+            )
+            await repository.add(change.resource)
+            if change.saved:
+                await repository.add_variation(number, change.saved)
+            if key is not None:
+                await repository.keep(me.user_id, key, Kept(used_for, number))
+        return View(change.resource, derive(me, change.resource.access), None, with_variation=True)
+
+    @needs("*:read")
+    async def get(self, me: Principal, id: int, view: str = "active") -> View:  # noqa: A002
+        """One, with its variation. `draft` needs manage, and is the active one when no draft is pending."""
+        if view not in ("active", "draft"):
+            refuse([Issue("view", f"`{view}` is neither `active` nor `draft`", "query")])
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            return await self._seen(work, me, id, "manage" if view == "draft" else "see", view)
+
+    @needs("*:read")
+    async def page(
+        self, me: Principal, *, limit: int = 25, after: int = 0, status: str | None = None, query: str | None = None
+    ) -> list[View]:
+        """Those the principal may use or manage, by id ascending; deleted ones only with that `status`."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            found = await work.resources(self.kind).page(me, limit=limit, after=after, status=status, query=query)
+        return [View(resource, derive(me, resource.access)) for resource in found]
+
+    @needs("*:write")
+    async def patch(
+        self,
+        me: Principal,
+        id: int,  # noqa: A002
+        body: Mapping[str, JSON] | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: JSON,
+    ) -> View:
+        """Change fields of the create body; content edits the draft. `if_match` is an ETag: stale is a Conflict."""
+        data = wire_body(body, fields, NAMES)
+        refuse(self._body_issues(data, self.patch_shape))
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            resource = await self._managed(work, me, id, if_match)
+            changes = {name: data[name] for name in CONTENT[self.kind] if name in data}
+            steps = []
+            if changes:
+                active, draft = await self._variations(work, resource)
+                change = rules.edit_content(
+                    resource,
+                    active,
+                    draft,
+                    self._content(changes),
+                    new_id=self._ports.ids.uuid(),
+                    by=me.user_id,
+                    now=self._ports.now(),
+                )
+                steps.append(change)
+            current = steps[-1].resource if steps else resource
+            steps.append(
+                rules.edit_details(
+                    current,
+                    name=data.get("name", resource.name),
+                    description=data.get("description", resource.description),
+                    access=await self._access(work, me, data, resource.access),
+                    now=self._ports.now(),
+                )
+            )
+            if access_rules.revokes_self(me, steps[-1].resource.access):
+                raise _self_revoking()
+            for change in steps:
+                await self._save(work, resource, change)
+                resource = change.resource
+            return await self._seen(work, me, id, "see", "draft")
+
+    @needs("*:write")
+    async def deploy(self, me: Principal, id: int, *, if_match: str | None = None) -> View:  # noqa: A002
+        """Publish the draft; unchanged when none is pending. `Invalid`, with every issue, when it cannot run."""
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            resource = await self._managed(work, me, id, if_match)
+            _, draft = await self._variations(work, resource)
+            change = rules.deploy(resource, draft, by=me.user_id, now=self._ports.now())
+            if change.saved:
+                refuse(as_rules(await self._deploy_issues(work, change.saved.content, me)))
+            await self._save(work, resource, change, deployed=True)
+            return await self._seen(work, me, id, "see")
+
+    @needs("*:write")
+    async def delete(self, me: Principal, id: int, *, if_match: str | None = None) -> View:  # noqa: A002
+        """Soft delete; again: unchanged."""
+        return await self._change(me, id, lambda old, *_: rules.delete(old, now=self._ports.now()), if_match)
+
+    @needs("*:write")
+    async def restore(self, me: Principal, id: int) -> View:  # noqa: A002
+        """Undo a delete; a schedule is not resumed."""
+        return await self._change(me, id, lambda old, *_: rules.restore(old, now=self._ports.now()))
+
+    @needs("*:write")
+    async def discard_draft(self, me: Principal, id: int) -> View:  # noqa: A002
+        """Forget the draft."""
+        return await self._change(me, id, lambda old, *_: rules.discard_draft(old, now=self._ports.now()))
+
+    # Parts
+
+    async def _change(self, me: Principal, id: int, operation: Any, if_match: str | None = None) -> View:  # noqa: A002
+        """Run one of the lifecycle's operations, a function of (resource, active, draft)."""
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            resource = await self._managed(work, me, id, if_match)
+            change = operation(resource, *await self._variations(work, resource))
+            await self._save(work, resource, change)
+            return await self._seen(work, me, id, "see")
+
+    def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
+        return check(shape, data)
+
+    def _content(self, data: Mapping[str, JSON]) -> dict[str, JSON]:
+        return {name: data[name] for name in CONTENT[self.kind] if name in data}
+
+    async def _deploy_issues(self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal) -> list[Issue]:
+        return []
+
+    async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None) -> Resource:  # noqa: A002
+        resource = await work.resources(self.kind).get(id)
+        access = authorize(me, resource, "manage")
+        assert resource is not None  # noqa: S101  (authorize raised)
+        current = View(resource, access).etag
+        if if_match is not None and if_match.strip() != "*":
+            if current not in [tag.strip() for tag in if_match.split(",")]:
+                raise conflict("this was changed since it was read", "stale", etag=current)
+        return resource
+
+    async def _variations(self, work: UnitOfWork, resource: Resource) -> tuple[Variation | None, Variation | None]:
+        repository = work.resources(self.kind)
+
+        async def one(variation_id: str | None) -> Variation | None:
+            return None if variation_id is None else await repository.variation(resource.id, variation_id)
+
+        return await one(resource.active_variation_id), await one(resource.draft_variation_id)
+
+    async def _save(self, work: UnitOfWork, old: Resource, change: Change, *, deployed: bool = False) -> None:
+        repository = work.resources(self.kind)
+        if change.saved:
+            write = repository.save_variation if deployed else repository.add_variation
+            await write(old.id, change.saved)
+        if change.resource is not old:
+            try:
+                await repository.save(old, change.resource)
+            except Stale:
+                raise conflict("somebody else changed this at the same time", "stale") from None
+        if change.dropped:
+            await repository.drop_variation(old.id, change.dropped)
+
+    async def _seen(
+        self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active"  # noqa: A002
+    ) -> View:
+        resource = await work.resources(self.kind).get(id)
+        access = authorize(me, resource, grant)
+        assert resource is not None  # noqa: S101  (authorize raised)
+        active, draft = await self._variations(work, resource)
+        shown = (draft or active) if view == "draft" else active
+        return View(resource, access, shown, with_variation=True)
+
+    async def _access(
+        self, work: UnitOfWork, me: Principal, data: Mapping[str, JSON], current: access_rules.AccessConfig | None
+    ) -> access_rules.AccessConfig:
+        if "accessConfig" not in data:
+            return current or access_rules.default_access(me.org_uuid, me)
+        groups = {group.id for group in await work.directory.groups()} | {me.org_uuid}
+        refuse(access_rules.check_access(data["accessConfig"], current=current, groups=groups))
+        return access_rules.apply_access(data["accessConfig"], current, me, iso(self._ports.now()))
+
+    async def _free_slug(self, work: UnitOfWork, base: str) -> str:
+        for slug in slug_candidates(base):
+            if not await work.resources(self.kind).slug_taken(slug):
+                return slug
+        raise AssertionError("there is always another slug")
+
+
+class Workflows(ResourceUseCases):
+    """Workflows (interface, `/api/v1/workflows`)."""
+
+    kind, area = Kind.WORKFLOW, "workflows"
+    create_shape, patch_shape = CreateWorkflow, PatchWorkflow
+    defaults = {"type": "workflow"}
+
+    @needs("*:write")
+    async def toggle(
+        self, me: Principal, id: int, body: Mapping[str, JSON] | None = None, **fields: JSON  # noqa: A002
+    ) -> View:
+        """Switch the schedule over, or as `isEnabled` says."""
+        data = wire_body(body, fields, NAMES)
+        refuse(check(ToggleBody, data))
+
+        def operation(old: Resource, active: Variation | None, _: Variation | None) -> Change:
+            scheduled = active is not None and rules.is_scheduled(active.content)
+            return rules.toggle(old, scheduled, data.get("isEnabled"), now=self._ports.now())
+
+        return await self._change(me, id, operation)
+
+    @needs("*:read")
+    async def validate(self, me: Principal, body: Mapping[str, JSON]) -> list[Issue]:
+        """Every issue of a workflow in the making, those that only hinder a deploy included; nothing is written."""
+        found = self._body_issues(body, ValidateBody)
+        return found or await self.content_issues(me, {**CONTENT[self.kind], **self._content(body)})
+
+    @needs("*:read")
+    async def validate_saved(self, me: Principal, id: int, view: str = "draft") -> list[Issue]:  # noqa: A002
+        """Every issue that hinders a deploy of the draft (or of the active variation)."""
+        found = await self.get(me, id, view)
+        return await self.content_issues(me, found.variation.content if found.variation else CONTENT[self.kind])
+
+    async def content_issues(self, me: Principal, content: Mapping[str, JSON]) -> list[Issue]:
+        """Every issue that keeps this content from running for this principal."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            return await self._deploy_issues(work, content, me)
+
+    def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
+        found = super()._body_issues(data, shape)
+        structure, selection = data.get("workflowStructure"), data.get("agentSelection")
+        if isinstance(data.get("trigger"), dict):
+            found += check_trigger(data["trigger"])
+        if isinstance(structure, dict):
+            found += write_issues(structure)
+        if isinstance(selection, dict):
+            found += selection_issues(selection)
+            if isinstance(structure, dict) and structure.get("nodes"):
+                found.append(Issue("agentSelection", "stands together with a graph that has nodes", "exclusive"))
+        return found
+
+    def _content(self, data: Mapping[str, JSON]) -> dict[str, JSON]:
+        """An `agentSelection` is compiled into the graph it stands for (interface, AgentSelection)."""
+        content = super()._content(data)
+        if content.get("agentSelection"):
+            content["workflowStructure"] = structure_of(content)
+            content["agentSelection"] = None
+        return content
+
+    async def _deploy_issues(self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal) -> list[Issue]:
+        graph = parse_graph(content.get("workflowStructure") or {})
+        wanted = {node.data.get("agent_id") for node in graph.nodes if "agent_id" in node.data}
+        usable = set()
+        for number in wanted:
+            if isinstance(number, int) and not isinstance(number, bool):
+                skill = await work.skills.get(number)
+                if skill and skill.status == "active" and derive(me, skill.access).can_use:
+                    usable.add(number)
+        return deploy_issues(graph, _Catalog(self._ports, usable))
+
+
+class Skills(ResourceUseCases):
+    """Skills, the interface's scopes (`/api/v1/skills`). Their content stands beside name, description and access."""
+
+    kind, area = Kind.SKILL, "skills"
+    create_shape, patch_shape = CreateSkill, PatchSkill
+
+
+def as_rules(issues: Sequence[Issue]) -> list[Issue]:
+    """At deploy every issue is a broken rule (422), whatever its kind: the request itself was well formed."""
+    return [
+        attrs.evolve(issue, rule=f"{issue.rule}_of_data" if issue.rule in ("type", "required") else issue.rule)
+        for issue in issues
+    ]
+
+
+def _self_revoking() -> Invalid:
+    message = "after this you could no longer manage it"
+    return Invalid(message, {"errors": [{"path": "accessConfig", "message": message, "rule": "self_revoking"}]})
+

@@ -1,0 +1,53 @@
+"""The rows that follow from a machine's state: what `append` writes beside entries, so that both change together."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from wfcore.domain.errors import JSON
+from wfcore.domain.run.entries import Entry
+from wfcore.domain.run.interrupts import interrupt_to_wire
+from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.journal import Append, NewRun, RunChange
+
+
+def result_of(machine: Machine) -> dict[str, JSON]:
+    """What a run's record shows of its end; keys without anything to show are left out."""
+    result: dict[str, JSON] = {}
+    if machine.status is RunStatus.done:
+        result["output"] = machine.output
+    if machine.error:
+        result["error"] = machine.error
+    if machine.interrupts:
+        result["interrupts"] = [interrupt_to_wire(interrupt) for interrupt in machine.interrupts.values()]
+    if machine.usage:
+        result["usage"] = machine.usage
+    return result
+
+
+def run_change(machine: Machine) -> RunChange:
+    """The row of the turn that the machine is in."""
+    return RunChange(machine.run_id, machine.status, machine.at, result_of(machine))
+
+
+def settled(machine: Machine, expected: int, entries: Sequence[Entry], **more: Any) -> Append:
+    """The append that ends a turn: its row, the interrupts that are open now, the next wake-up, and no claim.
+
+    Also for the first entries of an execution and for a turn that took over, with `new_run` and `changes` in `more`.
+    """
+    changes = (*more.pop("changes", ()), run_change(machine))
+    return Append(
+        expected,
+        entries,
+        changes=changes,
+        interrupts=tuple(machine.interrupts.values()),
+        run_id=machine.run_id,
+        moves=True,
+        wake_at=machine.next_due(),
+        **more,
+    )
+
+
+def new_run(machine: Machine, user_id: str, fingerprint: str, parent: str | None) -> NewRun:
+    """The row of a turn that has just begun."""
+    return NewRun(machine.run_id, user_id, fingerprint, machine.status, machine.at, parent)

@@ -1,0 +1,67 @@
+"""Small things that all use cases do with wire values: keyword arguments, page tokens."""
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from wfcore.domain.errors import JSON, Issue, Malformed, refuse
+
+_HUMP = re.compile(r"_([a-z0-9])", re.ASCII)
+
+
+def wire_body(
+    body: Mapping[str, JSON] | None, fields: Mapping[str, JSON], names: Mapping[str, str] | None = None
+) -> Mapping[str, JSON]:
+    """The body in wire names: the one given, or made of keyword arguments in snake case (never both)."""
+    if body is not None:
+        if fields:
+            raise TypeError("give a body or keyword arguments, not both")
+        return body
+    known = names or {}
+    return {known.get(name) or _HUMP.sub(lambda m: m[1].upper(), name): value for name, value in fields.items()}
+
+
+class PageTokens:
+    """Opaque tokens that carry a position of one list: signed, and bound to organization, list and filter.
+
+    A token that was altered, or belongs to another list, filter or organization, is `Malformed`.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def seal(self, position: JSON, *bound_to: JSON) -> str:
+        payload = msgspec.json.encode(position)
+        return base64.urlsafe_b64encode(self._mark(payload, bound_to) + payload).rstrip(b"=").decode()
+
+    def open(self, token: str, *bound_to: JSON) -> JSON:
+        try:
+            raw = base64.urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
+        except ValueError:
+            raw = b""
+        mark, payload = raw[:16], raw[16:]
+        genuine = hmac.compare_digest(mark, self._mark(payload, bound_to))
+        if not genuine or self.seal_text(raw) != token:
+            raise bad_query("pageToken", "this is no page token of this list")
+        return msgspec.json.decode(payload)
+
+    @staticmethod
+    def seal_text(raw: bytes) -> str:
+        """The one spelling of a token: others that decode to the same bytes are refused."""
+        return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+    def _mark(self, payload: bytes, bound_to: tuple[JSON, ...]) -> bytes:
+        return hmac.digest(self._secret, msgspec.json.encode(bound_to) + b"\n" + payload, hashlib.sha256)[:16]
+
+
+def bad_query(name: str, message: str) -> Malformed:
+    """An invalid query parameter (400)."""
+    try:
+        refuse([Issue(name, message, "query")])
+    except Malformed as error:
+        return error
+    raise AssertionError("a query issue is malformed")

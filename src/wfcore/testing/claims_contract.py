@@ -1,0 +1,125 @@
+"""The part of the journal's contract that says who works on what. `JournalContract` is the whole."""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.journal import Append, Journal, JournalConflict
+from wfcore.testing.journal_values import NOW, begin, due, find, steps
+
+
+class ClaimsContract:
+    """Claims, workers and wake-ups. Inherit `JournalContract`, not this."""
+
+    pytestmark = pytest.mark.anyio
+
+    @abstractmethod
+    def open_journal(self, place: Path) -> AbstractAsyncContextManager[Journal]:
+        """An empty journal of a store as described above; it is closed afterwards."""
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "asyncio"
+
+    @pytest.fixture
+    async def journal(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Journal]:
+        async with self.open_journal(tmp_path) as journal:
+            yield journal
+
+    async def test_only_the_holder_writes(self, journal: Journal) -> None:
+        """With `holder` set, an append by anybody but the one who holds the execution conflicts."""
+        ref = await begin(journal, claimed_by=1)
+        for number, moves in ((2, False), (2, True)):
+            with pytest.raises(JournalConflict):
+                await journal.append(ref, Append(1, steps(1), holder=number, moves=moves))
+        await journal.append(ref, Append(1, steps(1, 1), holder=1))
+        await journal.release(1)
+        with pytest.raises(JournalConflict):
+            await journal.append(ref, Append(2, steps(1, 2), holder=1))
+        await journal.append(ref, Append(2, steps(1, 2)))
+        assert await journal.read(ref) == list(steps(3))
+
+    async def test_claims_come_in_the_order_of_being_due(self, journal: Journal) -> None:
+        """The longest due first, at most `limit`, none before its time and none that somebody holds."""
+        worker = await journal.register("host", 1, NOW)
+        late, early = await due(journal, "r-1", NOW + 2), await due(journal, "r-2", NOW + 1)
+        future = await due(journal, "r-3", NOW + 3)
+        await begin(journal, "r-4", wake_at=NOW, claimed_by=9)
+        await begin(journal, "r-5")
+        assert await journal.next_wake() == NOW + 1
+        assert await journal.claim_due(worker, NOW, 9) == []
+        assert await journal.claim_due(worker, NOW + 2, 1) == [early]
+        assert await journal.claim_due(worker, NOW + 2, 9) == [late]
+        assert await journal.claim_due(worker, NOW + 2, 9) == []
+        assert await journal.next_wake() == NOW + 3
+        assert await journal.claim_due(worker, NOW + 3, 9) == [future]
+        assert await journal.next_wake() is None
+
+    async def test_a_queued_run_runs_once_it_is_claimed(self, journal: Journal) -> None:
+        """The claim makes a queued run a running one, and leaves a run of another status as it is."""
+        await due(journal, "r-1", NOW)
+        await begin(journal, "r-2", status=RunStatus.interrupted, wake_at=NOW)
+        await journal.claim_due(1, NOW + 5, 9)
+        row = await find(journal, "r-1")
+        assert (row.status, row.updated_at) == (RunStatus.running, NOW + 5)
+        assert (await find(journal, "r-2")).status == RunStatus.interrupted
+
+    async def test_exactly_one_claimant_gets_each(self, journal: Journal) -> None:
+        """However many claim at once, nothing is claimed twice and nothing is left."""
+        refs = {await due(journal, f"r-{n}", NOW) for n in range(30)}
+        workers = [await journal.register("host", n, NOW) for n in range(8)]
+        claims = await asyncio.gather(*(journal.claim_due(worker, NOW, 4) for worker in workers))
+        claimed = [ref for claim in claims for ref in claim]
+        assert len(claimed) == 30
+        assert set(claimed) == refs
+
+    async def test_what_a_dead_worker_held_is_due_at_once(self, journal: Journal) -> None:
+        """Release gives back everything the worker held, and nothing of others; its writes are refused."""
+        dead, other = await journal.register("host", 1, NOW), await journal.register("host", 2, NOW)
+        assert dead != other
+        ref = await due(journal, "r-1", NOW)
+        await journal.claim_due(dead, NOW, 9)
+        await begin(journal, "r-2", claimed_by=other, wake_at=NOW)
+        assert await journal.release(dead) == 1
+        assert await journal.next_wake() == 0
+        assert await journal.claim_due(other, 0, 9) == [ref]
+        assert await journal.release(dead) == 0
+        with pytest.raises(JournalConflict):
+            await journal.append(ref, Append(1, steps(1), holder=dead))
+
+    async def test_silence_is_death(self, journal: Journal) -> None:
+        """Workers that hold something and were silent for longer than `silent_ms`; all holders for 0."""
+        silent, loud, idle = [await journal.register("host", n, NOW) for n in (1, 2, 3)]
+        for worker in (silent, loud):
+            await begin(journal, f"r-{worker}", claimed_by=worker)
+        await journal.heartbeat(loud, NOW + 10)
+        assert await journal.dead_workers(NOW + 10, 10) == []
+        assert await journal.dead_workers(NOW + 11, 10) == [(silent, "host", 1)]
+        assert [number for number, _, _ in await journal.dead_workers(NOW, 0)] == [silent, loud]
+        assert await journal.release(idle) == 0
+
+    async def test_who_is_alive_is_registered(self, journal: Journal) -> None:
+        """A heartbeat or a claim brings back a worker that was given up; one that never was is silent."""
+        worker = await journal.register("host", 7, NOW)
+        ref = await due(journal, "r-1", 0)
+        await journal.release(worker)
+        assert await journal.claim_due(worker, NOW, 9) == [ref]
+        assert await journal.dead_workers(NOW + 5, 5) == []
+        assert await journal.dead_workers(NOW + 6, 5) == [(worker, "host", 7)]
+        await journal.heartbeat(worker, NOW + 6)
+        assert await journal.dead_workers(NOW + 6, 5) == []
+        await begin(journal, "r-2", claimed_by=99)
+        assert await journal.dead_workers(NOW + 6, 5) == [(99, "", 0)]
+
+    async def test_a_number_is_never_given_twice(self, journal: Journal) -> None:
+        """Not even after its worker was released."""
+        numbers = []
+        for pid in range(5):
+            numbers.append(await journal.register("host", pid, NOW))
+            await journal.release(numbers[-1])
+        assert len(set(numbers)) == 5

@@ -1,0 +1,332 @@
+"""What every journal has to keep, as a suite to inherit.
+
+An adapter's author writes one method:
+
+    class TestMyJournal(JournalContract):
+        @asynccontextmanager
+        async def open_journal(self, place: Path) -> AsyncIterator[Journal]:
+            yield MyJournal(place / "data")
+
+The organizations `ORG` and `OTHER_ORG` exist in it, and of the resources of `ORG` the members of the group
+`READERS` may use workflow 1, nobody any other. `place` is an empty directory. Needs the extra `testing`.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+import attrs
+import pytest
+
+from wfcore.domain.errors import NotFound
+from wfcore.domain.run.entries import TimePassed
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict, NewRun, RunChange, RunExists
+from wfcore.testing.claims_contract import ClaimsContract
+from wfcore.testing.journal_values import (
+    EVERY_ENTRY,
+    GIVEN,
+    NOW,
+    ORG,
+    OTHER_ORG,
+    READERS,
+    CancelledAt,
+    begin,
+    due,
+    find,
+    interrupt,
+    names,
+    outcomes,
+    reader,
+    steps,
+)
+
+
+class JournalContract(ClaimsContract):
+    """Inherit, name the class `Test...`, and write `open_journal`."""
+
+    # "Write after exactly `append.expected` entries, else `JournalConflict`"
+
+    async def test_what_was_appended_is_read(self, journal: Journal) -> None:
+        """Entries of every type come back equal and in order, all of them or those after a position."""
+        ref = await begin(journal, entries=EVERY_ENTRY[:1])
+        await journal.append(ref, Append(1, EVERY_ENTRY[1:3]))
+        await journal.append(ref, Append(3, EVERY_ENTRY[3:]))
+        assert await journal.read(ref) == list(EVERY_ENTRY)
+        assert await journal.read(ref, 4) == list(EVERY_ENTRY[4:])
+        assert await journal.read(ref, len(EVERY_ENTRY)) == []
+        assert (await journal.execution(ref)).length == len(EVERY_ENTRY)
+
+    @pytest.mark.parametrize("expected", [0, 1, 3, 4, 100])
+    @pytest.mark.parametrize("count", [0, 1, 3])
+    async def test_behind_or_ahead_conflicts(self, journal: Journal, expected: int, count: int) -> None:
+        """Expecting any length but the right one conflicts and writes nothing, with or without entries."""
+        ref = await begin(journal, entries=steps(2))
+        change = RunChange("r-1", RunStatus.done, NOW + 1)
+        for changes in ((), (change,)):
+            with pytest.raises(JournalConflict):
+                await journal.append(
+                    ref, Append(expected, steps(count, 7), changes=changes, moves=True, wake_at=0)
+                )
+            if count:
+                with pytest.raises(JournalConflict):
+                    await journal.append(ref, Append(expected, steps(count, 7)))
+        assert await journal.read(ref) == list(steps(2))
+        assert await journal.next_wake() is None
+        assert (await find(journal, "r-1")).status == RunStatus.running
+
+    async def test_an_append_without_entries_only_changes_rows(self, journal: Journal) -> None:
+        """With the right length and no entries, the rows change and the journal stays."""
+        ref = await begin(journal, entries=steps(2))
+        await journal.append(ref, Append(2, (), moves=True, wake_at=NOW + 9))
+        assert await journal.next_wake() == NOW + 9
+        assert await journal.read(ref) == list(steps(2))
+
+    async def test_of_racing_writers_one_wins(self, journal: Journal) -> None:
+        """Of many writers that read the same length exactly one succeeds; the others conflict."""
+        ref = await begin(journal)
+        kinds = await outcomes(*(journal.append(ref, Append(1, steps(2, 10 * n))) for n in range(20)))
+        assert sorted(kind.__name__ for kind in kinds) == ["JournalConflict"] * 19 + ["NoneType"]
+        assert len(await journal.read(ref)) == 3
+
+    async def test_one_conflict_fails_nobody_else(self, journal: Journal) -> None:
+        """Of many appends at once, to many executions, only those that conflict fail; the rest succeed."""
+        refs = [await begin(journal, f"r-{n}") for n in range(10)]
+        wrong = {3, 7}
+        kinds = await outcomes(
+            *(journal.append(ref, Append(5 if n in wrong else 1, steps(2))) for n, ref in enumerate(refs))
+        )
+        assert {n for n, kind in enumerate(kinds) if kind is JournalConflict} == wrong
+        lengths = await journal.lengths(refs)
+        assert [lengths[ref] for ref in refs] == [1 if n in wrong else 3 for n in range(10)]
+
+    async def test_appends_asked_for_at_once_keep_their_order(self, journal: Journal) -> None:
+        """Writes to one execution take effect in the order of asking, whatever kind they are."""
+        ref = await begin(journal, claimed_by=1)
+        kinds = await outcomes(
+            journal.append(ref, Append(1, steps(1, 1), holder=1)),
+            journal.append(ref, Append(2, steps(1, 2), holder=1, moves=True, wake_at=5)),
+            journal.append(ref, Append(3, steps(1, 3), holder=1)),
+            journal.append(ref, Append(3, steps(1, 4))),
+        )
+        assert kinds == [type(None), type(None), JournalConflict, type(None)]
+        assert await journal.read(ref) == [*steps(3), *steps(1, 4)]
+
+    async def test_numbering_never_interleaves(self, journal: Journal) -> None:
+        """Writers of several entries each never mix them, however many write at once."""
+        ref = await begin(journal)
+
+        async def writer(number: int) -> None:
+            for _ in range(4):
+                while True:
+                    length = (await journal.lengths([ref]))[ref]
+                    with suppress(JournalConflict):
+                        await journal.append(ref, Append(length, [TimePassed(number)] * 3))
+                        break
+
+        await asyncio.gather(*map(writer, range(5)))
+        numbers = [getattr(entry, "at", None) for entry in (await journal.read(ref))[1:]]
+        assert len(numbers) == 60
+        assert all(len(set(numbers[start : start + 3])) == 1 for start in range(0, 60, 3))
+
+    async def test_ten_thousand_entries(self, journal: Journal) -> None:
+        """A long journal is written and read like a short one."""
+        ref = await begin(journal)
+        await journal.append(ref, Append(1, steps(9_999, 1)))
+        assert await journal.read(ref) == list(steps(10_000))
+        assert await journal.lengths([ref]) == {ref: 10_000}
+
+    async def test_one_impossible_change_fails_nobody_else(self, journal: Journal) -> None:
+        """A change of a run that is not there fails its own caller and leaves nothing; the others succeed."""
+        one, two = await begin(journal, "r-1"), await begin(journal, "r-2")
+        change = RunChange("r-9", RunStatus.done, NOW)
+        kinds = await outcomes(
+            journal.append(one, Append(1, steps(1), changes=[change])),
+            journal.append(two, Append(1, steps(1))),
+        )
+        assert kinds == [NotFound, type(None)]
+        assert await journal.lengths([one, two]) == {one: 1, two: 2}
+
+    # "every method either did all it says, durably, or raised and did nothing"
+
+    async def test_a_taken_run_id_leaves_nothing(self, journal: Journal) -> None:
+        """`RunExists`, on begin and on append, for a stale writer too: no entry, row or claim is left."""
+        await begin(journal, "r-1")
+        with pytest.raises(RunExists):
+            await begin(journal, "r-1", interrupts=[interrupt("i-1")], wake_at=5)
+        ref = await begin(journal, "r-2")
+        for expected in (1, 7):
+            run = NewRun("r-1", "ann", "f", RunStatus.running, NOW)
+            with pytest.raises(RunExists):
+                await journal.append(ref, Append(expected, steps(1), new_run=run, moves=True, wake_at=5))
+        assert await journal.lengths([ref]) == {ref: 1}
+        assert len(await journal.list_runs(ORG, limit=9)) == 2
+        assert await journal.next_wake() is None
+        assert await journal.open_interrupts(ORG, limit=9) == []
+
+    async def test_of_begins_with_one_run_id_one_wins(self, journal: Journal) -> None:
+        """Many starts with the same run id make one execution."""
+        kinds = await outcomes(*(begin(journal, "same") for _ in range(10)))
+        assert sorted(kind.__name__ for kind in kinds) == ["ExecutionRef"] + ["RunExists"] * 9
+
+    async def test_an_unknown_organization_is_not_found(self, journal: Journal) -> None:
+        """Nothing begins in an organization that does not exist, and there is nothing to read."""
+        nowhere = "00000000-0000-4000-8000-000000000009"
+        with pytest.raises(NotFound):
+            await begin(journal, org=nowhere)
+        assert await journal.find_run(nowhere, "r-1") is None
+        assert await journal.list_runs(nowhere, limit=9) == []
+
+    @pytest.mark.parametrize("kind", ["begin", "append", "append with rows", "claim"])
+    async def test_cancelled_at_every_wait(self, journal: Journal, kind: str) -> None:
+        """A caller cancelled at any wait leaves all or nothing, and a journal that works."""
+        for step in range(1, 20):
+            run_id, other = f"r-{step}", f"x-{step}"
+            ref = await due(journal, run_id, NOW)
+            work = CancelledAt(self._work(journal, kind, ref, run_id, other), step)
+            with suppress(asyncio.CancelledError):
+                await work
+            await journal.append(await begin(journal, f"y-{step}"), Append(1, steps(1)))
+            length, row = (await journal.lengths([ref]))[ref], await find(journal, run_id)
+            assert length in (1, 4)
+            assert kind != "append with rows" or (length == 4) == (row.status == RunStatus.done)
+            if made := await journal.find_run(ORG, other):
+                assert await journal.lengths([made.execution]) == {made.execution: 3}
+            await journal.release(7)
+            if not work.reached:
+                return
+        pytest.fail("there is no end to the waiting")
+
+    def _work(
+        self, journal: Journal, kind: str, ref: ExecutionRef, run_id: str, other: str
+    ) -> Coroutine[Any, Any, object]:
+        match kind:
+            case "begin":
+                return begin(journal, other, entries=steps(3))
+            case "append":
+                return journal.append(ref, Append(1, steps(3, 1)))
+            case "append with rows":
+                done = RunChange(run_id, RunStatus.done, NOW)
+                return journal.append(ref, Append(1, steps(3, 1), changes=[done]))
+            case _:
+                return journal.claim_due(7, NOW, 100)
+
+    # Runs
+
+    async def test_a_run_is_found_as_it_was_written(self, journal: Journal) -> None:
+        """A run's row says what begin and the changes since said; None leaves result and successor be."""
+        ref = await begin(journal, status=RunStatus.queued)
+        made = await find(journal, "r-1")
+        assert (made.execution, made.user_id, made.fingerprint, made.status) == (
+            ref,
+            "ann",
+            "f-r-1",
+            "queued",
+        )
+        assert (made.created_at, made.updated_at, made.finished_at) == (NOW, NOW, None)
+        assert (made.kind, made.resource_id, made.thread_id) == ("workflow", 1, "t-1")
+        for change in (
+            RunChange("r-1", RunStatus.interrupted, NOW + 1, GIVEN),
+            RunChange("r-1", RunStatus.interrupted, NOW + 2, resumed_by="r-2"),
+        ):
+            await journal.append(ref, Append(1, (), changes=[change]))
+        row = await find(journal, "r-1")
+        assert (row.status, row.result, row.resumed_by) == (RunStatus.interrupted, GIVEN, "r-2")
+        assert (row.created_at, row.updated_at, row.finished_at) == (NOW, NOW + 2, NOW + 1)
+        await journal.append(ref, Append(1, (), changes=[RunChange("r-1", RunStatus.cancelled, NOW + 3)]))
+        assert (await find(journal, "r-1")).finished_at == NOW + 3
+
+    async def test_a_resume_is_one_transaction(self, journal: Journal) -> None:
+        """A new turn, its predecessor's link and its entries appear together; the execution keeps its root."""
+        ref = await begin(journal)
+        turn = NewRun("r-2", "bob", "f-2", RunStatus.running, NOW + 5, parent_run_id="r-1")
+        link = RunChange("r-1", RunStatus.interrupted, NOW + 5, resumed_by="r-2")
+        await journal.append(ref, Append(1, steps(1, 1), new_run=turn, changes=[link]))
+        row = await find(journal, "r-2")
+        assert (row.execution, row.parent_run_id, row.user_id) == (ref, "r-1", "bob")
+        assert (await find(journal, "r-1")).resumed_by == "r-2"
+        execution = await journal.execution(ref)
+        assert (execution.root_run_id, execution.user_id, execution.variation_id) == ("r-1", "ann", "v-1")
+
+    async def test_runs_are_paged_newest_first(self, journal: Journal) -> None:
+        """Page after page gives every run once, by time and then by id, descending."""
+        made = [(NOW + n // 3, f"r-{n}") for n in range(10)]
+        for at, run_id in made:
+            await begin(journal, run_id, at=at)
+        seen: list[tuple[int, str]] = []
+        while page := await journal.list_runs(ORG, limit=4, before=seen[-1] if seen else None):
+            seen += [(row.created_at, row.id) for row in page]
+        assert seen == sorted(made, reverse=True)
+
+    async def test_runs_are_filtered(self, journal: Journal) -> None:
+        """By status and by resource; both kind and number have to be equal."""
+        await begin(journal, "r-1", status=RunStatus.done)
+        await begin(journal, "r-2", resource_id=2)
+        assert await names(journal, status=RunStatus.done) == {"r-1"}
+        assert await names(journal, resource=("workflow", 2)) == {"r-2"}
+        assert await names(journal, resource=("skill", 2)) == set()
+
+    async def test_a_principal_sees_what_it_may_use_or_started(self, journal: Journal) -> None:
+        """Its own runs, and those of resources it may use; nothing with the eyes of another organization."""
+        await begin(journal, "r-1", resource_id=1)
+        await begin(journal, "r-2", resource_id=2)
+        await begin(journal, "r-3", resource_id=None)
+        assert await names(journal, principal=reader("ann")) == {"r-1", "r-2", "r-3"}
+        assert await names(journal, principal=reader("bob", READERS)) == {"r-1"}
+        assert await names(journal, principal=reader("bob")) == set()
+        assert await names(journal, principal=reader("ann", READERS, org=OTHER_ORG)) == set()
+
+    # Interrupts
+
+    async def test_interrupts_are_replaced_as_a_whole(self, journal: Journal) -> None:
+        """What is given is open from now on, and only that; one that stays keeps its place; None: no change."""
+        ref = await begin(journal, interrupts=[interrupt("b"), interrupt("a")])
+        first = await journal.open_interrupts(ORG, limit=9)
+        assert [row.interrupt for row in first] == [interrupt("b"), interrupt("a")]
+        assert first[0].execution == await journal.execution(ref)
+        answered = attrs.evolve(interrupt("a"), answers=())
+        await journal.append(ref, Append(1, (), interrupts=[interrupt("c"), answered], run_id="r-2"))
+        await journal.append(ref, Append(1, steps(1, 1)))
+        rows = await journal.open_interrupts(ORG, limit=9)
+        assert [(row.interrupt, row.run_id) for row in rows] == [(answered, "r-2"), (interrupt("c"), "r-2")]
+        assert rows[0].key == first[1].key
+        await journal.append(ref, Append(2, (), interrupts=[]))
+        assert await journal.open_interrupts(ORG, limit=9) == []
+
+    async def test_interrupts_follow_the_latest_run(self, journal: Journal) -> None:
+        """Those that stay open while a new turn takes over are shown under that turn."""
+        ref = await begin(journal, interrupts=[interrupt("a")])
+        turn = NewRun("r-2", "ann", "f", RunStatus.running, NOW)
+        await journal.append(ref, Append(1, steps(1, 1), new_run=turn))
+        (row,) = await journal.open_interrupts(ORG, limit=9)
+        assert (row.run_id, row.execution.length) == ("r-2", 2)
+
+    async def test_interrupts_are_listed_in_order(self, journal: Journal) -> None:
+        """In the order of opening, page after page, of all executions or of one."""
+        refs = [await begin(journal, f"r-{n}", interrupts=[interrupt("i")]) for n in range(5)]
+        seen: list[ExecutionRef] = []
+        after = 0
+        while page := await journal.open_interrupts(ORG, limit=2, after=after):
+            seen += [row.execution.ref for row in page]
+            after = page[-1].key
+        assert seen == refs
+        (only,) = await journal.open_interrupts(ORG, limit=2, execution=refs[3])
+        assert only.execution.ref == refs[3]
+
+    async def test_organizations_see_nothing_of_each_other(self, journal: Journal) -> None:
+        """Run ids, journals, lists and appends of one organization do not exist for another."""
+        ref = await begin(journal, interrupts=[interrupt("i")])
+        await begin(journal, "r-1", org=OTHER_ORG, entries=steps(5))
+        foreign = ExecutionRef(OTHER_ORG, ref.id)
+        assert await journal.read(foreign) == []
+        assert await journal.lengths([foreign, ref]) == {ref: 1}
+        assert await journal.open_interrupts(OTHER_ORG, limit=9) == []
+        assert await journal.open_interrupts(OTHER_ORG, limit=9, execution=ref) == []
+        assert [row.execution.org for row in await journal.list_runs(OTHER_ORG, limit=9)] == [OTHER_ORG]
+        with pytest.raises(NotFound):
+            await journal.execution(foreign)
+        for append in (Append(1, steps(1)), Append(1, (), moves=True, wake_at=0)):
+            with pytest.raises(JournalConflict):
+                await journal.append(foreign, append)
+        assert await journal.lengths([ref]) == {ref: 1}

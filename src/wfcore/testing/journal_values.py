@@ -1,0 +1,125 @@
+"""What the contract of the journal writes and asks for: tenants, entries of every type, executions."""
+
+import asyncio
+from collections.abc import Generator
+from typing import Any, Final
+
+from wfcore.domain.access import Principal, Role
+from wfcore.domain.run.entries import (
+    Actor,
+    Cancelled,
+    Decision,
+    Entry,
+    Failed,
+    Limits,
+    Paused,
+    Resumed,
+    Said,
+    Started,
+    Succeeded,
+    TimePassed,
+)
+from wfcore.domain.run.state import Answer, Interrupt, RunStatus
+from wfcore.ports.journal import (
+    Append,
+    ExecutionRef,
+    Journal,
+    NewExecution,
+    NewRun,
+    RunRow,
+)
+
+ORG: Final = "00000000-0000-4000-8000-000000000001"
+OTHER_ORG: Final = "00000000-0000-4000-8000-000000000002"
+READERS: Final = "00000000-0000-4000-8000-0000000000aa"
+NOW: Final = 1_767_268_800_000
+ANN: Final = Actor("ann", "ann@example.org")
+GIVEN: Final = {"é\u0000": [1, -0.5, True, None, {"z": 1, "a": 2**70}]}
+
+EVERY_ENTRY: Final[tuple[Entry, ...]] = (
+    Started(NOW, "r-1", ANN, GIVEN, {"id": "r-1"}, Limits(5, 1.5, 2)),
+    Started(NOW, "r-1", Actor("bob"), None, {}),
+    Resumed(NOW, "r-2", ANN, (Decision("i-1", "approve", GIVEN), Decision("i-2", "deny"))),
+    Resumed(NOW, "r-2"),
+    Succeeded(NOW, 1, 2, 3, 4, GIVEN, {"input_tokens": 7}),
+    Succeeded(NOW, 1, 2, 3, 4, "\u2028"),
+    Failed(NOW, 1, 2, 3, 4, "no", "timeout", False),
+    Failed(NOW, 1, 2, 3, 4, "no"),
+    Said(NOW, 1, 2, 3, 4, "so"),
+    TimePassed(NOW),
+    Paused(NOW, ANN),
+    Cancelled(NOW, ANN),
+)
+
+
+def steps(count: int, first: int = 0) -> tuple[Entry, ...]:
+    """As many entries, no two alike."""
+    return tuple(TimePassed(NOW + first + index) for index in range(count))
+
+
+def interrupt(name: str) -> Interrupt:
+    """One with every field set."""
+    answer = Answer("approve", ANN, NOW, GIVEN)
+    call = {"tool": "core.http", "args": GIVEN}
+    return Interrupt(
+        name, 3, "ask", 1, "may I?", NOW, NOW + 5, ("a@x.org",), (READERS,), 2, False, GIVEN, call, (answer,)
+    )
+
+
+def reader(user_id: str, *groups: str, org: str = ORG) -> Principal:
+    return Principal(org, user_id, None, frozenset(groups), frozenset(), Role.MEMBER)
+
+
+async def begin(
+    journal: Journal,
+    run_id: str = "r-1",
+    *,
+    org: str = ORG,
+    entries: tuple[Entry, ...] = steps(1),
+    status: RunStatus = RunStatus.running,
+    at: int = NOW,
+    resource_id: int | None = 1,
+    user_id: str = "ann",
+    **fields: Any,
+) -> ExecutionRef:
+    """An execution of a workflow with one run."""
+    new = NewExecution(org, "workflow", resource_id, "v-1", user_id, "t-1")
+    run = NewRun(run_id, user_id, f"f-{run_id}", status, at)
+    return await journal.begin(new, Append(0, entries, new_run=run, **fields))
+
+
+async def due(journal: Journal, run_id: str, wake_at: int) -> ExecutionRef:
+    """An execution that waits for somebody to claim it."""
+    return await begin(journal, run_id, status=RunStatus.queued, wake_at=wake_at)
+
+
+class CancelledAt:
+    """Awaits something and cancels the present task at the `step`-th wait. `reached`: there was one."""
+
+    def __init__(self, work: Any, step: int) -> None:
+        self.work, self.step, self.reached = work, step, False
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        waits = self.work.__await__()
+        for number, wait in enumerate(waits, 1):
+            if number == self.step:
+                self.reached = True
+                asyncio.current_task().cancel()  # type: ignore[union-attr]
+            yield wait
+
+
+async def outcomes(*writes: Any) -> list[type]:
+    """Run them at once: the type of what each returned or raised."""
+    return [type(outcome) for outcome in await asyncio.gather(*writes, return_exceptions=True)]
+
+
+async def find(journal: Journal, run_id: str) -> RunRow:
+    """The run of `ORG`, which has to be there."""
+    row = await journal.find_run(ORG, run_id)
+    assert row
+    return row
+
+
+async def names(journal: Journal, **filters: Any) -> set[str]:
+    """The ids of all runs of `ORG` that pass."""
+    return {row.id for row in await journal.list_runs(ORG, limit=99, **filters)}

@@ -1,0 +1,174 @@
+"""The storage contract, kept by each adapter; and what only a file can show."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import PIPE, Popen
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from wfcore.adapters.memory.storage import MemoryStorage
+from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.resources import SqlResources
+from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.domain.resources import Kind
+from wfcore.ports.storage import Storage
+from wfcore.testing.storage_contract import StorageContract
+from wfcore.testing.storage_machine import StorageMachine
+from wfcore.testing.storage_values import ORG, new_organization, new_resource, new_variation, principal
+
+QUICK = settings(max_examples=12, stateful_step_count=15, deadline=None)
+
+
+async def open_sqlite(place: Path) -> SqlStorage:
+    database = Database(f"sqlite:///{place}/wfcore.db", synchronous="NORMAL")
+    await database.open()
+    storage = SqlStorage(database)
+    await storage.upgrade()
+    return storage
+
+
+class TestMemoryStorage(StorageContract):
+    async def open_storage(self, place: Path) -> Storage:
+        return MemoryStorage()
+
+    async def test_a_pinned_draft_is_kept(self) -> None:
+        """`drop_variation`: forget a draft, unless an execution has pinned it."""
+        store = MemoryStorage(pinned={"v1"}.__contains__)
+        await store.add_organization(new_organization(ORG))
+        await _drop_two_drafts(store)
+
+
+class TestSqlStorage(StorageContract):
+    async def open_storage(self, place: Path) -> Storage:
+        return await open_sqlite(place)
+
+    async def test_a_pinned_draft_is_kept(self, tmp_path: Path) -> None:
+        """`drop_variation`: forget a draft, unless an execution has pinned it."""
+        store = await open_sqlite(tmp_path)
+        await store.add_organization(new_organization(ORG))
+        async with store.database.writing() as connection:
+            await connection.exec_driver_sql(
+                "INSERT INTO executions (org, kind, variation_id, user_id, thread_id, root_run_id)"
+                " VALUES (1, 'workflow', 'v1', 'u', 't', 'r')"
+            )
+        await _drop_two_drafts(store)
+        await store.close()
+
+    async def test_what_was_committed_outlives_the_store(self, tmp_path: Path) -> None:
+        """A transaction that ended without an exception is there when the file is opened again."""
+        store = await open_sqlite(tmp_path)
+        await store.add_organization(new_organization(ORG))
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(new_resource(1))
+        await store.close()
+        again = await open_sqlite(tmp_path)
+        async with again.reading(ORG) as work:
+            assert await work.workflows.get(1) == new_resource(1)
+        await again.close()
+
+    async def test_a_page_scans_no_table(self, store: SqlStorage) -> None:
+        """A page walks the unique key of the ids behind `after` and looks grants up by key, without sorting."""
+        async with store.database.reading() as connection:
+            page = SqlResources(connection, 1, ORG, Kind.WORKFLOW).page_statement(
+                principal(), limit=5, after=3, status=None, query=None
+            )
+            plan = sa.text(f"EXPLAIN QUERY PLAN {_literal(page)}")
+            steps = [row.detail for row in await connection.execute(plan)]
+        assert not any("SCAN" in step or "TEMP B-TREE" in step for step in steps)
+        assert any("SEARCH resources" in step and "id>?" in step for step in steps)
+        assert any("SEARCH grants USING PRIMARY KEY (resource=? AND subject=?)" in step for step in steps)
+
+
+async def _drop_two_drafts(store: Storage) -> None:
+    async with store.transaction(ORG) as work:
+        await work.workflows.add(new_resource(1))
+        for name in ("v1", "v2"):
+            await work.workflows.add_variation(1, new_variation(name))
+            await work.workflows.drop_variation(1, name)
+    async with store.reading(ORG) as work:
+        assert await work.workflows.variation(1, "v1")
+        assert await work.workflows.variation(1, "v2") is None
+
+
+def _literal(statement: sa.Select[tuple[object]]) -> str:
+    from sqlalchemy.dialects import sqlite
+
+    return str(statement.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.mark.parametrize("adapter", ["memory", "sqlite"])
+def test_it_agrees_with_dicts(adapter: str, runner: asyncio.Runner, tmp_path: Path) -> None:
+    """Random sequences of operations leave a store and plain dicts with the same answers."""
+    opened = MemoryStorage() if adapter == "memory" else runner.run(open_sqlite(tmp_path))
+
+    class Machine(StorageMachine):
+        store = opened
+
+    Machine.runner = runner
+    try:
+        run_state_machine_as_test(Machine, settings=QUICK)
+    finally:
+        runner.run(opened.close())
+
+
+WRITER = """
+import asyncio, sys
+from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.ports.storage import Duplicate
+from wfcore.testing.storage_values import ORG, new_organization, new_resource
+
+async def main():
+    database = Database(sys.argv[1], synchronous="NORMAL")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    await database.open()
+    store = SqlStorage(database)
+    await store.upgrade()
+    try:
+        await store.add_organization(new_organization(ORG))
+    except Duplicate:
+        pass
+    for _ in range(40):
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(new_resource(await work.workflows.next_id()))
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def test_two_processes_lose_nothing(tmp_path: Path) -> None:
+    """Two processes that make the file, upgrade it and write to it at once end well, and lose no write."""
+    url = f"sqlite:///{tmp_path}/wfcore.db"
+    command = [sys.executable, "-W", "error", "-c", WRITER, url]
+    processes = [Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) for _ in range(2)]
+    for process in processes:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    ends = [(process.communicate(timeout=30)[1], process.returncode) for process in processes]
+    assert [code for _, code in ends] == [0, 0], ends
+
+    async def ids() -> list[int]:
+        store = await open_sqlite(tmp_path)
+        async with store.reading(ORG) as work:
+            found = [resource.id for resource in await work.workflows.page(principal(), limit=999)]
+        await store.close()
+        return found
+
+    assert asyncio.run(ids()) == list(range(1, 81))

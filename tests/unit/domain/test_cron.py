@@ -1,0 +1,201 @@
+"""Cron expressions, and what a change of the clocks does to them, case by case (interface, Schedule)."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+from wfcore.domain.cron import parse_cron
+from wfcore.domain.schedule import Frequency, Schedule, next_fire, next_fires
+
+
+def utc(*parts: int) -> datetime:
+    return datetime(*parts, tzinfo=UTC)  # type: ignore[misc,arg-type]
+
+
+def daily(zone: str, time_of_day: str) -> Schedule:
+    return Schedule(Frequency.DAILY, zone, time_of_day=time_of_day)
+
+
+def custom(zone: str, *expressions: str) -> Schedule:
+    return Schedule(Frequency.CUSTOM, zone, cron_expressions=expressions, cron_description="")
+
+
+def local(schedule: Schedule, after: datetime, count: int) -> list[str]:
+    return [firing.local for firing in next_fires(schedule, after, count)]
+
+
+class TestCronText:
+    """interface, Schedule: cron_expressions"""
+
+    @pytest.mark.parametrize(
+        ("text", "same"),
+        [
+            ("*/15 * * * *", "0,15,30,45 * * * *"),
+            ("10-50/20 * * * *", "10,30,50 * * * *"),
+            ("0 0 1 JAN,dec Mon-fRI", "0 0 1 1,12 1-5"),
+            ("0 0 * * 7", "0 0 * * 0"),
+            ("0 0 * * sun", "0 0 * * 0"),
+            ("0 0 * * 5-7", "0 0 * * 0,5,6"),
+            ("00 09 * * *", "0\t9 *\t* *"),
+            ("* 0-23 * * *", "* * * * *"),
+            ("*/99 * * * *", "0 * * * *"),
+            ("5,5,1-5 0 * * *", "1,2,3,4,5 0 * * *"),
+        ],
+    )
+    def test_same_meaning(self, text: str, same: str) -> None:
+        """Steps, ranges, lists, names and both Sundays mean their values."""
+        assert parse_cron(text) == parse_cron(same)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *(
+                "",
+                " ",
+                "* * * *",
+                "* * * * * *",
+                "0 * * * * *",
+                "@daily",
+                "@reboot",
+                "? * * * *",
+                "H * * * *",
+            ),
+            *("0 0 L * *", "0 0 LW * *", "0 0 15W * *", "0 0 * * 5L", "0 0 * * 5#3", "0 0 ? * 1"),
+            *("60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 0 *", "* * * 13 *", "* * * * 8"),
+            *("5-1 * * * *", "* * * * fri-mon", "1- * * * *", "-1 * * * *", "1-2-3 * * * *", "*-5 * * * *"),
+            *("*/0 * * * *", "1-5/0 * * * *", "5/15 * * * *", "*/ * * * *", "*/-1 * * * *", "*/2/2 * * * *"),
+            *(", * * * *", "1, * * * *", "1,,2 * * * *", "*,  * * * *", "** * * * *"),
+            *("1.0 * * * *", "+1 * * * *", "1_0 * * * *", "0x1 * * * *", "1e1 * * * *"),
+            *("jan * * * *", "* * * mon *", "* * * * monday", "* * * * m"),
+            *("\u0665 * * * *", "* * * * \u017fun", "\uff10 * * * *", "\u00b2 * * * *"),
+            *(" * * * * *", "* * * * * ", "*  * * * *", "*\n* * * *", "* * * * *\n", "*\v* * * *"),
+            *("* * * * *\0", "*\u00a0* * * *", "9" * 400 + " * * * *", ",".join(["0"] * 300) + " * * * *"),
+        ],
+    )
+    def test_refused(self, text: str) -> None:
+        """Nothing but five ASCII fields of numbers, names, lists, ranges and steps."""
+        with pytest.raises(ValueError, match=r"`|characters"):
+            parse_cron(text)
+
+    def test_every_value_of_every_field_listed(self) -> None:
+        """The longest sensible expression is short enough."""
+        fields = [range(60), range(24), range(1, 32), range(1, 13), range(8)]
+        assert parse_cron(" ".join(",".join(map(str, field)) for field in fields)).every_hour
+
+
+class TestClockChanges:
+    """A wall time fires at the first instant at which the clock has reached it."""
+
+    def test_gap(self) -> None:
+        """A skipped wall time fires once, at the first instant after the gap, and says so."""
+        first, second = next_fires(daily("Europe/Berlin", "02:30"), utc(2026, 3, 28, 12), 2)
+        assert (first.at, first.local) == (utc(2026, 3, 29, 1), "2026-03-29T03:00:00+02:00")
+        assert first.note == "clocks skip 2026-03-29 02:30: runs at the first moment after"
+        assert (second.local, second.note) == ("2026-03-30T02:30:00+02:00", None)
+
+    def test_gap_swallows_several(self) -> None:
+        """All that one gap skips fires once, together with what is due after it anyway."""
+        assert local(custom("Europe/Berlin", "*/15 2,3 * * *"), utc(2026, 3, 28, 12), 3) == [
+            "2026-03-29T03:00:00+02:00",
+            "2026-03-29T03:15:00+02:00",
+            "2026-03-29T03:30:00+02:00",
+        ]
+
+    def test_overlap(self) -> None:
+        """A repeated wall time fires once, the first time, and says so; also when asked in between."""
+        schedule = daily("Europe/Berlin", "02:30")
+        first, second = next_fires(schedule, utc(2026, 10, 24, 12), 2)
+        assert (first.at, first.local) == (utc(2026, 10, 25, 0, 30), "2026-10-25T02:30:00+02:00")
+        assert first.note == "clocks go back and show this time twice: runs the first time only"
+        assert (second.local, second.note) == ("2026-10-26T02:30:00+01:00", None)
+        assert next_fire(schedule, utc(2026, 10, 25, 1)) == second.at
+
+    def test_every_hour_is_real_time(self) -> None:
+        """What runs every hour does so in both passes of a repeated hour, and skips no real one."""
+        hourly = Schedule(Frequency.HOURLY, "Europe/Berlin", time_of_day="09:30")
+        for expected in (
+            hourly,
+            custom("Europe/Berlin", "30 * * * *"),
+            custom("Europe/Berlin", "30 0-23 * * *"),
+        ):
+            back = next_fires(expected, utc(2026, 10, 24, 23), 4)
+            assert [f.at.hour for f in back] == [23, 0, 1, 2]
+            assert [f.note for f in back] == [None] * 4
+            assert [f.at.hour for f in next_fires(expected, utc(2026, 3, 29), 3)] == [0, 1, 2]
+
+    def test_steps_of_the_hour_are_wall_times(self) -> None:
+        """`*/2` leaves hours out, so it keeps to the wall clock."""
+        assert local(custom("Europe/Berlin", "0 */2 * * *"), utc(2026, 3, 28, 23), 2) == [
+            "2026-03-29T03:00:00+02:00",
+            "2026-03-29T04:00:00+02:00",
+        ]
+
+    @pytest.mark.parametrize(
+        ("minute", "expected"),
+        [
+            (15, ["01:15:00+10:30", "02:30:00+11:00", "03:15:00+11:00"]),
+            (45, ["01:45:00+10:30", "02:45:00+11:00", "03:45:00+11:00"]),
+        ],
+    )
+    def test_half_an_hour_forward(self, minute: int, expected: list[str]) -> None:
+        """Lord Howe skips half of an hour: what is lost of it runs when it goes on."""
+        hourly = Schedule(Frequency.HOURLY, "Australia/Lord_Howe", time_of_day=f"00:{minute}")
+        assert [each[11:] for each in local(hourly, utc(2026, 10, 3, 14, 20), 3)] == expected
+
+    def test_half_an_hour_back(self) -> None:
+        """Lord Howe repeats half of an hour: hourly runs in both halves, daily in the first."""
+        hourly = Schedule(Frequency.HOURLY, "Australia/Lord_Howe", time_of_day="00:45")
+        times = [each[11:] for each in local(hourly, utc(2026, 4, 4, 14), 3)]
+        assert times == ["01:45:00+11:00", "01:45:00+10:30", "02:45:00+10:30"]
+        assert local(daily("Australia/Lord_Howe", "01:45"), utc(2026, 4, 4, 14), 2) == [
+            "2026-04-05T01:45:00+11:00",
+            "2026-04-06T01:45:00+10:30",
+        ]
+
+    def test_hour_that_is_none_of_the_clock(self) -> None:
+        """St. John's changed at 00:01; an hourly schedule went on by real hours, in spring and in autumn."""
+        for change in (utc(1987, 4, 5, 3, 31), utc(1987, 10, 25, 2, 31)):
+            firings = next_fires(custom("America/St_Johns", "2 * * * *"), change - timedelta(hours=2), 5)
+            gaps = {later.at - earlier.at for earlier, later in pairwise(firings)}
+            assert gaps == {timedelta(hours=1)}
+
+    def test_two_hours(self) -> None:
+        """Troll skips and repeats two hours."""
+        assert local(daily("Antarctica/Troll", "01:30"), utc(2026, 3, 29, 0, 30), 1) == [
+            "2026-03-29T03:00:00+02:00"
+        ]
+        assert local(daily("Antarctica/Troll", "01:30"), utc(2026, 10, 24, 12), 2) == [
+            "2026-10-25T01:30:00+02:00",
+            "2026-10-26T01:30:00+00:00",
+        ]
+
+    def test_skipped_day(self) -> None:
+        """Apia had no 30 December 2011: it fires as the 31st begins, hourly ones skip it."""
+        assert local(daily("Pacific/Apia", "09:30"), utc(2011, 12, 30), 3) == [
+            "2011-12-31T00:00:00+14:00",
+            "2011-12-31T09:30:00+14:00",
+            "2012-01-01T09:30:00+14:00",
+        ]
+        assert local(custom("Pacific/Apia", "30 * * * *"), utc(2011, 12, 30, 9), 2) == [
+            "2011-12-29T23:30:00-10:00",
+            "2011-12-31T00:30:00+14:00",
+        ]
+
+    def test_negative_daylight_saving(self) -> None:
+        """Dublin's winter time is the negative one; only the clock counts."""
+        [firing] = next_fires(daily("Europe/Dublin", "01:30"), utc(2026, 3, 28, 12), 1)
+        assert firing.local == "2026-03-29T02:00:00+01:00"
+
+    def test_offsets_with_seconds(self) -> None:
+        """Monrovia was 44:30 behind until 1972, when its clock skipped that much at midnight."""
+        assert local(daily("Africa/Monrovia", "00:15"), utc(1972, 1, 6), 3) == [
+            "1972-01-06T00:15:00-00:44:30",
+            "1972-01-07T00:44:30+00:00",
+            "1972-01-08T00:15:00+00:00",
+        ]
+
+    def test_quarter_hour_zone(self) -> None:
+        """In Kathmandu (+05:45) hourly runs at that minute of its own clock."""
+        hourly = Schedule(Frequency.HOURLY, "Asia/Kathmandu", time_of_day="00:10")
+        assert next_fire(hourly, utc(2026, 1, 1)) == utc(2026, 1, 1, 0, 25)

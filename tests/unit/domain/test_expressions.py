@@ -1,0 +1,409 @@
+"""The door to CEL: what expressions mean (cel-spec, doc/langdef.md), what they refuse, and that nothing escapes."""
+
+import re
+import sys
+import time
+
+import pytest
+
+from wfcore.domain.expressions import MAX_SOURCE, ExpressionError, compile_expression
+
+SCOPE = {
+    "input": {
+        "tier": "gold",
+        "count": 3,
+        "rate": 1.5,
+        "none": None,
+        "on": True,
+        "tags": ["a", "b"],
+        "items": [{"q": 1, "ok": True}, {"q": 2.5, "ok": False}],
+        "long": "a" * 1_000_000,
+        "longer": ["a"] * 100_000,
+        "when": "2024-02-29T12:30:15.25+02:00",
+        "a.b": 1,
+    },
+    "nodes": {"check": {"output": {"amount": 150}}, "a-b": {"output": 7}},
+    "run": {"id": "r1"},
+}
+
+
+def value(source: str) -> object:
+    return compile_expression(source).evaluate(SCOPE)
+
+
+def refusal(source: str) -> str:
+    with pytest.raises(ExpressionError) as caught:
+        value(source)
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("input.tier", "gold"),
+        (".input.tier", "gold"),
+        ('input["tier"]', "gold"),
+        ('input["a.b"]', 1),
+        ("input.items[1].q", 2.5),
+        ('nodes["a-b"].output', 7),
+        ("input.none", None),
+        ("0x1F", 31),
+        ("-0x1F", -31),
+        ("-9223372036854775808", -(2**63)),
+        (".5e1", 5.0),
+        ("7 / -2", -3),
+        ("-7 / 2", -3),
+        ("-7 % 3", -1),
+        ("7 % -3", 1),
+        ("1.0 / 4.0", 0.25),
+        ("- -3", 3),
+        ("-input.rate", -1.5),
+        ("!input.on", False),
+        ("1 < 1.5", True),
+        ("1 == 1.0", True),
+        ("9223372036854775807 == 9223372036854775807.0", False),
+        ("true == 1", False),
+        ("1 in [true]", False),
+        ("1 in [1.0]", True),
+        ("[1, [true]] == [1.0, [true]]", True),
+        ('{"a": 1} == {"a": true}', False),
+        ('{"a": 1} == {"b": 1}', False),
+        ("[1] == [1, 2]", False),
+        ('"1" != 1', True),
+        ("null == false", False),
+        ("false < true", True),
+        ('"a" < "b"', True),
+        ('"a" in {"a": 1}', True),
+        ("true in {1: 2}", False),
+        ('{1: "one"}[1.0]', "one"),
+        ("[1] + [2]", [1, 2]),
+        ("{}", {}),
+        ("[]", []),
+        ("input.count > 2 ? 1 : 1 / 0", 1),
+        ("1 / 0 > 0 || true", True),
+        ("true || 1 / 0 > 0", True),
+        ("1 / 0 > 0 && false", False),
+        ("null || true", True),
+        ("has(input.tier)", True),
+        ("has(input.none)", True),
+        ("has(input.missing)", False),
+        ("has(input.missing.deeper)", False),
+        ("[1, 2].map(x, x * 2)", [2, 4]),
+        ("[1, 2].map(input, input)", [1, 2]),
+        ("[[1], [2]].map(x, x.map(y, x + [y]))", [[[1, 1]], [[2, 2]]]),
+        ("input.items.filter(i, i.q > 1.5).map(i, i.q)", [2.5]),
+        ("input.items.exists(i, i.ok)", True),
+        ("input.items.all(i, i.ok)", False),
+        ("input.items.exists_one(i, i.ok)", True),
+        ("[1, 0].exists(x, 1 / x == 1)", True),
+        ("[0, 1].all(x, 1 / x == 2)", False),
+        ('{"k": 1}.map(k, k)', ["k"]),
+        ('"héllo".size()', 5),
+        ("size(input.tags)", 2),
+        ('"abc".contains("b")', True),
+        ('"abc".startsWith("a") && "abc".endsWith("c")', True),
+        ('"abc".matches("^a.c$")', True),
+        ('matches("abc", "b")', True),
+        ("type(input.count) == int && type(1.0) == double", True),
+        ("type(type(1)) == type", True),
+        ("dyn(1)", 1),
+        ('int("12") + int(2.9)', 14),
+        ('double("1e3") + double(2)', 1002.0),
+        ('bool("TRUE")', True),
+        ('string(1.5) + string(2) + string(true) + string("x")', "1.52truex"),
+        ("timestamp(input.when)", "2024-02-29T10:30:15.25Z"),
+        ("string(timestamp(0))", "1970-01-01T00:00:00Z"),
+        ("int(timestamp(input.when))", 1709202615),
+        ('timestamp(input.when).getHours("+05:30")', 16),
+        ('timestamp(input.when).getHours("Europe/Berlin")', 11),
+        ("timestamp(input.when).getDayOfWeek()", 4),
+        ("timestamp(input.when).getMonth()", 1),
+        ("timestamp(input.when).getDate()", 29),
+        ("timestamp(input.when).getDayOfMonth()", 28),
+        ("timestamp(input.when).getDayOfYear()", 59),
+        ("timestamp(input.when).getFullYear()", 2024),
+        ("timestamp(input.when).getMilliseconds()", 250),
+        ('timestamp(input.when) - duration("1h") < timestamp(input.when)', True),
+        ('duration("-1h30m1.5s")', "-5401.5s"),
+        ('duration("-90m").getHours()', -1),
+        ('timestamp("2024-01-02T00:00:00Z") - timestamp("2024-01-01T00:00:00Z") == duration("24h")', True),
+        (r'"a\n\x41\u00e9\U0001F600\101\\\"" ', 'a\nA\u00e9\U0001f600A\\"'),
+        (r"r'a\n'", r"a\n"),
+        ('"""a"b\nc"""', 'a"b\nc'),
+        ("'''it's'''", "it's"),
+        ("1 // a 'comment\n + 1", 2),
+        ('"// no comment"', "// no comment"),
+    ],
+)
+def test_meaning(source: str, expected: object) -> None:
+    """Every construct means what the CEL language definition says, type included."""
+    found = value(source)
+    assert (found, repr(type(found))) == (expected, repr(type(expected)))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "the expression is empty"),
+        ("  // nothing", "the expression is empty"),
+        ("1 +", "syntax error at column 3"),
+        ("1\n+ @", "syntax error at line 2, column 3"),
+        ("input.true", "syntax error: `true`"),
+        ('"open', "the string at column 1 is not closed"),
+        ("foo.bar", "unknown variable `foo`"),
+        ("[1].map(x, y)", "unknown variable `y`"),
+        ("[1].map(x, x) == x", "unknown variable `x`"),
+        ("foo(1)", "unknown function `foo`"),
+        ("input.foo()", "unknown method `foo`"),
+        ("[1].reduce(a, b, 0, a + b)", "unknown method `reduce`"),
+        ("size()", "wrong number of arguments for `size`"),
+        ("size(1)", "`size` does not take (int)"),
+        ("has(input)", "`has` takes one field selection"),
+        ("[1].map(1, 2)", "`map` takes a variable and an expression"),
+        ("input{a: 1}", "messages are no part of JSON"),
+        ('b"x"', "bytes at column 1"),
+        ("1u", "`1u`: JSON has no unsigned ints"),
+        ("9223372036854775808", "int overflow"),
+        ("9223372036854775807 + 1", "int overflow"),
+        ("-9223372036854775808 / -1", "int overflow"),
+        ("- (-9223372036854775808)", "int overflow"),
+        ("1 / 0", "division by zero"),
+        ("1 % 0", "modulus by zero"),
+        ("1 + 1.5", "cannot compute int + double: convert"),
+        ("true + 1", "cannot compute bool + int"),
+        ('-"a"', "cannot negate string"),
+        ("!1", "`!` needs bools, not int"),
+        ("1 && true", "`&&` needs bools, not int"),
+        ("true && 1", "`&&` needs bools, not int"),
+        ("1 ? 2 : 3", "`?` needs a bool, not int"),
+        ("[1].filter(x, x)", "the condition for `x` must be a bool, not int"),
+        ("[0, 0].exists(x, 1 / x == 1)", "division by zero"),
+        ("(1).map(x, x)", "only lists and maps can be gone through, not int"),
+        ('1 < "a"', "cannot compare int with string"),
+        ("true < 1", "cannot compare bool with int"),
+        ('"a" in "abc"', "`in` needs a list or a map, not string"),
+        ("[1][-1]", "index `-1` is outside the list of 1"),
+        ("[1][true]", "cannot index list with bool"),
+        ("{1: 2}[true]", "no such key (bool)"),
+        ('"abc"[0]', "cannot index string with int"),
+        ("input.missing", "`input` has no field `missing`"),
+        ("input.count.x", "`input.count` is int and has no field `x`"),
+        ("nodes.skipped.output", "`nodes` has no field `skipped`"),
+        ("input.items[0].zz", "no such field `zz`"),
+        ("[1][0].zz", "int has no field `zz`"),
+        ("item", "there is no `item` here"),
+        ('{"a": 1, "a": 2}', "the key `a` stands twice"),
+        ("{true: 1}", "bool cannot be a key"),
+        ("{1: 1}", "the keys of a resulting object must be strings"),
+        ("int", "the type `int` is no JSON value"),
+        ("1.0 / 0.0", "the result `inf` is no JSON number"),
+        ("[0.0 / 0.0]", "the result `nan` is no JSON number"),
+        ('int("1.5")', "`1.5` is no int"),
+        ("int(1e19)", "int overflow"),
+        ('int(double("NaN"))', "`nan` is no int"),
+        ('double("1_0")', "`1_0` is no double"),
+        ('bool("yes")', "`yes` is no bool"),
+        ('timestamp("2024-02-30T00:00:00Z")', "is no timestamp"),
+        ("timestamp(9223372036854775807)", "is no timestamp"),
+        ('timestamp("2024-01-01")', "is no timestamp"),
+        ('duration("1 hour")', "`1 hour` is no duration"),
+        ('timestamp("9999-12-31T23:59:59Z") + duration("1s")', "the time is out of range"),
+        ('timestamp(0).getHours("localtime")', "`localtime` is no time zone"),
+        ('timestamp(0).getHours("right/UTC")', "`right/UTC` is no time zone"),
+        ('timestamp(0).getHours("+25:00")', "`+25:00` is no time zone"),
+        ('"a".matches("(")', "`(` is no RE2 pattern"),
+        (r'"a".matches("(?=a)")', "is no RE2 pattern"),
+        (r'"\q"', r"unknown escape `\q`"),
+        (r'"\U00110000"', "unknown escape"),
+        (r'"\ud800"', "a character that no JSON text may hold"),
+        (r'"\x00"', "a character that no JSON text may hold"),
+    ],
+)
+def test_refusals(source: str, message: str) -> None:
+    """What is wrong raises ExpressionError with a message that says what and where."""
+    assert message in refusal(source)
+
+
+def test_references() -> None:
+    """References are the ids read by a literal name, through a field or an index, and never a macro's variable."""
+    source = 'nodes.a.output > 1 || has(nodes.b.output) || nodes["c-d"].output == nodes[input.x] && [nodes.e] == []'
+    assert compile_expression(source).references == {"a", "b", "c-d", "e"}
+    assert compile_expression("[input].map(nodes, nodes.a)").references == frozenset()
+
+
+def test_compiled_once() -> None:
+    """The same source gives the same object; another source is unequal."""
+    assert compile_expression("input.tier") is compile_expression("input.tier")
+    assert compile_expression("input.tier") != compile_expression("input.count")
+
+
+def test_values_pass_untouched() -> None:
+    """A plain path hands on the very value, however large or odd its numbers are."""
+    huge = {"n": 10**30, "deep": [[]]}
+    assert compile_expression("input").evaluate({"input": huge}) is huge
+
+
+def test_booleans_count_only_as_booleans() -> None:
+    """Nothing but true is true: no number, string or list passes for a condition."""
+    for other in (1, 1.0, "true", [True], {"a": 1}):
+        with pytest.raises(ExpressionError):
+            compile_expression("input ? 1 : 2").evaluate({"input": other})
+
+
+def test_source_length() -> None:
+    """A source of 2,000 characters compiles, one more does not."""
+    assert value("1" + " " * (MAX_SOURCE - 1)) == 1
+    assert "at most 2000 characters" in refusal("1" + " " * MAX_SOURCE)
+
+
+def test_budget_holds_across_forgiveness() -> None:
+    """An exhausted budget ends everything: neither `||` nor `has` nor `exists` may carry on after it."""
+    bomb = "input.longer.exists(a, input.longer.exists(b, a != b))"
+    for source in (f"{bomb} || true", f"[1].exists(x, {bomb} || x == 1) || true", f"has({{'a': {bomb}}}.a)"):
+        assert refusal(source) == "the expression takes too many steps"
+
+
+def test_parser_leaves_the_interpreter_alone() -> None:
+    """Compiling changes no global setting such as the recursion limit, which cel-python's environment raises."""
+    before = sys.getrecursionlimit()
+    compile_expression("1 + 1 + 1")
+    assert sys.getrecursionlimit() == before
+
+
+def repeated(start: str, step: str, end: str = "") -> str:
+    return (start + step * MAX_SOURCE)[: MAX_SOURCE - len(end)] + end
+
+
+TEN = "[1,1,1,1,1,1,1,1,1,1]"
+HOSTILE = {
+    # Python's insides
+    "dunder field": "input.__class__",
+    "dunder method": "input.__class__()",
+    "dunder index": 'input["__class__"]',
+    "subclasses": '"".__class__.__mro__[1].__subclasses__()',
+    "dunder root": "__import__",
+    "import call": '__import__("os").system("id")',
+    "builtins": "__builtins__",
+    "eval": 'eval("1")',
+    "exec": 'exec("1")',
+    "open": 'open("/etc/passwd")',
+    "getattr": 'getattr(input, "x")',
+    "globals": "globals()",
+    "lambda": "lambda x: x",
+    "format": '"{0.__class__}".format(input)',
+    "percent format": '"%s" % input',
+    "python method": "input.keys()",
+    "python str method": 'input.tier.upper()',
+    "python list method": "input.tags.append(1)",
+    "type call": "type(1)(2)",
+    "type member": "int.__add__",
+    "type of type": "type(type(type))",
+    "macro variable dunder": "[1].map(__class__, __class__.__base__)",
+    "has dunder": "has(input.__dict__)",
+    "key dunder": '{"__class__": 1}.__class__',
+    "message": "google.protobuf.Int32Value{value: 1}",
+    "semicolon": "1; import os",
+    "fstring": 'f"{1}"',
+    "walrus": "(x := 1)",
+    "star": "[*input.tags]",
+    "backtick": "`id`",
+    "budget variable": "budget",
+    # deep nesting
+    "parentheses": "(" * 999 + "1" + ")" * 999,
+    "open parentheses": "(" * 2000,
+    "not": repeated("", "!", "true"),
+    "minus": repeated("", "-", "x"),
+    "minus number": repeated("", "-", "1"),
+    "lists": "[" * 1000 + "]" * 1000,
+    "open lists": "[" * 2000,
+    "maps": "{1:" * 400 + "1" + "}" * 400,
+    "ternary": repeated("true", "?1:true", "?1:2"),
+    "ternary right": repeated("", "true?", "1"),
+    "fields": repeated("input", ".a"),
+    "indices": repeated("input", "[0]"),
+    "index nest": "input[" * 300 + "0" + "]" * 300,
+    "calls": "size(" * 300 + "1" + ")" * 300,
+    "methods": repeated("input", ".a()"),
+    "sum": repeated("1", "+1"),
+    "or": repeated("true", "||true"),
+    "or false": repeated("false", "||1==2"),
+    "comparison": repeated("1", "<1"),
+    "nested map": "[1].map(x," * 180 + "1" + ")" * 180,
+    "nested has": "has(" * 400,
+    "strings": repeated("", '"a"+', '"a"'),
+    # bombs
+    "map of maps": f"{TEN}.map(a,{TEN}.map(b,{TEN}.map(c,{TEN}.map(d,{TEN}.map(e,{TEN}.map(f,{TEN}))))))",
+    "map of big": "input.longer.map(a, input.longer.map(b, input.longer.map(c, 1)))",
+    "all of big": "input.longer.all(a, input.longer.all(b, a == b))",
+    "filter of big": "input.longer.filter(a, input.longer.filter(b, true) == [])",
+    "exists one": "input.longer.exists_one(a, input.longer.exists_one(b, true))",
+    "doubling list": repeated("[1]", ".map(x,[x,x])"),
+    "doubling and comparing": "[1]" + ".map(x,[x,x])" * 60 + "==[2]" + ".map(x,[x,x])" * 60,
+    "doubling and searching": "[1]" + ".map(x,[x,x])" * 60 + " in [[2]" + ".map(x,[x,x])" * 60 + "]",
+    "doubling text": '["a"]' + ".map(x,x+x)" * 150,
+    "doubling joined lists": "[[1]]" + ".map(x,x+x)" * 150,
+    "long text sum": repeated("input.long", "+input.long"),
+    "long text in loop": "input.longer.map(a, input.long + a)",
+    "long list sum": repeated("input.longer", "+input.longer"),
+    "long copies": "[" + "input.long," * 150 + "input.long]",
+    "scan in loop": 'input.longer.exists(a, input.long.contains("b"))',
+    "equality in loop": 'input.longer.exists(a, input.long != input.long + "")',
+    "order in loop": 'input.longer.exists(a, input.long < input.long)',
+    "list equality in loop": "input.longer.exists(a, input.longer != input.longer)",
+    "membership in loop": 'input.longer.exists(a, "b" in input.longer)',
+    "number of digits": "1" * 2000,
+    "float of digits": "1" * 1999 + ".",
+    "exponent": "1e999999999",
+    "tower": repeated("9", "*9"),
+    "int of long": "int(input.long)",
+    "double of long": "double(input.long)",
+    "duration of long": "duration(input.long)",
+    "duration backtracking": 'duration("' + "a" * 1900 + '!")',
+    "timestamp of long": "timestamp(input.long)",
+    # patterns and lexers
+    "regex nested": 'input.long.matches("(a+)+$b")',
+    "regex alternatives": 'input.long.matches("^(a|a)*b$")',
+    "regex repeat": '"a".matches("((a{100}){100}){100}")',
+    "regex long repeat": 'input.long.matches("(a?){900}a{900}b")',
+    "regex class": 'input.long.matches("' + "(.*)" * 400 + 'b")',
+    "regex data": "input.long.matches(input.long)",
+    "regex in loop": 'input.longer.exists(a, input.long.matches("a*b"))',
+    "regex compile in loop": 'input.longer.exists(a, a.matches(a + "{900}" + string(size(a))))',
+    "open escapes": '"' + r"\n" * 990,
+    "open octals": '"' + r"\101" * 490,
+    "open triple": '"""' * 660 + '"',
+    "quotes": "'\"" * 1000,
+    "raw open": 'r"' + "\\" * 1990,
+    "comment": "//" * 1000,
+    "controls": "".join(chr(n) for n in range(1, 32)),
+    "nul": "input\0",
+    "unicode digits": "١ + ٢",
+    "unicode name": "input.ïd",
+    "surrogate": "'\ud800'",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile(name: str) -> None:
+    """Whatever is written ends soon, in a plain JSON value or a clear ExpressionError, and takes little memory."""
+    source, started = HOSTILE[name], time.process_time()
+    try:
+        found = compile_expression(source).evaluate(SCOPE)
+    except ExpressionError as error:
+        assert re.fullmatch(r".{5,300}", error.message, re.DOTALL)
+        assert "Traceback" not in error.message
+    else:
+        assert_plain(found)
+    assert time.process_time() - started < 1.5
+
+
+def assert_plain(found: object) -> None:
+    assert type(found) in {bool, int, float, str, list, dict, type(None)}
+    for child in found.values() if isinstance(found, dict) else found[:100] if isinstance(found, list) else ():
+        assert_plain(child)
+
+
+def test_hostile_corpus_is_large() -> None:
+    """The corpus keeps at least sixty cases, none longer than a source may be."""
+    assert len(HOSTILE) >= 60
+    assert max(map(len, HOSTILE.values())) <= MAX_SOURCE

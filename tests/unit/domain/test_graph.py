@@ -1,0 +1,202 @@
+"""The graph, its index and the agentSelection (interface, WorkflowStructure and AgentSelection)."""
+
+from typing import Any
+
+import pytest
+
+from wfcore.domain.graph import (
+    Edge,
+    Graph,
+    Node,
+    NodeType,
+    compile_agent_selection,
+    handles,
+    parse_graph,
+    selection_issues,
+)
+from wfcore.domain.graph_rules import deploy_issues, write_issues
+from wfcore.testing.graphs import CATALOG
+
+DIAMOND = {
+    "nodes": [
+        {"id": "s", "type": "start"},
+        {"id": "a", "type": "action", "data": {"toolId": "core.http"}, "position": {"x": 1, "y": 2}},
+        {"id": "b", "type": "condition", "data": {"branches": [{"handle": "big", "when": "true"}]}},
+    ],
+    "edges": [
+        {"id": "1", "source": "s", "target": "a"},
+        {"id": "2", "source": "s", "target": "b"},
+        {"id": "3", "source": "b", "target": "a", "sourceHandle": "big"},
+    ],
+}
+
+
+def test_parse_graph_keeps_order_and_fills_defaults() -> None:
+    """Nodes and edges stand in wire order; `data` is {} and `sourceHandle` None when left out."""
+    graph = parse_graph(DIAMOND)
+    assert [node.id for node in graph.nodes] == ["s", "a", "b"]
+    assert graph.nodes[0] == Node("s", NodeType.START, {}, None)
+    assert graph.nodes[1].position == {"x": 1, "y": 2}
+    assert graph.edges[1:] == (Edge("2", "s", "b"), Edge("3", "b", "a", "big"))
+
+
+def test_missing_lists_are_an_empty_graph() -> None:
+    """A structure without `nodes` and `edges` is the empty graph."""
+    assert parse_graph({}) == Graph()
+
+
+def test_index_knows_every_node_and_both_ends_of_every_edge() -> None:
+    """`outgoing` and `incoming` have an entry for each node, in the order of the edges."""
+    graph = parse_graph(DIAMOND)
+    assert graph.by_id["a"] is graph.nodes[1]
+    assert {name: [edge.id for edge in edges] for name, edges in graph.outgoing.items()} == {
+        "s": ["1", "2"],
+        "a": [],
+        "b": ["3"],
+    }
+    assert {name: [edge.id for edge in edges] for name, edges in graph.incoming.items()} == {
+        "s": [],
+        "a": ["1", "3"],
+        "b": ["2"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("start", {None}),
+        ("action", {None, "error"}),
+        ("agent", {None, "error"}),
+        ("humanApproval", {"approved", "denied", "expired"}),
+        ("condition", {"else"}),
+    ],
+)
+def test_handles_of_a_type(kind: str, expected: set[str | None]) -> None:
+    """Each type has its exits; only start, action and agent have the unnamed one."""
+    assert handles(Node("x", NodeType(kind))) == expected
+
+
+@pytest.mark.parametrize(
+    ("branches", "expected"),
+    [
+        ([{"handle": "a"}, {"handle": "b", "when": "true"}], {"a", "b", "else"}),
+        ([{"handle": 1}, {"when": "x"}, "y", None], {"else"}),
+        ("none", {"else"}),
+        (None, {"else"}),
+    ],
+)
+def test_handles_of_a_condition_are_its_branches_and_else(branches: Any, expected: set[str]) -> None:
+    """A branch adds its handle; malformed branches add none and break nothing."""
+    assert handles(Node("x", NodeType.CONDITION, {"branches": branches})) == expected
+
+
+class TestAgentSelection:
+    """Interface, AgentSelection."""
+
+    def test_compiles_to_a_chain_in_priority_order(self) -> None:
+        """Start, then the agents by `priority_order`, each with the model and settings of the selection."""
+        structure = compile_agent_selection(
+            {
+                "agents": [
+                    {"agent_id": 2, "priority_order": 10, "role": "editor"},
+                    {"agent_id": 1.0, "priority_order": 9.0, "instructions": "x", "tool_restrictions": ["t"]},
+                ],
+                "model": "fast",
+                "modelSettings": {"contextWindow": 1},
+            }
+        )
+        common = {"model": "fast", "modelSettings": {"contextWindow": 1}}
+        assert structure == {
+            "nodes": [
+                {"id": "start", "type": "start", "data": {}},
+                {
+                    "id": "agent_1",
+                    "type": "agent",
+                    "data": {"agent_id": 1, "instructions": "x", "tool_restrictions": ["t"], **common},
+                },
+                {"id": "agent_2", "type": "agent", "data": {"agent_id": 2, "role": "editor", **common}},
+            ],
+            "edges": [
+                {"id": "edge_1", "source": "start", "target": "agent_1"},
+                {"id": "edge_2", "source": "agent_1", "target": "agent_2"},
+            ],
+        }
+        assert type(structure["nodes"][1]["data"]["agent_id"]) is int
+
+    def test_what_it_compiles_to_deploys(self) -> None:
+        """The compiled graph passes the rules for writing and for deploying; extra keys are carried along."""
+        selection = {"agents": [{"agent_id": 3, "priority_order": 1}], "colour": "red"}
+        assert selection_issues(selection) == []
+        structure = compile_agent_selection(selection)
+        assert structure["colour"] == "red"
+        assert write_issues(structure) == []
+        assert deploy_issues(parse_graph(structure), CATALOG) == []
+
+    def test_compiling_does_not_touch_the_selection(self) -> None:
+        """The request's own tree stays as it was."""
+        entry = {"agent_id": 1.0, "priority_order": 1}
+        compile_agent_selection({"agents": [entry]})
+        assert entry == {"agent_id": 1.0, "priority_order": 1}
+        assert type(entry["agent_id"]) is float
+
+    @pytest.mark.parametrize(
+        ("selection", "path", "rule"),
+        [
+            (None, "", "type"),
+            ({}, ".agents", "required"),
+            ({"agents": []}, ".agents", "minItems"),
+            ({"agents": {}}, ".agents", "type"),
+            ({"agents": [1]}, ".agents[0]", "type"),
+            ({"agents": [{"priority_order": 1}]}, ".agents[0].agent_id", "required"),
+            ({"agents": [{"agent_id": 1}]}, ".agents[0].priority_order", "required"),
+            ({"agents": [{"agent_id": True, "priority_order": 1}]}, ".agents[0].agent_id", "type"),
+            ({"agents": [{"agent_id": "1", "priority_order": 1}]}, ".agents[0].agent_id", "type"),
+            ({"agents": [{"agent_id": 0, "priority_order": 1}]}, ".agents[0].agent_id", "range"),
+            ({"agents": [{"agent_id": 1.5, "priority_order": 1}]}, ".agents[0].agent_id", "integer"),
+            ({"agents": [{"agent_id": 1, "priority_order": -1}]}, ".agents[0].priority_order", "range"),
+            ({"agents": [{"agent_id": 1, "priority_order": 1, "x": 1}]}, ".agents[0].x", "unknown"),
+            ({"agents": [{"agent_id": 1, "priority_order": 1, "role": None}]}, ".agents[0].role", "type"),
+            (
+                {"agents": [{"agent_id": 1, "priority_order": 1, "tool_restrictions": ["a", 1]}]},
+                ".agents[0].tool_restrictions[1]",
+                "type",
+            ),
+            (
+                {"agents": [{"agent_id": 1, "priority_order": 1}, {"agent_id": 2, "priority_order": 1.0}]},
+                ".agents[1].priority_order",
+                "unique",
+            ),
+        ],
+    )
+    def test_each_fault_has_its_rule_and_path(self, selection: Any, path: str, rule: str) -> None:
+        """One fault gives one issue, where it stands."""
+        issues = selection_issues(selection)
+        assert [(issue.path, issue.rule) for issue in issues] == [(f"agentSelection{path}", rule)]
+
+    @pytest.mark.parametrize(
+        ("settings", "below", "rule"),
+        [
+            ([], "", "type"),
+            ({"reasoningEffort": "extreme"}, ".reasoningEffort", "enum"),
+            ({"reasoningEffort": 1}, ".reasoningEffort", "type"),
+            ({"contextWindow": 0}, ".contextWindow", "range"),
+            ({"contextWindow": 2.5}, ".contextWindow", "integer"),
+            ({"temperature": 1}, ".temperature", "unknown"),
+        ],
+    )
+    def test_model_settings(self, settings: Any, below: str, rule: str) -> None:
+        """`modelSettings` has its enum, its minimum, and no other keys."""
+        selection = {"agents": [{"agent_id": 1, "priority_order": 1}], "modelSettings": settings}
+        issues = selection_issues(selection, "body")
+        assert [(issue.path, issue.rule) for issue in issues] == [(f"body.modelSettings{below}", rule)]
+
+    def test_every_fault_is_told_at_once(self) -> None:
+        """Faults of different entries and of the settings come together."""
+        issues = selection_issues({"agents": [{"agent_id": 0}, {}], "model": 1})
+        assert {issue.path.removeprefix("agentSelection.") for issue in issues} == {
+            "agents[0].agent_id",
+            "agents[0].priority_order",
+            "agents[1].agent_id",
+            "agents[1].priority_order",
+            "model",
+        }

@@ -1,0 +1,73 @@
+"""The table of legal moves (interface, States and transitions)."""
+
+import pytest
+
+from wfcore.domain import lifecycle
+from wfcore.domain.errors import Conflict
+from wfcore.domain.lifecycle import TABLE, IllegalMove, Operation, Status, move
+
+INTERFACE = [
+    (Status.DRAFT, Operation.DEPLOY, False, Status.ACTIVE),
+    (Status.DRAFT, Operation.DELETE, False, Status.DELETED),
+    (Status.ACTIVE, Operation.DELETE, True, Status.DELETED),
+    (Status.ACTIVE, Operation.RESTORE, True, Status.ACTIVE),
+    (Status.DELETED, Operation.RESTORE, True, Status.ACTIVE),
+    (Status.DELETED, Operation.RESTORE, False, Status.DRAFT),
+    (Status.DELETED, Operation.DELETE, True, Status.DELETED),
+]
+
+DIAGRAM = """\
+| Operation | `draft` | `active` | `deleted` |
+| --- | --- | --- | --- |
+| `edit` | `draft` | `active` | 409 |
+| `deploy` | `active` | `active` | 409 |
+| `discard_draft` | 409 | `active` | 409 |
+| `rollback` | 409 | `active` | 409 |
+| `toggle` | 409 | `active` | 409 |
+| `run` | 409 | `active` | 409 |
+| `run_draft` | `draft` | `active` | 409 |
+| `delete` | `deleted` | `deleted` | `deleted` |
+| `restore` | `draft` | `active` | `draft` if never deployed, `active` if ever deployed |
+"""
+
+
+@pytest.mark.parametrize(("status", "operation", "deployed", "reached"), INTERFACE)
+def test_interface(status: Status, operation: Operation, deployed: bool, reached: Status) -> None:
+    """Every row of the interface's state table is a move, the repeatable ones too."""
+    assert move(status, operation, deployed=deployed) is reached
+
+
+def test_total() -> None:
+    """Each status has its row, and each operation is legal somewhere."""
+    assert set(TABLE) == set(Status) == set(lifecycle.REASONS) == set(lifecycle.DEPLOYED)
+    assert {operation for row in TABLE.values() for operation in row} == set(Operation)
+
+
+@pytest.mark.parametrize(
+    ("status", "operation"),
+    [(status, operation) for status in Status for operation in Operation if operation not in TABLE[status]],
+)
+def test_illegal(status: Status, operation: Operation) -> None:
+    """Whatever is not in the table is a 409 that names state, operation and what would be legal."""
+    with pytest.raises(IllegalMove) as caught:
+        move(status, operation)
+    assert isinstance(caught.value, Conflict)
+    info = caught.value.info
+    assert (info["state"], info["operation"]) == (status, operation)
+    assert info["reason"] == {"draft": "not_deployed", "deleted": "deleted"}[status]
+    assert [move(status, Operation(legal)) for legal in info["legal"]]
+    assert operation not in info["legal"]
+
+
+@pytest.mark.parametrize("status", Status)
+def test_closed(status: Status) -> None:
+    """A status never claims to be live and deployed otherwise than its name says, whatever move led there."""
+    for deployed in lifecycle.DEPLOYED[status]:
+        for operation in TABLE[status]:
+            after = deployed or operation is Operation.DEPLOY
+            assert after in lifecycle.DEPLOYED[move(status, operation, deployed=deployed)]
+
+
+def test_diagram() -> None:
+    """The printed table says what the tables say."""
+    assert lifecycle.diagram() == DIAGRAM

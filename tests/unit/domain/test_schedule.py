@@ -1,0 +1,357 @@
+"""Triggers, schedules and their firings, case by case (interface, Trigger and Schedule)."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from wfcore.domain.schedule import (
+    MAX_EXPRESSIONS,
+    Frequency,
+    Schedule,
+    check_trigger,
+    next_fire,
+    next_fires,
+    parse_schedule,
+    schedule_of,
+    time_zones,
+)
+
+VALID: dict[str, dict[str, Any]] = {
+    "hourly": {"frequency": "hourly", "timezone": "UTC", "time_of_day": "09:30"},
+    "daily": {"frequency": "daily", "timezone": "Europe/Berlin", "time_of_day": "00:00"},
+    "weekly": {
+        "frequency": "weekly",
+        "timezone": "Asia/Kathmandu",
+        "time_of_day": "23:59",
+        "weekdays": ["monday", "sunday"],
+    },
+    "monthly": {"frequency": "monthly", "timezone": "UTC", "time_of_day": "09:30", "day_of_month": 31},
+    "custom": {
+        "frequency": "custom",
+        "timezone": "America/New_York",
+        "cron_expressions": ["0 9 * * mon-fri", "0\t12 * * 6"],
+        "cron_description": "office hours",
+    },
+}
+
+
+def found(trigger: object) -> list[tuple[str, str]]:
+    return [(issue.path, issue.rule) for issue in check_trigger(trigger)]
+
+
+def issues(kind: str, without: str = "", /, **changes: object) -> list[tuple[str, str]]:
+    """Paths (below the schedule) and rules of what is wrong with a valid schedule after some changes."""
+    schedule = {**VALID[kind], **changes}
+    schedule.pop(without, None)
+    trigger = {"trigger_type": "schedule", "schedule": schedule}
+    return [(path.removeprefix("trigger.schedule."), rule) for path, rule in found(trigger)]
+
+
+def utc(*parts: int) -> datetime:
+    return datetime(*parts, tzinfo=UTC)  # type: ignore[misc,arg-type]
+
+
+def daily(zone: str, time_of_day: str) -> Schedule:
+    return Schedule(Frequency.DAILY, zone, time_of_day=time_of_day)
+
+
+def custom(zone: str, *expressions: str) -> Schedule:
+    return Schedule(Frequency.CUSTOM, zone, cron_expressions=expressions, cron_description="")
+
+
+class TestTrigger:
+    """interface, Trigger"""
+
+    @pytest.mark.parametrize("trigger", [None, True, 0, 1.5, "schedule", [], [{}]])
+    def test_must_be_an_object(self, trigger: object) -> None:
+        """Anything but an object is of the wrong type."""
+        assert found(trigger) == [("trigger", "type")]
+
+    @pytest.mark.parametrize(
+        ("trigger", "rule"),
+        [
+            ({}, "required"),
+            ({"trigger_type": None}, "type"),
+            ({"trigger_type": ["schedule"]}, "type"),
+            ({"trigger_type": True}, "type"),
+            ({"trigger_type": "cron"}, "enum"),
+            ({"trigger_type": "Schedule"}, "enum"),
+        ],
+    )
+    def test_type_is_one_of_five(self, trigger: object, rule: str) -> None:
+        """`trigger_type` is required, a string, and one of the enum, exactly spelled."""
+        assert found(trigger) == [("trigger.trigger_type", rule)]
+
+    @pytest.mark.parametrize("kind", ["webhook", "api", "chatapp", "manual"])
+    def test_other_kinds_are_opaque(self, kind: str) -> None:
+        """Nothing inside a trigger of another kind is looked at."""
+        assert found({"trigger_type": kind, "schedule": {"frequency": 3}, "url": None}) == []
+
+    def test_schedule_is_required_for_its_kind(self) -> None:
+        """A missing schedule breaks a rule, one of the wrong type is malformed."""
+        assert found({"trigger_type": "schedule"}) == [("trigger.schedule", "required_if")]
+        assert found({"trigger_type": "schedule", "schedule": None}) == [("trigger.schedule", "type")]
+
+    def test_extra_keys_are_kept_beside_the_schedule_only(self) -> None:
+        """Keys beside `schedule` are free, keys inside it are not."""
+        assert found({"trigger_type": "schedule", "schedule": VALID["daily"], "x": 1}) == []
+        assert issues("daily", x=1) == [("x", "unknown")]
+
+    def test_path_is_the_callers(self) -> None:
+        """Every path starts with the path that was passed in."""
+        assert [issue.path for issue in check_trigger({}, "body.trigger")] == ["body.trigger.trigger_type"]
+
+
+class TestSchedule:
+    """interface, Schedule"""
+
+    @pytest.mark.parametrize("frequency", VALID)
+    def test_valid(self, frequency: str) -> None:
+        """Each frequency is accepted with just its required fields."""
+        assert issues(frequency) == []
+
+    @pytest.mark.parametrize(
+        ("frequency", "field", "rule"),
+        [
+            ("daily", "frequency", "required"),
+            ("daily", "timezone", "required"),
+            ("hourly", "time_of_day", "required_if"),
+            ("daily", "time_of_day", "required_if"),
+            ("weekly", "time_of_day", "required_if"),
+            ("monthly", "time_of_day", "required_if"),
+            ("weekly", "weekdays", "required_if"),
+            ("monthly", "day_of_month", "required_if"),
+            ("custom", "cron_expressions", "required_if"),
+            ("custom", "cron_description", "required_if"),
+        ],
+    )
+    def test_required(self, frequency: str, field: str, rule: str) -> None:
+        """Always required is malformed when missing; required for a frequency breaks a rule."""
+        assert issues(frequency, field) == [(field, rule)]
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            *(("frequency", value) for value in (None, True, 1, ["daily"], {})),
+            *(("timezone", value) for value in (None, 0, ["UTC"], {})),
+            *(("time_of_day", value) for value in (None, 930, False, [])),
+            *(("weekdays", value) for value in (None, "monday", {"monday": 1}, True)),
+            *(("day_of_month", value) for value in (None, "1", True, [1], {})),
+            *(("cron_expressions", value) for value in (None, "* * * * *", 5, {})),
+            *(("cron_description", value) for value in (None, 0, True, [], {})),
+        ],
+    )
+    @pytest.mark.parametrize("frequency", VALID)
+    def test_types(self, frequency: str, field: str, value: object) -> None:
+        """A wrong JSON type is malformed, also in a field that the frequency ignores."""
+        assert (field, "type") in issues(frequency, **{field: value})
+
+    def test_item_types(self) -> None:
+        """Items of arrays are strings; the others are still checked against their rule."""
+        assert issues("weekly", weekdays=["monday", 1, "friyay"]) == [
+            ("weekdays[1]", "type"),
+            ("weekdays[2]", "enum"),
+        ]
+        assert issues("daily", cron_expressions=[True, "nonsense"]) == [("cron_expressions[0]", "type")]
+        assert issues("custom", cron_expressions=[None, "@daily"]) == [
+            ("cron_expressions[0]", "type"),
+            ("cron_expressions[1]", "cron"),
+        ]
+
+    def test_ignored_fields_break_no_rule(self) -> None:
+        """Values of fields that the frequency ignores are not judged."""
+        assert issues("daily", weekdays=[], day_of_month=99.5, cron_expressions=["x"]) == []
+        assert issues("custom", time_of_day="25:00") == []
+
+    @pytest.mark.parametrize("frequency", ["Daily", "yearly", "", "daily\n"])
+    def test_frequency(self, frequency: str) -> None:
+        """A frequency is one of the enum; without one nothing is required for it."""
+        assert issues("daily", "time_of_day", frequency=frequency) == [("frequency", "enum")]
+
+    @pytest.mark.parametrize("time", ["00:00", "09:30", "19:59", "23:59"])
+    def test_time_of_day(self, time: str) -> None:
+        """Times are `HH:MM` from 00:00 to 23:59."""
+        assert issues("daily", time_of_day=time) == []
+
+    @pytest.mark.parametrize(
+        "time",
+        [
+            "24:00",
+            "9:30",
+            "09:60",
+            "09:3",
+            "09:30\n",
+            " 09:30",
+            "0\u0669:3\u0660",
+            "09.30",
+            "09:30:00",
+            "",
+            "0930",
+        ],
+    )
+    def test_no_time_of_day(self, time: str) -> None:
+        """Nothing else is a time: no line feed behind it, no digits of other scripts."""
+        assert issues("daily", time_of_day=time) == [("time_of_day", "pattern")]
+
+    @pytest.mark.parametrize("day", [1, 31, 3.0])
+    def test_day_of_month(self, day: float) -> None:
+        """Days are whole numbers from 1 to 31; JSON has one number type, so 3.0 is 3."""
+        assert issues("monthly", day_of_month=day) == []
+        assert parse_schedule({**VALID["monthly"], "day_of_month": day}).day_of_month == int(day)
+
+    @pytest.mark.parametrize(
+        ("day", "rule"),
+        [
+            *((day, "range") for day in (0, 32, -1.0, 1e300)),
+            *((day, "integer") for day in (3.5, 31.5, float("inf"), float("nan"))),
+            pytest.param(10**5000, "range", id="5,001 digits"),
+        ],
+    )
+    def test_no_day_of_month(self, day: float, rule: str) -> None:
+        """Fractions and numbers out of range are told apart, and no number is too large to be refused."""
+        assert issues("monthly", day_of_month=day) == [("day_of_month", rule)]
+
+    def test_arrays_have_items(self) -> None:
+        """Weekly needs a day, custom an expression; the number of expressions is bounded."""
+        assert issues("weekly", weekdays=[]) == [("weekdays", "minItems")]
+        assert issues("custom", cron_expressions=[]) == [("cron_expressions", "minItems")]
+        assert issues("custom", cron_expressions=["* * * * *"] * MAX_EXPRESSIONS) == []
+        assert issues("custom", cron_expressions=["x"] * (MAX_EXPRESSIONS + 1)) == [
+            ("cron_expressions", "maxItems")
+        ]
+
+    def test_everything_at_once(self) -> None:
+        """All findings come in one answer."""
+        assert issues(
+            "weekly", "time_of_day", timezone="Mars", weekdays=["mon", "sunday", "x"], day_of_month="1", y=0
+        ) == [
+            ("time_of_day", "required_if"),
+            ("timezone", "timezone"),
+            ("weekdays[0]", "enum"),
+            ("weekdays[2]", "enum"),
+            ("day_of_month", "type"),
+            ("y", "unknown"),
+        ]
+
+    def test_long_values_are_shown_short(self) -> None:
+        """A message does not repeat 5,000 characters."""
+        schedule = {**VALID["daily"], "timezone": "A" * 5000}
+        [issue] = check_trigger({"trigger_type": "schedule", "schedule": schedule})
+        assert len(issue.message) < 150
+
+
+class TestTimeZones:
+    """interface, Schedule: timezone"""
+
+    @pytest.mark.parametrize(
+        "name", ["UTC", "Europe/Berlin", "Etc/GMT+5", "America/Argentina/Ushuaia", "EST5EDT", "US/Pacific"]
+    )
+    def test_accepted(self, name: str) -> None:
+        """IANA names, aliases among them, are accepted."""
+        assert issues("daily", timezone=name) == []
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *("localtime", "posixrules", "Factory", "posix/UTC", "right/UTC"),
+            *("Europe", "europe/berlin", "", "+02:00", "UTC\n", "UTC\0", "Zürich"),
+            *("../UTC", "/etc/localtime", "tzdata.zi", "zone.tab", "A" * 5000),
+        ],
+    )
+    def test_refused(self, name: str) -> None:
+        """Names that only a file system knows, other spellings and anything else are refused."""
+        assert issues("daily", timezone=name) == [("timezone", "timezone")]
+
+    def test_all_can_be_used(self) -> None:
+        """Every name on the list has a firing."""
+        assert len(time_zones()) > 400
+        assert all(next_fire(daily(name, "12:00"), utc(2026, 1, 1)) for name in time_zones())
+
+
+class TestParse:
+    """What a checked trigger becomes."""
+
+    def test_none(self) -> None:
+        """No trigger, or one of another kind, has no schedule."""
+        assert schedule_of(None) is None
+        assert schedule_of({"trigger_type": "webhook", "schedule": VALID["daily"]}) is None
+
+    @pytest.mark.parametrize("frequency", VALID)
+    def test_fields(self, frequency: str) -> None:
+        """A schedule holds what was sent, lists as tuples."""
+        schedule = schedule_of({"trigger_type": "schedule", "schedule": VALID[frequency]})
+        for name, value in VALID[frequency].items():
+            assert getattr(schedule, name) == (tuple(value) if isinstance(value, list) else value)
+
+    def test_ignored_fields_are_left_out(self) -> None:
+        """Two schedules that fire alike are equal."""
+        assert parse_schedule({**VALID["daily"], "day_of_month": 9, "weekdays": []}) == parse_schedule(
+            VALID["daily"]
+        )
+
+    def test_repeated_weekdays(self) -> None:
+        """However often and in whatever order weekdays are named, they count once."""
+        schedule = parse_schedule({**VALID["weekly"], "weekdays": ["sunday", "monday"] * 500})
+        assert schedule == parse_schedule(VALID["weekly"])
+
+
+class TestFiring:
+    """When schedules fire on days like any other."""
+
+    @pytest.mark.parametrize(
+        ("frequency", "first"),
+        [
+            ("hourly", utc(2026, 1, 1, 0, 30)),
+            ("daily", utc(2026, 1, 1, 23, 0)),
+            ("weekly", utc(2026, 1, 4, 18, 14)),
+            ("monthly", utc(2026, 1, 31, 9, 30)),
+            ("custom", utc(2026, 1, 1, 14, 0)),
+        ],
+    )
+    def test_first_of_2026(self, frequency: str, first: datetime) -> None:
+        """Every frequency fires at its wall time in its zone."""
+        assert next_fire(parse_schedule(VALID[frequency]), utc(2026, 1, 1)) == first
+
+    def test_strictly_after(self) -> None:
+        """A firing is not its own successor; a microsecond before, it is next."""
+        schedule, at = daily("UTC", "09:30"), utc(2026, 1, 1, 9, 30)
+        assert next_fire(schedule, at) == utc(2026, 1, 2, 9, 30)
+        assert next_fire(schedule, at - timedelta(microseconds=1)) == at
+
+    def test_any_aware_zone_in_utc_out(self) -> None:
+        """`after` may be in any zone, but not without one."""
+        tokyo = timezone(timedelta(hours=9))
+        assert next_fire(daily("UTC", "09:30"), datetime(2026, 1, 1, 19, tzinfo=tokyo)) == utc(
+            2026, 1, 2, 9, 30
+        )
+        with pytest.raises(ValueError, match="aware"):
+            next_fire(daily("UTC", "09:30"), datetime(2026, 1, 1))  # noqa: DTZ001
+
+    def test_union(self) -> None:
+        """Several expressions fire as one; an instant that two of them share comes once."""
+        schedule = custom("UTC", "0 12 * * *", "0 */6 * * *", "0 0 30 2 *")
+        assert [at.hour for at in (f.at for f in next_fires(schedule, utc(2026, 1, 1), 4))] == [6, 12, 18, 0]
+
+    def test_day_of_month_or_day_of_week(self) -> None:
+        """Both restricted: either selects. One of them starting with a star: both must."""
+        after = utc(2026, 2, 1)
+        assert [d.at.day for d in next_fires(custom("UTC", "0 0 13 * sat"), after, 3)] == [7, 13, 14]
+        assert [d.at.day for d in next_fires(custom("UTC", "0 0 */2 * mon"), after, 2)] == [9, 23]
+
+    def test_never(self) -> None:
+        """A date that does not exist never fires; the longest wait there is, 40 years, is waited."""
+        assert next_fire(custom("UTC", "0 0 30 2 *"), utc(2026, 1, 1)) is None
+        assert next_fires(custom("UTC", "0 0 31 4,6 *"), utc(2026, 1, 1), 3) == []
+        assert next_fire(custom("UTC", "0 0 29 2 */7"), utc(2088, 3, 1)) == utc(2128, 2, 29)
+
+    @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Etc/GMT+12"])
+    @pytest.mark.parametrize("expression", ["* * * * *", "0 0 * * *", "0 0 30 2 *"])
+    def test_end_of_the_calendar(self, zone: str, expression: str) -> None:
+        """Close to the year 9999 there is nothing more to come, and no overflow."""
+        assert next_fire(custom(zone, expression), utc(9999, 12, 31, 23, 59)) is None
+        assert next_fires(custom(zone, expression), utc(9998, 12, 31, 23, 58), 5)[2:] == []
+
+    def test_no_firings_wanted(self) -> None:
+        """A count of zero gives none."""
+        assert next_fires(daily("UTC", "09:30"), utc(2026, 1, 1), 0) == []
