@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 from wfcore.adapters.events import EventHub
 from wfcore.adapters.memory.memories import InMemoryMemories
@@ -59,7 +59,7 @@ async def open(  # noqa: A001  (the name of the public function)
     settings: Settings | None = None,
     worker: bool = True,
     migrate: bool = True,
-    synchronous: str = "FULL",
+    synchronous: Literal["FULL", "NORMAL"] = "FULL",
     grace: float = 5.0,
     storage: Storage | None = None,
     journal: Journal | None = None,
@@ -113,14 +113,15 @@ async def _ready(storage: Storage, *, migrate: bool) -> None:
         raise Unavailable(problem)
 
 
-async def _stores(database: str, synchronous: str) -> tuple[Storage, Journal]:
+async def _stores(database: str, synchronous: Literal["FULL", "NORMAL"]) -> tuple[Storage, Journal]:
     """The adapters that a database URL stands for."""
     if database in ("sqlite://", "sqlite:///:memory:"):
         from wfcore.adapters.memory.journal import MemoryJournal
         from wfcore.adapters.memory.storage import MemoryStorage
 
-        kept = MemoryJournal()
-        return MemoryStorage(pinned=kept.pinned), kept
+        kept = MemoryJournal(usable=lambda *asked: storage.may_use(*asked))
+        storage = MemoryStorage(pinned=kept.pinned)
+        return storage, kept
     if not database.startswith("sqlite:///"):
         raise ValueError(f"`{database}` is no database URL of this release: sqlite:///path or sqlite://")
     from wfcore.adapters.sql.database import Database

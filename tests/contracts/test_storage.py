@@ -72,7 +72,7 @@ class TestSqlStorage(StorageContract):
         await again.close()
 
     async def test_a_page_scans_no_table(self, store: SqlStorage) -> None:
-        """A page walks the unique key of the ids behind `after` and looks grants up by key, without sorting."""
+        """A page walks the unique key of the ids behind `after` and looks grants up by key, unsorted."""
         async with store.database.reading() as connection:
             page = SqlResources(connection, 1, ORG, Kind.WORKFLOW).page_statement(
                 principal(), limit=5, after=3, status=None, query=None

@@ -1,8 +1,8 @@
 """What a graph means, written down a second time: naive, slow, from the definition alone.
 
-Nothing is counted and nothing is kept up to date: which edges are decided, which nodes may go and which cycles
-have been left is worked out anew, from the set of outcomes, whenever somebody asks. Cycles are natural loops:
-an edge closes one when its target is on the path of the depth-first walk that found its source.
+Nothing is counted and nothing is kept up to date: which edges are decided, which nodes may go and which
+cycles have been left is worked out anew, from the set of outcomes, whenever somebody asks. Cycles are natural
+loops: an edge closes one when its target is on the path of the depth-first walk that found its source.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,9 +31,7 @@ class Reference:
         ]
         self.start = next(name for name, node in self.data.items() if node["type"] == "start")
         self.closing = set(self._closing(self.start, (), set()))
-        self.cycles = {
-            head: self._cycle(head) for head in {edge.target for edge in self.closing}
-        }
+        self.cycles = {head: self._cycle(head) for head in {edge.target for edge in self.closing}}
         self.outcome: dict[str, str | None] = {}
         self.output: dict[str, Any] = {}
         self.running: set[str] = set()

@@ -20,6 +20,9 @@ log = logging.getLogger("wfcore.dispatcher")
 BEAT = 1.0
 """Seconds between two rounds: heartbeat, a look for the dead, for what is due and for what others wrote."""
 
+SOON = 0.005
+"""Seconds between two rounds at the least, whatever is due."""
+
 SILENCE = 10.0
 """Seconds without a heartbeat after which a worker on another machine counts as dead."""
 
@@ -89,7 +92,7 @@ class EmbeddedDispatcher:
 
     async def _work(self) -> None:
         """For ever: one failed round (a full disk, a locked database) is told, and the next one tries again."""
-        while True:
+        while self._worker is not None:
             self._news.clear()
             try:
                 await self._round()
@@ -97,20 +100,21 @@ class EmbeddedDispatcher:
             except Exception:
                 log.exception("a round of the dispatcher failed")
                 wait = BEAT
-            if wait > 0:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), wait)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._news.wait()
 
     async def _round(self) -> None:
-        assert self._worker is not None  # noqa: S101  (rounds run between start and stop)
-        now = self._clock.now()
+        worker, now = self._worker, self._clock.now()
+        if worker is None:
+            return
         if self._active:
-            await self._journal.heartbeat(self._worker, now)
+            await self._journal.heartbeat(worker, now)
             await self._notice_other_writers()
         await self._bury_the_dead()
         free = self._concurrency - len(self._active)
         if free > 0:
-            for execution in await self._journal.claim_due(self._worker, now, free):
+            for execution in await self._journal.claim_due(worker, now, free):
                 self.adopt(execution)
 
     async def _until_next(self) -> float:
@@ -118,7 +122,7 @@ class EmbeddedDispatcher:
         due = await self._journal.next_wake() if len(self._active) < self._concurrency else None
         if due is None:
             return BEAT
-        return min(BEAT, max(0.0, (due - self._clock.now()) / 1000))
+        return min(BEAT, max(SOON, (due - self._clock.now()) / 1000))
 
     async def _notice_other_writers(self) -> None:
         assert self._handler is not None  # noqa: S101

@@ -85,10 +85,16 @@ def _join_lists(budget: Budget, a: list[Value], b: list[Value]) -> list[Value]:
     return a + b
 
 
+def _mixed(compute: Callable[[float, float], float]) -> Overloads:
+    """Doubles, and an int beside a double: JSON has one kind of number, so `input.amount * 1.2` works for 100 too."""
+    on_doubles = _free(lambda a, b: compute(float(a), float(b)))
+    return {(float, float): on_doubles, (int, float): on_doubles, (float, int): on_doubles}
+
+
 ARITHMETIC: Final[Mapping[str, Overloads]] = {
     "+": {
         (int, int): _int64(operator.add),
-        (float, float): _free(operator.add),
+        **_mixed(operator.add),
         (str, str): _join_text,
         (list, list): _join_lists,
         (datetime, timedelta): _free(operator.add),
@@ -97,13 +103,13 @@ ARITHMETIC: Final[Mapping[str, Overloads]] = {
     },
     "-": {
         (int, int): _int64(operator.sub),
-        (float, float): _free(operator.sub),
+        **_mixed(operator.sub),
         (datetime, datetime): _free(operator.sub),
         (datetime, timedelta): _free(operator.sub),
         (timedelta, timedelta): _free(operator.sub),
     },
-    "*": {(int, int): _int64(operator.mul), (float, float): _free(operator.mul)},
-    "/": {(int, int): _int64(_quotient), (float, float): _free(_ratio)},
+    "*": {(int, int): _int64(operator.mul), **_mixed(operator.mul)},
+    "/": {(int, int): _int64(_quotient), **_mixed(_ratio)},
     "%": {(int, int): _int64(_remainder)},
 }
 

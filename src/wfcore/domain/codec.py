@@ -7,7 +7,7 @@ shown; what has been checked stays the plain tree it was.
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from wfcore.domain.errors import JSON, Issue, join_path, refuse
 from wfcore.domain.json_gate import first_issues, wire_path
 
 if TYPE_CHECKING:
-    from jsonschema_rs import ValidationError, Validator
+    from jsonschema_rs import EvaluationErrorEntry, Validator
 
 # --- text, canonical form, fingerprint ---
 
@@ -157,22 +157,33 @@ def check(shape: type, data: JSON, path: str = "") -> list[Issue]:
     `maxLength`, `minimum`, `maximum`, `minItems`, `maxItems`, `pattern`. A missing key and an unknown one are
     named by their own paths. A whole number is an integer however it is written: 7.0 passes, and stays 7.0.
     """
-    errors = _validator(shape).iter_errors(data)
-    found = {(issue.path, issue.rule): issue for error in errors for issue in _issues(error, data)}
+    validator, schema = _validator(shape)
+    if validator.is_valid(data):
+        return []
+    errors = validator.evaluate(data).errors()
+    issues = (issue for error in errors for issue in _issues(error, schema, data))
     return first_issues(
-        Issue(join_path(path, issue.path), issue.message, issue.rule) for issue in found.values()
+        Issue(join_path(path, issue.path), issue.message, issue.rule) for issue in _distinct(issues)
     )
+
+
+def _distinct(issues: Iterable[Issue]) -> Iterator[Issue]:
+    """One issue for a place and rule: a missing key and a choice of another type are found more than once."""
+    seen = set()
+    for issue in issues:
+        if (issue.path, issue.rule) not in seen:
+            seen.add((issue.path, issue.rule))
+            yield issue
 
 
 @cache
-def _validator(shape: type) -> "Validator":
+def _validator(shape: type) -> "tuple[Validator, JSON]":
     import jsonschema_rs
 
     definitions = schemas_of([shape], "#/$defs/")
-    schema = {"$ref": f"#/$defs/{shape.__name__}", "$defs": definitions}
-    return jsonschema_rs.validator_for(
-        _for_check(schema), offline=True, mask="", pattern_options=jsonschema_rs.RegexOptions()
-    )
+    schema = _for_check({"$ref": f"#/$defs/{shape.__name__}", "$defs": definitions})
+    linear = jsonschema_rs.RegexOptions()
+    return jsonschema_rs.validator_for(schema, offline=True, pattern_options=linear), schema
 
 
 def _for_check(schema: JSON) -> JSON:
@@ -220,47 +231,58 @@ _TYPES: Mapping[type, str] = MappingProxyType(
 _MAX_VALUE_SHOWN = 60
 
 
-def _issues(error: "ValidationError", data: JSON) -> Iterator[Issue]:
-    kind, steps, expected = error.kind.name, error.instance_path, error.kind.value
+def _issues(error: "EvaluationErrorEntry", schema: JSON, data: JSON) -> Iterator[Issue]:
+    keyword = error["schemaLocation"].rpartition("/")[2]
+    _, (*_, rules, expected) = _follow(error["schemaLocation"], schema)
+    steps, (*_, value) = _follow(error["instanceLocation"], data)
     place = wire_path(steps)
-    match kind:
-        case "required":
-            yield Issue(wire_path([*steps, expected]), "is required", "required")
-        case "additionalProperties":
-            for key in expected:
-                yield Issue(wire_path([*steps, key]), "is not a known key", "unknown")
+    match keyword:
+        case "required" | "additionalProperties":  # the library looks at both at once and may name either
+            yield from _key_issues(steps, rules, value)
         case "type":
-            yield _type_issue(place, expected, _value_at(data, steps))
+            yield _type_issue(place, expected, value)
         case "enum" | "const":
-            options = expected if kind == "enum" else [expected]
-            yield _option_issue(place, kind, options, _value_at(data, steps))
+            yield _option_issue(place, keyword, expected if keyword == "enum" else [expected], value)
         case "pattern" if expected == r"\S":
             yield Issue(place, "must not be blank", "pattern")
         case "multipleOf":
             yield Issue(place, "must be a whole number", "integer")
         case _:
-            yield Issue(place, _MESSAGES.get(kind, "is not allowed").format(expected), kind)
+            yield Issue(place, _MESSAGES.get(keyword, "is not allowed").format(expected), keyword)
+
+
+def _key_issues(steps: list[str | int], rules: JSON, value: dict[str, JSON]) -> Iterator[Issue]:
+    for key in rules["required"]:
+        if key not in value:
+            yield Issue(wire_path([*steps, key]), "is required", "required")
+    for key in value:
+        if key not in rules["properties"]:
+            yield Issue(wire_path([*steps, key]), "is not a known key", "unknown")
+
+
+def _follow(pointer: str, tree: JSON) -> tuple[list[str | int], list[JSON]]:
+    """The steps of a JSON Pointer (RFC 6901), and the values along its way, the whole first."""
+    steps, values = list[str | int](), [tree]
+    for token in pointer.split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
+        steps.append(int(key) if isinstance(values[-1], list) else key)
+        values.append(values[-1][steps[-1]])
+    return steps, values
 
 
 def _type_of(value: JSON) -> str:
     return _TYPES.get(type(value), type(value).__name__)
 
 
-def _type_issue(place: str, expected: Iterable[str], value: JSON) -> Issue:
-    return Issue(place, f"must be of type {' or '.join(expected)}, not {_type_of(value)}", "type")
+def _type_issue(place: str, expected: str, value: JSON) -> Issue:
+    return Issue(place, f"must be of type {expected}, not {_type_of(value)}", "type")
 
 
 def _option_issue(place: str, rule: str, options: list[JSON], value: JSON) -> Issue:
     types = sorted({_type_of(option) for option in options})
     if _type_of(value) not in types:
-        return _type_issue(place, types, value)
+        return _type_issue(place, " or ".join(types), value)
     shown = ", ".join(f"`{option if isinstance(option, str) else dumps(option)}`" for option in options)
     given = value if isinstance(value, str) else dumps(value)
     given = given if len(given) <= _MAX_VALUE_SHOWN else f"{given[:_MAX_VALUE_SHOWN]}…"
     return Issue(place, f"`{given}` is not {'one of ' if len(options) > 1 else ''}{shown}", rule)
-
-
-def _value_at(data: JSON, steps: Sequence[str | int]) -> JSON:
-    for step in steps:
-        data = data[step]
-    return data

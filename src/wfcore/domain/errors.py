@@ -106,22 +106,20 @@ class Unavailable(WfcoreError):
     code, status, http = "INTERNAL_ERROR", "INTERNAL", 503
 
 
-def refuse(issues: Iterable[Issue], prefix: str = "") -> None:
+def refuse(issues: Iterable[Issue], *, as_invalid: bool = False) -> None:
     """Raise for the errors among `issues`, all of them at once; warnings alone raise nothing.
 
-    A single malformed part makes the whole request malformed (400); else it breaks a rule (422).
+    A single malformed part makes the whole request malformed (400); else it breaks a rule (422). With `as_invalid`
+    it is always the latter: the request was well formed, and what it speaks of breaks a rule.
     """
-    found = [
-        attrs.evolve(issue, path=join_path(prefix, issue.path)) if prefix else issue
-        for issue in issues
-        if issue.severity == "error"
-    ]
+    found = [issue for issue in issues if issue.severity == "error"]
     if not found:
         return
     first = found[0]
     where = f"`{first.path}`: " if first.path else ""
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    kind = Malformed if any(issue.rule in MALFORMED_RULES for issue in found) else Invalid
+    malformed = not as_invalid and any(issue.rule in MALFORMED_RULES for issue in found)
+    kind = Malformed if malformed else Invalid
     raise kind(f"{where}{first.message}{more}", {"errors": [issue.to_wire() for issue in found]})
 
 

@@ -93,7 +93,8 @@ def _has_more_values(body: bytes, limit: int) -> bool:
 
 def _is_deeper(tree: JSON, limit: int) -> bool:
     """Level by level rather than by recursion: the parser lets through more levels than Python has frames."""
-    level, depth = [[tree]], -1
+    level: list[JSON] = [[tree]]
+    depth = -1
     while level and depth < limit:
         depth += 1
         level = [

@@ -109,7 +109,8 @@ def _against_meta_schema(schema: JSON) -> tuple[Fault, ...]:
     if type(schema) is dict and schema.get("$schema", META_SCHEMA) != META_SCHEMA:
         return ()
     errors = _validator({"$ref": META_SCHEMA}).iter_errors(schema)
-    return tuple((tuple(error.instance_path), _sentence(error)) for error in errors)[:MAX_ISSUES]
+    faults = dict.fromkeys((tuple(error.instance_path), _sentence(error)) for error in errors)
+    return tuple(faults)[:MAX_ISSUES]
 
 
 @lru_cache(maxsize=1024)

@@ -160,6 +160,8 @@ class _Search:
             )
         if reference[1:] in self.anchors:
             return self.anchors[reference[1:]]
+        if reference[1:2] not in {"", "/"}:
+            raise SchemaTooComplex(path, f"there is no anchor `{reference[1:80]}` in the schema")
         steps = [step.replace("~1", "/").replace("~0", "~") for step in unquote(reference[1:]).split("/")[1:]]
         target = self.root
         for step in steps:

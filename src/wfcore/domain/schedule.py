@@ -288,7 +288,7 @@ def _note(schedule: Schedule, slot: Slot) -> str | None:
     if wall_time(slot.at, zone) != slot.wall:
         return f"clocks skip {slot.wall.isoformat(' ', 'minutes')}: runs at the first moment after"
     first, second = passes(slot.wall, zone)
-    if first < second and slot.at == first and not _fires_at(schedule, second):
+    if first < second and not _fires_at(schedule, second):
         return "clocks go back and show this time twice: runs the first time only"
     return None
 

@@ -146,11 +146,19 @@ class Journal(Protocol):
     durable: bool
 
     async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
-        """Create an execution with its first entries and `append.new_run`. `RunExists` when the run id is taken."""
+        """Create an execution with its first entries and `append.new_run`. `RunExists` when the run id is taken.
+
+        `wake_at` and `claimed_by` are written in any case. `NotFound` for an organization that does not exist.
+        """
         ...
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
-        """Write after exactly `append.expected` entries, else `JournalConflict`; `RunExists` for a taken run id."""
+        """Write after exactly `append.expected` entries, else `JournalConflict`; `RunExists` for a taken run id.
+
+        A taken run id is told first. Without entries it is still a comparison. An interrupt that stays open
+        keeps its place in the inbox, and is shown under `new_run` when there is one. `NotFound` for a change of
+        a run that the execution does not have.
+        """
         ...
 
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
@@ -213,7 +221,8 @@ class Journal(Protocol):
     async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
         """Take up to `limit` executions that are due and held by nobody, the longest due first.
 
-        Of several claimants, in any number of processes, exactly one gets each.
+        Of several claimants, in any number of processes, exactly one gets each. Its queued run becomes a running
+        one. Claiming is a sign of life, like a heartbeat.
         """
         ...
 

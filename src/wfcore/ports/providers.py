@@ -150,13 +150,13 @@ class MemoryBackend(Protocol):
 
     async def list(
         self, org: str, skill_id: int, *, limit: int, after: str | None = None, user_id: str | None = None
-    ) -> list[Memory]:
+    ) -> Sequence[Memory]:
         """At most `limit`, those created after the memory with id `after`; `user_id` narrows to that end user's."""
         ...
 
     async def search(
         self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None
-    ) -> list[Memory]:
+    ) -> Sequence[Memory]:
         """Those that share a word with the query, best first."""
         ...
 

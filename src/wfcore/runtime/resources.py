@@ -4,7 +4,7 @@ Every use case takes the caller and a body in wire names, or the same fields as 
 checks them through the one gate, and either does all of what was asked or raises and leaves everything as it was.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -13,7 +13,7 @@ from wfcore.domain import access as access_rules
 from wfcore.domain import resources as rules
 from wfcore.domain.access import Access, Principal, derive
 from wfcore.domain.codec import check, fingerprint
-from wfcore.domain.errors import JSON, Invalid, Issue, refuse
+from wfcore.domain.errors import JSON, Issue, refuse
 from wfcore.domain.graph import parse_graph, selection_issues
 from wfcore.domain.graph_rules import deploy_issues, write_issues
 from wfcore.domain.ids import iso, slug_candidates, slugify_name
@@ -92,8 +92,7 @@ class ResourceUseCases:
                     raise conflict("this Idempotency-Key was used with another body", "key_reused")
                 return await self._seen(work, me, kept.resource_id, "see")
             access = await self._access(work, me, data, None)
-            if access_rules.revokes_self(me, access):
-                raise _self_revoking()
+            refuse(_self_revoking(me, access))
             number = await repository.next_id()
             slug = await self._free_slug(work, slugify_name(data["name"], self.kind, number))
             change = rules.create(
@@ -172,8 +171,7 @@ class ResourceUseCases:
                     now=self._ports.now(),
                 )
             )
-            if access_rules.revokes_self(me, steps[-1].resource.access):
-                raise _self_revoking()
+            refuse(_self_revoking(me, current.access))
             for change in steps:
                 await self._save(work, resource, change)
                 resource = change.resource
@@ -187,7 +185,7 @@ class ResourceUseCases:
             _, draft = await self._variations(work, resource)
             change = rules.deploy(resource, draft, by=me.user_id, now=self._ports.now())
             if change.saved:
-                refuse(as_rules(await self._deploy_issues(work, change.saved.content, me)))
+                refuse(await self._deploy_issues(work, change.saved.content, me), as_invalid=True)
             await self._save(work, resource, change, deployed=True)
             return await self._seen(work, me, id, "see")
 
@@ -360,15 +358,8 @@ class Skills(ResourceUseCases):
     create_shape, patch_shape = CreateSkill, PatchSkill
 
 
-def as_rules(issues: Sequence[Issue]) -> list[Issue]:
-    """At deploy every issue is a broken rule (422), whatever its kind: the request itself was well formed."""
-    return [
-        attrs.evolve(issue, rule=f"{issue.rule}_of_data" if issue.rule in ("type", "required") else issue.rule)
-        for issue in issues
-    ]
-
-
-def _self_revoking() -> Invalid:
-    message = "after this you could no longer manage it"
-    return Invalid(message, {"errors": [{"path": "accessConfig", "message": message, "rule": "self_revoking"}]})
-
+def _self_revoking(me: Principal, access: access_rules.AccessConfig) -> list[Issue]:
+    """An update after which the caller could no longer manage changes nothing (interface, Errors)."""
+    if not access_rules.revokes_self(me, access):
+        return []
+    return [Issue("accessConfig", "after this you could no longer manage it", "self_revoking")]

@@ -18,7 +18,7 @@ from wfcore.domain.lifecycle import Operation, move
 from wfcore.domain.resources import Resource, Variation
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.interrupts import check_answer, interrupt_to_wire, may_decide, may_see, refuse_as_invalid
+from wfcore.domain.run.interrupts import check_answer, interrupt_to_wire, may_decide, may_see
 from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.replay import fold
 from wfcore.domain.run.state import IllegalEntry, Interrupt, RunStatus
@@ -37,7 +37,7 @@ from wfcore.ports.journal import (
 from wfcore.runtime.context import Ports, authorize, conflict, needs
 from wfcore.runtime.drive import Driver
 from wfcore.runtime.plans import Plans
-from wfcore.runtime.resources import Workflows, as_rules
+from wfcore.runtime.resources import Workflows
 from wfcore.runtime.rows import new_run, run_change, settled
 from wfcore.runtime.stream import follow
 from wfcore.runtime.wire import wire_body
@@ -133,7 +133,7 @@ class Runs:
         plan = self._plans.keep(me.org_uuid, variation.id, variation.content)
         schema = plan.nodes[plan.start].schema
         if schema is not None:
-            refuse_as_invalid(schema.check(data["input"], "input"))
+            refuse(schema.check(data["input"], "input"), as_invalid=True)
         thread_id = self._thread_id(me, data)
         now = self._ports.clock.now()
         machine = Machine(plan, [])
@@ -192,8 +192,7 @@ class Runs:
         if variation is None:
             raise NotFound
         if draft:
-            issues = await self._workflows.content_issues(me, variation.content)
-            refuse(as_rules([issue for issue in issues if issue.severity == "error"]))
+            refuse(await self._workflows.content_issues(me, variation.content), as_invalid=True)
         return resource, variation
 
     async def _join(self, me: Principal, run_id: str, used_for: str) -> RunView:

@@ -60,6 +60,17 @@ class ClaimsContract:
         assert await journal.claim_due(worker, NOW + 3, 9) == [future]
         assert await journal.next_wake() is None
 
+    async def test_a_wake_leaves_the_holder_alone(self, journal: Journal) -> None:
+        """It makes the execution due at once: for anybody if it is free, after the release if it is held."""
+        free, held = await begin(journal, "r-1"), await begin(journal, "r-2", claimed_by=9)
+        for ref in (free, held):
+            await journal.append(ref, Append(1, steps(1, 1), wakes=True))
+        assert await journal.next_wake() == 0
+        assert await journal.claim_due(1, 0, 9) == [free]
+        await journal.append(held, Append(2, steps(1, 2), holder=9))
+        await journal.append(held, Append(3, (), holder=9, moves=True, wakes=True))
+        assert await journal.claim_due(1, 0, 9) == [held]
+
     async def test_a_queued_run_runs_once_it_is_claimed(self, journal: Journal) -> None:
         """The claim makes a queued run a running one, and leaves a run of another status as it is."""
         await due(journal, "r-1", NOW)

@@ -1,13 +1,16 @@
 """Journals made by hand: a workflow driven through its outcomes, without a world and without a clock.
 
-    history = History(structure, {"order": 7})
+    graph = sketch("s -> fetch", "fetch -> review", review={"type": "humanApproval"})
+    history = History(graph, {"order": 7})
     history.succeed("fetch", {"total": 3}).decide("review", "approve")
     assert history.machine.status == "done"
     journal = [encode_entry(entry) for entry in history.entries]
 
-Nodes are named by their ids. The clock stands still but for `pass_time`; every new turn is named `run-2`, `run-3`, ...
+Nodes are named by their ids. The clock stands still but for `pass_time`; every new turn is named `run-2`,
+`run-3`, ...
 """
 
+import re
 from collections.abc import Mapping
 from typing import Self
 
@@ -37,8 +40,41 @@ BEGIN = 1_800_000_000_000
 """When a history begins, in epoch milliseconds."""
 
 
+def sketch(*edges: str, **data: Mapping[str, JSON]) -> dict[str, JSON]:
+    """A `workflowStructure` in few words: edges as `a -> b` or, by a handle, `a -error-> b`; node data by
+    node id.
+
+    The first node named is the start. The others are actions that call the tool `tool`, unless their data
+    says otherwise, by `type` for the type of the node.
+    """
+    ends = [_EDGE.fullmatch(edge) for edge in edges]
+    found = [end.groups() for end in ends if end]
+    if len(found) != len(edges):
+        raise ValueError("an edge is written `a -> b` or `a -handle-> b`")
+    names = dict.fromkeys(name for source, _, target in found for name in (source, target))
+    nodes = [_sketched(name, position, data.get(name, {})) for position, name in enumerate(names)]
+    return {
+        "nodes": nodes,
+        "edges": [
+            {"id": f"edge {count}", "source": source, "target": target}
+            | ({"sourceHandle": handle} if handle else {})
+            for count, (source, handle, target) in enumerate(found, 1)
+        ],
+    }
+
+
+_EDGE = re.compile(r"(\S+) -(\S*?)-?> (\S+)", re.ASCII)
+
+
+def _sketched(name: str, position: int, data: Mapping[str, JSON]) -> dict[str, JSON]:
+    kind = data.get("type", "action" if position else "start")
+    rest = {key: value for key, value in data.items() if key != "type"}
+    return {"id": name, "type": kind, "data": {"toolId": "tool", **rest} if kind == "action" else rest}
+
+
 class History:
-    """One execution: `entries` is its journal so far, `events` what its streams showed, `machine` where it stands.
+    """One execution: `entries` is its journal so far, `events` what its streams showed, `machine` where it
+    stands.
 
     Every method lets one thing happen and gives the history back; `IllegalEntry` if it cannot happen now.
     """

@@ -238,7 +238,7 @@ class JournalContract(ClaimsContract):
         assert (await find(journal, "r-1")).finished_at == NOW + 3
 
     async def test_a_resume_is_one_transaction(self, journal: Journal) -> None:
-        """A new turn, its predecessor's link and its entries appear together; the execution keeps its root."""
+        """A new turn, its predecessor's link and its entries appear together; the root stays the same."""
         ref = await begin(journal)
         turn = NewRun("r-2", "bob", "f-2", RunStatus.running, NOW + 5, parent_run_id="r-1")
         link = RunChange("r-1", RunStatus.interrupted, NOW + 5, resumed_by="r-2")
@@ -280,7 +280,7 @@ class JournalContract(ClaimsContract):
     # Interrupts
 
     async def test_interrupts_are_replaced_as_a_whole(self, journal: Journal) -> None:
-        """What is given is open from now on, and only that; one that stays keeps its place; None: no change."""
+        """Only what is given is open from now on; one that stays keeps its place; None changes nothing."""
         ref = await begin(journal, interrupts=[interrupt("b"), interrupt("a")])
         first = await journal.open_interrupts(ORG, limit=9)
         assert [row.interrupt for row in first] == [interrupt("b"), interrupt("a")]

@@ -1,7 +1,7 @@
 """Values for the storage contract: small, distinct, and a few that fill every field."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -134,19 +134,13 @@ async def what_is_written(work: UnitOfWork) -> list[bool]:
     return [bool(row) for row in found]
 
 
-class _Undone(Exception):
-    """Ends a transaction without a trace."""
-
-
 @asynccontextmanager
 async def undone(store: Storage) -> AsyncIterator[UnitOfWork]:
     """A transaction of `ORG` that is rolled back."""
-    try:
-        async with store.transaction(ORG) as work:
-            yield work
-            raise _Undone
-    except _Undone:
-        pass
+    transaction = store.transaction(ORG)
+    yield await transaction.__aenter__()
+    with suppress(KeyError):
+        await transaction.__aexit__(KeyError, KeyError("undone"), None)
 
 
 async def all_pages(

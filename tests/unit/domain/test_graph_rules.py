@@ -214,7 +214,7 @@ class TestDeploying:
         assert deploy(nodes, arrows) == ([] if legal else [("edges[1].sourceHandle", "handle")])
 
     def test_a_missing_exit_is_told_with_those_there_are(self) -> None:
-        """The message names the node, what was asked for and what there is; of very many exits only the number."""
+        """The message says what was asked for and what there is, of very many exits the number."""
         for count, end in ((1, "only `else`, `x0`"), (50, "but 51 others")):
             branches = [{"handle": f"x{number}", "when": "true"} for number in range(count)]
             structure = {

@@ -82,28 +82,25 @@ class MemoryJournal:
         if run is None or append.expected:
             raise ValueError("an execution begins with a run and an empty journal")
         ref = ExecutionRef(new.org, len(self._held) + 1)
-        held = _Held(
-            Execution(
-                ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, 0
-            ),
-            [],
+        row = Execution(
+            ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, 0
         )
-        self._check(held, append)
+        held = _Held(row, [], claimed_by=append.claimed_by)
+        self._check(new.org, held, append)
         self._held[ref.id] = held
         if new.variation_id is not None:
             self._pinned.add(new.variation_id)
         self._write(held, append)
-        self._move(held, append.wake_at, append.claimed_by)
+        self._move(held, 0 if append.wakes else append.wake_at, append.claimed_by)
         return ref
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
-        held = self._held.get(execution.id)
-        if held is None or held.row.ref.org != execution.org:
-            raise JournalConflict("there is no such execution")
-        self._check(held, append)
+        held = self._check(execution.org, self._find(execution), append)
         self._write(held, append)
         if append.moves:
             self._move(held, append.wake_at, append.claimed_by)
+        if append.wakes:
+            self._move(held, 0, held.claimed_by)
 
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
         held = self._find(execution)
@@ -200,17 +197,21 @@ class MemoryJournal:
 
     # One transaction
 
-    def _check(self, held: _Held, append: Append) -> None:
+    def _check(self, org: str, held: _Held | None, append: Append) -> _Held:
         """Raise before anything has changed: what `append` may meet, in the order in which it matters."""
-        runs = self._runs.get(held.row.ref.org, {})
-        if append.new_run and append.new_run.id in runs:
+        if append.new_run and append.new_run.id in self._runs.get(org, {}):
             raise RunExists(f"there is a run `{append.new_run.id}` already")
-        if len(held.entries) != append.expected or append.holder not in (None, held.claimed_by):
+        if (
+            held is None
+            or len(held.entries) != append.expected
+            or append.holder not in (None, held.claimed_by)
+        ):
             raise JournalConflict("the journal is not as long as the writer thought, or the claim is gone")
         own = held.runs if append.new_run is None else [*held.runs, append.new_run.id]
         for change in append.changes:
             if change.id not in own:
                 raise NotFound(f"the execution has no run `{change.id}`")
+        return held
 
     def _write(self, held: _Held, append: Append) -> None:
         held.entries.extend(append.entries)

@@ -258,6 +258,12 @@ class MemoryStorage:
     async def reading(self, org: str) -> AsyncIterator[MemoryUnitOfWork]:
         yield MemoryUnitOfWork(self._tenant(org).copy(), self._pinned)
 
+    def may_use(self, org: str, principal: Principal, kind: str, id: int) -> bool:
+        """Whether the principal may use this resource: what the in-memory journal asks to list runs."""
+        tenant = self._tenants.get(org)
+        resource = tenant.shelves[Kind(kind)].rows.get(id) if tenant and kind in list(Kind) else None
+        return resource is not None and derive(principal, resource.access).can_use
+
     def _tenant(self, org: str) -> Tenant:
         self._refuse_closed()
         if org not in self._tenants:

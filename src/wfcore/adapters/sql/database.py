@@ -39,6 +39,19 @@ T = TypeVar("T")
 Synchronous = Literal["FULL", "NORMAL"]
 
 
+class _Connection(sqlite3.Connection):
+    """Rolls back before it closes.
+
+    A call that is cancelled half-way closes its connection, but its statement is still held by a traceback,
+    and for SQLite a connection with a statement lives on, its transaction and its lock too.
+    """
+
+    def close(self) -> None:
+        if self.in_transaction:
+            self.rollback()
+        super().close()
+
+
 class Database:
     """A SQLite database file. `url` is `sqlite:///relative/path` or `sqlite:////absolute/path`.
 
@@ -146,7 +159,7 @@ class Database:
             poolclass=AsyncAdaptedQueuePool,
             pool_size=size,
             max_overflow=0,
-            connect_args={"timeout": BUSY_SECONDS, "isolation_level": None},
+            connect_args={"timeout": BUSY_SECONDS, "isolation_level": None, "factory": _Connection},
         )
         statements = (*self._pragmas(), *pragmas)
 

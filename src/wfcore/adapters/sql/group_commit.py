@@ -29,7 +29,7 @@ INLINE_SECONDS: Final = 0.001
 
 ROW_SECONDS: Final = 4e-6
 INLINE_BUSY_MS: Final = 1
-SMOOTHING: Final = 0.2
+SMOOTHING: Final = 0.1
 
 
 @attrs.frozen(eq=False)
@@ -45,8 +45,8 @@ class GroupCommit:
     """The one user of `database.hot`.
 
     Parts take effect as if one came after the other, in the order of asking. One that is refused leaves
-    nothing behind and does not disturb the others. What is under way is finished even if its caller is cancelled;
-    what nobody waits for any more is not begun.
+    nothing behind and does not disturb the others. What is under way is finished even if its caller is
+    cancelled; what nobody waits for any more is not begun.
     """
 
     def __init__(self, database: Database) -> None:
@@ -101,7 +101,7 @@ class GroupCommit:
                 asyncio.get_running_loop().call_soon(self._flush)
 
     def _slow(self) -> bool:
-        rows = sum(len(part.rows) or 1 for part in self._pending)
+        rows = sum([len(part.rows) or 1 for part in self._pending])
         return self._commit_seconds + rows * ROW_SECONDS > INLINE_SECONDS
 
     def _flush_inline(self) -> bool:
@@ -141,6 +141,8 @@ class GroupCommit:
         hot = self._database.hot
         self._be_patient(hot, busy_ms)
         try:
+            if len(parts) == 1 and len(parts[0].rows) == 1:
+                return self._statement(hot, parts[0].rows[0])
             return self._transaction(hot, parts, _all_at_once)
         except sqlite3.OperationalError:
             raise
@@ -153,6 +155,13 @@ class GroupCommit:
             hot.execute(f"PRAGMA busy_timeout = {busy_ms}")
             self._patience = hot, busy_ms
 
+    def _statement(self, hot: sqlite3.Connection, row: tuple[Any, ...]) -> list[Any]:
+        """A single row, which is a transaction already: the hot append."""
+        started = perf_counter()
+        hot.execute(APPEND, row)
+        self._took(perf_counter() - started)
+        return [None]
+
     def _transaction(
         self,
         hot: sqlite3.Connection,
@@ -164,11 +173,14 @@ class GroupCommit:
             outcomes = write(hot, parts)
             started = perf_counter()
             hot.execute("COMMIT")
-            self._commit_seconds += (perf_counter() - started - self._commit_seconds) * SMOOTHING
+            self._took(perf_counter() - started)
         except BaseException:
             hot.rollback()
             raise
         return outcomes
+
+    def _took(self, seconds: float) -> None:
+        self._commit_seconds += (seconds - self._commit_seconds) * SMOOTHING
 
 
 def _all_at_once(hot: sqlite3.Connection, parts: list[Part]) -> list[Any]:

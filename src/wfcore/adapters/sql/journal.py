@@ -53,12 +53,10 @@ class SqlJournal:
         if run is None or append.expected:
             raise ValueError("an execution begins with a run and an empty journal")
         values = (org, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id)
-        texts = _texts(append)
+        wake_at, texts = 0 if append.wakes else append.wake_at, _texts(append)
 
         def write(hot: sqlite3.Connection) -> int:
-            number = (
-                hot.execute(sql.ADD_EXECUTION, (*values, append.wake_at, append.claimed_by)).lastrowid or 0
-            )
+            number = hot.execute(sql.ADD_EXECUTION, (*values, wake_at, append.claimed_by)).lastrowid or 0
             _write(hot, number, org, append, texts)
             return number
 
@@ -74,6 +72,8 @@ class SqlJournal:
             _write(hot, execution.id, org, append, texts)
             if append.moves:
                 hot.execute(sql.MOVE, (execution.id, append.wake_at, append.claimed_by))
+            if append.wakes:
+                hot.execute(sql.WAKE, (execution.id,))
 
         return await self._commits.run(write)
 
@@ -209,7 +209,8 @@ def _rows(number: int, org: int | None, append: Append, texts: list[str]) -> Row
 
 def _is_plain(append: Append) -> bool:
     """Whether nothing but the journal changes."""
-    return not (append.new_run or append.changes or append.moves) and append.interrupts is None
+    rows = append.new_run or append.changes or append.moves or append.wakes
+    return not rows and append.interrupts is None
 
 
 def _write(hot: sqlite3.Connection, number: int, org: int | None, append: Append, texts: list[str]) -> None:

@@ -54,6 +54,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 MOVE: Final = "UPDATE executions SET wake_at = ?2, claimed_by = ?3 WHERE id = ?1"
 
+WAKE: Final = "UPDATE executions SET wake_at = 0 WHERE id = ?1"
+
 ADD_RUN: Final = """
 INSERT INTO runs
     (org, id, execution, user_id, fingerprint, status, parent_run_id, created_at, updated_at, finished_at)
@@ -120,10 +122,9 @@ INSERT INTO workers (id, host, pid, seen_at) VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (id) DO UPDATE SET seen_at = max(seen_at, excluded.seen_at)"""
 
 DEAD_WORKERS: Final = """
-SELECT h.id, coalesce(w.host, ''), coalesce(w.pid, 0)
-FROM (SELECT DISTINCT claimed_by AS id FROM executions WHERE claimed_by IS NOT NULL) h
-LEFT JOIN workers w ON w.id = h.id
-WHERE ?2 = 0 OR coalesce(w.seen_at < ?1 - ?2, 1) ORDER BY h.id"""
+SELECT DISTINCT e.claimed_by, coalesce(w.host, ''), coalesce(w.pid, 0)
+FROM executions e LEFT JOIN workers w ON w.id = e.claimed_by
+WHERE e.claimed_by IS NOT NULL AND (?2 = 0 OR coalesce(w.seen_at < ?1 - ?2, 1)) ORDER BY e.claimed_by"""
 
 RELEASE: Final = "UPDATE executions SET claimed_by = NULL, wake_at = 0 WHERE claimed_by = ?1"
 

@@ -1,7 +1,8 @@
 """What the run machine asks the world to do, in the imperative.
 
-An effect is derived from the state and happens at least once. `key` names the execution, node, visit and step; it
-stays the same across attempts and restarts and is handed to the tool, so that the tool can tell a repetition.
+An effect is derived from the state and happens at least once. `key` names the execution, node, visit and
+step; it stays the same across attempts and restarts and is handed to the tool, so that the tool can tell a
+repetition.
 """
 
 from collections.abc import Mapping, Sequence

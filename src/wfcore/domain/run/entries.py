@@ -1,11 +1,12 @@
 """What has happened to an execution: the facts that its journal keeps, in the past tense.
 
-An entry is the only thing that ever changes a run. Times are milliseconds since the Unix epoch and arrive inside
-entries, as do ids: the machine has no clock and no randomness. A node is named by its position in the `nodes`
-array of the pinned variation, which never changes once a run has started.
+An entry is the only thing that ever changes a run. Times are milliseconds since the Unix epoch and arrive
+inside entries, as do ids: the machine has no clock and no randomness. A node is named by its position in the
+`nodes` array of the pinned variation, which never changes once a run has started.
 
 On disk an entry is one JSON array, `[tag, version, field, ...]`, in the order of the class's fields, with
-defaults at the end left out. A released (tag, version) is never given another meaning: stored journals replay for ever.
+defaults at the end left out. A released (tag, version) is never given another meaning: stored journals replay
+for ever.
 """
 
 from collections.abc import Callable
@@ -57,7 +58,9 @@ class Started:
 
 @attrs.frozen
 class Resumed:
-    """A new turn took over, with answers or with none. `by` is None when the system resumed (a deadline passed)."""
+    """A new turn took over, with answers or with none. `by` is None when the system resumed (a deadline
+    passed).
+    """
 
     at: int
     run_id: str
@@ -166,13 +169,17 @@ def encode_entry(entry: Entry) -> bytes:
         )
     tag, names, defaults = _LAYOUTS[type(entry)]
     values = [getattr(entry, name) for name in names]
-    while values and defaults[len(values) - 1] is not attrs.NOTHING and values[-1] == defaults[len(values) - 1]:
+    while (
+        values and defaults[len(values) - 1] is not attrs.NOTHING and values[-1] == defaults[len(values) - 1]
+    ):
         values.pop()
     return _encode((tag, VERSION, *values))
 
 
 def decode_entry(line: bytes | str) -> Entry:
-    """The entry of one line that `encode_entry` made; `ValueError` for a tag or version this release does not know."""
+    """The entry of one line that `encode_entry` made; `ValueError` for a tag or version this release does not
+    know.
+    """
     tag, version, *values = _decode(line)
     cls = _CLASSES.get(tag)
     if cls is None or version != VERSION:
@@ -187,8 +194,10 @@ def _started(values: list[Any]) -> Started:
 
 
 def _resumed(values: list[Any]) -> Resumed:
-    at, run_id, by, decisions = [*values, None, ()][:4] if len(values) < 4 else values
-    return Resumed(at, run_id, Actor(**by) if by else None, tuple(Decision(**d) for d in decisions))
+    at, run_id, *rest = values
+    by = Actor(**rest[0]) if rest and rest[0] else None
+    decisions = rest[1] if len(rest) > 1 else ()
+    return Resumed(at, run_id, by, tuple(Decision(**d) for d in decisions))
 
 
 def _by_somebody(cls: type) -> Callable[[list[Any]], Any]:

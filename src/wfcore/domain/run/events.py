@@ -1,4 +1,4 @@
-"""What a client sees of a run: one frame per event, in `seq` order from 1 without gaps (interface, Events)."""
+"""What a client sees of a run: a frame per event, in `seq` order from 1 without gaps (interface, Events)."""
 
 from collections.abc import Mapping
 from enum import StrEnum

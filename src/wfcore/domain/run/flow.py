@@ -1,10 +1,10 @@
 """How a run moves along the edges: joins, dead paths, cycles (interface, WorkflowStructure).
 
-A node may go when every edge into it has been decided; it runs if at least one was taken, else it is skipped and
-its own edges are not taken (dead-path elimination; Leymann and Roller, "Production Workflow", 2000). Edges that
-close a cycle are no part of joins: taken, one re-arms the nodes of its cycle and starts the head anew at once.
-An edge that leads out of a cycle is held until the cycle is left, that is, until all its nodes have settled in a
-pass that does not start another; it then counts as taken if any pass took it.
+A node may go when every edge into it has been decided; it runs if at least one was taken, else it is skipped
+and its own edges are not taken (dead-path elimination; Leymann and Roller, "Production Workflow", 2000).
+Edges that close a cycle are no part of joins: taken, one re-arms the nodes of its cycle and starts the head
+anew at once. An edge that leads out of a cycle is held until the cycle is left, that is, until all its nodes
+have settled in a pass that does not start another; it then counts as taken if any pass took it.
 
 `Flow` is changed in place and belongs to one machine. It knows nothing of what nodes do.
 """
@@ -50,9 +50,10 @@ class Flow:
         """Whether a ready node is to run; if not, it is to be skipped."""
         return self.taken[node] > 0
 
-    def leave(self, node: int, handle: str | None) -> Sequence[int]:
-        """The node ended by this handle. Returns the nodes of a cycle that starts anew: all they did is void."""
-        taken, untaken = self.plan.nodes[node].route(handle)
+    def leave(self, node: int, taken: Sequence[EdgePlan], untaken: Sequence[EdgePlan]) -> Sequence[int]:
+        """The node ended and its edges are decided. Returns the nodes of a cycle that starts anew; all they
+        did is void.
+        """
         if not self.plan.loops:
             self._pass_on(taken, untaken)
             return ()

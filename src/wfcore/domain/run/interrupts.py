@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from wfcore.domain.access import Principal
 from wfcore.domain.codec import fingerprint, iso_ms
-from wfcore.domain.errors import JSON, Forbidden, Invalid, Issue, NotFound
+from wfcore.domain.errors import JSON, Forbidden, Issue, NotFound, refuse
 from wfcore.domain.json_schema import compile_schema
 from wfcore.domain.run.entries import Actor, Decision
 from wfcore.domain.run.plan import NodePlan
@@ -98,12 +98,16 @@ def expiry(interrupt: Interrupt, node: NodePlan, at: int) -> tuple[str | None, d
 
 
 def may_see(principal: Principal, interrupt: Interrupt, can_use: bool) -> bool:
-    """Named approvers see their interrupt even without access to the workflow; when none is named, use is needed."""
+    """Named approvers see their interrupt even without access to the workflow; when none is named, use is
+    needed.
+    """
     return _is_approver(principal, interrupt) if interrupt.named else can_use
 
 
 def may_decide(principal: Principal, interrupt: Interrupt, starter: Actor, can_use: bool) -> None:
-    """Raise unless this principal may answer this interrupt: `NotFound` for who may not even see it, else `Forbidden`."""
+    """Raise unless this principal may answer this interrupt: `NotFound` for who may not even see it, else
+    `Forbidden`.
+    """
     if not may_see(principal, interrupt, can_use):
         if can_use:
             raise Forbidden("only the named approvers may decide", {"reason": "not_an_approver"})
@@ -119,22 +123,12 @@ def check_answer(interrupt: Interrupt, decision: Decision, path: str = "") -> No
     allowed = APPROVALS if interrupt.type == "approval" else CONNECTS
     if decision.decision not in allowed:
         expected = " or ".join(f"`{name}`" for name in allowed)
-        raise Invalid(
-            f"this interrupt takes {expected}, not `{decision.decision}`",
-            {"errors": [{"path": path + "decision", "message": f"must be {expected}", "rule": "enum"}]},
-        )
+        refuse([Issue(f"{path}decision", f"`{decision.decision}` is not {expected}", "enum")])
     if interrupt.form_schema is not None and decision.decision == "approve":
-        issues = compile_schema(interrupt.form_schema).check(decision.data, path + "data")
-        refuse_as_invalid(issues)
-
-
-def refuse_as_invalid(issues: Sequence[Issue]) -> None:
-    """Data that breaks a schema which a user wrote is a broken rule (422), whatever keyword it breaks."""
-    if issues:
-        first = issues[0]
-        raise Invalid(f"`{first.path}`: {first.message}", {"errors": [issue.to_wire() for issue in issues]})
+        refuse(compile_schema(interrupt.form_schema).check(decision.data, path + "data"), as_invalid=True)
 
 
 def _is_approver(principal: Principal, interrupt: Interrupt) -> bool:
-    return principal.verified_email in interrupt.emails or not principal.all_groups().isdisjoint(interrupt.groups)
-
+    return principal.verified_email in interrupt.emails or not principal.all_groups().isdisjoint(
+        interrupt.groups
+    )

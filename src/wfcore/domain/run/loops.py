@@ -1,8 +1,9 @@
 """Loop nesting of a graph: which edges close a cycle, and which cycle each node belongs to.
 
-An edge closes a cycle when it leads back to an ancestor in the depth-first walk from the start node (edges in the
-order they are written). The nodes of a cycle are found as in Havlak, "Nesting of Reducible and Irreducible Loops"
-(1997): backwards from the closing edges, inner cycles first and then taken as one. No recursion; near linear.
+An edge closes a cycle when it leads back to an ancestor in the depth-first walk from the start node (edges in
+the order they are written). The nodes of a cycle are found as in Havlak, "Nesting of Reducible and
+Irreducible Loops" (1997): backwards from the closing edges, inner cycles first and then taken as one. No
+recursion; near linear.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,9 @@ class Loop:
 
 @attrs.frozen
 class Nesting:
-    """`closing` holds the positions of edges that close a cycle; `innermost[node]` is a loop's position or -1."""
+    """`closing` holds the positions of edges that close a cycle; `innermost[node]` is a loop's position or
+    -1.
+    """
 
     closing: frozenset[int]
     loops: tuple[Loop, ...]
@@ -37,9 +40,21 @@ class Nesting:
             loop = self.loops[loop].parent
         return found
 
+    def left_by(self, source: int, target: int) -> int:
+        """The outermost loop that an edge leads out of, or -1. A loop stands before the loops around it."""
+        here, there, left = self.innermost[source], self.innermost[target], -1
+        while here != there:
+            if there < 0 or 0 <= here < there:
+                left, here = here, self.loops[here].parent
+            else:
+                there = self.loops[there].parent
+        return left
+
 
 def nesting(count: int, start: int, edges: Sequence[tuple[int, int]]) -> Nesting:
-    """The loop nesting of the part of a graph of `count` nodes that `start` reaches; `edges` are (source, target)."""
+    """The loop nesting of the part of a graph of `count` nodes that `start` reaches; `edges` are (source,
+    target).
+    """
     outgoing: list[list[int]] = [[] for _ in range(count)]
     for position, (source, _) in enumerate(edges):
         outgoing[source].append(position)
@@ -94,7 +109,9 @@ def nesting(count: int, start: int, edges: Sequence[tuple[int, int]]) -> Nesting
 def _walk(
     start: int, outgoing: list[list[int]], edges: Sequence[tuple[int, int]], count: int
 ) -> tuple[list[int], list[int], list[int]]:
-    """Depth first from `start`: number of each node in preorder (-1 unreached), last number below it, the order."""
+    """Depth first from `start`: number of each node in preorder (-1 unreached), last number below it, the
+    order.
+    """
     number, last, order = [-1] * count, [-1] * count, [start]
     number[start] = 0
     path = [(start, iter(outgoing[start]))]
@@ -113,9 +130,7 @@ def _walk(
     return number, last, order
 
 
-def _forest(
-    count: int, closing: frozenset[int], heads: list[int], members: list[tuple[int, ...]]
-) -> Nesting:
+def _forest(count: int, closing: frozenset[int], heads: list[int], members: list[tuple[int, ...]]) -> Nesting:
     """Loops were found inner before outer; a member that heads a loop stands for that whole loop."""
     at_head = {head: loop for loop, head in enumerate(heads)}
     parent = [-1] * len(heads)
@@ -131,7 +146,5 @@ def _forest(
         children.append(inner)
         for node in nodes[-1]:
             innermost[node] = loop
-    loops = tuple(
-        Loop(head, parent[loop], nodes[loop], children[loop]) for loop, head in enumerate(heads)
-    )
+    loops = tuple(Loop(head, parent[loop], nodes[loop], children[loop]) for loop, head in enumerate(heads))
     return Nesting(closing, loops, tuple(innermost))

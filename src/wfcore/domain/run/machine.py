@@ -1,10 +1,12 @@
-"""The interpreter: entries in, effects and events out. Deterministic, and the only place where a run's meaning lives.
+"""The interpreter: entries in, effects and events out. Deterministic, and the only place where a run's
+meaning lives.
 
-A `Machine` is changed in place and has one owner. `apply` takes the next entry of the journal; an entry that cannot
-happen in this state raises `IllegalEntry` before anything has moved. What has to be done next is read off the state:
-`pending` (effects), `interrupts` (waits for a person), `next_due` (timers). Recovery after a crash is therefore
-nothing but applying the journal again. Conditions, joins, templates and the tools `core.transform`, `core.fail` and
-`core.wait` are decided in here, without an effect and without a write of their own.
+A `Machine` is changed in place and has one owner. `apply` takes the next entry of the journal; an entry that
+cannot happen in this state raises `IllegalEntry` before anything has moved. What has to be done next is read
+off the state: `pending` (effects), `interrupts` (waits for a person), `next_due` (timers). Recovery after a
+crash is therefore nothing but applying the journal again. Conditions, joins, templates and the tools
+`core.transform`, `core.fail` and `core.wait` are decided in here, without an effect and without a write of
+their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -66,9 +68,35 @@ class Machine:
     """One execution in memory. `sink` collects events while it is a list; with None they are only counted."""
 
     __slots__ = (
-        "at", "batches", "ends", "error", "flow", "info", "interrupts", "length", "limits", "nodes", "output",
-        "paused", "pending", "plan", "root", "run_id", "scope", "seq", "sink", "starter", "statuses", "status",
-        "timers", "turn_began", "turn_open", "usage", "visited", "visits",
+        "at",
+        "batches",
+        "ended",
+        "ends",
+        "error",
+        "flow",
+        "info",
+        "interrupts",
+        "length",
+        "limits",
+        "nodes",
+        "output",
+        "paused",
+        "pending",
+        "plan",
+        "root",
+        "run_id",
+        "scope",
+        "seq",
+        "sink",
+        "starter",
+        "status",
+        "statuses",
+        "timers",
+        "turn_began",
+        "turn_open",
+        "usage",
+        "visited",
+        "visits",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, sink: list[Event] | None = None) -> None:
@@ -87,6 +115,7 @@ class Machine:
         self.timers: dict[Address, int] = {}
         self.ends: dict[int, None] = {}
         self.status = RunStatus.queued
+        self.ended = False
         self.turn_open = False
         self.paused = False
         self.length = self.seq = self.at = self.turn_began = 0
@@ -110,10 +139,6 @@ class Machine:
 
     # What to do next, read off the state
 
-    @property
-    def ended(self) -> bool:
-        return self.status.ended
-
     def next_due(self) -> int | None:
         """Epoch milliseconds of the next moment at which time alone changes something; None: never."""
         due = [] if self.paused else self._deadlines()
@@ -128,7 +153,9 @@ class Machine:
         return self.turn_began + int(self.limits.max_run_seconds * 1000)
 
     def ends_run(self, entry: e.Failed) -> bool:
-        """Whether this failure would end the whole run: siblings in flight are to be stopped before it is recorded."""
+        """Whether this failure would end the whole run: siblings in flight are to be stopped before it is
+        recorded.
+        """
         node = self.plan.nodes[entry.node]
         retried = entry.retryable and entry.attempt < node.retry.max_attempts
         return not retried and not node.catches
@@ -162,7 +189,9 @@ class Machine:
 
     def _resumed(self, entry: e.Resumed) -> None:
         if "turn" not in RUN_MOVES[self.status]:
-            raise IllegalEntry(f"the run has ended as `{self.status}`", "not_interrupted", status=str(self.status))
+            raise IllegalEntry(
+                f"the run has ended as `{self.status}`", "not_interrupted", status=str(self.status)
+            )
         for decision in entry.decisions:
             self._check_decision(entry, decision)
         if not entry.decisions:
@@ -172,7 +201,7 @@ class Machine:
             self._park()
         parent = self.run_id
         self._move("turn")
-        self.run_id, self.seq, self.visited, self.turn_began = entry.run_id, 0, 0, entry.at
+        self.run_id, self.seq, self.turn_began = entry.run_id, 0, entry.at
         self.turn_open, self.paused = True, False
         self._emit(EventKind.run_started, {"target": self.info.get("target"), "parentRunId": parent})
         for decision in entry.decisions:
@@ -234,7 +263,10 @@ class Machine:
             self._answered(node, effect, entry)
         else:
             del self.pending[effect.address]
-            self._step_done(node, entry.step, entry.output)
+            if node.plain:
+                self._finish(node, entry.output)
+            else:
+                self._step_done(node, entry.step, entry.output)
         self._go_on()
 
     def _failed(self, entry: e.Failed) -> None:
@@ -259,7 +291,9 @@ class Machine:
             raise IllegalEntry("no turn is open")
         self.at = entry.at
         if entry.at >= self._out_of_time():
-            self._break_bound(f"the run went on for longer than {self.limits.max_run_seconds:g} seconds", "duration")
+            self._break_bound(
+                f"the run went on for longer than {self.limits.max_run_seconds:g} seconds", "duration"
+            )
             return
         self._go_off()
         self._go_on()
@@ -330,7 +364,9 @@ class Machine:
     def _start(self, node: NodePlan) -> None:
         self.visited += 1
         if self.visited > self.limits.max_node_visits:
-            self._break_bound(f"the run passed its bound of {self.limits.max_node_visits} node visits", "node_visits")
+            self._break_bound(
+                f"the run passed its bound of {self.limits.max_node_visits} node visits", "node_visits"
+            )
             return
         index = node.index
         self.visits[index] += 1
@@ -359,6 +395,9 @@ class Machine:
 
     def _start_action(self, node: NodePlan) -> None:
         assert node.params is not None  # noqa: S101  (an action has them)
+        if node.plain:
+            self._call(node, 0, node.params.render(self.scope))
+            return
         if node.for_each is None:
             calls = [node.params.render(self.scope)]
         else:
@@ -371,7 +410,9 @@ class Machine:
             return
         self.batches[node.index] = Batch(calls, node.for_each is not None)
         if node.requires_approval and calls:
-            self._ask(approval_of(node, self.root, self.visits[node.index], self.at, stored_call(node, calls)))
+            self._ask(
+                approval_of(node, self.root, self.visits[node.index], self.at, stored_call(node, calls))
+            )
         else:
             self._issue(node)
 
@@ -451,15 +492,15 @@ class Machine:
             step = batch.next
             batch.next += 1
             batch.live += 1
-            address = (node.index, visit, step)
             if node.tool == WAIT:
-                self._wait(node, address, batch.calls[step])
+                self._wait(node, (node.index, visit, step), batch.calls[step])
             else:
-                self._request(
-                    CallTool(
-                        address, 1, self._key(node, step, batch.many), node.tool, batch.calls[step], 0, node.timeout
-                    )
-                )
+                self._call(node, step, batch.calls[step], batch.many)
+
+    def _call(self, node: NodePlan, step: int, params: JSON, many: bool = False) -> None:
+        address = (node.index, self.visits[node.index], step)
+        key = self._key(node, step, many)
+        self._request(CallTool(address, 1, key, node.tool, params, 0, node.timeout))
 
     def _may_issue(self, node: NodePlan, batch: Batch) -> bool:
         """Whether one more call of the batch may be under way; the batch is gone once its node has failed."""
@@ -508,7 +549,9 @@ class Machine:
         if node.schema is not None:
             output, why = fit(output, node.schema)
             if why:
-                self._attempt_failed(effect, f"the answer does not fit `outputSchema`: {why}", "output_schema", True)
+                self._attempt_failed(
+                    effect, f"the answer does not fit `outputSchema`: {why}", "output_schema", True
+                )
                 return
         del self.pending[effect.address]
         self._emit(
@@ -540,9 +583,10 @@ class Machine:
             self.seq += 1
         else:
             self._emit(EventKind.node_finished, {"nodeId": node.id, "output": output})
-        if not node.route(handle)[0] and not self.flow.holds_taken(node.index):
+        taken, untaken = node.route(handle)
+        if not taken and not self.flow.holds_taken(node.index):
             self.ends[node.index] = None
-        if void := self.flow.leave(node.index, handle):
+        if void := self.flow.leave(node.index, taken, untaken):
             self._void(void)
 
     def _fail(self, node: NodePlan, message: str, reason: str, *, ends_run: bool = True) -> None:
@@ -554,13 +598,15 @@ class Machine:
             self.error = error
             self._close("fail", EventKind.error, {"error": error})
         else:
-            self._void(self.flow.leave(node.index, "error"))
+            self._void(self.flow.leave(node.index, *node.route("error")))
 
     def _void(self, members: Sequence[int]) -> None:
         """These nodes start anew with their cycle: what they were doing is given up."""
         for index in members:
             if self.statuses[index] in (NodeStatus.running, NodeStatus.waiting):
-                self._emit(EventKind.node_skipped, {"nodeId": self.plan.nodes[index].id, "reason": "superseded"})
+                self._emit(
+                    EventKind.node_skipped, {"nodeId": self.plan.nodes[index].id, "reason": "superseded"}
+                )
                 self._forget(index)
             self._turn_node(index, "rearm")
             self.ends.pop(index, None)
@@ -606,6 +652,7 @@ class Machine:
 
     def _move(self, move: str) -> None:
         self.status = RUN_MOVES[self.status][move]
+        self.ended = self.status.ended
 
     def _turn_node(self, index: int, move: str) -> None:
         self.statuses[index] = NODE_MOVES[self.statuses[index]][move]

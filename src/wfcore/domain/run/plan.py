@@ -1,7 +1,7 @@
 """A variation's graph made ready to run: everything that is the same in every run of it, worked out once.
 
-Nodes are addressed by their position. Edges carry what the joins need to know: whether they close a cycle, and which
-cycle has to be left before their fate may be known downstream.
+Nodes are addressed by their position. Edges carry what the joins need to know: whether they close a cycle,
+and which cycle has to be left before their fate may be known downstream.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,15 @@ from wfcore.domain.run.loops import Loop, Nesting, nesting
 from wfcore.domain.templates import Template, compile_template
 
 WAIT, TRANSFORM, FAIL = "core.wait", "core.transform", "core.fail"
+BUILT_IN = frozenset({WAIT, TRANSFORM, FAIL})
 """Built-in tools that the machine itself performs: they touch nothing outside."""
 
 
 @attrs.frozen
 class EdgePlan:
-    """`closes` and `leaves` are loop positions or -1; `leaves` is the outermost cycle that the edge leads out of."""
+    """`closes` and `leaves` are loop positions or -1; `leaves` is the outermost cycle that the edge leads out
+    of.
+    """
 
     index: int
     source: int
@@ -61,7 +64,7 @@ class NodePlan:
     """One node, compiled. `routes` has an entry for every handle that some edge leaves by.
 
     `key` is the id as it stands in the keys of effects: ASCII and without a colon. `catches` tells whether a
-    failure leads on by `error` edges.
+    failure leads on by `error` edges, `plain` whether the node is one call of a tool and no more.
     """
 
     index: int
@@ -74,6 +77,7 @@ class NodePlan:
     loop: int
     key: str
     catches: bool
+    plain: bool = False
     tool: str = ""
     params: Template | None = None
     for_each: Expression | None = None
@@ -132,9 +136,7 @@ def compile_plan(structure: Mapping[str, JSON]) -> Plan:
     nodes: Sequence[Mapping[str, JSON]] = structure.get("nodes") or []
     position = {node["id"]: index for index, node in enumerate(nodes)}
     start = next(index for index, node in enumerate(nodes) if node["type"] == NodeType.START)
-    ends = [
-        (position[edge["source"]], position[edge["target"]]) for edge in structure.get("edges") or []
-    ]
+    ends = [(position[edge["source"]], position[edge["target"]]) for edge in structure.get("edges") or []]
     nest = nesting(len(nodes), start, ends)
     edges = [
         _edge(index, source, target, edge.get("sourceHandle"), nest, index in nest.closing)
@@ -153,23 +155,13 @@ def compile_plan(structure: Mapping[str, JSON]) -> Plan:
         _node(index, node, outgoing[index], incoming[index], nest.innermost[index])
         for index, node in enumerate(nodes)
     )
-    return Plan(
-        compiled, start, nest.loops, tuple(map(tuple, exits)), tuple(node.joins for node in compiled)
-    )
+    return Plan(compiled, start, nest.loops, tuple(map(tuple, exits)), tuple(node.joins for node in compiled))
 
 
 def _edge(index: int, source: int, target: int, handle: str | None, nest: Nesting, closes: bool) -> EdgePlan:
     if closes:
-        return EdgePlan(index, source, target, handle, closes=_loop_headed(nest, target))
-    if nest.innermost[source] < 0:
-        return EdgePlan(index, source, target, handle)
-    around_target = set(nest.chain(target))
-    left = [loop for loop in nest.chain(source) if loop not in around_target]
-    return EdgePlan(index, source, target, handle, leaves=left[-1] if left else -1)
-
-
-def _loop_headed(nest: Nesting, head: int) -> int:
-    return next(loop for loop in nest.chain(head) if nest.loops[loop].head == head)
+        return EdgePlan(index, source, target, handle, closes=nest.innermost[target])
+    return EdgePlan(index, source, target, handle, leaves=nest.left_by(source, target))
 
 
 def _routes(outgoing: Sequence[EdgePlan]) -> dict[str | None, Route]:
@@ -213,6 +205,7 @@ def _start(data: Mapping[str, JSON]) -> dict[str, Any]:
 def _action(data: Mapping[str, JSON]) -> dict[str, Any]:
     return {
         "tool": data["toolId"],
+        "plain": not (data["toolId"] in BUILT_IN or data.get("forEach") or data.get("requiresApproval")),
         "params": compile_template(data.get("params") or {}),
         "for_each": compile_expression(data["forEach"]) if data.get("forEach") else None,
         "max_concurrency": int(data.get("maxConcurrency") or 50),
@@ -276,7 +269,7 @@ PLANS_KEPT = 256
 
 @lru_cache(PLANS_KEPT)
 def plan_of(content: str) -> Plan:
-    """The plan of a `workflowStructure` given as JSON text; variations are immutable, so the text is the key."""
+    """The plan of a `workflowStructure` given as JSON text; as it never changes, the text is the key."""
     from wfcore.domain.json_gate import parse_json
 
     return compile_plan(parse_json(content.encode()))

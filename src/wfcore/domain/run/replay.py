@@ -1,7 +1,7 @@
 """The pure face of the machine: folding a journal, and one step of it.
 
-    state = fold(plan, entries)          # the same for every way of cutting the entries
-    step(state, entry)                   # what it leads to, with the given state left untouched
+state = fold(plan, entries)          # the same for every way of cutting the entries
+step(state, entry)                   # what it leads to, with the given state left untouched
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,6 +42,4 @@ def step(state: Machine, entry: Entry) -> Step:
     machine.apply(entry)
     events = tuple(machine.take_events())
     machine.sink = None
-    return Step(
-        machine, machine.pending, events, tuple(machine.interrupts.values()), machine.next_due()
-    )
+    return Step(machine, machine.pending, events, tuple(machine.interrupts.values()), machine.next_due())

@@ -1,8 +1,9 @@
 """The tables of legal moves of a run and of its nodes, and the small values that their states hold.
 
 Not in the tables, on purpose: *when* a node becomes ready (that is the join rule of the machine), how many
-attempts an effect has (a counter beside the node's state), and the turns of an execution (a turn is open or it is not).
-A run's end states have an empty row: whatever arrives after the end is illegal, and the journal refuses it.
+attempts an effect has (a counter beside the node's state), and the turns of an execution (a turn is open or
+it is not). A run's end states have an empty row: whatever arrives after the end is illegal, and the journal
+refuses it.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from wfcore.domain.errors import JSON
 from wfcore.domain.run.entries import Actor
 
 
-class IllegalEntry(Exception):
+class IllegalEntry(Exception):  # noqa: N818 - it names what was refused, as the journal does
     """This entry cannot happen in this state. Nothing has moved. `reason` is a word a client can act on."""
 
     def __init__(self, message: str, reason: str = "illegal", **info: JSON) -> None:
@@ -102,7 +103,9 @@ class Answer:
 
 @attrs.frozen
 class Interrupt:
-    """A wait for a person. `expires_at` is in epoch milliseconds; `call` is the stored call an approval binds."""
+    """A wait for a person. `expires_at` is in epoch milliseconds; `call` is the stored call an approval
+    binds.
+    """
 
     id: str
     node: int

@@ -1,0 +1,1 @@
+"""Models behind the ModelProvider port, one module each."""

@@ -1,0 +1,201 @@
+"""What every store of workflows, skills and variations has to keep: a part of the storage contract."""
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wfcore.domain.access import AccessConfig, GroupGrant, Principal
+from wfcore.domain.lifecycle import Status
+from wfcore.ports.storage import Duplicate, Kept, Stale, Storage
+from wfcore.testing.storage_values import (
+    FULL,
+    ORG,
+    access_configs,
+    all_pages,
+    at,
+    changed,
+    is_listed,
+    new_resource,
+    new_variation,
+    principal,
+    principals,
+    undone,
+)
+
+EVERYBODY = principal()
+
+
+class ResourcesContract:
+    """Inherited by `StorageContract`."""
+
+    async def test_ids_are_never_given_twice(self, store: Storage) -> None:
+        """`next_id`: counted from 1, not given again even when nothing was made of it."""
+        for expected in (1, 2, 3):
+            async with store.transaction(ORG) as work:
+                assert await work.workflows.next_id() == expected
+
+    async def test_a_resource_is_read_as_it_was_written(self, store: Storage) -> None:
+        """What is read is equal to what was written, every field of it."""
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(new_resource(1))
+            await work.workflows.add(FULL)
+        async with store.reading(ORG) as work:
+            assert await work.workflows.get(1) == new_resource(1)
+            assert await work.workflows.get(FULL.id) == FULL
+            assert await work.workflows.get(99) is None
+            assert await work.workflows.slug_taken(FULL.slug)
+            assert not await work.workflows.slug_taken("free")
+
+    async def test_a_stale_save_changes_nothing(self, store: Storage) -> None:
+        """`Stale` when the row has changed since it was read; the winner's stands."""
+        first = new_resource(1)
+        second = changed(first, name="second")
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(first)
+            await work.workflows.save(first, second)
+            with pytest.raises(Stale):
+                await work.workflows.save(first, changed(first, name="late"))
+            with pytest.raises(Stale):
+                await work.workflows.save(new_resource(7), changed(new_resource(7)))
+        async with store.reading(ORG) as work:
+            assert await work.workflows.get(1) == second
+
+    async def test_grants_follow_the_access(self, store: Storage) -> None:
+        """After a save the page shows what the new access gives, and no longer what the old one gave."""
+        mine = AccessConfig("private", {}, (), "u1", None)
+        theirs = AccessConfig("private", {}, (), "u2", None)
+        old = new_resource(1, access=mine)
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(old)
+            assert await work.workflows.page(principal("u1"), limit=9) == [old]
+            new = changed(old, access=theirs)
+            await work.workflows.save(old, new)
+            assert await work.workflows.page(principal("u1"), limit=9) == []
+            assert await work.workflows.page(principal("u2"), limit=9) == [new]
+
+    async def test_deleted_ones_are_listed_apart_for_managers(self, store: Storage) -> None:
+        """`status` None: all but the deleted ones. `deleted`: only those the principal may manage."""
+        use_only = AccessConfig("shared", {ORG: GroupGrant(True, False)}, (), None, None)
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(new_resource(1, status=Status.ACTIVE))
+            await work.workflows.add(new_resource(2, status=Status.DELETED))
+            await work.workflows.add(new_resource(3, status=Status.DELETED, access=use_only))
+            assert [r.id for r in await work.workflows.page(EVERYBODY, limit=9)] == [1]
+            assert [r.id for r in await work.workflows.page(EVERYBODY, limit=9, status="deleted")] == [2]
+            assert [r.id for r in await work.workflows.page(EVERYBODY, limit=9, status="active")] == [1]
+            assert await work.workflows.page(EVERYBODY, limit=9, status="draft") == []
+
+    @pytest.mark.parametrize(
+        ("query", "ids"),
+        [("refund", [1, 2]), ("REFUND", [1, 2]), ("%", [3]), ("_", []), ("É", [4]), ("é", []), ("zz", []),
+         ("", [1, 2, 3, 4]), ("r" * 100_000, [])],
+    )  # fmt: skip
+    async def test_a_query_is_plain_text(self, store: Storage, query: str, ids: list[int]) -> None:
+        """Name or slug contains it, ASCII letters in either case; no character of it is a wildcard."""
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(new_resource(1, name="Refunds"))
+            await work.workflows.add(new_resource(2, name="x", slug="a-refund"))
+            await work.workflows.add(new_resource(3, name="100 %"))
+            await work.workflows.add(new_resource(4, name="É"))
+            found = await work.workflows.page(EVERYBODY, limit=9, query=query)
+            assert [r.id for r in found] == ids
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        configs=st.lists(st.tuples(access_configs, st.sampled_from(Status)), max_size=7),
+        caller=principals,
+        limit=st.integers(1, 4),
+        status=st.sampled_from([None, *Status]),
+    )
+    async def test_pages_are_what_access_derives(
+        self,
+        store: Storage,
+        configs: list[tuple[AccessConfig, Status]],
+        caller: Principal,
+        limit: int,
+        status: Status | None,
+    ) -> None:
+        """Those the principal may use or manage, by id ascending, at most `limit`: the pages together are
+        what `derive` allows, each once."""
+        made = [new_resource(i, access=a, status=s) for i, (a, s) in enumerate(configs, 1)]
+        async with undone(store) as work:
+            for resource in reversed(made):
+                await work.workflows.add(resource)
+            found = await all_pages(work, caller, limit, status)
+        assert found == [r for r in made if is_listed(r, caller, status)]
+
+    # Variations
+
+    async def test_content_is_verbatim(self, store: Storage) -> None:
+        """JSON is kept verbatim: key order, number types and text of every kind; nobody's later change of the
+        value that was written or read reaches the store."""
+        content = {
+            "z": 1,
+            "a": [1.0, 10**30, -0.0, True, None, "\u2028\ud7ff\x01😀"],
+            "m": {"b": {}, "a": []},
+        }
+        variation = new_variation("v1", content=content)
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(new_resource(1))
+            await work.workflows.add_variation(1, variation)
+            before = repr(content)
+            content["z"] = 2
+            for _ in range(2):
+                read = await work.workflows.variation(1, "v1")
+                assert read
+                assert repr(read.content) == before
+                dict(read.content)["a"].clear()
+            with pytest.raises(Duplicate):
+                await work.workflows.add_variation(1, variation)
+
+    async def test_only_the_deployment_of_a_variation_changes(self, store: Storage) -> None:
+        """`save_variation` replaces `deployed_at` and `deployed_by` alone; `Stale` when it is gone."""
+        draft = new_variation("v1")
+        deployed = attrs.evolve(draft, deployed_at=at(5), deployed_by="u2")
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(new_resource(1))
+            await work.workflows.add_variation(1, draft)
+            await work.workflows.save_variation(1, attrs.evolve(deployed, content={"other": 1}))
+            assert await work.workflows.variation(1, "v1") == deployed
+            with pytest.raises(Stale):
+                await work.workflows.save_variation(1, new_variation("v2"))
+            assert await work.workflows.variation(1, "v2") is None
+
+    async def test_deployed_variations_come_latest_first(self, store: Storage) -> None:
+        """The deployed ones, latest deployment first, then by id; `before` goes on behind one, also within
+        one millisecond."""
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(new_resource(1))
+            for name, day in {"a": 1, "b": 3, "c": 3, "d": 2, "e": None}.items():
+                when = None if day is None else at(day)
+                await work.workflows.add_variation(1, new_variation(name, deployed_at=when))
+            pages = [await work.workflows.variations(1, limit=2)]
+            while pages[-1]:
+                pages.append(await work.workflows.variations(1, limit=2, before=pages[-1][-1].id))
+            assert [[v.id for v in page] for page in pages] == [["c", "b"], ["d", "a"], []]
+            assert await work.workflows.variations(1, limit=2, before="nobody") == []
+
+    async def test_only_drafts_are_dropped(self, store: Storage) -> None:
+        """`drop_variation` forgets a draft; what was ever deployed is kept."""
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(new_resource(1))
+            await work.workflows.add_variation(1, new_variation("draft"))
+            await work.workflows.add_variation(1, new_variation("deployed", deployed_at=at(2)))
+            for name in ("draft", "deployed", "nobody"):
+                await work.workflows.drop_variation(1, name)
+            assert await work.workflows.variation(1, "draft") is None
+            assert await work.workflows.variation(1, "deployed")
+
+    async def test_an_answer_is_kept_once(self, store: Storage) -> None:
+        """`Duplicate` when this user's key is used already; another user's or kind's is another key."""
+        kept, other = Kept("f", 1), Kept("g", 2)
+        async with store.transaction(ORG) as work:
+            await work.workflows.keep("u1", "k", kept)
+            with pytest.raises(Duplicate):
+                await work.workflows.keep("u1", "k", other)
+            await work.workflows.keep("u2", "k", other)
+            await work.skills.keep("u1", "k", other)
+            assert await work.workflows.find_kept("u1", "k") == kept
+            assert await work.workflows.find_kept("u2", "k") == other
+            assert await work.workflows.find_kept("u1", "other") is None

@@ -1,0 +1,240 @@
+"""A SQLite file: its connections and transactions."""
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from wfcore.adapters.sql import database as module
+from wfcore.adapters.sql.database import Database, shielded
+from wfcore.domain.errors import Unavailable
+from wfcore.testing.storage_contract import CancelAt
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    database = Database(f"sqlite:///{tmp_path}/a.db")
+    await database.open()
+    async with database.writing() as connection:
+        await connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    yield database
+    await database.close()
+
+
+async def values(database: Database) -> list[int]:
+    async with database.reading() as connection:
+        return [row[0] for row in await connection.exec_driver_sql("SELECT a FROM t ORDER BY a")]
+
+
+async def pragma(connection: AsyncConnection, name: str) -> object:
+    return (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar()
+
+
+@pytest.mark.parametrize(("synchronous", "level"), [("FULL", 2), ("NORMAL", 1)])
+async def test_every_connection_is_set_up(
+    tmp_path: Path, synchronous: module.Synchronous, level: int
+) -> None:
+    """Writer, readers and the hot connection have the same settings; only readers refuse to write."""
+    database = Database(f"sqlite:///{tmp_path}/a.db", synchronous=synchronous)
+    assert database.durable is (synchronous == "FULL")
+    await database.open()
+    expected = {
+        "journal_mode": "wal",
+        "synchronous": level,
+        "foreign_keys": 1,
+        "busy_timeout": 10_000,
+        "journal_size_limit": module.WAL_BYTES,
+        "wal_autocheckpoint": 1000,
+    }
+    for name, value in expected.items():
+        assert database.hot.execute(f"PRAGMA {name}").fetchone()[0] == value
+        async with database.writing() as writer, database.reading() as reader:
+            assert [await pragma(c, name) for c in (writer, reader)] == [value, value]
+    async with database.writing() as writer, database.reading() as reader:
+        assert [await pragma(c, "query_only") for c in (writer, reader)] == [0, 1]
+    await database.close()
+
+
+async def test_a_writer_begins_immediately(database: Database) -> None:
+    """BEGIN IMMEDIATE is really sent, before the first statement: nobody else can begin to write."""
+    with sqlite3.connect(database.path, timeout=0, isolation_level=None) as other:
+        async with database.writing():
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                other.execute("BEGIN IMMEDIATE")
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("ROLLBACK")
+    other.close()
+
+
+async def test_an_exception_rolls_back_tables_too(database: Database) -> None:
+    """The driver commits nothing on its own, not even before a CREATE TABLE."""
+
+    async def fails() -> None:
+        async with database.writing() as connection:
+            await connection.exec_driver_sql("INSERT INTO t VALUES (1)")
+            await connection.exec_driver_sql("CREATE TABLE u (a)")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await fails()
+    assert await values(database) == []
+    assert database.hot.execute("SELECT name FROM sqlite_master").fetchall() == [("t",)]
+
+
+async def test_the_hot_connection_writes_between_transactions(database: Database) -> None:
+    """Whoever holds `lock` finds no transaction open on the file."""
+
+    async def hot(value: int) -> None:
+        async with database.lock:
+            database.hot.execute("PRAGMA busy_timeout = 0")
+            database.hot.execute("BEGIN IMMEDIATE")
+            database.hot.execute("INSERT INTO t VALUES (?)", (value,))
+            database.hot.execute("COMMIT")
+
+    async def cold(value: int) -> None:
+        async with database.writing() as connection:
+            await connection.exec_driver_sql("INSERT INTO t VALUES (?)", (value,))
+
+    await asyncio.gather(*(write(2 * i + j) for i in range(10) for j, write in enumerate((hot, cold))))
+    assert await values(database) == list(range(20))
+
+
+async def test_a_cancelled_statement_gives_the_lock_back(database: Database) -> None:
+    """A task that is cancelled while its statement runs leaves no open transaction behind."""
+
+    async def insert() -> None:
+        async with database.writing() as connection:
+            await connection.exec_driver_sql("INSERT INTO t VALUES (1), (2) RETURNING a")
+
+    for step in count(1):
+        work = CancelAt(insert(), step)
+        with suppress(asyncio.CancelledError):
+            await asyncio.ensure_future(work)
+        async with database.lock:
+            database.hot.execute("PRAGMA busy_timeout = 100")
+            database.hot.execute("BEGIN IMMEDIATE")
+            database.hot.execute("DELETE FROM t")
+            database.hot.execute("COMMIT")
+        if not work.reached:
+            return
+
+
+async def test_shielded_work_is_finished_before_the_cancellation() -> None:
+    """However often the caller is cancelled, the work ends first, and then the caller is cancelled."""
+    steps: list[int] = []
+
+    async def work() -> None:
+        for step in range(4):
+            task.cancel()
+            await asyncio.sleep(0)
+            steps.append(step)
+
+    task = asyncio.create_task(shielded(work()))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert steps == [0, 1, 2, 3]
+
+
+async def test_shielded_work_hands_on_what_it_raises() -> None:
+    """Without a cancellation the caller gets the work's own answer or exception."""
+
+    async def fails() -> int:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        await shielded(fails())
+    assert await shielded(asyncio.sleep(0, 7)) == 7
+
+
+async def test_a_lock_of_another_process_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that waited in vain for another process says that the database does not answer."""
+    monkeypatch.setattr(module, "BUSY_SECONDS", 0.01)
+    database = Database(f"sqlite:///{tmp_path}/a.db")
+    await database.open()
+    other = sqlite3.connect(database.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable, match="database is locked"):
+        async with database.writing():
+            pass
+    other.close()
+    await database.close()
+
+
+async def test_what_is_no_database_is_unavailable(tmp_path: Path) -> None:
+    """A directory that is not there, and a file of something else, are told as such."""
+    (tmp_path / "text").write_text("no database " * 99)
+    for path in ("missing/a.db", "text"):
+        with pytest.raises(Unavailable, match="the database does not answer"):
+            await Database(f"sqlite:///{tmp_path}/{path}").open()
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite://", "sqlite:///:memory:", "sqlite://host/a", "sqlite:///a?x=1", "postgresql://u:p@h/d"]
+)
+def test_only_files_are_taken(url: str) -> None:
+    """Any other URL is refused, and the message shows no password."""
+    with pytest.raises(ValueError, match="is not the") as refused:
+        Database(url)
+    assert ":p@" not in str(refused.value)
+
+
+def test_a_relative_path_is_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three slashes are a relative path, four an absolute one."""
+    monkeypatch.chdir(tmp_path)
+    assert Database("sqlite:///a.db").path == tmp_path / "a.db"
+    assert Database(f"sqlite:///{tmp_path}/b.db").path == tmp_path / "b.db"
+
+
+async def test_closing_waits_and_leaves_nothing(database: Database) -> None:
+    """`close` waits for readers and writers, ends every thread and refuses what comes later."""
+    async with database.reading():
+        closing = asyncio.create_task(database.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+    await closing
+    await database.close()
+    assert not [thread for thread in threading.enumerate() if "_connection_worker" in thread.name]
+    assert [path.name for path in database.path.parent.iterdir()] == ["a.db"]
+    for door in (database.writing, database.reading):
+        with pytest.raises(Unavailable, match="closed"):
+            async with door():
+                pass
+    with pytest.raises(Unavailable, match="closed"):
+        _ = database.hot
+    await database.open()
+    assert await values(database) == []
+
+
+@pytest.mark.parametrize(("version", "warnings"), [((3, 51, 2), 1), ((3, 51, 3), 0)])
+async def test_an_old_sqlite_is_warned_of_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    version: tuple[int, int, int],
+    warnings: int,
+) -> None:
+    """The versions whose log several writing processes can corrupt: one warning in a process."""
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+    module._warn_of_old_sqlite.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            database = Database(f"sqlite:///{tmp_path}/a.db")
+            await database.open()
+            await database.close()
+    assert len(caplog.records) == warnings

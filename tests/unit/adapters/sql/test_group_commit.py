@@ -1,0 +1,236 @@
+"""The group commit: who shares a transaction, where it runs, and what happens when it fails."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wfcore.adapters.sql import statements as sql
+from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.tables import metadata
+from wfcore.domain.errors import NotFound, Unavailable
+from wfcore.domain.run.entries import Said
+from wfcore.ports.journal import Append, ExecutionRef, RunExists
+from wfcore.testing.journal_values import ORG, begin, outcomes, steps
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def database(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Database]:
+    database = Database(f"sqlite:///{tmp_path}/journal.db", synchronous="NORMAL")
+    await database.open()
+    async with database.writing() as connection:
+        await connection.run_sync(metadata.create_all)
+    database.hot.execute("INSERT INTO organizations VALUES (1, ?, 'one', 0)", (ORG,))
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def journal(database: Database) -> SqlJournal:
+    return SqlJournal(database)
+
+
+class Hot:
+    """The connection of a database, with every statement counted and some of them failing."""
+
+    def __init__(self, database: Database) -> None:
+        self.real = database.hot
+        self.fails: dict[str, Exception] = {}
+        self.seen: list[str] = []
+        self.threads: set[int] = set()
+        database._hot = self  # type: ignore[assignment]
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        self.seen.append(statement)
+        if statement in ("COMMIT", sql.APPEND):
+            self.threads.add(threading.get_ident())
+        if error := self.fails.pop(statement, None):
+            raise error
+        return self.real.execute(statement, *values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
+def full() -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    return error
+
+
+async def many(journal: SqlJournal, count: int) -> list[ExecutionRef]:
+    return [await begin(journal, f"r-{number}") for number in range(count)]
+
+
+class TestSharing:
+    async def test_all_that_are_pending_share_one_commit(
+        self, journal: SqlJournal, database: Database
+    ) -> None:
+        """A hundred appends at once are one transaction, again and again."""
+        refs = await many(journal, 100)
+        hot = Hot(database)
+        for length in (1, 2, 3):
+            await asyncio.gather(*(journal.append(ref, Append(length, steps(1))) for ref in refs))
+            assert hot.seen.count("COMMIT") == length
+
+    async def test_begins_share_a_commit_as_well(self, journal: SqlJournal, database: Database) -> None:
+        """Starts at the same time are one transaction, and each has an execution of its own."""
+        await begin(journal)
+        hot = Hot(database)
+        refs = await asyncio.gather(*(begin(journal, f"x-{number}") for number in range(20)))
+        assert hot.seen.count("COMMIT") == 1
+        assert len(set(refs)) == 20
+
+    async def test_what_cannot_be_bound_fails_alone(self, journal: SqlJournal) -> None:
+        """Each refusal reaches its own caller with its own reason, and the rest of the batch is written."""
+        one, two = await many(journal, 2)
+        kinds = await outcomes(
+            journal.append(one, Append(1, steps(1), moves=True, wake_at=2**70)),
+            begin(journal, "r-1"),
+            begin(journal, "r-9", org="nowhere"),
+            journal.append(two, Append(1, steps(1))),
+        )
+        assert kinds == [OverflowError, RunExists, NotFound, type(None)]
+        assert await journal.lengths([one, two]) == {one: 1, two: 2}
+
+    async def test_a_caller_that_left_before_the_commit_writes_nothing(self, journal: SqlJournal) -> None:
+        """Cancelled while it is still pending, an append is not begun, and its neighbour's is done."""
+        one, two = await many(journal, 2)
+        left = asyncio.ensure_future(journal.append(one, Append(1, steps(1))))
+        stays = asyncio.ensure_future(journal.append(two, Append(1, steps(1))))
+        asyncio.get_running_loop().call_soon(left.cancel)
+        assert await asyncio.gather(left, stays, return_exceptions=True)
+        assert left.cancelled()
+        assert await journal.lengths([one, two]) == {one: 1, two: 2}
+
+
+class TestWhere:
+    async def test_inline_while_the_disk_is_quick(self, journal: SqlJournal, database: Database) -> None:
+        """A small commit runs on the event loop's own thread."""
+        ref, hot = await begin(journal), Hot(database)
+        journal._commits._commit_seconds = 0.0
+        await journal.append(ref, Append(1, steps(1)))
+        assert hot.threads == {threading.get_ident()}
+
+    async def test_in_a_thread_while_the_disk_is_slow(self, journal: SqlJournal, database: Database) -> None:
+        """Once commits take long they leave the event loop, and come back when they are quick again."""
+        ref, hot = await begin(journal), Hot(database)
+        journal._commits._commit_seconds = 1.0
+        await journal.append(ref, Append(1, steps(1)))
+        assert threading.get_ident() not in hot.threads
+        assert journal._commits._commit_seconds < 1.0
+
+    async def test_in_a_thread_when_there_is_much(self, journal: SqlJournal, database: Database) -> None:
+        """Thousands of rows do not hold up the event loop, however quick the disk."""
+        ref, hot = await begin(journal), Hot(database)
+        await journal.append(ref, Append(1, steps(3000)))
+        assert threading.get_ident() not in hot.threads
+
+    async def test_another_writer_of_this_process_is_waited_for(
+        self, journal: SqlJournal, database: Database
+    ) -> None:
+        """While the store writes, the journal waits its turn and the loop turns."""
+        ref = await begin(journal)
+        async with database.writing() as connection:
+            await connection.exec_driver_sql("INSERT INTO organizations VALUES (2, 'u', 'two', 0)")
+            append = asyncio.ensure_future(journal.append(ref, Append(1, steps(1))))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not append.done()
+            assert len(await journal.read(ref)) == 1
+        await append
+        assert len(await journal.read(ref)) == 2
+
+    async def test_another_process_is_waited_for(self, journal: SqlJournal, database: Database) -> None:
+        """While another connection holds the write lock, the loop turns and readers read; then it is done."""
+        ref = await begin(journal)
+        other = sqlite3.connect(database.path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        append = asyncio.ensure_future(journal.append(ref, Append(1, steps(1))))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not journal._commits.idle
+        assert len(await journal.read(ref)) == 1
+        assert not append.done()
+        other.execute("COMMIT")
+        other.close()
+        await append
+        assert len(await journal.read(ref)) == 2
+        assert journal._commits.idle
+
+
+class TestFailure:
+    @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "COMMIT"])
+    @pytest.mark.parametrize("seconds", [0.0, 1.0])
+    async def test_an_error_reaches_everybody_and_leaves_nothing(
+        self, journal: SqlJournal, database: Database, statement: str, seconds: float
+    ) -> None:
+        """Inline and in a thread: all who wait get Unavailable, nothing is written, and the next is."""
+        refs = await many(journal, 5)
+        hot = Hot(database)
+        hot.fails[statement] = full()
+        journal._commits._commit_seconds = seconds
+        kinds = await outcomes(*(journal.append(ref, Append(1, steps(1))) for ref in refs))
+        assert kinds == [Unavailable] * 5
+        assert set((await journal.lengths(refs)).values()) == {1}
+        await asyncio.gather(*(journal.append(ref, Append(1, steps(1))) for ref in refs))
+        assert set((await journal.lengths(refs)).values()) == {2}
+
+    async def test_a_full_database(self, journal: SqlJournal, database: Database) -> None:
+        """When SQLite itself runs out of pages nothing half written stays, and room makes it work again."""
+        one, two = await many(journal, 2)
+        (pages,) = database.hot.execute("PRAGMA page_count").fetchone()
+        database.hot.execute(f"PRAGMA max_page_count = {pages}")
+        big = [Said(0, 0, 0, 0, 0, "x" * 100_000)]
+        kinds = await outcomes(journal.append(one, Append(1, steps(1))), journal.append(two, Append(1, big)))
+        assert kinds == [Unavailable] * 2
+        assert await journal.lengths([one, two]) == {one: 1, two: 1}
+        database.hot.execute("PRAGMA max_page_count = 1000000")
+        await journal.append(two, Append(1, big))
+        assert await journal.read(two, 1) == big
+
+    async def test_a_closed_database(self, journal: SqlJournal, database: Database) -> None:
+        """Writing and reading after the end raise Unavailable, and hang nowhere."""
+        ref = await begin(journal)
+        await database.close()
+        for work in (journal.append(ref, Append(1, steps(1))), journal.claim_due(1, 0, 1), journal.read(ref)):
+            with pytest.raises(Unavailable):
+                await work
+
+
+class TestPlans:
+    @pytest.mark.parametrize(
+        ("statement", "index"),
+        [
+            (sql.LIST_RUNS, "runs_recent"),
+            (sql.FIND_RUN, "PRIMARY KEY"),
+            (sql.LIST_INTERRUPTS, "interrupts_inbox"),
+            (sql.DUE, "executions_due"),
+            (sql.NEXT_WAKE, "executions_due"),
+            (sql.RELEASE, "executions_claims"),
+            (sql.DEAD_WORKERS, "executions_claims"),
+            (sql.BEGIN_RUN, "runs_execution"),
+            (sql.READ, "PRIMARY KEY"),
+        ],
+    )
+    async def test_no_statement_scans_a_table(self, database: Database, statement: str, index: str) -> None:
+        """Every listing and every claim goes by an index, in the order of that index."""
+        asked = max(number for number in range(1, 10) if f"?{number}" in statement or number == 1)
+        values = (None,) * (0 if statement == sql.NEXT_WAKE else asked)
+        plan = [row[3] for row in database.hot.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+        assert any(index in step for step in plan), plan
+        scans = [step for step in plan if step.startswith("SCAN") and "INDEX" not in step]
+        assert all("json_each" in step for step in scans), plan
+        assert not [step for step in plan if "FOR ORDER BY" in step], plan

@@ -1,0 +1,154 @@
+"""The journal's text, the tables of moves, and that a journal means the same in every process."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from wfcore.domain.run import machine as machine_module
+from wfcore.domain.run.entries import (
+    Actor,
+    Cancelled,
+    Decision,
+    Entry,
+    Failed,
+    Limits,
+    Paused,
+    Resumed,
+    Said,
+    Started,
+    Succeeded,
+    TimePassed,
+    decode_entry,
+    encode_entry,
+)
+from wfcore.domain.run.state import NODE_MOVES, RUN_MOVES
+from wfcore.testing.histories import History, sketch
+
+ANN = Actor("ann", "ann@example.org")
+ENTRIES: list[tuple[Entry, str]] = [
+    (
+        Started(1, "r", ANN, {"n": 1}, {}),
+        '["start",1,1,"r",{"user_id":"ann","email":"ann@example.org"},{"n":1},{}]',
+    ),
+    (
+        Started(1, "r", Actor("u"), None, {}, Limits(5, 6.0, 7)),
+        (
+            '["start",1,1,"r",{"user_id":"u","email":null},null,{},'
+            '{"max_node_visits":5,"max_run_seconds":6.0,"max_concurrent_effects":7}]'
+        ),
+    ),
+    (Resumed(2, "r"), '["resume",1,2,"r"]'),
+    (
+        Resumed(2, "r", Actor("u"), (Decision("i", "deny", [1]),)),
+        '["resume",1,2,"r",{"user_id":"u","email":null},[{"interrupt_id":"i","decision":"deny","data":[1]}]]',
+    ),
+    (Resumed(2, "r", Actor("u")), '["resume",1,2,"r",{"user_id":"u","email":null}]'),
+    (Succeeded(3, 1, 1, 0, 1, "x"), '["ok",1,3,1,1,0,1,"x"]'),
+    (Succeeded(3, 1, 1, 0, 1, None, {"t": 2}), '["ok",1,3,1,1,0,1,null,{"t":2}]'),
+    (Failed(4, 1, 1, 0, 1, "m"), '["fail",1,4,1,1,0,1,"m"]'),
+    (Failed(4, 1, 1, 0, 1, "m", "failed", False), '["fail",1,4,1,1,0,1,"m","failed",false]'),
+    (Said(5, 1, 1, 0, 1, "t"), '["say",1,5,1,1,0,1,"t"]'),
+    (TimePassed(6), '["time",1,6]'),
+    (Paused(7, ANN), '["pause",1,7,{"user_id":"ann","email":"ann@example.org"}]'),
+    (Cancelled(8, ANN), '["cancel",1,8,{"user_id":"ann","email":"ann@example.org"}]'),
+]
+
+
+@pytest.mark.parametrize(("entry", "line"), ENTRIES)
+def test_the_form_of_an_entry_never_changes(entry: Entry, line: str) -> None:
+    """Stored journals are read for ever: these arrays are what version 1 writes and reads."""
+    assert json.loads(encode_entry(entry)) == json.loads(line)
+    assert decode_entry(line) == entry
+
+
+@pytest.mark.parametrize("line", ['["ok",2,1]', '["new",1,1]'])
+def test_an_entry_of_a_later_release_is_refused(line: str) -> None:
+    """An unknown tag or version is an error, never a guess."""
+    with pytest.raises(ValueError, match="not known to this release"):
+        decode_entry(line)
+
+
+# The tables
+
+
+class Noting(dict):
+    """A row of a table that notes which of its moves were made."""
+
+    made: set[tuple[str, str, str]]
+
+    def __init__(self, table: str, state: str, row: dict[str, str], made: set[tuple[str, str, str]]) -> None:
+        super().__init__(row)
+        self.table, self.state, self.made = table, state, made
+
+    def __getitem__(self, move: str) -> str:
+        self.made.add((self.table, str(self.state), move))
+        return super().__getitem__(move)
+
+
+def test_every_move_of_the_tables_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row of RUN_MOVES and NODE_MOVES happens in some run: there is no rule without a use."""
+    made: set[tuple[str, str, str]] = set()
+    for name, table in (("RUN_MOVES", RUN_MOVES), ("NODE_MOVES", NODE_MOVES)):
+        noting = {state: Noting(name, state, row, made) for state, row in table.items()}
+        monkeypatch.setattr(machine_module, name, noting)
+    _a_little_of_everything()
+    rows = {
+        (name, str(state), move)
+        for name, table in (("RUN_MOVES", RUN_MOVES), ("NODE_MOVES", NODE_MOVES))
+        for state, row in table.items()
+        for move in row
+    }
+    assert rows - made == set()
+
+
+def _a_little_of_everything() -> None:
+    ask = {"type": "humanApproval", "timeoutSeconds": 5}
+    History(sketch("s -> a")).succeed("a")
+    History(sketch("s -> a")).fail("a")
+    History(sketch("s -> a")).cancel()
+    History(sketch("s -> a", a={"requiresApproval": True})).decide("a").cancel()
+    History(sketch("s -> a", a={"requiresApproval": True})).decide("a", "deny")
+    History(sketch("s -> w", w=ask)).cancel()
+    History(sketch("s -> w", w={**ask, "onTimeout": "error"})).pass_time(5)
+    graph = sketch(
+        "s -> a", "a -> idle", "idle -> c", "a -> busy", "busy -> c", "a -> w", "w -approved-> c",
+        "a -> bad", "bad -error-> dead", "bad -> c", "bad -> skipped", "skipped -> c", "dead -> c",
+        "a -> v", "v -denied-> a", "a -> wait", "wait -> later", "later -> c", "c -again-> a",
+        w=ask, v={"type": "humanApproval"},
+        c={"type": "condition", "branches": [{"handle": "again", "when": "false"}]},
+    )  # fmt: skip
+    History(graph).succeed("a").succeed("idle").fail("bad").decide("v", "deny").succeed("a")
+
+
+# One meaning in every process
+
+SCRIPT = """
+from wfcore.testing.histories import History, sketch
+graph = sketch(
+    "s -> a", "s -> b", "s -> w", "a -> j", "b -> j", "j -error-> x", "w -denied-> x",
+    w={"type": "humanApproval"},
+)
+history = History(graph, {"z": 1, "y": {"x": 2}}).succeed("b", {"q": 1})
+history.decide("w", "deny").succeed("a").fail("j").succeed("x", 1)
+print([event.to_wire() for event in history.events], list(history.machine.nodes.items()))
+"""
+
+
+def test_a_journal_means_the_same_under_any_hash_seed() -> None:
+    """Two processes with different hash seeds show the same events and outputs in the same order."""
+    shown = {
+        hashlib.sha256(
+            subprocess.run(
+                [sys.executable, "-c", SCRIPT],
+                env={**os.environ, "PYTHONHASHSEED": seed},
+                capture_output=True,
+                check=True,
+            ).stdout
+        ).hexdigest()
+        for seed in ("1", "2")
+    }
+    assert len(shown) == 1

@@ -1,0 +1,296 @@
+"""The door to JSON Schema: every finding with its wire path and keyword, offline, in bounded time."""
+
+import time
+from functools import reduce
+from typing import Any
+
+import pytest
+
+from wfcore.domain.errors import Invalid, Issue
+from wfcore.domain.json_schema import MAX_ISSUES, MAX_SCHEMA, compile_schema, schema_issues
+from wfcore.domain.json_schema_cost import cost
+
+PERSON = {
+    "type": "object",
+    "required": ["name", "age"],
+    "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "age": {"type": "integer", "minimum": 0},
+        "size": {"enum": ["s", "m"]},
+        "items": {"type": "array", "items": {"type": "object", "required": ["name"]}},
+    },
+    "additionalProperties": False,
+}
+
+
+def findings(schema: Any, value: Any) -> list[tuple[str, str]]:
+    return [(issue.path, issue.rule) for issue in compile_schema(schema).check(value, "input")]
+
+
+def test_all_findings_with_paths() -> None:
+    """All errors are told, a missing or unknown property by its own path; the rule is the keyword."""
+    value = {"age": -1.5, "size": "l", "items": [{"name": 1}, {}], "extra": 1, "more": 2}
+    assert sorted(findings(PERSON, value)) == [
+        ("input.age", "minimum"),
+        ("input.age", "type"),
+        ("input.extra", "additionalProperties"),
+        ("input.items[1].name", "required"),
+        ("input.more", "additionalProperties"),
+        ("input.name", "required"),
+        ("input.size", "enum"),
+    ]
+    assert findings(PERSON, {"name": "Ann", "age": 3}) == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "rule"),
+    [
+        ({"type": ["string", "null"]}, 1, "type"),
+        ({"const": 1}, True, "const"),
+        ({"enum": [1]}, True, "enum"),
+        ({"maximum": 1}, 2, "maximum"),
+        ({"exclusiveMinimum": 1}, 1, "exclusiveMinimum"),
+        ({"multipleOf": 2}, 3, "multipleOf"),
+        ({"maxLength": 1}, "ab", "maxLength"),
+        ({"pattern": "^a$"}, "b", "pattern"),
+        ({"format": "email"}, "nobody", "format"),
+        ({"format": "date-time"}, "today", "format"),
+        ({"minItems": 1}, [], "minItems"),
+        ({"uniqueItems": True}, [1, 1.0], "uniqueItems"),
+        ({"contains": {"const": 1}}, [2], "contains"),
+        ({"minProperties": 1}, {}, "minProperties"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 1, "anyOf"),
+        ({"oneOf": [{"type": "integer"}, {"minimum": 0}]}, 1, "oneOf"),
+        ({"not": {"type": "string"}}, "a", "not"),
+        ({"if": {"minimum": 5}, "then": {"maximum": 9}}, 10, "maximum"),
+        ({"unevaluatedProperties": False}, {"a": 1}, "unevaluatedProperties"),
+        (False, 1, "falseSchema"),
+    ],
+)
+def test_rules_are_keywords(schema: Any, value: Any, rule: str) -> None:
+    """The rule of an issue is the keyword that was broken, and its path the value's."""
+    assert findings(schema, value) == [("input", rule)]
+
+
+def test_messages_are_of_the_house() -> None:
+    """Messages are lower case, without full stop, short, and show values in backticks."""
+    schema = {"properties": {"a": {"type": "string"}, "b": {"maxLength": 3}}, "required": ["c"]}
+    messages = [issue.message for issue in compile_schema(schema).check({"a": 1, "b": "x" * 5000}, "")]
+    assert {"must be string", "`c` is missing"} <= set(messages)
+    assert all(len(message) <= 210 and not message[0].isupper() for message in messages)
+
+
+def test_at_most_a_hundred() -> None:
+    """A value with a thousand errors gives a hundred issues."""
+    assert len(findings({"items": {"type": "string"}}, list(range(1000)))) == MAX_ISSUES
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        (5, "data.inputSchema"),
+        ([], "data.inputSchema"),
+        (None, "data.inputSchema"),
+        ({"type": "strin"}, "data.inputSchema.type"),
+        ({"properties": {"a": {"minimum": "x"}}}, "data.inputSchema.properties.a.minimum"),
+        ({"properties": {"a": 1}}, "data.inputSchema.properties.a"),
+        ({"allOf": [True, {"required": "a"}]}, "data.inputSchema.allOf[1].required"),
+        ({"pattern": "("}, "data.inputSchema.pattern"),
+        ({"pattern": "(?=a)b"}, "data.inputSchema.pattern"),
+        ({"pattern": "(a{1000}){1000}"}, "data.inputSchema.pattern"),
+        ({"patternProperties": {"(": True}}, "data.inputSchema.patternProperties"),
+        ({"$schema": "http://evil.example/schema"}, "data.inputSchema"),
+        ({"$schema": 5}, "data.inputSchema.$schema"),
+        ({"a": float("nan")}, "data.inputSchema"),
+    ],
+)
+def test_wrong_schemas(schema: Any, path: str) -> None:
+    """A wrong schema gives an issue at the wrong place, with the rule `schema`, and does not compile."""
+    issues = schema_issues(schema, "data.inputSchema")
+    assert [(issue.path, issue.rule) for issue in issues] == [(path, "schema")]
+    with pytest.raises(Invalid):
+        compile_schema(schema)
+
+
+def test_all_faults_of_a_schema() -> None:
+    """Several faults of a schema are several issues."""
+    assert len(schema_issues({"minimum": "x", "maximum": "y", "properties": 5}, "s")) == 3
+
+
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "http://example.com/s",
+        "https://example.com/s#/a",
+        "file:///etc/passwd",
+        "other.json",
+        "urn:x",
+        "//host/s",
+        "#/$defs/no",
+        "#/a/9999999",
+        "#/a/x",
+        "#nobody",
+        "",
+        5,
+    ],
+)
+def test_references_never_leave_the_schema(keyword: str, reference: Any) -> None:
+    """A reference to anything outside, or to nothing, is an issue at the reference; nothing is fetched."""
+    schema = {"properties": {"x": {keyword: reference}}, "a": []}
+    assert [issue.path for issue in schema_issues(schema, "s")] == [f"s.properties.x.{keyword}"]
+
+
+def test_references_inside_the_schema() -> None:
+    """Pointers (with their escapes), anchors and recursion within the schema work."""
+    schema = {
+        "$defs": {"a/b~c": {"type": "string"}, "named": {"$anchor": "here", "type": "integer"}},
+        "properties": {
+            "p": {"$ref": "#/$defs/a~1b~0c"},
+            "q": {"$ref": "#here"},
+            "r": {"$dynamicRef": "#here"},
+            "children": {"items": {"$ref": "#"}},
+        },
+    }
+    value = {"p": 1, "q": "", "r": "", "children": [{"children": [{"q": "x"}]}]}
+    assert sorted(findings(schema, value)) == [
+        ("input.children[0].children[0].q", "type"),
+        ("input.p", "type"),
+        ("input.q", "type"),
+        ("input.r", "type"),
+    ]
+
+
+def test_embedded_ids_are_refused() -> None:
+    """An id inside a schema would change what its references mean: only the whole schema may have one."""
+    assert schema_issues({"$id": "http://x.example/s", "properties": {"a": {"$ref": "#"}}}, "s") == []
+    assert [issue.path for issue in schema_issues({"not": {"$id": "http://x.example/s"}}, "s")] == [
+        "s.not.$id"
+    ]
+
+
+def test_words_that_look_like_keywords() -> None:
+    """What only looks like a reference (a property's name, a constant) is none."""
+    schema = {
+        "properties": {"$ref": {"type": "string"}, "$id": True},
+        "default": {"$ref": "http://x"},
+        "const": {},
+    }
+    assert schema_issues(schema, "s") == []
+
+
+def test_older_drafts() -> None:
+    """`$schema` chooses the draft, and a fault of such a schema is found, too."""
+    draft7 = {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "string"}]}
+    assert findings(draft7, [1, 2]) == [("input[0]", "type")]
+    assert schema_issues({**draft7, "type": 5}, "s")
+
+
+def chain(length: int, keyword: str) -> dict[str, Any]:
+    """A schema whose ways double `length` times."""
+    step = {f"a{n}": {keyword: [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(length)}
+    return {"$defs": {**step, f"a{length}": {"type": "string"}}, "$ref": "#/$defs/a0"}
+
+
+CATASTROPHES = {
+    "large": {"description": "x" * MAX_SCHEMA},
+    "deep": reduce(lambda inner, _: {"not": inner}, range(200), {}),
+    "very deep": reduce(lambda inner, _: {"not": inner}, range(5000), {}),
+    "deep definitions": reduce(lambda inner, _: {"$defs": {"a": inner}}, range(200), {}),
+    "doubling all": chain(30, "allOf"),
+    "doubling any": chain(30, "anyOf"),
+    "long chain": {
+        "$defs": {**{f"a{n}": {"$ref": f"#/$defs/a{n + 1}"} for n in range(500)}, "a500": True},
+        "$ref": "#/$defs/a0",
+    },
+    "two ways back": {"properties": {"c": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}}},
+    "two ways back apart": {"allOf": [{"properties": {"c": {"$ref": "#"}}}, {"items": {"$ref": "#"}}]},
+    "overlapping names": {"patternProperties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}},
+    "name and pattern": {"properties": {"a": {"$ref": "#"}}, "patternProperties": {"a": {"$ref": "#"}}},
+    "contains": {"items": {"$ref": "#"}, "contains": {"$ref": "#"}},
+    "mutual": {
+        "$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}, {"properties": {"c": {"$ref": "#/$defs/b"}}}]},
+                  "b": {"properties": {"c": {"$ref": "#/$defs/a"}}}},
+        "$ref": "#/$defs/a",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CATASTROPHES)
+def test_catastrophic_schemas_are_refused(name: str) -> None:
+    """A schema that may ask for exponential work is refused before it is ever tried, and quickly."""
+    started = time.process_time()
+    issues = schema_issues(CATASTROPHES[name], "s")
+    assert [issue.rule for issue in issues] == ["schema"]
+    assert time.process_time() - started < 1
+
+
+def test_values_that_take_too_long_are_refused() -> None:
+    """Many ways times many parts is an issue, not a stall; fewer parts pass the same schema."""
+    schema = compile_schema({"items": {"oneOf": [{"const": n} for n in range(1500)]}})
+    assert schema.check(list(range(100)), "input") == []
+    assert [issue.message[:9] for issue in schema.check(list(range(20_000)), "input")] == ["too large"]
+
+
+def test_circles_on_circles_are_bounded() -> None:
+    """Circles leading on to circles cost a power of the value's depth: shallow values pass, deep do not."""
+    circles = {
+        f"a{n}": {"properties": {"c": {"$ref": f"#/$defs/a{n}"}}, "allOf": [{"$ref": f"#/$defs/a{n + 1}"}]}
+        for n in range(8)
+    }
+    schema = compile_schema({"$defs": {**circles, "a8": {"type": "object"}}, "$ref": "#/$defs/a0"})
+    started = time.process_time()
+    assert schema.check({"c": {"c": {}}}, "input") == []
+    assert len(schema.check(reduce(lambda inner, _: {"c": inner}, range(60), {}), "input")) == 1
+    assert time.process_time() - started < 1
+
+
+def test_many_errors_are_not_collected() -> None:
+    """With very many parts, the first error alone is told: the validator would collect them all first."""
+    assert findings({"items": {"type": "string"}}, list(range(300_000))) == [("input[0]", "type")]
+
+
+def test_patterns_run_in_linear_time() -> None:
+    """A pattern that backtracks without end in other engines is tried on a long text at once."""
+    started = time.process_time()
+    assert findings({"pattern": "^(a+)+$"}, "a" * 100_000 + "b") == [("input", "pattern")]
+    assert time.process_time() - started < 1
+
+
+def test_text_that_is_no_json() -> None:
+    """A lone surrogate is an issue, not an encoding error."""
+    assert findings({"type": "string"}, "\ud800") == [("input", "schema")]
+
+
+def test_equality_and_cache() -> None:
+    """Schemas are the same by canonical text: key order does not matter, 1 and true are two constants."""
+    assert compile_schema({"minimum": 1, "type": "integer"}) is compile_schema(
+        {"type": "integer", "minimum": 1}
+    )
+    schemas = [compile_schema({"const": constant}) for constant in (1, True, "1")]
+    assert len({schema.text for schema in schemas}) == 3
+    assert [schema.check(True, "") == [] for schema in schemas] == [False, True, False]
+
+
+def test_later_changes_do_not_matter() -> None:
+    """A compiled schema keeps its meaning when the caller changes the object it was made from."""
+    source: dict[str, Any] = {"properties": {"a": {"type": "string"}}}
+    schema = compile_schema(source)
+    source["properties"]["a"]["type"] = "integer"
+    assert schema.check({"a": 1}, "") == [Issue("a", "must be string", "type")]
+
+
+@pytest.mark.parametrize(
+    ("schema", "ways", "circles"),
+    [
+        (True, 1, 0),
+        ({"allOf": [{}, {}]}, 3, 0),
+        ({"properties": {"a": {}, "b": {"allOf": [{}]}}}, 3, 0),
+        ({"items": {"$ref": "#"}}, 2, 1),
+        ({"properties": {"l": {"$ref": "#"}, "r": {"$ref": "#"}}}, 2, 1),
+        (chain(3, "allOf"), 30, 0),
+    ],
+)
+def test_cost(schema: Any, ways: int, circles: int) -> None:
+    """Ways are the schemas that can meet one part of a value: properties are apart, branches add up."""
+    assert (cost(schema).ways, cost(schema).circles) == (ways, circles)

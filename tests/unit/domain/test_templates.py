@@ -1,0 +1,202 @@
+"""Templates: what a string with `{{ expression }}` becomes, and what it can never become."""
+
+import json
+import re
+from functools import reduce
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wfcore.domain.errors import Issue
+from wfcore.domain.expressions import ExpressionError
+from wfcore.domain.templates import compile_template, template_issues
+
+SCOPE: dict[str, Any] = {
+    "input": {
+        "name": "Ann",
+        "n": 3,
+        "half": 0.5,
+        "none": None,
+        "yes": True,
+        "list": [1, {"a": "é"}],
+        "big": "x" * 1000,
+    },
+    "nodes": {"a": {"output": {"id": 7}}},
+    "run": {"id": "r1"},
+}
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{ input.n }}", 3),
+        ("{{input.n}}", 3),
+        ("{{\n input.list \t}}", [1, {"a": "é"}]),
+        ("{{ input.none }}", None),
+        ("{{ input.yes }}", True),
+        (" {{ input.n }}", " 3"),
+        ("{{ input.n }}{{ input.half }}", "30.5"),
+        ("Dear {{ input.name }}, {{ input.none }}{{ input.yes }}", "Dear Ann, true"),
+        ("got {{ input.list }}", 'got [1,{"a":"é"}]'),
+        ('{{ {"a": {"b": 1}} }}', {"a": {"b": 1}}),
+        ('{{ {"a": {"b": 1}}}}', {"a": {"b": 1}}),
+        ('{{{"a":{"b":1}}}}', {"a": {"b": 1}}),
+        ('{{ "}}" }}', "}}"),
+        ("{{ '{{' + r'}}\\' }}!", "{{}}\\!"),
+        ('{{ """a"}}"b""" }}', 'a"}}"b'),
+        ('{{ "\\"}}" }}', '"}}'),
+        ("{{ 1 // }} }}\n }}", 1),
+        ("a }} b", "a }} b"),
+        ("{ {input.n} }", "{ {input.n} }"),
+        ("{{{{ input.n }}", None),
+        (["{{ input.n }}", {"k": "{{ input.name }}", "c": 1}], [3, {"k": "Ann", "c": 1}]),
+        ({"{{ input.n }}": "{{ input.n }}"}, {"{{ input.n }}": 3}),
+    ],
+)
+def test_rendering(template: Any, expected: Any) -> None:
+    """A whole expression keeps its value's type, any other string becomes text, keys stay as they are."""
+    if expected is None and template.startswith("{{{{"):
+        with pytest.raises(ExpressionError):
+            compile_template(template)
+        return
+    found = compile_template(template).render(SCOPE)
+    assert (found, type(found)) == (expected, type(expected))
+
+
+def test_constants_cost_nothing() -> None:
+    """A template without expressions is constant and renders to the very object it was made from."""
+    value = {"a": ["plain", 1, None, {"b": "}} {"}]}
+    template = compile_template(value)
+    assert template.constant
+    assert template.render(SCOPE) is value
+    assert not compile_template(["{{ 1 }}"]).constant
+
+
+def test_parts_without_expressions_are_handed_on() -> None:
+    """Inside a template that has expressions, the parts that have none are not copied."""
+    part = {"deep": [1, 2, 3]}
+    assert compile_template({"x": "{{ 1 }}", "y": part}).render(SCOPE)["y"] is part
+
+
+def test_references() -> None:
+    """A template reads the nodes of all its expressions."""
+    template = compile_template({"a": "{{ nodes.a.output.id }} {{ nodes.b }}", "c": ['{{ nodes["c-d"] }}']})
+    assert template.references == {"a", "b", "c-d"}
+
+
+def test_rendered_values_are_data() -> None:
+    """What an expression gives is never parsed again, wherever it stands."""
+    scope = {**SCOPE, "input": {"evil": "{{ run.id }}"}}
+    assert compile_template("{{ input.evil }}").render(scope) == "{{ run.id }}"
+    assert compile_template("a {{ input.evil }}").render(scope) == "a {{ run.id }}"
+    assert compile_template("{{ '{' + '{ run.id }}' }}").render(scope) == "{{ run.id }}"
+
+
+def test_issues_name_each_string() -> None:
+    """Every wrong string is an issue with its wire path and the rule `expression`; sound ones are none."""
+    value = {
+        "items": [{"text": "{{ 1 + }}", "ok": "{{ 1 }}"}],
+        "to": "{{ unknown }}",
+        "open": "a {{ 1",
+        "n": 5,
+    }
+    assert template_issues(value, "params") == [
+        Issue("params.items[0].text", "syntax error at column 3", "expression"),
+        Issue(
+            "params.to",
+            "unknown variable `unknown`: there are `input`, `nodes`, `run` and `item`",
+            "expression",
+        ),
+        Issue("params.open", "`{{` without its `}}`", "expression"),
+    ]
+    assert template_issues("{{ }}", "message") == [Issue("message", "the expression is empty", "expression")]
+
+
+@pytest.mark.parametrize(
+    "template", ["{{", "{{ 'a }}", "{{ { }}", "x {{ 1 }} {{ 2", "{{ 1 + }}", "{{ b'x' }}"]
+)
+def test_wrong_templates_do_not_compile(template: str) -> None:
+    """What template_issues reports, compile_template refuses, and the other way round."""
+    assert template_issues(template, "")
+    with pytest.raises(ExpressionError):
+        compile_template(template)
+
+
+def test_failing_expression_fails_the_rendering() -> None:
+    """A missing field is an error of the rendering, not an empty text."""
+    with pytest.raises(ExpressionError, match="has no field `zz`"):
+        compile_template("Hello {{ input.zz }}").render(SCOPE)
+
+
+@pytest.mark.parametrize("template", ["{{ input.big }}", "a{{ input.big }}", ["{{ [input.big] }}"]])
+def test_rendered_size_is_bounded(template: Any) -> None:
+    """All expressions of a template together give at most the limit, whole values and text alike."""
+    assert compile_template([template] * 3).render(SCOPE, limit=4000)
+    with pytest.raises(ExpressionError, match="longer than 4000 characters"):
+        compile_template([template] * 5).render(SCOPE, limit=4000)
+
+
+def test_default_limit_is_a_mebibyte() -> None:
+    """Without a limit of its own, a rendering ends at 1,048,576 characters."""
+    scope = {"input": "x" * (1 << 19)}
+    assert len(compile_template("{{ input }}{{ input }}").render(scope)) == 1 << 20
+    with pytest.raises(ExpressionError):
+        compile_template("{{ input }}{{ input }}{{ 1 }}").render(scope)
+
+
+def test_deep_values() -> None:
+    """A value nested 64 levels deep, the most the input gate lets in, compiles, renders and is checked."""
+    deep = reduce(lambda inner, _: {"a": [inner]}, range(32), "{{ input.n }}")
+    expected = reduce(lambda inner, _: {"a": [inner]}, range(32), 3)
+    assert compile_template(deep).render(SCOPE) == expected
+    assert template_issues(deep, "") == []
+
+
+def test_numbers_of_many_digits() -> None:
+    """A number that Python does not write is an ExpressionError, not a ValueError."""
+    with pytest.raises(ExpressionError, match="too many digits"):
+        compile_template("a {{ input }}").render({"input": 10**5000})
+
+
+def test_long_texts_are_scanned_once() -> None:
+    """Texts of many braces and quotes are scanned in linear time: in quadratic, these would take minutes."""
+    assert compile_template("{ '\" " * 200_000).constant
+    assert template_issues("{{ 1 }} '\"" * 20_000, "") == []
+    assert len(template_issues("{{ '" * 50_000, "")) == 1
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("a{}\"' 1+", max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(json_values)
+def test_any_value_renders_or_is_refused(value: Any) -> None:
+    """Issues are found exactly when compiling fails; what renders is JSON; without `{{` it is constant."""
+    issues = template_issues(value, "")
+    if issues:
+        with pytest.raises(ExpressionError, match=re.escape(issues[0].message)):
+            compile_template(value)
+        return
+    template = compile_template(value)
+    assert template.constant == ("{{" not in str([*strings_of(value)]))
+    json.dumps(template.render({"input": 1}))
+
+
+def strings_of(value: Any) -> Any:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from strings_of(child)
+
+
+@given(st.text())
+def test_text_around_expressions_is_kept(text: str) -> None:
+    """Whatever is handed in as a value comes out as it is, between the unchanged pieces of the template."""
+    template = compile_template("[{{ input }}]")
+    assert template.render({"input": text}) == f"[{text}]"
