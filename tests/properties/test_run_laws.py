@@ -24,7 +24,8 @@ from wfcore.domain.run.entries import (
 )
 from wfcore.domain.run.events import TERMINAL, Event, EventKind
 from wfcore.domain.run.flow import Flow
-from wfcore.domain.run.machine import Batch, Machine
+from wfcore.domain.run.execution import Batch, Execution
+from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.replay import fold, step
 from wfcore.domain.run.state import IllegalEntry, RunStatus
@@ -191,17 +192,14 @@ def well_formed(events: Sequence[Event]) -> None:
 
 def observe(machine: Machine) -> dict[str, Any]:
     """The whole state as plain values, in an order that shows."""
-    seen = {name: getattr(machine, name) for name in Machine.__slots__ if name not in ("plan", "sink")}
+    seen = {name: getattr(machine, name) for name in Execution.__slots__ if name not in ("plan", "sink")}
     seen["flow"] = {
-        name: list(getattr(machine.flow, name).items())
-        if name == "edges"
-        else list(getattr(machine.flow, name))
+        name: list(getattr(machine.flow, name).items()) if name == "edges" else list(getattr(machine.flow, name))
         for name in Flow.__slots__
         if name != "plan"
     }
     seen["batches"] = {
-        node: {name: getattr(batch, name) for name in Batch.__slots__}
-        for node, batch in machine.batches.items()
+        node: {name: getattr(batch, name) for name in Batch.__slots__} for node, batch in machine.batches.items()
     }
     return {name: _settled(value) for name, value in seen.items()}
 
@@ -268,9 +266,7 @@ def test_numbers_do_not_depend_on_anybody_watching(world: World) -> None:
 
 
 NUMBERS = st.integers(-1, 4)
-DECISIONS = st.builds(
-    Decision, st.sampled_from(["int_1", "open"]), st.sampled_from(["approve", "deny", "yes"])
-)
+DECISIONS = st.builds(Decision, st.sampled_from(["int_1", "open"]), st.sampled_from(["approve", "deny", "yes"]))
 GARBAGE = st.one_of(
     st.builds(Succeeded, st.just(5), NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.none()),
     st.builds(Failed, st.just(5), NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.just("x"), retryable=st.booleans()),

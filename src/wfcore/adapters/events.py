@@ -1,13 +1,17 @@
-"""The event sink of one process: who follows a run here hears of it without asking the store."""
+"""The event sink of one process: who follows a run here hears of it without asking the store.
+
+Everything happens on one event loop: publishing puts references to events into the readers' lists and wakes them.
+"""
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 from wfcore.domain.run.events import Event
 from wfcore.ports.journal import ExecutionRef
 from wfcore.ports.providers import Lagged
 
-MOST = 10_000
+MOST: Final = 10_000
 """Events kept for a reader that is slow; with more it is told that it lags."""
 
 
@@ -21,8 +25,11 @@ class EventHub:
         return execution in self._listening
 
     def publish(self, execution: ExecutionRef, events: Sequence[Event]) -> None:
-        for subscription in self._listening.get(execution, ()):
-            subscription.hear(events)
+        """Hand `events` to whoever listens. One that has too many unread ones is dropped here and now."""
+        listening = self._listening.get(execution)
+        if listening and events:
+            for subscription in tuple(listening):
+                subscription.hear(events)
 
     def subscribe(self, execution: ExecutionRef) -> "HubSubscription":
         subscription = HubSubscription(self, execution)
@@ -30,15 +37,17 @@ class EventHub:
         return subscription
 
     def leave(self, execution: ExecutionRef, subscription: "HubSubscription") -> None:
-        listening = self._listening.get(execution)
-        if listening is not None:
-            listening.discard(subscription)
-            if not listening:
-                del self._listening[execution]
+        """Forget a subscription, and the execution with its last one; leaving twice is leaving once."""
+        listening = self._listening.get(execution, set())
+        listening.discard(subscription)
+        if not listening:
+            self._listening.pop(execution, None)
 
 
 class HubSubscription:
-    """What one reader has not taken yet."""
+    """What one reader has not taken yet. Once it lags it keeps nothing: the journal has everything."""
+
+    __slots__ = ("_execution", "_heard", "_hub", "_lagged", "_waiting")
 
     def __init__(self, hub: EventHub, execution: ExecutionRef) -> None:
         self._hub = hub
@@ -50,12 +59,14 @@ class HubSubscription:
     def hear(self, events: Sequence[Event]) -> None:
         if len(self._heard) + len(events) > MOST:
             self._lagged = True
-            self._heard.clear()
-        if not self._lagged:
+            self.close()
+        else:
             self._heard += events
-        self._wake()
+        if self._waiting is not None:
+            _wake(self._waiting)
 
     async def next(self, timeout: float) -> list[Event] | None:
+        """`Subscription.next`. One reader at a time; RuntimeError for a second."""
         if not self._heard and not self._lagged:
             await self._wait(timeout)
         if self._lagged:
@@ -64,19 +75,23 @@ class HubSubscription:
         return heard or None
 
     def close(self) -> None:
+        """Hear no more; whoever still waits is left to its timeout."""
         self._hub.leave(self._execution, self)
-        self._heard.clear()
+        self._heard = []
 
     async def _wait(self, timeout: float) -> None:
+        if self._waiting is not None:
+            raise RuntimeError("a subscription has one reader at a time")
         loop = asyncio.get_running_loop()
         self._waiting = loop.create_future()
-        timer = loop.call_later(timeout, self._wake)
+        timer = loop.call_later(timeout, _wake, self._waiting)
         try:
             await self._waiting
         finally:
             timer.cancel()
             self._waiting = None
 
-    def _wake(self) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

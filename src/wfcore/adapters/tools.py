@@ -9,7 +9,8 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar, get_type_hints, overload
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 import attrs
 import msgspec
@@ -22,15 +23,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _ID = re.compile(r"[a-zA-Z0-9_.-]{1,128}", re.ASCII)
 _MARK = "__wfcore_tool__"
-_PLAIN = (str, int, float, bool, list, dict, Any, inspect.Parameter.empty)
+_PLAIN = (str, int, float, bool, list, dict, NoneType, Any)
 
 
 @attrs.frozen
 class _Marks:
-    id: str | None
-    name: str | None
-    description: str | None
-    blocking: bool
+    """What `tool` says of a function beyond its signature."""
+
+    id: str | None = None
+    name: str | None = None
+    description: str | None = None
+    blocking: bool = True
 
 
 @overload
@@ -52,15 +55,19 @@ def tool(
     A plain function runs in a worker thread; with `blocking=False` it runs on the event loop and has to be quick.
     """
 
-    def mark(function: F) -> F:
-        setattr(function, _MARK, _Marks(id, name, description, blocking))
-        return function
+    def mark(function: Any) -> Any:
+        marked = partial(function) if inspect.ismethod(function) else function
+        setattr(marked, _MARK, _Marks(id, name, description, blocking))
+        return marked
 
     return mark if function is None else mark(function)
 
 
 class Catalog:
-    """`wfcore.ports.providers.Tools` over the given tools and the built-in ones. ValueError for an id given twice."""
+    """`wfcore.ports.providers.Tools` over the given tools and the built-in ones.
+
+    ValueError for an id that is malformed, built in or given twice; TypeError for a function that can be no tool.
+    """
 
     def __init__(self, tools: Iterable[Callable[..., Any] | Tool] = ()) -> None:
         given = [entry if isinstance(entry, Tool) else tool_of(entry) for entry in tools]
@@ -87,57 +94,57 @@ def _check_id(tool_id: str) -> None:
 
 def tool_of(function: Callable[..., Any]) -> Tool:
     """The tool that a function is. TypeError, naming the parameter, for a signature that cannot be one."""
-    bare = function
-    while isinstance(bare, partial):
-        bare = bare.func
-    marks: _Marks = getattr(bare, _MARK, _Marks(None, None, None, True))
-    called = bare if inspect.isroutine(bare) else type(bare).__call__
+    bare = function.func if isinstance(function, partial) else function
+    marks: _Marks = getattr(function, _MARK, None) or getattr(bare, _MARK, None) or _Marks()
     tool_id = marks.id or getattr(bare, "__name__", type(bare).__name__)
+    called = _called(bare, tool_id)
     arguments = _Arguments.of(function, called, tool_id)
-    is_async = inspect.iscoroutinefunction(called)
     return Tool(
         tool_id,
-        arguments.caller(function, is_async),
+        arguments.caller(function),
         marks.name or tool_id.replace("_", " "),
         marks.description if marks.description is not None else inspect.getdoc(bare) or "",
         arguments.schema,
         marks.blocking,
-        is_async,
-        checks=True,
+        inspect.iscoroutinefunction(inspect.unwrap(called)),
     )
+
+
+def _called(bare: Any, tool_id: str) -> Callable[..., Any]:
+    """The function whose annotations count: that of a callable object is its `__call__`."""
+    if isinstance(bare, type) or not callable(bare):
+        raise TypeError(f"tool `{tool_id}`: give a function or a callable object, no {type(bare).__name__}")
+    called: Callable[..., Any] = bare if inspect.isroutine(bare) else type(bare).__call__
+    inner = inspect.unwrap(called)
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise TypeError(f"tool `{tool_id}`: a generator gives no single result")
+    return called
 
 
 @attrs.frozen
 class _Arguments:
-    """The parameters of a function: their schema, those to convert, and where the call goes."""
+    """The parameters of a function: their schema, those to convert, and the one that is given the call."""
 
     schema: Mapping[str, JSON]
     types: Mapping[str, Any]
     call: str | None
 
     @classmethod
-    def of(cls, function: Callable[..., Any], called: Any, tool_id: str) -> "_Arguments":
-        hints = get_type_hints(called, include_extras=True)
-        fields: list[tuple[Any, ...]] = []
-        types: dict[str, Any] = {}
-        call = None
-        for name, parameter in inspect.signature(function).parameters.items():
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-                raise TypeError(f"tool `{tool_id}`: parameter `{name}` cannot be given by name")
-            annotation = hints.get(name, Any)
-            if annotation is ToolCall:
-                call = name
-                continue
-            if annotation not in _PLAIN:
-                types[name] = annotation
-            default = () if parameter.default is parameter.empty else (parameter.default,)
-            fields.append((name, annotation, *default))
-        return cls(_schema(tool_id, fields), types, call)
+    def of(cls, function: Callable[..., Any], called: Callable[..., Any], tool_id: str) -> "_Arguments":
+        hints = _hints(called, tool_id)
+        given = [
+            parameter.replace(annotation=hints.get(name, Any))
+            for name, parameter in _parameters(function, tool_id).items()
+        ]
+        calls = [parameter.name for parameter in given if parameter.annotation is ToolCall]
+        if len(calls) > 1:
+            raise TypeError(f"tool `{tool_id}`: only one parameter can be given the call, not `{'`, `'.join(calls)}`")
+        arguments = [parameter for parameter in given if parameter.annotation is not ToolCall]
+        types = {entry.name: entry.annotation for entry in arguments if not _is_json(entry.annotation)}
+        return cls(_schema(tool_id, arguments), types, calls[0] if calls else None)
 
-    def caller(self, function: Callable[..., Any], is_async: bool) -> Callable[[Mapping[str, JSON], ToolCall], Any]:
+    def caller(self, function: Callable[..., Any]) -> Callable[[Mapping[str, JSON], ToolCall], Any]:
         if not self.types and self.call is None:
-            if is_async:
-                return lambda params, _: function(**params)
             return lambda params, _: function(**params)
         return lambda params, call: function(**self._converted(params, call))
 
@@ -145,26 +152,80 @@ class _Arguments:
         given = dict(params)
         for name, wanted in self.types.items():
             if name in given:
-                try:
-                    given[name] = msgspec.convert(given[name], wanted)
-                except msgspec.ValidationError as error:
-                    raise ToolFailed(f"`params.{name}`: {error}", retryable=False) from None
+                given[name] = _convert(given[name], wanted, f"params.{name}")
         if self.call is not None:
             given[self.call] = call
         return given
 
 
-def _schema(tool_id: str, fields: list[tuple[Any, ...]]) -> Mapping[str, JSON]:
-    optional = [field for field in fields if len(field) == 3]  # noqa: PLR2004
-    required = [field for field in fields if len(field) == 2]  # noqa: PLR2004
+def _convert(value: JSON, wanted: Any, path: str) -> Any:
+    """`value` as the annotated type. `ToolFailed`, not to be tried again, with the wire path of what does not fit."""
     try:
-        shape = msgspec.defstruct("Arguments", [*required, *optional], kw_only=True, forbid_unknown_fields=True)
-        (_,), definitions = msgspec.json.schema_components([shape], ref_template="#/$defs/{name}")
-    except (TypeError, ValueError) as error:
+        return msgspec.convert(value, wanted)
+    except msgspec.ValidationError as error:
+        message, _, below = str(error).partition(" - at `$")
+        raise ToolFailed(f"`{path}{below.rstrip('`')}`: {message[:1].lower()}{message[1:]}", retryable=False) from None
+
+
+def _hints(called: Callable[..., Any], tool_id: str) -> Mapping[str, Any]:
+    try:
+        return get_type_hints(called, include_extras=True)
+    except (NameError, TypeError, SyntaxError) as error:
+        raise TypeError(f"tool `{tool_id}`: its annotations cannot be read: {error}") from None
+
+
+def _parameters(function: Callable[..., Any], tool_id: str) -> Mapping[str, inspect.Parameter]:
+    """Those that a call can give by name. What a partial has bound is no argument: nobody may see or replace it."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError as error:
         raise TypeError(f"tool `{tool_id}`: {error}") from None
-    schema = dict(definitions.pop("Arguments"))
-    schema.pop("title", None)
+    bound = function.keywords if isinstance(function, partial) else {}
+    for name, parameter in parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise TypeError(f"tool `{tool_id}`: parameter `{name}` cannot be given by name")
+    return {name: parameter for name, parameter in parameters.items() if name not in bound}
+
+
+def _is_json(annotation: Any) -> bool:
+    """Whether a value that fits the schema fits the annotation as it is."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _is_json(inner[0])
+    if origin is dict:
+        return inner[0] is str and _is_json(inner[1])
+    if origin in (list, Union, UnionType):
+        return all(_is_json(part) for part in inner)
+    return origin is Literal or annotation in _PLAIN
+
+
+def _schema(tool_id: str, parameters: Sequence[inspect.Parameter]) -> Mapping[str, JSON]:
+    for parameter in parameters:
+        try:
+            msgspec.json.schema(parameter.annotation)
+        except (TypeError, ValueError, RuntimeError) as error:
+            why = str(error).partition("\n")[0]
+            raise TypeError(f"tool `{tool_id}`: parameter `{parameter.name}` has no JSON Schema: {why}") from None
+    annotations = [parameter.annotation for parameter in parameters]
+    shapes, definitions = msgspec.json.schema_components(annotations, ref_template="#/$defs/{name}")
+    described = zip(parameters, shapes, strict=True)
+    schema = {
+        "type": "object",
+        "properties": {parameter.name: {**shape, **_default(parameter)} for parameter, shape in described},
+        "required": [parameter.name for parameter in parameters if parameter.default is parameter.empty],
+        "additionalProperties": False,
+    }
     return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _default(parameter: inspect.Parameter) -> dict[str, JSON]:
+    """The default as the schema shows it, if it is one that JSON can show."""
+    if parameter.default is parameter.empty:
+        return {}
+    try:
+        return {"default": msgspec.json.decode(msgspec.json.encode(parameter.default))}
+    except (TypeError, ValueError, msgspec.MsgspecError):
+        return {}
 
 
 # Built-in tools. The run machine performs the plain ones itself; with `retry`, `forEach` or approval they come here.
@@ -184,7 +245,7 @@ async def _wait(params: Mapping[str, JSON], _: ToolCall) -> JSON:
 
 
 def _object(**properties: JSON) -> dict[str, JSON]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 BUILT_IN = (

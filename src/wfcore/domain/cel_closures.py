@@ -210,9 +210,7 @@ def arithmetic(symbol: str, left: Code, right: Code) -> Code:
         a, b = left(activation), right(activation)
         function = overloads.get((type(a), type(b)))
         if function is None:
-            mixed = {type(a), type(b)} == NUMBERS
-            hint = ": convert one with `int(...)` or `double(...)`" if mixed else ""
-            raise ExpressionError(f"cannot compute {describe(a)} {symbol} {describe(b)}{hint}")
+            raise ExpressionError(f"cannot compute {describe(a)} {symbol} {describe(b)}")
         return function(activation.budget, a, b)
 
     return computed

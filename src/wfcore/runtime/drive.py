@@ -225,16 +225,14 @@ class Session:
         machine, parent = self.machine, self.machine.run_id
         expected = machine.length
         turn = e.Resumed(now, self._ports.ids.uuid())
-        entries = (turn, e.TimePassed(now))
         self._collect_events()
-        for entry in entries:
-            machine.apply(entry)
+        machine.apply(turn)
         old = RunChange(parent, RunStatus.interrupted, now, resumed_by=turn.run_id)
         run = new_run(machine, machine.starter.user_id, "", parent)
         if machine.turn_open:
-            append = Append(expected, entries, run, (old,), tuple(machine.interrupts.values()), machine.run_id)
+            append = Append(expected, (turn,), run, (old,), tuple(machine.interrupts.values()), machine.run_id)
         else:
-            append = settled(machine, expected, entries, new_run=run, changes=(old,))
+            append = settled(machine, expected, (turn,), new_run=run, changes=(old,))
         await self._commit(append)
 
     def _next_moment(self, now: int) -> int | None:

@@ -1,31 +1,44 @@
 """Long-term memories in dicts."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
+from copy import deepcopy
+from itertools import count
+
+import attrs
 
 from wfcore.ports.providers import Memory
 
-_WORD = re.compile(r"[a-z0-9]+", re.ASCII)
+_WORD = re.compile(r"[a-zA-Z0-9]+", re.ASCII)
+
+Scope = tuple[str, int]
 
 
 class InMemoryMemories:
-    """`wfcore.ports.providers.MemoryBackend`; gone with the process."""
+    """`wfcore.ports.providers.MemoryBackend`; gone with the process.
+
+    A search counts the different words of the query that a memory holds: ASCII letters and digits, in any case.
+    """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, int], dict[str, Memory]] = {}
+        self._kept: dict[Scope, dict[str, Memory]] = {}
+        self._places: dict[tuple[Scope, str], int] = {}
+        self._next_place = count()
 
     async def add(self, org: str, skill_id: int, memory: Memory) -> None:
-        self._kept.setdefault((org, skill_id), {})[memory.id] = memory
+        scope = (org, skill_id)
+        self._kept.setdefault(scope, {})[memory.id] = _copy(memory)
+        self._places[scope, memory.id] = next(self._next_place)
 
     async def get(self, org: str, skill_id: int, memory_id: str) -> Memory | None:
-        return self._of(org, skill_id).get(memory_id)
+        found = self._of(org, skill_id).get(memory_id)
+        return found and _copy(found)
 
     async def replace(self, org: str, skill_id: int, memory: Memory) -> bool:
         kept = self._of(org, skill_id)
         if memory.id not in kept:
             return False
-        kept[memory.id] = memory
+        kept[memory.id] = _copy(memory)
         return True
 
     async def delete(self, org: str, skill_id: int, memory_id: str) -> bool:
@@ -34,26 +47,33 @@ class InMemoryMemories:
     async def list(
         self, org: str, skill_id: int, *, limit: int, after: str | None = None, user_id: str | None = None
     ) -> Sequence[Memory]:
-        kept = list(self._of(org, skill_id).values())
-        if after is not None:
-            places = [place for place, memory in enumerate(kept) if memory.id == after]
-            kept = kept[places[0] + 1 :] if places else []
-        return [memory for memory in kept if user_id is None or memory.user_id == user_id][:limit]
+        """`MemoryBackend.list`. A deleted memory still marks its place, so that a page token outlives it."""
+        scope = (org, skill_id)
+        place = -1 if after is None else self._places.get((scope, after))
+        if place is None:
+            return []
+        found = [memory for memory in self._of_user(scope, user_id) if self._places[scope, memory.id] > place]
+        return [_copy(memory) for memory in found[:limit]]
 
     async def search(
         self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None
     ) -> Sequence[Memory]:
-        wanted = set(_words(query))
-        found = [
-            (sum((Counter(_words(memory.memory)) & Counter(wanted)).values()), memory)
-            for memory in await self.list(org, skill_id, limit=10**9, user_id=user_id)
-        ]
-        found.sort(key=lambda hit: -hit[0])
-        return [memory for hits, memory in found if hits][:limit]
+        wanted = _words(query)
+        counted = [(len(wanted & _words(memory.memory)), memory) for memory in self._of_user((org, skill_id), user_id)]
+        found = sorted((hit for hit in counted if hit[0]), key=lambda hit: -hit[0])
+        return [_copy(memory) for _, memory in found[:limit]]
 
     def _of(self, org: str, skill_id: int) -> dict[str, Memory]:
         return self._kept.get((org, skill_id), {})
 
+    def _of_user(self, scope: Scope, user_id: str | None) -> Sequence[Memory]:
+        return [memory for memory in self._of(*scope).values() if user_id is None or memory.user_id == user_id]
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
+
+def _copy(memory: Memory) -> Memory:
+    """What is kept must not change with a dict that somebody else holds."""
+    return attrs.evolve(memory, metadata=deepcopy(dict(memory.metadata)))
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}

@@ -147,7 +147,7 @@ class SqlResources:
         row = {"org": self.org, "kind": self.kind.value, "user_id": user_id, "key": key}
         await add_row(self.connection, kept_answers, row | attrs.asdict(kept))
 
-    def _mine(self, table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
+    def _mine(self, table: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
         return table.c.org == self.org, table.c.kind == self.kind.value
 
     def _one_of(self, id: int, variation_id: str) -> tuple[sa.ColumnElement[bool], ...]:  # noqa: A002

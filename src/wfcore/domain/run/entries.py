@@ -164,14 +164,10 @@ _LAYOUTS = {cls: _layout(cls) for cls in TAGS}
 def encode_entry(entry: Entry) -> bytes:
     """The entry as one line of JSON."""
     if type(entry) is Succeeded and entry.usage is None:  # the hot one
-        return _encode(
-            ("ok", VERSION, entry.at, entry.node, entry.visit, entry.step, entry.attempt, entry.output)
-        )
+        return _encode(("ok", VERSION, entry.at, entry.node, entry.visit, entry.step, entry.attempt, entry.output))
     tag, names, defaults = _LAYOUTS[type(entry)]
     values = [getattr(entry, name) for name in names]
-    while (
-        values and defaults[len(values) - 1] is not attrs.NOTHING and values[-1] == defaults[len(values) - 1]
-    ):
+    while values and defaults[len(values) - 1] is not attrs.NOTHING and values[-1] == defaults[len(values) - 1]:
         values.pop()
     return _encode((tag, VERSION, *values))
 

@@ -62,8 +62,7 @@ class Flow:
     def holds_taken(self, node: int) -> bool:
         """Whether an earlier pass took an edge of the node that leads out of its cycle."""
         return bool(self.edges) and any(
-            edge.leaves >= 0 and self.edges.get(edge.index) == HELD_TAKEN
-            for edge in self.plan.nodes[node].outgoing
+            edge.leaves >= 0 and self.edges.get(edge.index) == HELD_TAKEN for edge in self.plan.nodes[node].outgoing
         )
 
     def skip(self, node: int) -> None:
@@ -89,9 +88,7 @@ class Flow:
             if not need[target]:
                 ready.append(target)
 
-    def _leave_in_loops(
-        self, node: int, taken: Sequence[EdgePlan], untaken: Sequence[EdgePlan]
-    ) -> Sequence[int]:
+    def _leave_in_loops(self, node: int, taken: Sequence[EdgePlan], untaken: Sequence[EdgePlan]) -> Sequence[int]:
         for edge in untaken:
             if edge.closes < 0:
                 self._decide(edge, False)

@@ -129,6 +129,4 @@ def check_answer(interrupt: Interrupt, decision: Decision, path: str = "") -> No
 
 
 def _is_approver(principal: Principal, interrupt: Interrupt) -> bool:
-    return principal.verified_email in interrupt.emails or not principal.all_groups().isdisjoint(
-        interrupt.groups
-    )
+    return principal.verified_email in interrupt.emails or not principal.all_groups().isdisjoint(interrupt.groups)

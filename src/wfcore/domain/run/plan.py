@@ -95,9 +95,7 @@ class NodePlan:
         """Whether the machine completes this action by itself, at once."""
         if self.requires_approval:
             return False
-        return self.tool == TRANSFORM or (
-            self.tool == FAIL and self.for_each is None and self.retry.max_attempts == 1
-        )
+        return self.tool == TRANSFORM or (self.tool == FAIL and self.for_each is None and self.retry.max_attempts == 1)
 
     def route(self, handle: str | None) -> Route:
         return self.routes.get(handle) or ((), self.outgoing)
@@ -152,8 +150,7 @@ def compile_plan(structure: Mapping[str, JSON]) -> Plan:
         if edge.leaves >= 0:
             exits[edge.leaves].append(edge)
     compiled = tuple(
-        _node(index, node, outgoing[index], incoming[index], nest.innermost[index])
-        for index, node in enumerate(nodes)
+        _node(index, node, outgoing[index], incoming[index], nest.innermost[index]) for index, node in enumerate(nodes)
     )
     return Plan(compiled, start, nest.loops, tuple(map(tuple, exits)), tuple(node.joins for node in compiled))
 

@@ -15,7 +15,7 @@ from wfcore.domain.errors import JSON
 from wfcore.domain.run.entries import Actor
 
 
-class IllegalEntry(Exception):  # noqa: N818 - it names what was refused, as the journal does
+class IllegalEntry(Exception):
     """This entry cannot happen in this state. Nothing has moved. `reason` is a word a client can act on."""
 
     def __init__(self, message: str, reason: str = "illegal", **info: JSON) -> None:

@@ -1,0 +1,53 @@
+"""The graphs that are run."""
+
+from typing import Any
+
+Structure = dict[str, Any]
+
+
+def _start() -> dict[str, Any]:
+    return {"id": "start", "type": "start"}
+
+
+def _action(name: str, tool: str = "step", params: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"id": name, "type": "action", "data": {"toolId": tool, "params": params or {}}}
+
+
+def _edge(source: str, target: str, handle: str | None = None) -> dict[str, Any]:
+    edge = {"id": f"{source}>{target}", "source": source, "target": target}
+    return edge if handle is None else {**edge, "sourceHandle": handle}
+
+
+def chain(length: int, tool: str = "step") -> Structure:
+    """So many actions in a row."""
+    names = [f"n{index}" for index in range(length)]
+    edges = [_edge(*pair) for pair in zip(["start", *names], names, strict=False)]
+    return {"nodes": [_start(), *(_action(name, tool) for name in names)], "edges": edges}
+
+
+def diamonds(count: int) -> Structure:
+    """So many times: an action, a condition on its output, one of two branches, and a join."""
+    nodes, edges, last = [_start()], [], "start"
+    for number in range(count):
+        ask, left, right, join = (f"{name}{number}" for name in ("ask", "left", "right", "join"))
+        test = {"branches": [{"handle": "yes", "when": f"nodes.{last}.output.n >= 0"}]}
+        nodes.append({"id": ask, "type": "condition", "data": test})
+        value = {"value": {"n": number}}
+        nodes += [_action(name, "core.transform", value) for name in (left, right, join)]
+        edges += [_edge(last, ask), _edge(ask, left, "yes"), _edge(ask, right, "else")]
+        edges += [_edge(left, join), _edge(right, join)]
+        last = join
+    return {"nodes": nodes, "edges": edges}
+
+
+def fan(width: int, tool: str) -> Structure:
+    """So many actions at once."""
+    names = [f"n{index}" for index in range(width)]
+    return {"nodes": [_start(), *(_action(name, tool) for name in names)], "edges": [_edge("start", name) for name in names]}
+
+
+def approval() -> Structure:
+    """A run that waits for a person, and one action after the answer."""
+    wait = {"id": "wait", "type": "humanApproval", "data": {"message": "go on?"}}
+    edges = [_edge("start", "wait"), _edge("wait", "after", "approved")]
+    return {"nodes": [_start(), wait, _action("after")], "edges": edges}

@@ -1,0 +1,82 @@
+"""Clocks, turns and growth: how a figure comes about."""
+
+import gc
+import math
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+
+import attrs
+
+
+@attrs.frozen
+class Cost:
+    """What one piece of work took, in seconds."""
+
+    wall: float
+    cpu: float
+
+
+class Stopwatch:
+    """Measures the block that it is the context of; garbage is collected before, not within."""
+
+    cost: Cost
+
+    def __enter__(self) -> "Stopwatch":
+        gc.collect()
+        gc.disable()
+        self._wall, self._cpu = perf_counter(), process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cost = Cost(perf_counter() - self._wall, process_time() - self._cpu)
+        gc.enable()
+
+
+@attrs.frozen
+class Turns:
+    """Rounds of raw work and of wfcore's, one after the other, so that the machine's moods touch both."""
+
+    raw: Sequence[Cost]
+    ours: Sequence[Cost]
+
+    def ratio(self, clock: str) -> float:
+        """Raw time by wfcore's, the median of the rounds: 1.0 is as fast as raw."""
+        pairs = zip(self.raw, self.ours, strict=True)
+        return median(getattr(raw, clock) / max(getattr(ours, clock), 1e-9) for raw, ours in pairs)
+
+    def typical(self, side: str, clock: str) -> float:
+        return median(getattr(cost, clock) for cost in getattr(self, side))
+
+
+def take_turns(rounds: int, raw: Callable[[], Cost], ours: Callable[[], Cost]) -> Turns:
+    """Both once to warm up, then in turns."""
+    raw(), ours()
+    pairs = [(raw(), ours()) for _ in range(rounds)]
+    return Turns([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+
+
+def exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:
+    """The power of the size by which a cost grows: the slope of a straight line through the logarithms."""
+    xs, ys = [math.log(size) for size in sizes], [math.log(cost) for cost in costs]
+    middle, level = sum(xs) / len(xs), sum(ys) / len(ys)
+    over = sum((x - middle) * (y - level) for x, y in zip(xs, ys, strict=True))
+    return over / sum((x - middle) ** 2 for x in xs)
+
+
+def resident_bytes() -> int:
+    """The memory of this process that is in use now (Linux)."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def commits(database: Path) -> int:
+    """How many transactions were committed to a SQLite file in WAL mode since its log was opened.
+
+    Each costs one fdatasync under `synchronous=FULL`. It is the change counter of the WAL index (SQLite,
+    "WAL-mode File Format", 2.1), 32 bits in the machine's byte order at offset 8 of the shared memory file.
+    """
+    index = database.with_name(database.name + "-shm").read_bytes()
+    return int.from_bytes(index[8:12], "little")

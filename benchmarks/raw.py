@@ -1,0 +1,115 @@
+"""The least code that does the same work: no validation, no recovery, no tenancy. It marks how far one could go."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.graphs import Structure
+
+ENTRY = json.dumps(["ok", 1, 1_767_268_800_000, 500, 1, 0, 1, {"n": 500}])
+"""A row of the size that wfcore's journal writes for a small step."""
+
+Graph = tuple[list[list[int]], list[int], int]
+
+
+def prepare(structure: Structure) -> Graph:
+    """Successors and joins by position, and where to begin."""
+    position = {node["id"]: index for index, node in enumerate(structure["nodes"])}
+    targets: list[list[int]] = [[] for _ in position]
+    joins = [0] * len(position)
+    for edge in structure["edges"]:
+        targets[position[edge["source"]]].append(position[edge["target"]])
+        joins[position[edge["target"]]] += 1
+    return targets, joins, position["start"]
+
+
+def interpret(graph: Graph) -> tuple[list[Any], list[tuple[str, int]]]:
+    """Walk the graph with ready counters, calling a function per node, keeping outputs and two events a node."""
+    targets, joins, start = graph
+    need, outputs = joins.copy(), [None] * len(targets)
+    events: list[tuple[str, int]] = []
+    ready = [start]
+    while ready:
+        node = ready.pop()
+        events.append(("started", node))
+        outputs[node] = _step(node)
+        events.append(("finished", node))
+        for target in targets[node]:
+            need[target] -= 1
+            if not need[target]:
+                ready.append(target)
+    return outputs, events
+
+
+def _step(n: int) -> Any:
+    return n
+
+
+def branch(count: int) -> int:
+    """So many conditions, each with a test of an output and one branch taken."""
+    output = {"n": 0}
+    for number in range(count):
+        output = {"n": number} if output["n"] >= 0 else {"n": -number}
+    return output["n"]
+
+
+def connect(path: Path, synchronous: str) -> sqlite3.Connection:
+    """A journal of its own with the pragmas that wfcore sets."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL").fetchall()
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS journal (run INTEGER NOT NULL, pos INTEGER NOT NULL, entry TEXT NOT NULL,"
+        " PRIMARY KEY (run, pos)) WITHOUT ROWID"
+    )
+    connection.execute("CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, status TEXT NOT NULL)")
+    return connection
+
+
+def commit_each(connection: sqlite3.Connection, run: int, steps: int) -> None:
+    """One run: a transaction for every step."""
+    for pos in range(steps):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO journal VALUES (?, ?, ?)", (run, pos, ENTRY))
+        connection.execute("COMMIT")
+
+
+def commit_groups(connection: sqlite3.Connection, first: int, runs: int, steps: int) -> None:
+    """Many runs at once: a transaction for each step of them all."""
+    for pos in range(steps):
+        connection.execute("BEGIN IMMEDIATE")
+        rows = [(run, pos, ENTRY) for run in range(first, first + runs)]
+        connection.executemany("INSERT INTO journal VALUES (?, ?, ?)", rows)
+        connection.execute("COMMIT")
+
+
+def park(connection: sqlite3.Connection, first: int, runs: int, group: int = 100) -> None:
+    """Runs that begin and wait: a row each, and their first entry, by the hundred."""
+    for start in range(first, first + runs, group):
+        numbers = range(start, start + group)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT INTO runs VALUES (?, 'interrupted')", [(run,) for run in numbers])
+        connection.executemany("INSERT INTO journal VALUES (?, 0, ?)", [(run, ENTRY) for run in numbers])
+        connection.execute("COMMIT")
+
+
+def resume(connection: sqlite3.Connection, first: int, runs: int, group: int = 100) -> None:
+    """Their answers: read what there is, write the answer and one step, change the row; by the hundred."""
+    for start in range(first, first + runs, group):
+        numbers = range(start, start + group)
+        for run in numbers:
+            json.loads(connection.execute("SELECT entry FROM journal WHERE run = ?", (run,)).fetchone()[0])
+        connection.execute("BEGIN IMMEDIATE")
+        rows = [(run, pos, ENTRY) for run in numbers for pos in (1, 2)]
+        connection.executemany("INSERT INTO journal VALUES (?, ?, ?)", rows)
+        connection.executemany("UPDATE runs SET status = 'done' WHERE id = ?", [(run,) for run in numbers])
+        connection.execute("COMMIT")
+
+
+async def gather(width: int, seconds: float) -> Sequence[None]:
+    """So many waits at once."""
+    return await asyncio.gather(*(asyncio.sleep(seconds) for _ in range(width)))
