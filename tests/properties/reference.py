@@ -85,9 +85,7 @@ class Reference:
 
     def decided(self, edge: Edge) -> bool:
         """An edge is decided when its source is, and when every cycle it leads out of has come to rest."""
-        return edge.source in self.outcome and all(
-            node in self.outcome for body in self._left(edge) for node in body
-        )
+        return edge.source in self.outcome and all(node in self.outcome for body in self._left(edge) for node in body)
 
     def taken(self, edge: Edge) -> bool:
         return edge in self.remembered or self.outcome[edge.source] == (edge.handle or "")
@@ -151,9 +149,7 @@ class Reference:
         self.void |= self.running & body
         self.running -= body
         self.outcome = {node: outcome for node, outcome in self.outcome.items() if node not in body}
-        self.remembered = {
-            edge for edge in self.remembered if edge.source not in body or edge.target not in body
-        }
+        self.remembered = {edge for edge in self.remembered if edge.source not in body or edge.target not in body}
         self.anew = self.anew - body | {head}
 
     def result(self) -> Any:

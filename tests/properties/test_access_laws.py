@@ -26,9 +26,7 @@ CONFIGS = st.builds(
     AccessConfig,
     visibility=st.sampled_from(["shared", "private"]),
     group_permissions=st.dictionaries(UUIDS, st.builds(GroupGrant, st.booleans(), st.booleans())),
-    shared_with=st.lists(st.builds(SharedUser, EMAILS, st.just("t"), USERS, MAYBE_USER), max_size=3).map(
-        tuple
-    ),
+    shared_with=st.lists(st.builds(SharedUser, EMAILS, st.just("t"), USERS, MAYBE_USER), max_size=3).map(tuple),
     owner_user_id=MAYBE_USER,
     owner_email=MAYBE_EMAIL,
     guardrails=st.sampled_from([(), ("x",)]),
@@ -42,19 +40,13 @@ def rights(decision: access.Access) -> tuple[bool, bool]:
 def told_by_the_interface(who: Principal, config: AccessConfig) -> tuple[bool, bool]:
     """The access part of the interface as plain sentences, without lines and subjects."""
     if config.visibility == "shared":
-        mine = [
-            bits for uuid, bits in config.group_permissions.items() if uuid in {*who.groups, who.org_uuid}
-        ]
+        mine = [bits for uuid, bits in config.group_permissions.items() if uuid in {*who.groups, who.org_uuid}]
         return any(bits.use for bits in mine), any(bits.manage for bits in mine)
-    usable = (
-        who.email if who.email_verified and who.email and who.email.isascii() and "@" in who.email else None
-    )
+    usable = who.email if who.email_verified and who.email and who.email.isascii() and "@" in who.email else None
     email = usable.lower() if usable else None
     owner = config.owner_user_id == who.user_id or (email is not None and config.owner_email == email)
     invited = any(
-        entry.user_id == who.user_id
-        if entry.user_id is not None
-        else email is not None and entry.email == email
+        entry.user_id == who.user_id if entry.user_id is not None else email is not None and entry.email == email
         for entry in config.shared_with
     )
     return owner or invited, owner
@@ -110,10 +102,7 @@ def test_people_never_matter_to_shared(who: Principal, config: AccessConfig) -> 
 def test_a_group_never_takes_away(who: Principal, config: AccessConfig, group: str) -> None:
     """One group more leaves every right there was."""
     more = attrs.evolve(who, groups=who.groups | {group})
-    assert all(
-        now >= then
-        for now, then in zip(rights(derive(more, config)), rights(derive(who, config)), strict=True)
-    )
+    assert all(now >= then for now, then in zip(rights(derive(more, config)), rights(derive(who, config)), strict=True))
 
 
 @given(PRINCIPALS, CONFIGS)
@@ -123,9 +112,7 @@ def test_the_implicit_group(who: Principal, config: AccessConfig) -> None:
 
 
 @given(PRINCIPALS, CONFIGS, st.sampled_from(Role), st.frozensets(st.sampled_from(access.TOKEN_SCOPES)))
-def test_role_and_scopes_give_nothing(
-    who: Principal, config: AccessConfig, role: Role, scopes: frozenset[str]
-) -> None:
+def test_role_and_scopes_give_nothing(who: Principal, config: AccessConfig, role: Role, scopes: frozenset[str]) -> None:
     """No role and no token scope changes what a resource allows."""
     assert derive(attrs.evolve(who, role=role, scopes=scopes), config) == derive(who, config)
 
@@ -137,17 +124,11 @@ def test_round_trip(config: AccessConfig) -> None:
 
 
 JUNK = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.text(max_size=5)
-    | st.sampled_from(["private", "shared", "a@x.org"]),
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["private", "shared", "a@x.org"]),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(
-                ["visibility", "groupPermissions", "sharedWith", "email", "userId", "use", "manage", "zz"]
-            )
+            st.sampled_from(["visibility", "groupPermissions", "sharedWith", "email", "userId", "use", "manage", "zz"])
             | UUIDS,
             inner,
             max_size=5,

@@ -13,9 +13,9 @@ from wfcore.domain.codec import canonical, check, dumps, fingerprint, iso_ms, js
 from wfcore.domain.errors import JSON, Malformed
 from wfcore.domain.json_gate import MAX_INTEGER, JsonLimits, parse_json
 
-TEXTS = st.text(
-    st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8
-) | st.sampled_from([":", "::", "a:b", '"', "\\", ",", "[", "{}", "null", "1.0", "12345678901234567890"])
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
+    [":", "::", "a:b", '"', "\\", ",", "[", "{}", "null", "1.0", "12345678901234567890"]
+)
 INTEGERS = st.integers(-MAX_INTEGER, MAX_INTEGER)
 SCALARS = st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
 VALUES: st.SearchStrategy[JSON] = st.recursive(
@@ -42,9 +42,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     body = bytearray(json.dumps(draw(VALUES), ensure_ascii=draw(st.booleans())).encode())
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(body)))
-        put = draw(
-            st.sampled_from([b"", b'"', b":", b",", b"[", b"}", b"\\", b"0", b"\\u0000", b"NaN", b'"a":1,'])
-        )
+        put = draw(st.sampled_from([b"", b'"', b":", b",", b"[", b"}", b"\\", b"0", b"\\u0000", b"NaN", b'"a":1,']))
         body[at : at + draw(st.integers(0, 2))] = put
     return bytes(body)
 
@@ -156,9 +154,9 @@ def test_instants_read_back(ms: int) -> None:
 def test_instants_agree_with_the_library(instant: datetime) -> None:
     """Text of the library reads as the same instant, cut to milliseconds."""
     expected = instant.replace(microsecond=instant.microsecond // 1000 * 1000)
-    assert iso_ms(parse_iso(instant.isoformat())).removesuffix("Z") == expected.replace(
-        tzinfo=None
-    ).isoformat(timespec="milliseconds")
+    assert iso_ms(parse_iso(instant.isoformat())).removesuffix("Z") == expected.replace(tzinfo=None).isoformat(
+        timespec="milliseconds"
+    )
 
 
 @st.composite
@@ -188,8 +186,7 @@ def test_checks_agree_with_the_document(near: tuple[type, dict[str, Any]]) -> No
 
     shape, data = near
     loose = {
-        name: {"type": "object"}
-        for name in ("Trigger", "WorkflowStructure", "AgentSelection", "AccessConfigBody")
+        name: {"type": "object"} for name in ("Trigger", "WorkflowStructure", "AgentSelection", "AccessConfigBody")
     }
     schema = {
         "$ref": f"#/components/schemas/{shape.__name__}",

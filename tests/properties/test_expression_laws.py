@@ -26,12 +26,8 @@ ints = st.one_of(
     st.integers(-9, 9).map(str),
     st.sampled_from(["input.i", "input.big", "input.z", "nodes.n.output.i", "input.nope"]),
 )
-doubles = st.one_of(
-    st.sampled_from(["0.5", "-1.25", "3.0", "1e300", "input.d", "double(input.i)", "input.nope"])
-)
-strings = st.one_of(
-    names.map(lambda text: f'"{text}"'), st.sampled_from(["input.s", "nodes.n.output.s", "run.id"])
-)
+doubles = st.one_of(st.sampled_from(["0.5", "-1.25", "3.0", "1e300", "input.d", "double(input.i)", "input.nope"]))
+strings = st.one_of(names.map(lambda text: f'"{text}"'), st.sampled_from(["input.s", "nodes.n.output.s", "run.id"]))
 booleans = st.sampled_from(["true", "false", "input.b", "has(input.b)", "has(input.nope)", "input.nope == 1"])
 
 
@@ -52,8 +48,7 @@ double_sources = grown(doubles, "+", "-", "*")
 string_sources = grown(strings, "+")
 list_sources = grown(
     # cel-python breaks down (IndexError) when it words an error about `[]`
-    st.lists(int_sources, min_size=1, max_size=3).map(lambda items: f"[{', '.join(items)}]")
-    | st.just("input.l"),
+    st.lists(int_sources, min_size=1, max_size=3).map(lambda items: f"[{', '.join(items)}]") | st.just("input.l"),
     "+",
 )
 orders = ("<", "<=", ">", ">=", "==", "!=")

@@ -20,9 +20,7 @@ ORG = "0f8fad5b-d9cb-469f-a165-70867728950e"
 ANN = access.Principal(ORG, "u-ann", "ann@x.org", frozenset(), frozenset(), access.Role.MEMBER)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
-TRIGGERS = st.sampled_from(
-    [None, {"trigger_type": "manual"}, {"trigger_type": "schedule", "schedule": {"n": 1}}]
-)
+TRIGGERS = st.sampled_from([None, {"trigger_type": "manual"}, {"trigger_type": "schedule", "schedule": {"n": 1}}])
 CHANGES = st.fixed_dictionaries(
     {}, optional={"trigger": TRIGGERS, "agentSelection": st.sampled_from([None, {"n": 1}, {"n": True}])}
 )
@@ -150,9 +148,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def discard(self) -> None:
         now = self.now()
-        if self.attempt(
-            self.model.status == "active", lambda: resources.discard_draft(self.resource, now=now)
-        ):
+        if self.attempt(self.model.status == "active", lambda: resources.discard_draft(self.resource, now=now)):
             self.model.draft = None
 
     @rule(data=st.data())
@@ -201,9 +197,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(operation=st.sampled_from([Operation.RUN, Operation.RUN_DRAFT]))
     def run(self, operation: Operation) -> None:
-        legal = {"draft": operation is Operation.RUN_DRAFT, "active": True, "deleted": False}[
-            self.model.status
-        ]
+        legal = {"draft": operation is Operation.RUN_DRAFT, "active": True, "deleted": False}[self.model.status]
         resource = self.resource
 
         def start() -> Change:
@@ -261,9 +255,7 @@ def test_life_follows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert taken == rows
 
 
-SCALARS = (
-    st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.0, 1.5, -0.0, "1", "", "true"])
-)
+SCALARS = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.0, 1.5, -0.0, "1", "", "true"])
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
@@ -277,15 +269,11 @@ def spelled(value: Any) -> str:
         return "{" + ",".join(f"{key!r}:{spelled(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(spelled, value)) + "]"
-    return (
-        repr(value + 0.0) if isinstance(value, int | float) and not isinstance(value, bool) else repr(value)
-    )
+    return repr(value + 0.0) if isinstance(value, int | float) and not isinstance(value, bool) else repr(value)
 
 
 @given(VALUES, VALUES)
 def test_same_json(a: Any, b: Any) -> None:
     """Two values are the same exactly when their canonical spelling is."""
-    assert resources.same_json(a, b) == (
-        spelled(a).replace("-0.0", "0.0") == spelled(b).replace("-0.0", "0.0")
-    )
+    assert resources.same_json(a, b) == (spelled(a).replace("-0.0", "0.0") == spelled(b).replace("-0.0", "0.0"))
     assert resources.same_json(a, a)

@@ -23,8 +23,8 @@ from wfcore.domain.run.entries import (
     encode_entry,
 )
 from wfcore.domain.run.events import TERMINAL, Event, EventKind
-from wfcore.domain.run.flow import Flow
 from wfcore.domain.run.execution import Batch, Execution
+from wfcore.domain.run.flow import Flow
 from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.replay import fold, step

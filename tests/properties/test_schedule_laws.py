@@ -227,9 +227,7 @@ def test_cron_fires_right_under_offsets_with_seconds(data: st.DataObject, fields
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), name=zones, fields=random_fields)
-def test_firings_increase_and_next_fires_iterates_next_fire(
-    data: st.DataObject, name: str, fields: Fields
-) -> None:
+def test_firings_increase_and_next_fires_iterates_next_fire(data: st.DataObject, name: str, fields: Fields) -> None:
     """`next_fire` is strictly after its argument, whatever its zone and fraction; `next_fires` repeats it."""
     schedule = data.draw(st.one_of(st.just(custom(name, fields)), plain_schedules(name)))
     after = data.draw(moments(name, ALL_TIMES)) + timedelta(microseconds=data.draw(st.integers(0, 10**6)))
@@ -281,9 +279,7 @@ TERMS = st.one_of(
     st.builds("{}-{}/{}".format, st.integers(0, 6), st.integers(7, 31), st.integers(1, 9)),
     st.sampled_from(["mon", "FRI", "sun", "tue-Thu", "jan", "Dec", "feb-may"]),
 )
-expressions = st.lists(st.lists(TERMS, min_size=1, max_size=3).map(",".join), min_size=5, max_size=5).map(
-    " ".join
-)
+expressions = st.lists(st.lists(TERMS, min_size=1, max_size=3).map(",".join), min_size=5, max_size=5).map(" ".join)
 
 
 @settings(max_examples=400, deadline=None)

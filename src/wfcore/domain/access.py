@@ -295,9 +295,7 @@ def _check_owner(data: Mapping[str, JSON], path: str, key: str, current: str | N
     ]
 
 
-def _field(
-    data: Mapping[str, JSON], path: str, key: str, form: type, *, required: bool = False
-) -> list[Issue]:
+def _field(data: Mapping[str, JSON], path: str, key: str, form: type, *, required: bool = False) -> list[Issue]:
     if key in data:
         return _typed(data[key], join_path(path, key), form)
     return [Issue(join_path(path, key), f"`{key}` is required", "required")] if required else []
@@ -308,11 +306,7 @@ def _typed(value: JSON, path: str, form: type) -> list[Issue]:
 
 
 def _unknown(data: Mapping[str, JSON], path: str, known: Collection[str]) -> list[Issue]:
-    return [
-        Issue(join_path(path, key), f"unknown key {_shown(key)}", "unknown")
-        for key in data
-        if key not in known
-    ]
+    return [Issue(join_path(path, key), f"unknown key {_shown(key)}", "unknown") for key in data if key not in known]
 
 
 def _shown(value: str) -> str:
@@ -343,15 +337,10 @@ def apply_access(data: JSON, current: AccessConfig | None, writer: Principal, no
 
 
 def _group_permissions(data: Mapping[str, JSON]) -> dict[str, GroupGrant]:
-    return {
-        uuid: GroupGrant(bits["use"], bits["manage"])
-        for uuid, bits in data.get("groupPermissions", {}).items()
-    }
+    return {uuid: GroupGrant(bits["use"], bits["manage"]) for uuid, bits in data.get("groupPermissions", {}).items()}
 
 
-def _shared_user(
-    entry: Mapping[str, JSON], known: Mapping[str, SharedUser], writer: Principal, now: str
-) -> SharedUser:
+def _shared_user(entry: Mapping[str, JSON], known: Mapping[str, SharedUser], writer: Principal, now: str) -> SharedUser:
     email = normalize_email(entry["email"]) or entry["email"]
     before = known.get(email) or SharedUser(email, now, writer.user_id)
     return attrs.evolve(before, user_id=entry.get("userId", before.user_id))

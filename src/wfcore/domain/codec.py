@@ -162,9 +162,7 @@ def check(shape: type, data: JSON, path: str = "") -> list[Issue]:
         return []
     errors = validator.evaluate(data).errors()
     issues = (issue for error in errors for issue in _issues(error, schema, data))
-    return first_issues(
-        Issue(join_path(path, issue.path), issue.message, issue.rule) for issue in _distinct(issues)
-    )
+    return first_issues(Issue(join_path(path, issue.path), issue.message, issue.rule) for issue in _distinct(issues))
 
 
 def _distinct(issues: Iterable[Issue]) -> Iterator[Issue]:

@@ -144,9 +144,7 @@ def _instants(wall: datetime, zone: ZoneInfo, *, every_hour: bool) -> list[datet
 def _gap_end(wall: datetime, zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
     """The first instant, to the second, from `low` to `high` at which the clock has reached `wall`."""
     seconds = range((high - low) // _SECOND)
-    return low + _SECOND * bisect_left(
-        seconds, True, key=lambda s: wall_time(low + _SECOND * s, zone) >= wall
-    )
+    return low + _SECOND * bisect_left(seconds, True, key=lambda s: wall_time(low + _SECOND * s, zone) >= wall)
 
 
 _SEPARATOR = re.compile(r"[ \t]", re.ASCII)

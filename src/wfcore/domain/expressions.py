@@ -15,9 +15,9 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.cel_closures import Activation, Code
-from wfcore.domain.cel_compile import compile_source
-from wfcore.domain.cel_values import Budget, Exhausted, ExpressionError, to_json
+from wfcore.domain.cel.closures import Activation, Code
+from wfcore.domain.cel.compile import compile_source
+from wfcore.domain.cel.values import Budget, Exhausted, ExpressionError, to_json
 from wfcore.domain.errors import JSON
 
 __all__ = ["MAX_SOURCE", "Expression", "ExpressionError", "Scope", "compile_expression"]

@@ -175,9 +175,7 @@ def compile_agent_selection(selection: Mapping[str, JSON]) -> dict[str, JSON]:
         {"id": f"edge_{count}", "source": source["id"], "target": target["id"]}
         for count, (source, target) in enumerate(pairwise(nodes), 1)
     ]
-    extra = {
-        key: value for key, value in selection.items() if key not in ("agents", "model", "modelSettings")
-    }
+    extra = {key: value for key, value in selection.items() if key not in ("agents", "model", "modelSettings")}
     return {**extra, "nodes": nodes, "edges": edges}
 
 

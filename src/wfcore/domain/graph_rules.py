@@ -59,9 +59,7 @@ DEFAULT_LIMITS = GraphLimits()
 # To be stored.
 
 
-def write_issues(
-    structure: JSON, path: str = "workflowStructure", limits: GraphLimits = DEFAULT_LIMITS
-) -> list[Issue]:
+def write_issues(structure: JSON, path: str = "workflowStructure", limits: GraphLimits = DEFAULT_LIMITS) -> list[Issue]:
     """Every fault for which a `workflowStructure` cannot be stored, at most `MAX_ISSUES` of them.
 
     Extra keys beside `nodes` and `edges` are carried verbatim. A list longer than its limit is one fault.
@@ -91,9 +89,7 @@ def _structure(limits: GraphLimits) -> Check:
 
 def _axis(name: str) -> Check:
     """A coordinate that is missing breaks the same rule as one that is no number."""
-    return must(
-        lambda position, _: is_number(position.get(name)), "position", "must be a finite number", name
-    )
+    return must(lambda position, _: is_number(position.get(name)), "position", "must be a finite number", name)
 
 
 NODE = record(

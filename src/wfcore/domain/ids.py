@@ -60,7 +60,7 @@ def normalize_email(text: str) -> str | None:
     return lowered if _EMAIL.fullmatch(lowered) else None
 
 
-def slugify_name(name: str, kind: str, id: int) -> str:  # noqa: A002 - the word of the interface
+def slugify_name(name: str, kind: str, id: int) -> str:
     """The slug a name gives: `[a-z0-9-]`, 1 to 80 characters; `workflow-7` or `scope-7` when nothing is left.
 
     `kind` is `workflow` or `skill`. The same name gives the same slug on every machine.

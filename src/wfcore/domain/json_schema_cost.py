@@ -45,7 +45,7 @@ DISJOINT: Final = frozenset({"properties", "additionalProperties", "prefixItems"
 """Keywords whose schemas never meet the same part of a value."""
 
 
-class SchemaTooComplex(Exception):  # noqa: N818 - it says what the schema is
+class SchemaTooComplex(Exception):
     """A schema that is deeper, larger or further away than can be checked; `path` leads to the place."""
 
     def __init__(self, path: Path, message: str) -> None:
@@ -110,9 +110,7 @@ class _Search:
         self.stack.append(id(place.schema))
         back = self.go_on(visit, place)
         if len(back) > 1 and not all(step.disjoint for step in back):
-            raise SchemaTooComplex(
-                place.path, "the schema refers back to itself in more than one way at once"
-            )
+            raise SchemaTooComplex(place.path, "the schema refers back to itself in more than one way at once")
         if visit.ways > MAX_WAYS:
             raise SchemaTooComplex(place.path, f"there are more than {MAX_WAYS} ways through the schema")
         if visit.low == visit.order:
@@ -128,9 +126,7 @@ class _Search:
             known = self.visits.get(id(step.schema))
             target = known or self.visit(step)
             ways = 0 if known and known.open else target.ways
-            apart, visit.ways = (
-                (max(apart, ways), visit.ways) if step.disjoint else (apart, visit.ways + ways)
-            )
+            apart, visit.ways = (max(apart, ways), visit.ways) if step.disjoint else (apart, visit.ways + ways)
             visit.circles = max(visit.circles, target.circles)
             if target.open:
                 visit.low = min(visit.low, target.low)
@@ -155,9 +151,7 @@ class _Search:
     def resolve(self, reference: JSON, path: Path) -> _Place:
         """The subschema a reference inside this schema names (RFC 6901 pointer, or an anchor)."""
         if type(reference) is not str or not reference.startswith("#"):
-            raise SchemaTooComplex(
-                path, "only references inside the schema, such as `#/$defs/name`, are followed"
-            )
+            raise SchemaTooComplex(path, "only references inside the schema, such as `#/$defs/name`, are followed")
         if reference[1:] in self.anchors:
             return self.anchors[reference[1:]]
         if reference[1:2] not in {"", "/"}:

@@ -333,9 +333,7 @@ RETRY = record(
     }
 )
 APPROVERS = record({"emails": list_of(email), "groups": list_of(uuid)})
-BRANCH = record(
-    {"handle": then(text(255), not_else), "when": expression}, required=("handle", "when"), extra=True
-)
+BRANCH = record({"handle": then(text(255), not_else), "when": expression}, required=("handle", "when"), extra=True)
 
 
 def instructions(value: JSON, known: Known) -> Sequence[Issue]:

@@ -125,7 +125,7 @@ def create(
     kind: Kind,
     *,
     org_uuid: str,
-    id: int,  # noqa: A002 - the word of the interface
+    id: int,
     slug: str,
     name: str,
     description: str | None,
@@ -203,9 +203,7 @@ def deploy(resource: Resource, draft: Variation | None, *, by: str, now: datetim
     return _activate(attrs.evolve(resource, status=status, draft_variation_id=None), draft, by, now)
 
 
-def rollback(
-    resource: Resource, target: Variation, draft: Variation | None, *, by: str, now: datetime
-) -> Change:
+def rollback(resource: Resource, target: Variation, draft: Variation | None, *, by: str, now: datetime) -> Change:
     """Deploy `target` again; a draft stays pending unless it says the same. Raises IllegalMove, Conflict.
 
     Only what was deployed before can be gone back to. Going back to the active variation changes nothing.
@@ -221,9 +219,7 @@ def rollback(
     return attrs.evolve(change, dropped=draft.id)
 
 
-def toggle(
-    resource: Resource, has_schedule: bool, is_enabled: bool | None = None, *, now: datetime
-) -> Change:
+def toggle(resource: Resource, has_schedule: bool, is_enabled: bool | None = None, *, now: datetime) -> Change:
     """Switch the schedule on or off, or over when `is_enabled` is None.
 
     `has_schedule` tells of the active variation. Raises Invalid when switching on without one, IllegalMove.

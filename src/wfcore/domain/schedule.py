@@ -78,9 +78,7 @@ class Firing:
 def time_zones() -> frozenset[str]:
     """The IANA names that are accepted, spelled exactly so."""
     not_zones = {"localtime", "posixrules", "Factory"}
-    return frozenset(
-        name for name in available_timezones() - not_zones if not name.startswith(("posix/", "right/"))
-    )
+    return frozenset(name for name in available_timezones() - not_zones if not name.startswith(("posix/", "right/")))
 
 
 # Checking

@@ -11,8 +11,8 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.cel_compile import TOKEN
-from wfcore.domain.cel_values import Budget, Exhausted
+from wfcore.domain.cel.compile import TOKEN
+from wfcore.domain.cel.values import Budget, Exhausted
 from wfcore.domain.errors import JSON, Issue, join_path
 from wfcore.domain.expressions import Expression, ExpressionError, Scope, compile_expression
 
@@ -46,9 +46,7 @@ class Template:
 
 def compile_template(value: JSON) -> Template:
     """Compile every string of a JSON value. Raises ExpressionError for the first expression that is wrong."""
-    expressions = [
-        part for _, text in strings(value, "") for part in split(text) if isinstance(part, Expression)
-    ]
+    expressions = [part for _, text in strings(value, "") for part in split(text) if isinstance(part, Expression)]
     if not expressions:
         return Template(True, frozenset(), _handing_on(value))
     references = frozenset().union(*(expression.references for expression in expressions))

@@ -146,9 +146,7 @@ class TestPrivate:
         assert access.subjects(BOB) == ["e:bob@x.org", f"g:{ORG}", "u:u-bob"]
 
 
-def faults(
-    data: Any, current: AccessConfig | None = None, groups: set[str] | None = None
-) -> set[tuple[str, str]]:
+def faults(data: Any, current: AccessConfig | None = None, groups: set[str] | None = None) -> set[tuple[str, str]]:
     found = access.check_access(data, current=current, groups=groups)
     return {(issue.path.removeprefix("accessConfig").lstrip("."), issue.rule) for issue in found}
 
@@ -226,10 +224,7 @@ class TestCheck:
         """Visibility alone is enough, groups are not looked up when none are given, guardrails are free."""
         assert faults({"visibility": "private"}) == set()
         bits = {"use": True, "manage": False}
-        assert (
-            faults({"visibility": "shared", "groupPermissions": {LEGAL: bits}, "guardrails": [1, {}]})
-            == set()
-        )
+        assert faults({"visibility": "shared", "groupPermissions": {LEGAL: bits}, "guardrails": [1, {}]}) == set()
 
     def test_written_back(self) -> None:
         """What was read can be written back whole, to the very same configuration."""
@@ -287,9 +282,7 @@ class TestApply:
 
     def test_entries(self) -> None:
         """Entries that were there keep who added them and when; new ones get the writer and now."""
-        current = private(
-            SharedUser("old@x.org", THEN, "u-bob", "u-old"), SharedUser("gone@x.org", THEN, "u-bob")
-        )
+        current = private(SharedUser("old@x.org", THEN, "u-bob", "u-old"), SharedUser("gone@x.org", THEN, "u-bob"))
         data = {
             "visibility": "private",
             "sharedWith": [

@@ -267,7 +267,5 @@ def test_heavy_libraries_come_late() -> None:
     modules = "expressions, templates, json_schema"
     heavy = "{'celpy', 'jsonschema_rs', 're2'}"
     program = f"import sys; from wfcore.domain import {modules}; print({heavy} & {{*sys.modules}})"
-    output = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert output == "set()\n"

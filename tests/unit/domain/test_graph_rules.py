@@ -76,9 +76,7 @@ class TestWriting:
 
     def test_a_position_is_an_object_of_x_and_y_alone(self) -> None:
         """Another type is malformed; another key is unknown."""
-        at = [
-            {"id": "a", "type": "start", "position": position} for position in ([], {"x": 1, "y": 2, "z": 3})
-        ]
+        at = [{"id": "a", "type": "start", "position": position} for position in ([], {"x": 1, "y": 2, "z": 3})]
         assert found(write_issues({"nodes": at[:1]}, "")) == [("nodes[0].position", "type")]
         assert found(write_issues({"nodes": at[1:]}, "")) == [("nodes[0].position.z", "unknown")]
 
@@ -141,9 +139,7 @@ class TestWriting:
         """At most `MAX_ISSUES`, the last tells that there are more; exactly as many are all shown."""
         issues = write_issues({"nodes": [{}] * 2_000})
         assert len(issues) == MAX_ISSUES
-        assert issues[-1] == Issue(
-            "workflowStructure", "there are more issues than the 999 shown", "truncated"
-        )
+        assert issues[-1] == Issue("workflowStructure", "there are more issues than the 999 shown", "truncated")
         assert [issue.rule for issue in write_issues({"nodes": [{}] * 500})] == ["required"] * 1_000
 
     def test_the_issues_of_one_object_are_bounded(self) -> None:
@@ -222,9 +218,7 @@ class TestDeploying:
                 "edges": edges("s -> c", "c.y -> a"),
             }
             [message] = [
-                issue.message
-                for issue in deploy_issues(parse_graph(structure), CATALOG)
-                if issue.rule == "handle"
+                issue.message for issue in deploy_issues(parse_graph(structure), CATALOG) if issue.rule == "handle"
             ]
             assert message == f"node `c`: it has no exit for `y`, {end}"
 
@@ -297,9 +291,7 @@ class TestDeploying:
         branch = {"branches": [{"handle": "x", "when": "true"}]}
         conditions = [node(f"n{number}", "condition", **branch) for number in range(2_000)]
         arrows = edges(*(f"s -> n{number}" for number in range(2_000)))
-        issues = deploy_issues(
-            parse_graph({"nodes": [node("s", "start"), *conditions], "edges": arrows}), CATALOG
-        )
+        issues = deploy_issues(parse_graph({"nodes": [node("s", "start"), *conditions], "edges": arrows}), CATALOG)
         assert {issue.severity for issue in issues} == {"warning"}
         assert issues[-1].rule == "truncated"
 
@@ -427,9 +419,7 @@ class TestData:
     """Node data, type by type."""
 
     @pytest.mark.parametrize(("kind", "data", "below", "rule"), DATA)
-    def test_each_fault_has_its_rule_and_path(
-        self, kind: str, data: dict[str, Any], below: str, rule: str
-    ) -> None:
+    def test_each_fault_has_its_rule_and_path(self, kind: str, data: dict[str, Any], below: str, rule: str) -> None:
         """A known key with a wrong value is one issue at its place; a schema's issues may be below it."""
         if kind == "action" and below != "toolId":
             data = {"toolId": "core.http", **data}
@@ -489,8 +479,7 @@ KNOWN_KEYS = {
         "condition": "branches",
         "agent": "agent_id message instructions tool_restrictions model modelSettings outputSchema retry "
         "timeoutSeconds",
-        "humanApproval": "message approvers requiredApprovals allowSelfApproval formSchema "
-        "timeoutSeconds onTimeout",
+        "humanApproval": "message approvers requiredApprovals allowSelfApproval formSchema timeoutSeconds onTimeout",
     }.items()
     for key in keys.split()
 }

@@ -148,9 +148,7 @@ def outcome_of(source: str) -> object:
 
 def assert_plain(found: object) -> None:
     assert type(found) in {bool, int, float, str, list, dict, type(None)}
-    for child in (
-        found.values() if isinstance(found, dict) else found[:100] if isinstance(found, list) else ()
-    ):
+    for child in found.values() if isinstance(found, dict) else found[:100] if isinstance(found, list) else ():
         assert_plain(child)
 
 

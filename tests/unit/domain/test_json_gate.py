@@ -111,9 +111,7 @@ class TestRepeatedKeys:
         """Keys are compared as characters, and colons in strings do not balance the count of members."""
         assert "repeated key" in faults(body)[0][1]
 
-    @pytest.mark.parametrize(
-        "body", [rb'{"\u003a":1,"b":"\u003A"}', b'{":":"::","::":[":"]}', rb'["\\u003a"]']
-    )
+    @pytest.mark.parametrize("body", [rb'{"\u003a":1,"b":"\u003A"}', b'{":":"::","::":[":"]}', rb'["\\u003a"]'])
     def test_colons_alone_are_no_repetition(self, body: bytes) -> None:
         """Colons in strings, escaped or not, are no reason to refuse."""
         assert parse_json(body) == json.loads(body)

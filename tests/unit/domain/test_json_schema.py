@@ -164,9 +164,7 @@ def test_references_inside_the_schema() -> None:
 def test_embedded_ids_are_refused() -> None:
     """An id inside a schema would change what its references mean: only the whole schema may have one."""
     assert schema_issues({"$id": "http://x.example/s", "properties": {"a": {"$ref": "#"}}}, "s") == []
-    assert [issue.path for issue in schema_issues({"not": {"$id": "http://x.example/s"}}, "s")] == [
-        "s.not.$id"
-    ]
+    assert [issue.path for issue in schema_issues({"not": {"$id": "http://x.example/s"}}, "s")] == ["s.not.$id"]
 
 
 def test_words_that_look_like_keywords() -> None:
@@ -264,9 +262,7 @@ def test_text_that_is_no_json() -> None:
 
 def test_equality_and_cache() -> None:
     """Schemas are the same by canonical text: key order does not matter, 1 and true are two constants."""
-    assert compile_schema({"minimum": 1, "type": "integer"}) is compile_schema(
-        {"type": "integer", "minimum": 1}
-    )
+    assert compile_schema({"minimum": 1, "type": "integer"}) is compile_schema({"type": "integer", "minimum": 1})
     schemas = [compile_schema({"const": constant}) for constant in (1, True, "1")]
     assert len({schema.text for schema in schemas}) == 3
     assert [schema.check(True, "") == [] for schema in schemas] == [False, True, False]

@@ -95,9 +95,7 @@ class TestEdit:
         """An edit of an active one opens a draft over its content; the active variation stays."""
         resource, active = deployed(MANUAL)
         change = edited(resource, active, {"agentSelection": {"agents": []}})
-        assert change.saved == Variation(
-            "v2", {**active.content, "agentSelection": {"agents": []}}, T2, "u-eve"
-        )
+        assert change.saved == Variation("v2", {**active.content, "agentSelection": {"agents": []}}, T2, "u-eve")
         assert (change.resource.active_variation_id, change.resource.draft_variation_id) == ("v1", "v2")
         assert (change.resource.updated_at, change.dropped) == (T2, None)
 
@@ -106,9 +104,7 @@ class TestEdit:
         resource, active = deployed(MANUAL)
         draft = edited(resource, active, {"agentSelection": {"n": 1}})
         assert draft.saved
-        change = resources.edit_content(
-            draft.resource, active, draft.saved, SCHEDULED, new_id="v3", by="u-eve", now=T3
-        )
+        change = resources.edit_content(draft.resource, active, draft.saved, SCHEDULED, new_id="v3", by="u-eve", now=T3)
         assert change.saved
         assert change.saved.content == {**draft.saved.content, **SCHEDULED}
         assert (change.resource.draft_variation_id, change.dropped) == ("v3", "v2")
@@ -137,9 +133,7 @@ class TestEdit:
         resource, active = deployed(MANUAL)
         assert edited(resource, active, changes) == Change(resource)
         first = created(MANUAL)
-        change = resources.edit_content(
-            first.resource, None, first.saved, changes, new_id="v2", by="u-eve", now=T2
-        )
+        change = resources.edit_content(first.resource, None, first.saved, changes, new_id="v2", by="u-eve", now=T2)
         assert change.resource is first.resource
         assert (change.saved, change.dropped) == (None, None)
 
@@ -152,9 +146,7 @@ class TestEdit:
     def test_details(self) -> None:
         """Name, description and access are no content: no variation is touched and the slug stays."""
         resource, _ = deployed()
-        change = resources.edit_details(
-            resource, name="Returns", description="d", access=resource.access, now=T2
-        )
+        change = resources.edit_details(resource, name="Returns", description="d", access=resource.access, now=T2)
         assert (change.saved, change.dropped) == (None, None)
         assert change.resource == attrs.evolve(
             resource, name="Returns", description="d", updated_at=T2, revision=resource.revision + 1
@@ -177,17 +169,13 @@ class TestDeploy:
         resource, _ = deployed()
         assert resources.deploy(resource, None, by="u-ann", now=T2).resource is resource
 
-    @pytest.mark.parametrize(
-        ("content", "enabled"), [(SCHEDULED, True), (MANUAL, False), ({"trigger": None}, False)]
-    )
+    @pytest.mark.parametrize(("content", "enabled"), [(SCHEDULED, True), (MANUAL, False), ({"trigger": None}, False)])
     def test_schedule_switch(self, content: dict[str, Any], enabled: bool) -> None:
         """A deploy leaves the switch alone, except off when the newly active variation has no schedule."""
         resource, active = deployed(SCHEDULED)
         resource = resources.toggle(resource, True, now=T2).resource
         draft = edited(resource, active, content | {"agentSelection": {"n": 2}})
-        assert (
-            resources.deploy(draft.resource, draft.saved, by="u-ann", now=T3).resource.is_enabled is enabled
-        )
+        assert resources.deploy(draft.resource, draft.saved, by="u-ann", now=T3).resource.is_enabled is enabled
         off = attrs.evolve(draft.resource, is_enabled=False)
         assert not resources.deploy(off, draft.saved, by="u-ann", now=T3).resource.is_enabled
 
@@ -289,10 +277,7 @@ class TestDelete:
         back = resources.restore(resources.delete(on, now=T3).resource, now=T3).resource
         assert (back.status, back.deleted_at, back.is_enabled) == (Status.ACTIVE, None, False)
         draft = created().resource
-        assert (
-            resources.restore(resources.delete(draft, now=T1).resource, now=T2).resource.status
-            is Status.DRAFT
-        )
+        assert resources.restore(resources.delete(draft, now=T1).resource, now=T2).resource.status is Status.DRAFT
 
     def test_live(self) -> None:
         """Restoring what is live returns it unchanged, its schedule on if it was."""
@@ -305,9 +290,7 @@ class TestDelete:
 class TestSameJson:
     """Equality of contents is that of JSON values."""
 
-    @pytest.mark.parametrize(
-        ("a", "b"), [(1, 1.0), (0, -0.0), ({"a": 1, "b": 2}, {"b": 2.0, "a": 1}), ([], [])]
-    )
+    @pytest.mark.parametrize(("a", "b"), [(1, 1.0), (0, -0.0), ({"a": 1, "b": 2}, {"b": 2.0, "a": 1}), ([], [])])
     def test_same(self, a: Any, b: Any) -> None:
         """1 and 1.0 are one number, and key order is nothing."""
         assert same_json(a, b)
@@ -382,9 +365,7 @@ class TestWire:
     def test_transfer_deleted_denied(self) -> None:
         """A request in flight, a delete and a denial show."""
         transfer = OwnershipTransfer("u-new", None, "u-ann", T1)
-        private = attrs.evolve(
-            created().resource.access, visibility="private", owner_user_id="u-bob", owner_email=None
-        )
+        private = attrs.evolve(created().resource.access, visibility="private", owner_user_id="u-bob", owner_email=None)
         resource = attrs.evolve(
             resources.delete(created().resource, now=T2).resource, pending_transfer=transfer, access=private
         )

@@ -217,9 +217,7 @@ class TestSchedule:
         assert issues("weekly", weekdays=[]) == [("weekdays", "minItems")]
         assert issues("custom", cron_expressions=[]) == [("cron_expressions", "minItems")]
         assert issues("custom", cron_expressions=["* * * * *"] * MAX_EXPRESSIONS) == []
-        assert issues("custom", cron_expressions=["x"] * (MAX_EXPRESSIONS + 1)) == [
-            ("cron_expressions", "maxItems")
-        ]
+        assert issues("custom", cron_expressions=["x"] * (MAX_EXPRESSIONS + 1)) == [("cron_expressions", "maxItems")]
 
     def test_everything_at_once(self) -> None:
         """All findings come in one answer."""
@@ -286,9 +284,7 @@ class TestParse:
 
     def test_ignored_fields_are_left_out(self) -> None:
         """Two schedules that fire alike are equal."""
-        assert parse_schedule({**VALID["daily"], "day_of_month": 9, "weekdays": []}) == parse_schedule(
-            VALID["daily"]
-        )
+        assert parse_schedule({**VALID["daily"], "day_of_month": 9, "weekdays": []}) == parse_schedule(VALID["daily"])
 
     def test_repeated_weekdays(self) -> None:
         """However often and in whatever order weekdays are named, they count once."""
@@ -322,9 +318,7 @@ class TestFiring:
     def test_any_aware_zone_in_utc_out(self) -> None:
         """`after` may be in any zone, but not without one."""
         tokyo = timezone(timedelta(hours=9))
-        assert next_fire(daily("UTC", "09:30"), datetime(2026, 1, 1, 19, tzinfo=tokyo)) == utc(
-            2026, 1, 2, 9, 30
-        )
+        assert next_fire(daily("UTC", "09:30"), datetime(2026, 1, 1, 19, tzinfo=tokyo)) == utc(2026, 1, 2, 9, 30)
         with pytest.raises(ValueError, match="aware"):
             next_fire(daily("UTC", "09:30"), datetime(2026, 1, 1))  # noqa: DTZ001
 

@@ -356,9 +356,7 @@ class TestComponents:
 
     def test_requests_are_closed_and_responses_open(self) -> None:
         """Clients may not invent keys, and must live with new ones."""
-        closed = {
-            name for name, schema in self.COMPONENTS.items() if schema.get("additionalProperties") is False
-        }
+        closed = {name for name, schema in self.COMPONENTS.items() if schema.get("additionalProperties") is False}
         assert {
             "CreateWorkflow",
             "CreateRun",

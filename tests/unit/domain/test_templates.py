@@ -114,9 +114,7 @@ def test_issues_name_each_string() -> None:
     assert template_issues("{{ }}", "message") == [Issue("message", "the expression is empty", "expression")]
 
 
-@pytest.mark.parametrize(
-    "template", ["{{", "{{ 'a }}", "{{ { }}", "x {{ 1 }} {{ 2", "{{ 1 + }}", "{{ b'x' }}"]
-)
+@pytest.mark.parametrize("template", ["{{", "{{ 'a }}", "{{ { }}", "x {{ 1 }} {{ 2", "{{ 1 + }}", "{{ b'x' }}"])
 def test_wrong_templates_do_not_compile(template: str) -> None:
     """What template_issues reports, compile_template refuses, and the other way round."""
     assert template_issues(template, "")

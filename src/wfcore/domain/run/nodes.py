@@ -26,7 +26,6 @@ from wfcore.domain.run.state import (
     Interrupt,
 )
 
-
 SKIPS_PER_VISIT = 20
 """Nodes that may be skipped for each node visit that is allowed: skipping costs little, but not nothing."""
 

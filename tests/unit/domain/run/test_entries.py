@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from wfcore.domain.run import machine as machine_module
+from wfcore.domain.run import execution as execution_module
 from wfcore.domain.run.entries import (
     Actor,
     Cancelled,
@@ -94,7 +94,7 @@ def test_every_move_of_the_tables_is_made(monkeypatch: pytest.MonkeyPatch) -> No
     made: set[tuple[str, str, str]] = set()
     for name, table in (("RUN_MOVES", RUN_MOVES), ("NODE_MOVES", NODE_MOVES)):
         noting = {state: Noting(name, state, row, made) for state, row in table.items()}
-        monkeypatch.setattr(machine_module, name, noting)
+        monkeypatch.setattr(execution_module, name, noting)
     _a_little_of_everything()
     rows = {
         (name, str(state), move)

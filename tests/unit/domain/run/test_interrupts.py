@@ -157,9 +157,7 @@ def test_a_deadline_can_end_the_run() -> None:
 
 def test_a_deadline_passes_while_others_work() -> None:
     """With a turn open, time alone does it: no new turn is made."""
-    history = History(
-        sketch("s -> w", "s -> a", "w -expired-> b", w={"type": "humanApproval", "timeoutSeconds": 5})
-    )
+    history = History(sketch("s -> w", "s -> a", "w -expired-> b", w={"type": "humanApproval", "timeoutSeconds": 5}))
     history.pass_time(5)
     assert history.effect("b").attempt == 1
     assert {event.run_id for event in history.events} == {"run-1"}
@@ -249,9 +247,7 @@ def refusal(who: Principal, interrupt: Interrupt, can_use: bool) -> type[Excepti
         ({"allow_self": True}, person("ann"), True, None),
     ],
 )
-def test_who_may_decide(
-    named: dict[str, Any], who: Principal, can_use: bool, expected: type[Exception] | None
-) -> None:
+def test_who_may_decide(named: dict[str, Any], who: Principal, can_use: bool, expected: type[Exception] | None) -> None:
     """The named ones, by verified e-mail or group, even without access; else whoever can use."""
     assert refusal(who, waiting(**named), can_use) is expected
     assert may_see(who, waiting(**named), can_use) or expected in (NotFound, Forbidden)
@@ -264,9 +260,7 @@ def test_nobody_decides_twice() -> None:
     assert refusal(person("eve"), once, True) is None
 
 
-@pytest.mark.parametrize(
-    ("kind", "decision"), [("approval", "connected"), ("connect", "approve"), ("approval", "x")]
-)
+@pytest.mark.parametrize(("kind", "decision"), [("approval", "connected"), ("connect", "approve"), ("approval", "x")])
 def test_an_answer_of_the_wrong_kind_is_invalid(kind: str, decision: str) -> None:
     """Approvals take approve or deny, connects take connected or cancelled."""
     with pytest.raises(Invalid) as caught:

@@ -9,8 +9,7 @@ def bodies(count: int, edges: list[tuple[int, int]]) -> dict[int, tuple[set[int]
     """Head to the nodes directly in its cycle and the head of the cycle around it (-1 for none)."""
     nest = nesting(count, 0, edges)
     return {
-        loop.head: (set(loop.nodes), nest.loops[loop.parent].head if loop.parent >= 0 else -1)
-        for loop in nest.loops
+        loop.head: (set(loop.nodes), nest.loops[loop.parent].head if loop.parent >= 0 else -1) for loop in nest.loops
     }
 
 
@@ -68,9 +67,7 @@ def test_an_edge_leaves_the_outermost_cycle_that_it_leads_out_of() -> None:
     """From the inner cycle to the end, both are left; to the outer cycle's part, the inner one alone."""
     again = {"type": "condition", "branches": [{"handle": "again", "when": "true"}]}
     plan = compile_plan(
-        sketch(
-            "s -> a", "a -> b", "b -again-> b", "b -else-> c", "b -else-> x", "c -again-> a", b=again, c=again
-        )
+        sketch("s -> a", "a -> b", "b -again-> b", "b -else-> c", "b -else-> x", "c -again-> a", b=again, c=again)
     )
     heads = {
         (plan.nodes[edge.source].id, plan.nodes[edge.target].id): plan.nodes[plan.loops[edge.leaves].head].id

@@ -68,21 +68,15 @@ def test_an_expression_that_fails_fails_its_node() -> None:
 def test_a_condition_must_give_a_boolean(when: str) -> None:
     """A branch that gives no boolean, or nothing, fails a condition, even with a branch called `error`."""
     branches = [{"handle": "x", "when": when}, {"handle": "error", "when": "false"}]
-    history = History(
-        sketch("s -> c", "c -x-> a", "c -error-> a", c={"type": "condition", "branches": branches}), {}
-    )
+    history = History(sketch("s -> c", "c -x-> a", "c -error-> a", c={"type": "condition", "branches": branches}), {})
     assert history.machine.status == "error"
 
 
 def test_the_first_true_branch_wins() -> None:
     """Branches are tried in order, then `else`."""
     branches = [{"handle": "big", "when": "input.n > 10"}, {"handle": "some", "when": "input.n > 0"}]
-    graph = sketch(
-        "s -> c", "c -big-> a", "c -some-> b", "c -else-> d", c={"type": "condition", "branches": branches}
-    )
-    taken = [
-        [name for name in "abd" if "node_started" in History(graph, {"n": n}).kinds(name)] for n in (11, 1, 0)
-    ]
+    graph = sketch("s -> c", "c -big-> a", "c -some-> b", "c -else-> d", c={"type": "condition", "branches": branches})
+    taken = [[name for name in "abd" if "node_started" in History(graph, {"n": n}).kinds(name)] for n in (11, 1, 0)]
     assert taken == [["a"], ["b"], ["d"]]
 
 
@@ -211,9 +205,7 @@ def test_an_agent_asks_its_model() -> None:
         "agent_id": 7,
         "model": "m",
     }
-    history = History(
-        sketch("s -> a", "a -> b", a=data, b={"type": "agent", "message": "{{ nodes.a.output }}"}), [1]
-    )
+    history = History(sketch("s -> a", "a -> b", a=data, b={"type": "agent", "message": "{{ nodes.a.output }}"}), [1])
     effect = history.effect("a")
     assert isinstance(effect, CallModel)
     assert list(effect.messages) == [
@@ -284,9 +276,7 @@ def test_pausing_waits_for_what_is_under_way() -> None:
 
 def test_a_paused_loop_over_items_starts_no_further_item() -> None:
     """The next item is the next step; those that are left are asked for when the run goes on."""
-    history = (
-        History(sketch("s -> a", a={"forEach": "[1, 2, 3]", "maxConcurrency": 1})).pause().succeed("a", 1)
-    )
+    history = History(sketch("s -> a", a={"forEach": "[1, 2, 3]", "maxConcurrency": 1})).pause().succeed("a", 1)
     assert (history.machine.status, history.machine.pending) == ("interrupted", {})
     history.resume().succeed("a", 2, 1).succeed("a", 3, 2)
     assert history.machine.output == [1, 2, 3]

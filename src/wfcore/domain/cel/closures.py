@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import attrs
 
-from wfcore.domain.cel_library import ARITHMETIC, Overloads
-from wfcore.domain.cel_values import (
+from wfcore.domain.cel.library import ARITHMETIC, Overloads
+from wfcore.domain.cel.values import (
     NUMBERS,
     Budget,
     ExpressionError,
@@ -290,9 +290,7 @@ class Loop:
     def test(self, activation: Activation) -> bool:
         value = self.body(activation)
         if type(value) is not bool:
-            raise ExpressionError(
-                f"the condition for `{self.variable}` must be a bool, not {describe(value)}"
-            )
+            raise ExpressionError(f"the condition for `{self.variable}` must be a bool, not {describe(value)}")
         return value
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from wfcore.domain.cel_values import (
+from wfcore.domain.cel.values import (
     CHARACTERS_PER_STEP,
     TYPES,
     Budget,
@@ -121,9 +121,7 @@ _DOUBLE: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 _TIMESTAMP: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
-_DURATION: Final = re.compile(
-    r"(?P<sign>[+-]?)(?P<parts>(?:[0-9]{1,18}(?:\.[0-9]{1,9})?(?:ns|us|ms|s|m|h))+)"
-)
+_DURATION: Final = re.compile(r"(?P<sign>[+-]?)(?P<parts>(?:[0-9]{1,18}(?:\.[0-9]{1,9})?(?:ns|us|ms|s|m|h))+)")
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h)")
 _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}

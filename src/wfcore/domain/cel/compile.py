@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from wfcore.domain import cel_closures as closures
-from wfcore.domain.cel_closures import Code
-from wfcore.domain.cel_library import FUNCTIONS, METHODS, Overloads, compiled_pattern
-from wfcore.domain.cel_values import TYPE_NAMES, ExpressionError, Value, in_int64
+from wfcore.domain.cel import closures
+from wfcore.domain.cel.closures import Code
+from wfcore.domain.cel.library import FUNCTIONS, METHODS, Overloads, compiled_pattern
+from wfcore.domain.cel.values import TYPE_NAMES, ExpressionError, Value, in_int64
 
 if TYPE_CHECKING:
     from celpy.celparser import CELParser
@@ -204,9 +204,7 @@ class _Compiler:
         """`root.a["b"]` as (root, (a, b)), when every step is a literal name and the root a variable."""
         names: list[str] = []
         while tree.data in {"member_dot", "member_index"}:
-            name = (
-                str(tree.children[1]) if tree.data == "member_dot" else self.string(_tree(tree.children[1]))
-            )
+            name = str(tree.children[1]) if tree.data == "member_dot" else self.string(_tree(tree.children[1]))
             if name is None:
                 return None
             names.append(name)
@@ -229,9 +227,7 @@ class _Compiler:
     # One method per rule of the grammar.
 
     def on_literal(self, token: "Token") -> Code:
-        return closures.constant(
-            _scalar(token) if "STRING" not in token.type else self.literals[_start(token)]
-        )
+        return closures.constant(_scalar(token) if "STRING" not in token.type else self.literals[_start(token)])
 
     def on_ident(self, name: "Token") -> Code:
         if str(name) in TYPE_NAMES:
@@ -304,9 +300,7 @@ class _Compiler:
 
     def macro(self, base: Node, name: str, arguments: Sequence[Node]) -> Code:
         if len(arguments) != 2 or arguments[0].data != "ident":
-            raise ExpressionError(
-                f"`{name}` takes a variable and an expression, such as `list.{name}(x, x.done)`"
-            )
+            raise ExpressionError(f"`{name}` takes a variable and an expression, such as `list.{name}(x, x.done)`")
         items, variable, before = self.compile(base), str(arguments[0].children[0]), self.size
         self.bound.append(variable)
         body = self.compile(arguments[1])

@@ -33,7 +33,7 @@ class ExpressionError(Exception):
         self.message = message
 
 
-class Exhausted(Exception):  # noqa: N818 - deliberately no ExpressionError: `||`, `has` and `exists` forgive those
+class Exhausted(Exception):
     """The budget is used up: the evaluation ends, whatever stands around."""
 
 
