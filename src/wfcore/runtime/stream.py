@@ -4,58 +4,71 @@ Events are a projection of the journal. A follower first listens, then folds the
 with what it hears. What is heard is a hint: a gap, silence, or falling behind leads back to the journal.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.plan import Plan
 from wfcore.ports.journal import ExecutionRef
-from wfcore.ports.providers import Lagged, Subscription
+from wfcore.ports.providers import Lagged
 from wfcore.runtime.context import Ports
 
 SOONEST, LATEST = 0.5, 5.0
 """Seconds of silence after which a follower looks at the journal: another process may drive the run."""
 
 
-async def follow(ports: Ports, plan: Plan, ref: ExecutionRef, run_id: str, after: int) -> AsyncIterator[Event]:
-    """The events of one run with a `seq` greater than `after`, to the terminal one."""
-    past = Past(ports, plan, ref)
+async def follow(
+    ports: Ports, plan: Plan, ref: ExecutionRef, run_id: str, after: int
+) -> AsyncGenerator[list[Event], None]:
+    """The events of one run with a `seq` greater than `after`, to the terminal one, in batches of what is there."""
+    past, turn = Past(ports, plan, ref), _Turn(run_id, after)
     listening = ports.events.subscribe(ref)
-    seen, patience = after, SOONEST
+    patience = SOONEST
     try:
         while True:
-            before = seen
-            for event in await past.read():
-                if event.run_id == run_id:
-                    if event.seq > seen:
-                        seen = event.seq
-                        yield event
-                    if event.terminal:
-                        return
-            patience = SOONEST if seen > before else min(patience * 1.5, LATEST)
+            if news := turn.take(await past.read()):
+                yield news
+            patience = SOONEST if news else min(patience * 1.5, LATEST)
             try:
-                async for event in _hear(listening, run_id, seen, patience):
-                    seen = event.seq
-                    yield event
-                    if event.terminal:
-                        return
+                while not turn.ended and (heard := await listening.next(patience)) is not None:
+                    news = turn.take(heard)
+                    if news:
+                        yield news
+                    if turn.gap:
+                        break
             except Lagged:
                 listening.close()
                 listening = ports.events.subscribe(ref)
+            if turn.ended:
+                return
     finally:
         listening.close()
 
 
-async def _hear(listening: Subscription, run_id: str, seen: int, patience: float) -> AsyncIterator[Event]:
-    """What follows without a gap on the event `seen`; ends with silence or a gap."""
-    while (heard := await listening.next(patience)) is not None:
-        for event in heard:
-            if event.run_id != run_id or event.seq <= seen:
+class _Turn:
+    """How far a follower of one run has come."""
+
+    def __init__(self, run_id: str, seen: int) -> None:
+        self._run_id = run_id
+        self._seen = seen
+        self.gap = False
+        self.ended = False
+
+    def take(self, events: list[Event]) -> list[Event]:
+        """Those that follow, without a gap, on what was seen."""
+        news = []
+        self.gap = False
+        for event in events:
+            if event.run_id != self._run_id:
                 continue
-            if event.seq != seen + 1:
-                return
-            seen = event.seq
-            yield event
+            if event.seq > self._seen + 1:
+                self.gap = True
+                break
+            if event.seq > self._seen:
+                self._seen = event.seq
+                news.append(event)
+            self.ended = event.terminal
+        return news
 
 
 class Past:

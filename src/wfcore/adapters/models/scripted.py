@@ -1,8 +1,10 @@
 """A stand-in for a model: it says what it was told to say. For tests, demos and the first minutes without a key."""
 
 import asyncio
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Final
 
 from wfcore.domain.codec import dumps
 from wfcore.domain.errors import JSON
@@ -11,41 +13,47 @@ from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, Usa
 Reply = str | Exception
 Script = Sequence[Reply] | Callable[[ModelRequest], Reply]
 
-QUOTED = 400
+QUOTED: Final = 500
 """Characters of the last human message that an unscripted answer quotes."""
+DEEPEST: Final = 32
+"""Levels of references that `smallest` follows; a schema that refers to itself without end gives null there."""
+NUDGE: Final = 2.0**-20
+"""How far within an exclusive bound a number is that may be any."""
 
 _WORDS = re.compile(r"\s*\S+|\s+", re.ASCII)
 
 
 class ScriptedModel:
-    """No model: `replies` are given in turn, the last one for ever, or made by a function of the request.
+    """This is no model and understands nothing: it plays a script, the same one each time.
 
-    A reply that is an exception is raised. Without replies the answer quotes the last human message, or is the
-    smallest value of the output schema. It is streamed word by word, with `delay` seconds before each, and usage
-    counts words.
+    `replies` are given one per call, the last one for ever; or a function of the request makes them; one text is a
+    script of one reply. A reply that is an exception is raised. Without replies the answer quotes the last human
+    message, or is a small value that fits the output schema. Answers are streamed word by word, with `delay` seconds
+    before each. The tokens of its usage are words: those of all messages, and those of the answer.
+
+    ValueError when `replies` is empty or `delay` negative.
     """
 
-    def __init__(self, replies: Script | None = None, *, delay: float = 0.0) -> None:
-        self._replies = replies
+    def __init__(self, replies: str | Script | None = None, *, delay: float = 0.0) -> None:
+        if isinstance(replies, Sequence) and not replies:
+            raise ValueError("a script has at least one reply")
+        if not delay >= 0:
+            raise ValueError(f"`{delay}` is no number of seconds")
+        self._replies: Script | None = [replies] if isinstance(replies, str) else replies
         self._delay = delay
         self._given = 0
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        text = self._reply(request)
-        words = _WORDS.findall(text)
-        for word in words:
-            if self._delay:
-                await asyncio.sleep(self._delay)
-            yield TextDelta(word)
-        asked = sum(len(str(message.get("content", "")).split()) for message in request.messages)
-        yield Usage(asked, len(words))
-        yield Finished()
-
-    def _reply(self, request: ModelRequest) -> str:
         reply = self._next(request)
         if isinstance(reply, Exception):
             raise reply
-        return reply
+        for word in _WORDS.findall(reply):
+            if self._delay:
+                await asyncio.sleep(self._delay)
+            yield TextDelta(word)
+        asked = sum(len(_content(message).split()) for message in request.messages)
+        yield Usage(asked, len(reply.split()))
+        yield Finished()
 
     def _next(self, request: ModelRequest) -> Reply:
         if self._replies is None:
@@ -57,33 +65,108 @@ class ScriptedModel:
         return reply
 
 
+def _content(message: Mapping[str, JSON]) -> str:
+    return str(message.get("content") or "")
+
+
 def _made_up(request: ModelRequest) -> str:
     if request.output_schema is not None:
         return dumps(smallest(request.output_schema))
-    asked = [str(message.get("content", "")) for message in request.messages if message.get("type") == "human"]
+    asked = [_content(message) for message in request.messages if message.get("type") == "human"]
     quoted = asked[-1] if asked else ""
-    return f"(scripted answer; no model is configured) You said: {quoted[:QUOTED]}"
+    shown = quoted if len(quoted) <= QUOTED else f"{quoted[:QUOTED]}..."
+    return f"(scripted answer; no model is configured) You said: {shown}"
 
 
-def smallest(schema: Mapping[str, JSON]) -> JSON:
-    """A small value that fits a JSON Schema of the plain kind: types, properties, items, enum, const, lower bounds."""
-    for key in ("const", "default"):
-        if key in schema:
-            return schema[key]
-    if schema.get("enum"):
-        return schema["enum"][0]
-    for key in ("anyOf", "oneOf", "allOf"):
-        if schema.get(key):
-            return smallest(schema[key][0])
-    kind = schema.get("type")
-    kind = kind[0] if isinstance(kind, list) else kind
-    if kind == "object" or (kind is None and "properties" in schema):
-        properties = schema.get("properties") or {}
-        return {name: smallest(properties.get(name, {})) for name in schema.get("required") or properties}
-    if kind == "array":
-        return [smallest(schema.get("items") or {}) for _ in range(int(schema.get("minItems") or 0))]
-    if kind in ("integer", "number"):
-        return schema.get("minimum", 0)
-    if kind == "boolean":
-        return False
-    return None if kind == "null" else "x" * int(schema.get("minLength") or 0)
+# Values for schemas
+
+
+def smallest(schema: JSON) -> JSON:
+    """A small value that fits a JSON Schema of the plain kind.
+
+    It knows types, properties, items, lower bounds, enum, const, default, local references and the first of `anyOf`
+    or `oneOf`; not patterns, formats, `not` or conditions.
+    """
+    return _Sample(schema).of(schema, 0)
+
+
+class _Sample:
+    """Makes values for the parts of one schema, `root`, in which local references are looked up."""
+
+    def __init__(self, root: JSON) -> None:
+        self._root = root
+
+    def of(self, schema: JSON, depth: int) -> JSON:
+        if not isinstance(schema, Mapping) or depth > DEEPEST:
+            return None
+        schema = self._resolved(schema, depth)
+        for key in ("const", "default"):
+            if key in schema:
+                return schema[key]
+        if schema.get("enum"):
+            return schema["enum"][0]
+        return self._of_type(_type(schema), schema, depth + 1)
+
+    def _resolved(self, schema: Mapping[str, JSON], depth: int) -> Mapping[str, JSON]:
+        """The schema with what it refers to, its `allOf` and the first of its alternatives put into it."""
+        parts = [*(schema.get(key, [None])[0] for key in ("anyOf", "oneOf")), *schema.get("allOf", ())]
+        if "$ref" in schema:
+            parts.append(self._target(schema["$ref"]))
+        merged = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf", "allOf", "$ref")}
+        for part in parts:
+            if isinstance(part, Mapping) and depth < DEEPEST:
+                merged = _merge(merged, self._resolved(part, depth + 1))
+        return merged
+
+    def _target(self, reference: str) -> JSON:
+        found = self._root
+        for step in reference.removeprefix("#").split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return found
+
+    def _of_type(self, kind: str | None, schema: Mapping[str, JSON], depth: int) -> JSON:
+        match kind:
+            case "object":
+                properties = schema.get("properties", {})
+                return {name: self.of(properties.get(name, {}), depth) for name in schema.get("required", properties)}
+            case "array":
+                first = [self.of(part, depth) for part in schema.get("prefixItems", ())]
+                missing = int(schema.get("minItems", 0)) - len(first)
+                return first + [self.of(schema.get("items", {}), depth) for _ in range(missing)]
+            case "string":
+                return "x" * int(schema.get("minLength", 0))
+            case "integer" | "number":
+                return _number(schema, whole=kind == "integer")
+            case "boolean":
+                return False
+        return None
+
+
+def _type(schema: Mapping[str, JSON]) -> str | None:
+    kind: JSON = schema.get("type")
+    if kind is None:
+        return "object" if "properties" in schema or "required" in schema else None
+    return str(kind[0] if isinstance(kind, list) else kind)
+
+
+def _merge(one: Mapping[str, JSON], other: Mapping[str, JSON]) -> dict[str, JSON]:
+    """What both say; of properties and required names all, of anything else what `one` says."""
+    merged = {**other, **one}
+    if "properties" in one and "properties" in other:
+        merged["properties"] = {**other["properties"], **one["properties"]}
+    if "required" in one and "required" in other:
+        merged["required"] = [*dict.fromkeys([*one["required"], *other["required"]])]
+    return merged
+
+
+def _number(schema: Mapping[str, JSON], *, whole: bool) -> JSON:
+    """The number nearest to zero within the bounds, of `multipleOf` if that is asked for."""
+    step = schema.get("multipleOf", 1 if whole else None)
+    inward = step or NUDGE
+    low = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf) + inward)
+    high = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf) - inward)
+    number = min(max(low, 0), high)
+    if step is None or not number:
+        return number
+    return step * (math.ceil(number / step) if number > 0 else math.floor(number / step))

@@ -5,7 +5,6 @@ and which cycle has to be left before their fate may be known downstream.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -259,14 +258,3 @@ _DETAILS = {
     NodeType.AGENT: _agent,
     NodeType.HUMAN_APPROVAL: _approval,
 }
-
-PLANS_KEPT = 256
-"""Compiled plans kept in memory, per process."""
-
-
-@lru_cache(PLANS_KEPT)
-def plan_of(content: str) -> Plan:
-    """The plan of a `workflowStructure` given as JSON text; as it never changes, the text is the key."""
-    from wfcore.domain.json_gate import parse_json
-
-    return compile_plan(parse_json(content.encode()))
