@@ -1,6 +1,7 @@
-"""`python -m wfcore`: the command line."""
+"""`python -m wfcore` is the same as `wfcore`."""
+
+import sys
 
 from wfcore.cli.main import main
 
-if __name__ == "__main__":
-    main()
+sys.exit(main())

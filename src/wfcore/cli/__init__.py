@@ -1,1 +1,1 @@
-"""The command line (interface of its own: see docs/running.md)."""
+"""The command line: `wfcore`, or `python -m wfcore`."""

@@ -44,6 +44,12 @@ class ClaimsContract:
         await journal.append(ref, Append(2, steps(1, 2)))
         assert await journal.read(ref) == list(steps(3))
 
+    async def test_the_row_names_the_holder(self, journal: Journal) -> None:
+        """An execution's row says which worker holds it, or that nobody does."""
+        free, held = await begin(journal, "r-1"), await begin(journal, "r-2", claimed_by=9)
+        assert (await journal.execution(free)).claimed_by is None
+        assert (await journal.execution(held)).claimed_by == 9
+
     async def test_claims_come_in_the_order_of_being_due(self, journal: Journal) -> None:
         """The longest due first, at most `limit`, none before its time and none that somebody holds."""
         worker = await journal.register("host", 1, NOW)

@@ -279,7 +279,7 @@ class MemoryJournal:
 
 
 def _row(held: _Held) -> Execution:
-    return attrs.evolve(held.row, length=len(held.entries))
+    return attrs.evolve(held.row, length=len(held.entries), claimed_by=held.claimed_by)
 
 
 def _new_run(run: NewRun, execution: Execution) -> RunRow:

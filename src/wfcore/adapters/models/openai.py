@@ -1,6 +1,6 @@
 """Models that speak the Chat Completions wire format, streamed, at any address. Needs the extra `openai`."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -18,6 +18,8 @@ LONGEST_REASON: Final = 300
 ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 ENDINGS: Final = {"stop": "stop", "length": "length", "content_filter": "refusal"}
 """`finish_reason` on the wire to the reason of `Finished`."""
+
+UNREADABLE: Final = "the model's answer cannot be read: it is no Chat Completions stream"
 
 TRANSIENT: Final = frozenset({408, 409, 425, 429})
 """Statuses below 500 after which trying again may help."""
@@ -76,14 +78,14 @@ class OpenAIModel:
         body = _body(self._model, request)
         headers = {"Idempotency-Key": request.key} if request.key else {}
         try:
-            async with await self._client.chat.completions.create(**body, extra_headers=headers) as chunks:
-                async with aclosing(_deltas(chunks)) as deltas:
-                    async for delta in deltas:
-                        yield delta
+            chunks = await self._client.chat.completions.create(**body, extra_headers=headers)
+            async with chunks, aclosing(_deltas(chunks)) as deltas:
+                async for delta in deltas:
+                    yield delta
         except self._sdk.APIError as error:
             raise self._failed(error) from None
-        except ValueError as error:
-            raise ModelError(f"the model's answer cannot be read: {type(error).__name__}") from None
+        except ValueError:
+            raise ModelError(UNREADABLE) from None
 
     def _failed(self, error: "APIError") -> ModelError:
         status = getattr(error, "status_code", None)
@@ -91,7 +93,7 @@ class OpenAIModel:
         if status is None:
             retryable = error.type != "invalid_request_error"
             return ModelError(f"the model's provider failed: {words}", retryable=retryable)
-        retryable = status in TRANSIENT or status >= 500  # noqa: PLR2004  (RFC 9110: server errors)
+        retryable = status in TRANSIENT or status >= 500
         return ModelError(f"the model's provider answered {status}: {words}", retryable=retryable)
 
 
@@ -142,7 +144,7 @@ def _tool_call(call: Mapping[str, JSON]) -> dict[str, JSON]:
 # From the wire. The SDK validates nothing: what is read here is checked here.
 
 
-async def _deltas(chunks: AsyncIterator[Any]) -> AsyncIterator[Delta]:
+async def _deltas(chunks: AsyncIterator[Any]) -> AsyncGenerator[Delta, None]:
     """The answer in parts; `ModelError` for one that is not whole, or no text. Text is given on as it comes."""
     usage: Usage | None = None
     reason: str | None = None
@@ -165,7 +167,7 @@ def _choices(chunk: Any) -> list[Any]:
     """The first choice, if the chunk has one: chunks with usage alone have none."""
     choices = getattr(chunk, "choices", None)
     if choices is not None and not isinstance(choices, list):
-        raise ValueError("choices")
+        raise ModelError(UNREADABLE)
     return (choices or [])[:1]
 
 
@@ -176,20 +178,20 @@ def _text(choice: Any) -> tuple[str, bool]:
         raise ModelError("the model asked for a tool, and has none", retryable=False)
     text = getattr(delta, "content", None) or ""
     if not isinstance(text, str):
-        raise ValueError("content")
+        raise ModelError(UNREADABLE)
     return text, bool(getattr(delta, "refusal", None))
 
 
 def _ending(finish_reason: Any) -> str | None:
     if finish_reason is None:
         return None
-    if finish_reason not in ENDINGS:
+    ending = ENDINGS.get(str(finish_reason))
+    if ending is None:
         raise ModelError(f"the model ended with `{str(finish_reason)[:40]}`", retryable=False)
-    return ENDINGS[finish_reason]
+    return ending
 
 
 def _usage(chunk: Any) -> Usage | None:
-    counted = [getattr(getattr(chunk, "usage", None), name, None) for name in ("prompt_tokens", "completion_tokens")]
-    if not all(isinstance(count, int) for count in counted):
-        return None
-    return Usage(*counted)
+    told = getattr(chunk, "usage", None)
+    asked, answered = getattr(told, "prompt_tokens", None), getattr(told, "completion_tokens", None)
+    return Usage(asked, answered) if isinstance(asked, int) and isinstance(answered, int) else None

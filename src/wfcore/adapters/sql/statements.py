@@ -80,7 +80,7 @@ HAND_OVER: Final = "UPDATE interrupts SET run_id = ?2 WHERE execution = ?1"
 
 _EXECUTION: Final = """
 o.uuid, e.id, e.kind, e.resource_id, e.variation_id, e.user_id, e.thread_id, e.root_run_id,
-coalesce((SELECT max(pos) FROM journal WHERE execution = e.id), 0)"""
+coalesce((SELECT max(pos) FROM journal WHERE execution = e.id), 0), e.claimed_by"""
 
 FIND_EXECUTION: Final = f"""
 SELECT {_EXECUTION} FROM executions e JOIN organizations o ON o.key = e.org WHERE e.id = ?1 AND o.uuid = ?2"""
@@ -153,9 +153,8 @@ def to_json(value: Any) -> str:
 
 
 def to_execution(row: Row) -> Execution:
-    org, number, kind, resource_id, variation_id, user_id, thread_id, root_run_id, length = row
-    ref = ExecutionRef(org, number)
-    return Execution(ref, kind, resource_id, variation_id, user_id, thread_id, root_run_id, length)
+    org, number, *rest = row
+    return Execution(ExecutionRef(org, number), *rest)
 
 
 def to_run(row: Row) -> RunRow:

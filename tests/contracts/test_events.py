@@ -1,0 +1,10 @@
+"""The contract of event sinks, kept by the adapter of one process."""
+
+from wfcore.adapters.events import EventHub
+from wfcore.ports.providers import EventSink
+from wfcore.testing.events_contract import EventsContract
+
+
+class TestEventHub(EventsContract):
+    def open_sink(self) -> EventSink:
+        return EventHub()

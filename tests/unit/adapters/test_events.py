@@ -1,0 +1,86 @@
+"""What the event hub costs: nothing is left behind, and nothing is made that is not needed."""
+
+import asyncio
+
+import pytest
+
+from wfcore.adapters.events import EventHub
+from wfcore.ports.journal import ExecutionRef
+from wfcore.ports.providers import Lagged
+from wfcore.testing.events_contract import LONG, ONE, SHORT, events
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_nothing_of_finished_executions_is_kept() -> None:
+    """When everybody has left, or lags, the hub is as empty as at first."""
+    hub = EventHub()
+    for number in range(100):
+        ref = ExecutionRef("org", number)
+        readings = [hub.subscribe(ref) for _ in range(3)]
+        hub.publish(ref, events(5))
+        for reading in readings[:2]:
+            reading.close()
+        hub.publish(ref, events(10_000))
+        with pytest.raises(Lagged):
+            await readings[2].next(SHORT)
+    assert hub._listening == {}
+
+
+async def test_waiting_makes_no_task() -> None:
+    """A thousand readers that wait need no tasks but their own."""
+    hub = EventHub()
+    readings = [hub.subscribe(ONE) for _ in range(1000)]
+    before = asyncio.all_tasks()
+    waits = [asyncio.ensure_future(reading.next(LONG)) for reading in readings]
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() - before == set(waits)
+    hub.publish(ONE, events(1))
+    assert await asyncio.gather(*waits) == [events(1)] * 1000
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_wait_leaves_no_timer_behind() -> None:
+    """Woken, out of time or cancelled: the timer of a wait is gone with it."""
+    hub = EventHub()
+    loop = asyncio.get_running_loop()
+    reading = hub.subscribe(ONE)
+    waiting = asyncio.ensure_future(reading.next(LONG))
+    await asyncio.sleep(0)
+    hub.publish(ONE, events(1))
+    await waiting
+    assert await reading.next(SHORT) is None
+    waiting = asyncio.ensure_future(reading.next(LONG))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    timers = [timer for timer in loop._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+    assert not [timer for timer in timers if timer.when() > loop.time() + LONG / 2]
+
+
+async def test_a_second_reader_at_the_same_time_is_refused() -> None:
+    """Of two that wait on one subscription the second is told so, and the first still gets what comes."""
+    hub = EventHub()
+    reading = hub.subscribe(ONE)
+    waiting = asyncio.ensure_future(reading.next(LONG))
+    await asyncio.sleep(0)
+    with pytest.raises(RuntimeError, match="one reader"):
+        await reading.next(LONG)
+    hub.publish(ONE, events(1))
+    assert await waiting == events(1)
+
+
+async def test_a_reader_may_lag_while_it_waits() -> None:
+    """More events at once than are kept raise `Lagged` in a reader that waits, not only in one that comes later."""
+    hub = EventHub()
+    waiting = asyncio.ensure_future(hub.subscribe(ONE).next(LONG))
+    await asyncio.sleep(0)
+    hub.publish(ONE, events(10_001))
+    async with asyncio.timeout(1):
+        with pytest.raises(Lagged):
+            await waiting
