@@ -5,6 +5,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from cyclopts import App, CycloptsError
 
@@ -21,8 +22,8 @@ app = App(
     name="wfcore",
     help="Workflows and agents. Every option can also stand in the environment, as WFCORE_..., and in a --config file.",
     version=_version,
-    config=fill,
 )
+app.config = (partial(fill, app),)
 _areas = {
     "org": "Organizations.",
     "member": "Members of an organization.",
@@ -66,11 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _explain(error: Exception) -> int:
     """Say what a user can have caused; anything else is a fault of ours and keeps its traceback."""
-    from wfcore.cli.opening import WrongUsage
     from wfcore.domain.errors import Invalid, Malformed, WfcoreError
     from wfcore.settings import BadSettings
 
-    if isinstance(error, (WrongUsage, BadSettings)):
+    if isinstance(error, BadSettings):
         return _fail(2, str(error))
     if isinstance(error, WfcoreError):
         issues = error.info.get("errors") or []

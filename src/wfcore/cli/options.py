@@ -1,6 +1,7 @@
 """Where an option's value comes from: the command line, else the environment, else the configuration file."""
 
 import os
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cyclopts import App, CycloptsError, Token
@@ -9,54 +10,46 @@ from cyclopts.argument import Argument, ArgumentCollection
 PREFIX: Final = "WFCORE_"
 
 
-def fill(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+def fill(root: App, _: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
     """Give the options that the command line left out the values they have elsewhere (a hook of cyclopts)."""
     options = {_key(argument): argument for argument in arguments if argument.name.startswith("--")}
     for key, option in options.items():
         variable = PREFIX + key.upper()
         if not option.tokens and variable in os.environ:
-            _put(option, _texts(option, os.environ[variable]), variable, "environment")
+            _put(option, _texts(option, os.environ[variable]), variable, "the environment")
     if "config" in options and options["config"].tokens:
-        _fill_from_file(app, options["config"].tokens[0].value, options)
+        _fill_from_file(root, options["config"].tokens[0].value, options)
 
 
-def _fill_from_file(app: App, path: str, options: dict[str, Argument]) -> None:
-    from wfcore.settings import BadSettings, load
-
-    try:
-        configuration = load(path)
-    except BadSettings as error:
-        raise CycloptsError(msg=str(error)) from None
-    given = dict(configuration.options)
-    if configuration.database is not None:
-        given["database"] = configuration.database
-    known = None
-    for key, value in given.items():
-        if key in options:
-            _check_type(key, value, options[key], path)
-            if not options[key].tokens:
-                _put(options[key], _texts(options[key], value), key, path)
-        else:
-            known = known or _all_options(_root(app))
-            if key not in known:
+def _fill_from_file(root: App, path: str, options: Mapping[str, Argument]) -> None:
+    for key, value in _read(path).items():
+        option = options.get(key)
+        if option is None:
+            if key not in _all_options(root):
                 raise CycloptsError(msg=f"`{key}` in {path}: there is no such setting")
+            continue
+        _check_type(key, value, option, path)
+        if not option.tokens:
+            _put(option, _texts(option, value), key, path)
+
+
+def _read(path: str) -> dict[str, Any]:
+    from wfcore.settings import load
+
+    configuration = load(path)
+    database = {} if configuration.database is None else {"database": configuration.database}
+    return {**configuration.options, **database}
 
 
 def _key(argument: Argument) -> str:
     return argument.name.removeprefix("--").replace("-", "_")
 
 
-def _root(app: App) -> App:
-    return app.app_stack.stack[0][0]
-
-
 def _all_options(app: App) -> set[str]:
     """The options of all commands: a file may serve several."""
-    found = {_key(argument) for argument in app.assemble_argument_collection(parse_docstring=False)}
-    for name in app:
-        if not name.startswith("-"):
-            found |= _all_options(app[name])
-    return found
+    if app.default_command is not None:
+        return {_key(argument) for argument in app.assemble_argument_collection()}
+    return {key for name in app if not name.startswith("-") for key in _all_options(app[name])}
 
 
 def _texts(option: Argument, value: Any) -> list[str]:

@@ -1,0 +1,20 @@
+"""`wfcore db`: the database's schema."""
+
+from wfcore.cli.opening import DATABASE, Config, Database, file_of, opened
+
+
+async def upgrade(*, database: Database = DATABASE, config: Config = None) -> None:
+    """Bring the schema to this release's; the database is made when there is none."""
+    async with opened(database, config):
+        print("the schema is that of this release")  # noqa: T201
+
+
+async def check(*, database: Database = DATABASE, config: Config = None) -> None:
+    """Say whether the schema is this release's; fails when it is not. Changes nothing."""
+    from wfcore.domain.errors import Unavailable
+
+    file = file_of(database)
+    if file is not None and not file.exists():
+        raise Unavailable(f"there is no database `{file}` yet: run `wfcore db upgrade`")
+    async with opened(database, config, migrate=False):
+        print("the schema is that of this release")  # noqa: T201

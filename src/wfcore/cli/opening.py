@@ -1,0 +1,70 @@
+"""What the commands share: their common options, an open wfcore, and how a result is printed."""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import CycloptsError, Parameter
+
+if TYPE_CHECKING:
+    from wfcore.bootstrap import Core
+    from wfcore.ports.providers import Tool
+
+DATABASE: Final = "sqlite:///wfcore.db"
+IN_MEMORY: Final = "sqlite://"
+
+Database = Annotated[str, Parameter(help="The database: sqlite:///path, or sqlite:// for one in memory.")]
+Config = Annotated[str | None, Parameter(help="A TOML file of settings.")]
+Tools = Annotated[
+    list[str],
+    Parameter(negative=(), help="Python tools, as MODULE:NAME or FILE.py:NAME: a function or a list of them."),
+]
+
+
+@asynccontextmanager
+async def opened(
+    database: str,
+    config: str | None,
+    *,
+    tools: "Iterable[Callable[..., Any] | Tool]" = (),
+    worker: bool = False,
+    migrate: bool = True,
+) -> "AsyncIterator[Core]":
+    """Open wfcore as the settings say. What cannot be used is wrong usage."""
+    from wfcore import bootstrap
+    from wfcore.settings import load
+
+    configuration = load(config)
+    async with AsyncExitStack() as stack:
+        core = bootstrap.open(
+            database,
+            tools=tools,
+            models=configuration.providers(),
+            settings=configuration.settings(),
+            worker=worker,
+            migrate=migrate,
+        )
+        try:
+            opened_core = await stack.enter_async_context(core)
+        except (ValueError, TypeError) as error:
+            raise CycloptsError(msg=str(error)) from None
+        yield opened_core
+
+
+def file_of(database: str) -> Path | None:
+    """The file of an embedded database; None for one in memory."""
+    path = database.removeprefix("sqlite:///")
+    return None if path in (database, ":memory:") else Path(path)
+
+
+def print_result(value: Any) -> None:
+    """Print a JSON value on stdout: on one line, unless a person reads it."""
+    print(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))  # noqa: T201
+
+
+def say(line: str) -> None:
+    """Tell the person at the terminal something that is no result."""
+    print(line, file=sys.stderr)  # noqa: T201

@@ -1,0 +1,33 @@
+"""The contracts of clock and ids, on the real ones and on the fakes."""
+
+from wfcore.adapters.system import RandomIds, SystemClock
+from wfcore.ports.system import Clock, Ids
+from wfcore.testing.fakes import FakeClock, SequentialIds
+from wfcore.testing.system_contract import ClockContract, IdsContract
+
+
+class TestSystemClock(ClockContract):
+    def make_clock(self) -> Clock:
+        return SystemClock()
+
+    def let_pass(self, clock: Clock, seconds: float) -> None:
+        """It passes by itself."""
+
+
+class TestFakeClock(ClockContract):
+    def make_clock(self) -> Clock:
+        return FakeClock()
+
+    def let_pass(self, clock: Clock, seconds: float) -> None:
+        assert isinstance(clock, FakeClock)
+        clock.advance(seconds)
+
+
+class TestRandomIds(IdsContract):
+    def make_ids(self) -> Ids:
+        return RandomIds()
+
+
+class TestSequentialIds(IdsContract):
+    def make_ids(self) -> Ids:
+        return SequentialIds()
