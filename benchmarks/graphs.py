@@ -43,7 +43,10 @@ def diamonds(count: int) -> Structure:
 def fan(width: int, tool: str) -> Structure:
     """So many actions at once."""
     names = [f"n{index}" for index in range(width)]
-    return {"nodes": [_start(), *(_action(name, tool) for name in names)], "edges": [_edge("start", name) for name in names]}
+    return {
+        "nodes": [_start(), *(_action(name, tool) for name in names)],
+        "edges": [_edge("start", name) for name in names],
+    }
 
 
 def approval() -> Structure:

@@ -2,11 +2,11 @@
 
 import gc
 import math
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
+from typing import Self
 
 import attrs
 
@@ -20,19 +20,22 @@ class Cost:
 
 
 class Stopwatch:
-    """Measures the block that it is the context of; garbage is collected before, not within."""
+    """Measures the block that it is the context of; old garbage is collected before it."""
 
     cost: Cost
 
-    def __enter__(self) -> "Stopwatch":
+    def __enter__(self) -> Self:
         gc.collect()
-        gc.disable()
         self._wall, self._cpu = perf_counter(), process_time()
         return self
 
+    @property
+    def so_far(self) -> float:
+        """Seconds of wall time since the block began."""
+        return perf_counter() - self._wall
+
     def __exit__(self, *_: object) -> None:
         self.cost = Cost(perf_counter() - self._wall, process_time() - self._cpu)
-        gc.enable()
 
 
 @attrs.frozen
@@ -64,12 +67,6 @@ def exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:
     middle, level = sum(xs) / len(xs), sum(ys) / len(ys)
     over = sum((x - middle) * (y - level) for x, y in zip(xs, ys, strict=True))
     return over / sum((x - middle) ** 2 for x in xs)
-
-
-def resident_bytes() -> int:
-    """The memory of this process that is in use now (Linux)."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def commits(database: Path) -> int:

@@ -10,6 +10,7 @@ from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.adapters.tools import Catalog
 from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
 from wfcore.domain.errors import Unavailable
+from wfcore.domain.ids import normalize_email
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.journal import Journal
 from wfcore.ports.providers import EventSink, MemoryBackend, ModelProvider, Tool
@@ -32,7 +33,7 @@ class Core:
         self.driver = Driver(ports, plans)
         self.workflows = Workflows(ports)
         self.skills = Skills(ports)
-        self.runs = Runs(ports, plans, self.driver, self.workflows)
+        self.runs = Runs(ports, plans, self.driver)
         self.directory = Directory(ports)
 
     def principal(
@@ -45,8 +46,11 @@ class Core:
         role: str = Role.MEMBER,
         scopes: Iterable[str] = TOKEN_SCOPES,
     ) -> Principal:
-        """A user of the embedding product, whom that product has authenticated. `org` is the organization's UUID."""
-        address = None if email is None else email.lower()
+        """A user of the embedding product, whom that product has authenticated. `org` is the organization's UUID.
+
+        An `email` that is no plain ASCII address grants nothing, and is left out.
+        """
+        address = normalize_email(email) if email else None
         return Principal(org, user, address, frozenset(groups), frozenset(scopes), Role(role))
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import attrs
 import pytest
 
+import wfcore
+from wfcore.adapters.http.routes import route_table
 from wfcore.domain.access import TOKEN_SCOPES
 from wfcore.domain.lifecycle import diagram
 from wfcore.domain.run.entries import Limits
@@ -17,14 +19,23 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("src/**/*.md")])
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
-GENERATED = re.compile(r"(<!-- lifecycle: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
+GENERATED = re.compile(r"(<!-- \w+: generated [^>]*-->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 CODE = [(page.name, block) for page in PAGES for block in PYTHON.findall(page.read_text())]
 
 
 @pytest.mark.parametrize(("page", "code"), CODE, ids=[page for page, _ in CODE])
 def test_code_blocks_run(page: str, code: str, tmp_path: Path) -> None:
     """Every Python block of the documentation runs as it stands, in an empty directory."""
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     if page == "README.md":
         assert "done" in done.stdout
@@ -42,11 +53,34 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
+def _with_generated(page: str, table: str) -> tuple[str, str]:
+    """A page as it stands, and as it would be with this table in its generated part."""
+    text = (ROOT / page).read_text()
+    return text, GENERATED.sub(lambda found: f"{found[1]}\n{table.strip()}\n\n{found[2]}", text)
+
+
 def test_the_lifecycle_table_is_that_of_the_code() -> None:
-    """The table in docs/concepts.md is the one that `move` looks into. To renew it, paste what this test prints."""
-    text = (ROOT / "docs/concepts.md").read_text()
-    wanted = GENERATED.sub(lambda found: f"{found[1]}\n{diagram().strip()}\n\n{found[2]}", text)
-    assert text == wanted
+    """The table in docs/concepts.md is the one that `move` looks into. Renew it: `python tests/house/renew.py`."""
+    stands, wanted = _with_generated("docs/concepts.md", diagram())
+    assert stands == wanted
+
+
+@pytest.mark.anyio
+async def test_every_route_is_documented() -> None:
+    """The list in docs/http.md is the route table. Renew it: `python tests/house/renew.py`."""
+    stands, wanted = _with_generated("docs/http.md", await routes_in_words())
+    assert stands == wanted
+
+
+async def routes_in_words() -> str:
+    """The route table as Markdown, the deprecated naming left out."""
+    async with wfcore.open("sqlite://", worker=False) as core:
+        table = [route for route in route_table(core) if route.successor is None]
+    rows = [
+        f"| `{route.method} {route.path}` | {route.summary} | {', '.join(f'`{s}`' for s in route.scopes or ())} |"
+        for route in table
+    ]
+    return "\n".join(["| Route | | Token scopes |", "| --- | --- | --- |", *rows])
 
 
 def test_every_limit_is_documented() -> None:

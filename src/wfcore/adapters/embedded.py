@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import socket
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from wfcore.ports.dispatcher import Capabilities, Handler
@@ -25,6 +26,10 @@ SOON = 0.005
 
 SILENCE = 10.0
 """Seconds without a heartbeat after which a worker on another machine counts as dead."""
+
+
+PATIENCE = 10.0
+"""Seconds before an execution that could not be driven is tried again."""
 
 
 class EmbeddedDispatcher:
@@ -80,13 +85,20 @@ class EmbeddedDispatcher:
         if self._rounds is not None:
             self._rounds.cancel()
             await asyncio.gather(self._rounds, return_exceptions=True)
-        if self._active and grace > 0:
-            await asyncio.wait(self._active.values(), timeout=grace)
+        await self._drain(worker, grace)
         tasks = list(self._active.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._journal.release(worker)
+
+    async def _drain(self, worker: int, grace: float) -> None:
+        """Let what is under way come to a rest. Until then this worker is alive to the others."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + grace
+        while self._active and (left := end - loop.time()) > 0:
+            await self._journal.heartbeat(worker, self._clock.now())
+            await asyncio.wait(self._active.values(), timeout=min(BEAT, left))
 
     # Rounds
 
@@ -100,9 +112,20 @@ class EmbeddedDispatcher:
             except Exception:
                 log.exception("a round of the dispatcher failed")
                 wait = BEAT
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self._news.wait()
+            await self._have_news(wait)
+
+    async def _have_news(self, wait: float) -> None:
+        """Until there are some, at most for so many seconds."""
+
+        async def ring() -> None:
+            await self._clock.sleep(wait)
+            self._news.set()
+
+        timer = asyncio.create_task(ring())
+        try:
+            await self._news.wait()
+        finally:
+            timer.cancel()
 
     async def _round(self) -> None:
         worker, now = self._worker, self._clock.now()
@@ -113,9 +136,14 @@ class EmbeddedDispatcher:
             await self._notice_other_writers()
         await self._bury_the_dead()
         free = self._concurrency - len(self._active)
-        if free > 0:
+        if free > 0 and await self._is_something_due():
             for execution in await self._journal.claim_due(worker, now, free):
                 self.adopt(execution)
+
+    async def _is_something_due(self) -> bool:
+        """Asked first, because a claim is a write and this is none."""
+        due = await self._journal.next_wake()
+        return due is not None and due <= self._clock.now()
 
     async def _until_next(self) -> float:
         """Seconds to the next round: sooner than a beat when something falls due before."""
@@ -148,17 +176,35 @@ class EmbeddedDispatcher:
         self._active[execution] = task
 
     async def _handle(self, execution: ExecutionRef) -> None:
+        """Have it driven, and once more for whatever came in meanwhile."""
         assert self._handler is not None  # noqa: S101
         try:
-            await self._handler.handle(execution)
-        except Exception:
-            # The claim stays until this worker's end, so that an execution that cannot be driven does not spin.
-            log.exception("an execution could not be driven", extra={"execution": execution.id})
-        finally:
-            del self._active[execution]
-            if execution in self._again:
+            await self._try(execution, self._handler.handle)
+            while execution in self._again:
                 self._again.discard(execution)
                 self._news.set()
+                await self._try(execution, self._handle_if_mine)
+        finally:
+            del self._active[execution]
+            self._again.discard(execution)
+            if len(self._active) == self._concurrency - 1:
+                self._news.set()
+
+    async def _try(self, execution: ExecutionRef, handle: Callable[[ExecutionRef], Awaitable[None]]) -> None:
+        """A failure (a full disk, a locked database) keeps the claim, and is followed by another try after a while."""
+        try:
+            await handle(execution)
+        except Exception:
+            log.exception("an execution could not be driven", extra={"execution": execution.id})
+            await self._clock.sleep(PATIENCE)
+            self._again.add(execution)
+
+    async def _handle_if_mine(self, execution: ExecutionRef) -> None:
+        """It may have been adopted again, or given away, since it was handled."""
+        assert self._handler is not None  # noqa: S101
+        holder = (await self._journal.execution(execution)).claimed_by
+        if holder is not None and holder == self._worker:
+            await self._handler.handle(execution)
 
 
 def this_machine() -> str:
@@ -166,7 +212,7 @@ def this_machine() -> str:
     parts = [socket.gethostname()]
     with contextlib.suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        parts.append(os.readlink("/proc/self/ns/pid"))  # noqa: PTH115
+        parts.append(os.readlink("/proc/self/ns/pid"))
     return "/".join(parts)
 
 

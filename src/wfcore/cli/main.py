@@ -32,24 +32,24 @@ _areas = {
     "db": "The database's schema.",
 }
 _commands = {
-    "serve": "wfcore.cli.serve:serve",
-    "validate": "wfcore.cli.validate:validate",
-    "run": "wfcore.cli.run:run",
-    "openapi": "wfcore.cli.openapi:openapi",
-    "org create": "wfcore.cli.directory:create_organization",
-    "member add": "wfcore.cli.directory:add_member",
-    "group create": "wfcore.cli.directory:create_group",
-    "token create": "wfcore.cli.directory:create_token",
-    "db upgrade": "wfcore.cli.database:upgrade",
-    "db check": "wfcore.cli.database:check",
+    "serve": ("serve:serve", "Serve both APIs on one port."),
+    "validate": ("validate:validate", "Check a workflow file."),
+    "run": ("run:run", "Run a workflow file here, without a server."),
+    "openapi": ("openapi:openapi", "Print the OpenAPI document."),
+    "org create": ("directory:create_organization", "Create an organization."),
+    "member add": ("directory:add_member", "Add a member, or replace the one of the same user id."),
+    "group create": ("directory:create_group", "Create a group."),
+    "token create": ("directory:create_token", "Make a personal access token for a member."),
+    "db upgrade": ("database:upgrade", "Bring the schema to this release's."),
+    "db check": ("database:check", "Say whether the schema is this release's."),
 }
 """Where each command is. Its module is imported when it is called."""
 
 for _area, _help in _areas.items():
     app.command(App(name=_area, help=_help))
-for _command, _place in _commands.items():
+for _command, (_place, _help) in _commands.items():
     _parent, _, _name = _command.rpartition(" ")
-    (app[_parent] if _parent else app).command(_place, name=_name)
+    (app[_parent] if _parent else app).command(f"wfcore.cli.{_place}", name=_name, help=_help)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,25 +60,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(2, str(error).strip(), "see `wfcore --help`")
     except KeyboardInterrupt:
         return _fail(1, "interrupted")
-    except Exception as error:
+    except _expected() as error:
         return _explain(error)
     return status if isinstance(status, int) else 0
 
 
-def _explain(error: Exception) -> int:
-    """Say what a user can have caused; anything else is a fault of ours and keeps its traceback."""
-    from wfcore.domain.errors import Invalid, Malformed, WfcoreError
+def _expected() -> tuple[type[Exception], ...]:
+    """What a user can cause. Anything else is a fault of ours and keeps its traceback."""
+    from wfcore.domain.errors import WfcoreError
     from wfcore.settings import BadSettings
 
-    if isinstance(error, BadSettings):
-        return _fail(2, str(error))
+    return WfcoreError, BadSettings, OSError
+
+
+def _explain(error: Exception) -> int:
+    from wfcore.domain.errors import Invalid, Malformed, WfcoreError
+
     if isinstance(error, WfcoreError):
         issues = error.info.get("errors") or []
         more = [f"`{issue['path']}`: {issue['message']}" for issue in issues[1:]]
         return _fail(2 if isinstance(error, (Invalid, Malformed)) else 1, error.message, *more)
     if isinstance(error, OSError):
         return _fail(1, f"{error.strerror or error}" + (f": `{error.filename}`" if error.filename else ""))
-    raise error
+    return _fail(2, str(error))
 
 
 def _fail(status: int, *lines: str) -> int:

@@ -1,6 +1,7 @@
 """What the commands share: their common options, an open wfcore, and how a result is printed."""
 
 import json
+import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,10 +12,13 @@ from cyclopts import CycloptsError, Parameter
 
 if TYPE_CHECKING:
     from wfcore.bootstrap import Core
+    from wfcore.domain.access import Principal
     from wfcore.ports.providers import Tool
 
 DATABASE: Final = "sqlite:///wfcore.db"
 IN_MEMORY: Final = "sqlite://"
+LOCAL: Final = "00000000-0000-4000-8000-000000000000"
+"""The organization of what is validated and run without a server."""
 
 Database = Annotated[str, Parameter(help="The database: sqlite:///path, or sqlite:// for one in memory.")]
 Config = Annotated[str | None, Parameter(help="A TOML file of settings.")]
@@ -37,6 +41,7 @@ async def opened(
     from wfcore import bootstrap
     from wfcore.settings import load
 
+    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     configuration = load(config)
     async with AsyncExitStack() as stack:
         core = bootstrap.open(
@@ -68,3 +73,10 @@ def print_result(value: Any) -> None:
 def say(line: str) -> None:
     """Tell the person at the terminal something that is no result."""
     print(line, file=sys.stderr)  # noqa: T201
+
+
+async def local_principal(core: "Core") -> "Principal":
+    """Who works at this terminal, in an organization of its own."""
+    if await core.ports.storage.organization(LOCAL) is None:
+        await core.directory.create_organization("local", id=LOCAL)
+    return core.principal(LOCAL, user="local")

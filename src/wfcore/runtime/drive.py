@@ -17,7 +17,7 @@ from wfcore.domain.run.replay import fold
 from wfcore.domain.run.state import IllegalEntry, RunStatus
 from wfcore.ports.journal import Append, Execution, ExecutionRef, JournalConflict, RunChange
 from wfcore.runtime.context import Ports
-from wfcore.runtime.perform import Performer
+from wfcore.runtime.perform import ClaimLost, Performer
 from wfcore.runtime.plans import Plans
 from wfcore.runtime.rows import new_run, settled
 
@@ -35,8 +35,9 @@ class Driver:
         self._warm: dict[ExecutionRef, tuple[Execution, Machine]] = {}
 
     def warm(self, execution: Execution, machine: Machine) -> None:
-        """Spare the first read of an execution that was created a moment ago."""
+        """Spare the first read of an execution that was adopted a moment ago; not taken up at once, it is forgotten."""
         self._warm[execution.ref] = (execution, machine)
+        asyncio.get_running_loop().call_soon(self._warm.pop, execution.ref, None)
 
     def signal(self, ref: ExecutionRef) -> bool:
         """The journal may have grown: have its session look. False when it is not driven here."""
@@ -74,6 +75,7 @@ class Session:
         self._ports = ports
         self._performer = performer
         self._execution = execution
+        self._holder = execution.claimed_by
         self._plan: Plan = machine.plan
         self.machine = machine
         self._tasks: dict[tuple[Address, int], asyncio.Task[None]] = {}
@@ -84,6 +86,7 @@ class Session:
         self._free = False
         self._timer: tuple[int, asyncio.Task[None]] | None = None
         self._alone: asyncio.Task[None] | None = None
+        self._broken_off = False
         self._looking: asyncio.Task[None] | None = None
         self._asked: list[object] = list(machine.interrupts.values())
 
@@ -100,15 +103,16 @@ class Session:
             if self._signalled or self._dirty:
                 await self._catch_up()
             if self.machine.ended or not (self.machine.turn_open or self._is_due()):
-                await self._release()
-                return
+                if await self._release():
+                    return
+                continue
             if self._is_due():
                 await self._let_time_pass()
                 continue
             now = self._ports.clock.now()
             ready = self._startable(now)
             if len(ready) == 1 and not self._tasks and self._may_run_alone():
-                await self._run_alone(ready[0])
+                await self._run_alone(ready[0], now)
                 continue
             for effect in ready:
                 self._launch(effect)
@@ -143,27 +147,35 @@ class Session:
         machine = self.machine
         return not machine.interrupts and not machine.timers and len(machine.pending) == 1
 
-    async def _run_alone(self, effect: Effect) -> None:
-        self._alone = asyncio.current_task()
+    async def _run_alone(self, effect: Effect, now: int) -> None:
+        task = self._alone = asyncio.current_task()
+        assert task is not None  # noqa: S101  (coroutines run in tasks)
+        self._broken_off = False
+        self._set_timer(self._next_moment(now), now)
         try:
             outcome = await self._performer.perform(self._execution, effect, self._stream)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not self._signalled or task is None or task.uncancel() > 0:
+            if not self._broken_off or task.uncancel() > 0:
                 raise
             return
         finally:
             self._alone = None
-        if self._outcomes:
-            await self._take_outcomes()
+        if self._broken_off:
+            task.uncancel()
         await self._record([outcome])
+
+    def _break_off(self) -> None:
+        """Cancel the effect that runs alone, not the session."""
+        if self._alone is not None and not self._broken_off:
+            self._broken_off = True
+            self._alone.cancel()
 
     async def _look(self) -> None:
         """While an effect runs alone: break it off only if the run has ended meanwhile."""
         try:
             entries = await self._ports.journal.read(self._execution.ref, self.machine.length)
-            if any(isinstance(entry, e.Cancelled) for entry in entries) and self._alone is not None:
-                self._alone.cancel()
+            if any(isinstance(entry, e.Cancelled) for entry in entries):
+                self._break_off()
         finally:
             self._looking = None
 
@@ -186,10 +198,14 @@ class Session:
     async def _take_outcomes(self) -> None:
         outcomes, self._outcomes = self._outcomes, []
         for outcome in outcomes:
-            if isinstance(outcome, e.Failed) and self.machine.ends_run(outcome):
+            if isinstance(outcome, e.Failed) and self._ends_run(outcome):
                 await self._stop_siblings(outcome)
         if outcomes:
             await self._record(outcomes)
+
+    def _ends_run(self, failure: e.Failed) -> bool:
+        effect = self.machine.pending.get((failure.node, failure.visit, failure.step))
+        return effect is not None and effect.attempt == failure.attempt and self.machine.ends_run(failure)
 
     async def _stop_siblings(self, failure: e.Failed) -> None:
         """A run ends in error only after its effects in flight have been stopped."""
@@ -230,9 +246,10 @@ class Session:
         old = RunChange(parent, RunStatus.interrupted, now, resumed_by=turn.run_id)
         run = new_run(machine, machine.starter.user_id, "", parent)
         if machine.turn_open:
-            append = Append(expected, (turn,), run, (old,), tuple(machine.interrupts.values()), machine.run_id)
+            waiting = tuple(machine.interrupts.values())
+            append = Append(expected, (turn,), run, (old,), waiting, machine.run_id, holder=self._holder)
         else:
-            append = settled(machine, expected, (turn,), new_run=run, changes=(old,))
+            append = settled(machine, expected, (turn,), new_run=run, changes=(old,), holder=self._holder)
         await self._commit(append)
 
     def _next_moment(self, now: int) -> int | None:
@@ -246,10 +263,12 @@ class Session:
         hold = self._ports.settings.hold_for * 1000
         if moment is not None and moment - now <= hold:
             return False
-        return await self._commit(Append(self.machine.length, (), moves=True, wake_at=moment))
+        return await self._let_go(moment)
 
     async def _wait(self, now: int) -> None:
         """Until something is in: an outcome, a signal, or a moment that was waited for."""
+        if self._dirty:
+            return
         self._set_timer(self._next_moment(now), now)
         await self._news.wait()
         self._news.clear()
@@ -268,6 +287,7 @@ class Session:
             await self._ports.clock.sleep(max(0.0, (moment - now) / 1000))
             self._timer = None
             self._news.set()
+            self._break_off()
 
         self._timer = (moment, asyncio.get_running_loop().create_task(ring()))
 
@@ -296,12 +316,12 @@ class Session:
     def _append_of(self, expected: int, entries: Sequence[e.Entry]) -> Append:
         machine = self.machine
         if not machine.turn_open:
-            return settled(machine, expected, entries)
+            return settled(machine, expected, entries, holder=self._holder)
         if machine.interrupts or self._asked:
             waiting = list(machine.interrupts.values())
             changed = tuple(waiting) if waiting != self._asked else None
-            return Append(expected, entries, interrupts=changed, run_id=machine.run_id)
-        return Append(expected, entries)
+            return Append(expected, entries, interrupts=changed, run_id=machine.run_id, holder=self._holder)
+        return Append(expected, entries, holder=self._holder)
 
     async def _commit(self, append: Append) -> bool:
         """False when somebody else wrote first: what the machine holds beyond the journal is void."""
@@ -336,14 +356,13 @@ class Session:
         self._dirty = self._signalled = False
         self._asked = list(self.machine.interrupts.values())
         self._forget_finished()
-        if (await journal.execution(ref)).claimed_by != self._ports.dispatcher.worker:
+        if (await journal.execution(ref)).claimed_by != self._holder:
             raise ClaimLost
 
-    async def _release(self) -> None:
+    async def _release(self) -> bool:
         """Give the claim back, unless the append that ended the turn did so."""
-        if not self._free:
-            await self._commit(Append(self.machine.length, (), moves=True, wake_at=self.machine.next_due()))
+        return self._free or await self._let_go(self.machine.next_due())
 
-
-class ClaimLost(Exception):
-    """Another worker has the execution, or nobody: this session is over."""
+    async def _let_go(self, wake_at: int | None) -> bool:
+        """Write nothing but that nobody holds the execution until then."""
+        return await self._commit(Append(self.machine.length, (), moves=True, wake_at=wake_at, holder=self._holder))

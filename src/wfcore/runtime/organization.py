@@ -1,9 +1,8 @@
-"""Organizations, members, groups and personal access tokens; from a token to the principal (interface, Authentication)."""
+"""Organizations, members, groups, personal access tokens; from a token to the principal (interface, Authentication)."""
 
 import secrets
 from collections.abc import Collection, Iterable
 from datetime import timedelta
-
 
 from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
 from wfcore.domain.errors import Conflict, Issue, NotFound, Unauthenticated, refuse
@@ -20,7 +19,7 @@ class Directory:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
 
-    async def create_organization(self, name: str, *, id: str | None = None) -> Organization:  # noqa: A002
+    async def create_organization(self, name: str, *, id: str | None = None) -> Organization:
         """A new organization. `id` is its UUID; Conflict when it is taken."""
         uuid = self._ports.ids.uuid() if id is None else id
         refuse([*_name_issues(name), *_uuid_issues("id", [uuid])])
@@ -97,18 +96,18 @@ class Directory:
         """The principal of a personal access token. `Unauthenticated`, always in the same words, for any other text."""
         token = parse_token(text)
         if token is None:
-            raise _unauthenticated()
+            raise unauthenticated()
         try:
             async with self._ports.storage.reading(token.org_uuid) as work:
                 kept = await work.directory.token(token.prefix)
                 genuine = secret_matches(token.secret, kept.secret_hash if kept else _NOBODY)
                 if kept is None or not genuine or not self._is_valid(kept):
-                    raise _unauthenticated()
+                    raise unauthenticated()
                 member = await work.directory.member(kept.user_id)
         except NotFound:
-            raise _unauthenticated() from None
+            raise unauthenticated() from None
         if member is None:
-            raise _unauthenticated()
+            raise unauthenticated()
         return principal_of(token.org_uuid, member, kept.scopes)
 
     def _is_valid(self, token: AccessToken) -> bool:
@@ -123,7 +122,8 @@ def principal_of(org: str, member: Member, scopes: Iterable[str] = TOKEN_SCOPES)
     )
 
 
-def _unauthenticated() -> Unauthenticated:
+def unauthenticated() -> Unauthenticated:
+    """The one answer to every credential that is missing or no good."""
     return Unauthenticated("the access token is missing, invalid or expired")
 
 
@@ -133,4 +133,6 @@ def _name_issues(name: str) -> list[Issue]:
 
 
 def _uuid_issues(path: str, uuids: Iterable[str]) -> list[Issue]:
-    return [Issue(path, f"`{uuid}` is no UUID in lower case with hyphens", "uuid") for uuid in uuids if not is_uuid(uuid)]
+    return [
+        Issue(path, f"`{uuid}` is no UUID in lower case with hyphens", "uuid") for uuid in uuids if not is_uuid(uuid)
+    ]

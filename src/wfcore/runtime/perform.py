@@ -27,6 +27,11 @@ from wfcore.runtime.context import Ports
 
 Stream = Callable[[Said], Awaitable[None]]
 
+
+class ClaimLost(Exception):
+    """Another worker has the execution, or nobody: whoever drives it here is to stop."""
+
+
 LONGEST_MESSAGE = 500
 """Characters of an exception's text that are kept; the rest would be somebody's data."""
 
@@ -42,7 +47,10 @@ class Performer:
         self._schemas: dict[str, Schema] = {}
 
     async def perform(self, execution: Execution, effect: Effect, stream: Stream) -> Succeeded | Failed:
-        """The entry that tells how the effect ended. A tool that takes too long is broken off."""
+        """The entry that tells how the effect ended. A tool that takes too long is broken off.
+
+        `ClaimLost`, which only `stream` raises, goes through.
+        """
         try:
             if effect.timeout is None:
                 output, usage = await self._outcome(execution, effect, stream)
@@ -51,10 +59,16 @@ class Performer:
                     output, usage = await self._outcome(execution, effect, stream)
         except (ToolFailed, ModelError) as error:
             return self._failed(effect, error.message, getattr(error, "reason", "failed"), error.retryable)
+        except ClaimLost:
+            raise
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            return self._failed(effect, "the tool was cancelled from inside", "failed")
         except TimeoutError:
             took = "no answer in time" if effect.timeout is None else f"no answer within {effect.timeout:g} seconds"
             return self._failed(effect, took, "timeout")
-        except Exception as error:  # noqa: BLE001  (a tool may raise anything; the run must learn of it)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (a tool may raise anything; the run must learn of it)
             return self._failed(effect, f"{type(error).__name__}: {error}", "failed")
         node, visit, step = effect.address
         return Succeeded(self._ports.clock.now(), node, visit, step, effect.attempt, output, usage)
@@ -190,6 +204,12 @@ def _with_instructions(skill: Variation, messages: list[Mapping[str, JSON]]) -> 
     text = "\n".join([*lines, *system])
     rest = [message for message in messages if message["type"] != "system"]
     return [{"type": "system", "content": text}, *rest] if text else rest
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody asked this very task to stop; if not, the cancellation came out of the tool."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _usage_to_wire(usage: Usage) -> dict[str, JSON]:

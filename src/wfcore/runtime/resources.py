@@ -5,7 +5,7 @@ checks them through the one gate, and either does all of what was asked or raise
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -14,16 +14,17 @@ from wfcore.domain import resources as rules
 from wfcore.domain.access import Access, Principal, derive
 from wfcore.domain.codec import check, fingerprint
 from wfcore.domain.errors import JSON, Issue, refuse
-from wfcore.domain.graph import parse_graph, selection_issues
-from wfcore.domain.graph_rules import deploy_issues, write_issues
+from wfcore.domain.graph import selection_issues
+from wfcore.domain.graph_rules import write_issues
 from wfcore.domain.ids import iso, slug_candidates, slugify_name
 from wfcore.domain.resources import CONTENT, Change, Kind, Resource, Variation
 from wfcore.domain.schedule import check_trigger
 from wfcore.domain.shapes import CreateSkill, CreateWorkflow, PatchSkill, PatchWorkflow, ToggleBody, ValidateBody
 from wfcore.ports.storage import Kept, Stale, UnitOfWork
 from wfcore.runtime.context import Ports, authorize, conflict, needs
+from wfcore.runtime.deploying import deploy_faults
 from wfcore.runtime.plans import structure_of
-from wfcore.runtime.wire import wire_body
+from wfcore.runtime.wire import key_issues, wire_body
 
 NAMES = {"structure": "workflowStructure", "access": "accessConfig"}
 """Short keyword arguments of the library beside the snake case of the wire names."""
@@ -51,28 +52,14 @@ class View:
         return rules.to_wire(self.resource, self.access, self.variation, self.with_variation)
 
 
-class _Catalog:
-    """What a graph may refer to, for the rules for deployment."""
-
-    def __init__(self, ports: Ports, skills: set[int]) -> None:
-        self._tools = ports.tools
-        self._skills = skills
-
-    def tool(self, tool_id: str) -> bool:
-        return self._tools.get(tool_id) is not None
-
-    def skill(self, agent_id: int) -> bool:
-        return agent_id in self._skills
-
-
 class ResourceUseCases:
-    """The life that workflows and skills share. Errors are those of `domain.errors`, in the order: scope, body, resource."""
+    """The life that workflows and skills share. Errors come in the order: scope, body, resource."""
 
     kind: Kind
     area: str
     create_shape: type
     patch_shape: type
-    defaults: Mapping[str, JSON] = {}
+    defaults: ClassVar[Mapping[str, JSON]] = {}
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -83,8 +70,8 @@ class ResourceUseCases:
     ) -> View:
         """Create it in state `draft`. `key` is an Idempotency-Key: the same key and body give the same answer."""
         data = wire_body(body, {**self.defaults, **fields} if body is None else fields, NAMES)
-        used_for = fingerprint(dict(data))
-        refuse(self._body_issues(data, self.create_shape))
+        refuse([*key_issues(key), *self._body_issues(data, self.create_shape)])
+        used_for = fingerprint(data)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             repository = work.resources(self.kind)
             if key is not None and (kept := await repository.find_kept(me.user_id, key)):
@@ -116,7 +103,7 @@ class ResourceUseCases:
         return View(change.resource, derive(me, change.resource.access), None, with_variation=True)
 
     @needs("*:read")
-    async def get(self, me: Principal, id: int, view: str = "active") -> View:  # noqa: A002
+    async def get(self, me: Principal, id: int, view: str = "active") -> View:
         """One, with its variation. `draft` needs manage, and is the active one when no draft is pending."""
         if view not in ("active", "draft"):
             refuse([Issue("view", f"`{view}` is neither `active` nor `draft`", "query")])
@@ -136,7 +123,7 @@ class ResourceUseCases:
     async def patch(
         self,
         me: Principal,
-        id: int,  # noqa: A002
+        id: int,
         body: Mapping[str, JSON] | None = None,
         *,
         if_match: str | None = None,
@@ -171,14 +158,14 @@ class ResourceUseCases:
                     now=self._ports.now(),
                 )
             )
-            refuse(_self_revoking(me, current.access))
+            refuse(_self_revoking(me, steps[-1].resource.access))
             for change in steps:
                 await self._save(work, resource, change)
                 resource = change.resource
             return await self._seen(work, me, id, "see", "draft")
 
     @needs("*:write")
-    async def deploy(self, me: Principal, id: int, *, if_match: str | None = None) -> View:  # noqa: A002
+    async def deploy(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
         """Publish the draft; unchanged when none is pending. `Invalid`, with every issue, when it cannot run."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
@@ -190,23 +177,23 @@ class ResourceUseCases:
             return await self._seen(work, me, id, "see")
 
     @needs("*:write")
-    async def delete(self, me: Principal, id: int, *, if_match: str | None = None) -> View:  # noqa: A002
+    async def delete(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
         """Soft delete; again: unchanged."""
         return await self._change(me, id, lambda old, *_: rules.delete(old, now=self._ports.now()), if_match)
 
     @needs("*:write")
-    async def restore(self, me: Principal, id: int) -> View:  # noqa: A002
+    async def restore(self, me: Principal, id: int) -> View:
         """Undo a delete; a schedule is not resumed."""
         return await self._change(me, id, lambda old, *_: rules.restore(old, now=self._ports.now()))
 
     @needs("*:write")
-    async def discard_draft(self, me: Principal, id: int) -> View:  # noqa: A002
+    async def discard_draft(self, me: Principal, id: int) -> View:
         """Forget the draft."""
         return await self._change(me, id, lambda old, *_: rules.discard_draft(old, now=self._ports.now()))
 
     # Parts
 
-    async def _change(self, me: Principal, id: int, operation: Any, if_match: str | None = None) -> View:  # noqa: A002
+    async def _change(self, me: Principal, id: int, operation: Any, if_match: str | None = None) -> View:
         """Run one of the lifecycle's operations, a function of (resource, active, draft)."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
@@ -223,14 +210,13 @@ class ResourceUseCases:
     async def _deploy_issues(self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal) -> list[Issue]:
         return []
 
-    async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None) -> Resource:  # noqa: A002
+    async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None) -> Resource:
         resource = await work.resources(self.kind).get(id)
         access = authorize(me, resource, "manage")
         assert resource is not None  # noqa: S101  (authorize raised)
         current = View(resource, access).etag
-        if if_match is not None and if_match.strip() != "*":
-            if current not in [tag.strip() for tag in if_match.split(",")]:
-                raise conflict("this was changed since it was read", "stale", etag=current)
+        if if_match is not None and not {"*", current} & {tag.strip() for tag in if_match.split(",")}:
+            raise conflict("this was changed since it was read", "stale", etag=current)
         return resource
 
     async def _variations(self, work: UnitOfWork, resource: Resource) -> tuple[Variation | None, Variation | None]:
@@ -254,9 +240,7 @@ class ResourceUseCases:
         if change.dropped:
             await repository.drop_variation(old.id, change.dropped)
 
-    async def _seen(
-        self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active"  # noqa: A002
-    ) -> View:
+    async def _seen(self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active") -> View:
         resource = await work.resources(self.kind).get(id)
         access = authorize(me, resource, grant)
         assert resource is not None  # noqa: S101  (authorize raised)
@@ -285,12 +269,10 @@ class Workflows(ResourceUseCases):
 
     kind, area = Kind.WORKFLOW, "workflows"
     create_shape, patch_shape = CreateWorkflow, PatchWorkflow
-    defaults = {"type": "workflow"}
+    defaults: ClassVar = {"type": "workflow"}
 
     @needs("*:write")
-    async def toggle(
-        self, me: Principal, id: int, body: Mapping[str, JSON] | None = None, **fields: JSON  # noqa: A002
-    ) -> View:
+    async def toggle(self, me: Principal, id: int, body: Mapping[str, JSON] | None = None, **fields: JSON) -> View:
         """Switch the schedule over, or as `isEnabled` says."""
         data = wire_body(body, fields, NAMES)
         refuse(check(ToggleBody, data))
@@ -305,16 +287,15 @@ class Workflows(ResourceUseCases):
     async def validate(self, me: Principal, body: Mapping[str, JSON]) -> list[Issue]:
         """Every issue of a workflow in the making, those that only hinder a deploy included; nothing is written."""
         found = self._body_issues(body, ValidateBody)
-        return found or await self.content_issues(me, {**CONTENT[self.kind], **self._content(body)})
+        return found or await self._content_issues(me, {**CONTENT[self.kind], **self._content(body)})
 
     @needs("*:read")
-    async def validate_saved(self, me: Principal, id: int, view: str = "draft") -> list[Issue]:  # noqa: A002
+    async def validate_saved(self, me: Principal, id: int, view: str = "draft") -> list[Issue]:
         """Every issue that hinders a deploy of the draft (or of the active variation)."""
         found = await self.get(me, id, view)
-        return await self.content_issues(me, found.variation.content if found.variation else CONTENT[self.kind])
+        return await self._content_issues(me, found.variation.content if found.variation else CONTENT[self.kind])
 
-    async def content_issues(self, me: Principal, content: Mapping[str, JSON]) -> list[Issue]:
-        """Every issue that keeps this content from running for this principal."""
+    async def _content_issues(self, me: Principal, content: Mapping[str, JSON]) -> list[Issue]:
         async with self._ports.storage.reading(me.org_uuid) as work:
             return await self._deploy_issues(work, content, me)
 
@@ -340,15 +321,7 @@ class Workflows(ResourceUseCases):
         return content
 
     async def _deploy_issues(self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal) -> list[Issue]:
-        graph = parse_graph(content.get("workflowStructure") or {})
-        wanted = {node.data.get("agent_id") for node in graph.nodes if "agent_id" in node.data}
-        usable = set()
-        for number in wanted:
-            if isinstance(number, int) and not isinstance(number, bool):
-                skill = await work.skills.get(number)
-                if skill and skill.status == "active" and derive(me, skill.access).can_use:
-                    usable.add(number)
-        return deploy_issues(graph, _Catalog(self._ports, usable))
+        return await deploy_faults(self._ports.tools, work, me, content)
 
 
 class Skills(ResourceUseCases):

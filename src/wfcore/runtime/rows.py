@@ -48,6 +48,7 @@ def settled(machine: Machine, expected: int, entries: Sequence[Entry], **more: A
     )
 
 
-def new_run(machine: Machine, user_id: str, fingerprint: str, parent: str | None) -> NewRun:
-    """The row of a turn that has just begun."""
-    return NewRun(machine.run_id, user_id, fingerprint, machine.status, machine.at, parent)
+def new_run(machine: Machine, user_id: str, fingerprint: str, parent: str | None, *, queued: bool = False) -> NewRun:
+    """The row of a turn that has just begun; `queued` as long as nobody drives it."""
+    status = RunStatus.queued if queued else machine.status
+    return NewRun(machine.run_id, user_id, fingerprint, status, machine.at, parent)

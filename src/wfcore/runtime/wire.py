@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from wfcore.domain.errors import JSON, Issue, Malformed, refuse
+from wfcore.domain.ids import is_run_id
 
 _HUMP = re.compile(r"_([a-z0-9])", re.ASCII)
 
@@ -23,6 +24,13 @@ def wire_body(
         return body
     known = names or {}
     return {known.get(name) or _HUMP.sub(lambda m: m[1].upper(), name): value for name, value in fields.items()}
+
+
+def key_issues(key: str | None) -> list[Issue]:
+    """Why this Idempotency-Key cannot be one."""
+    if key is None or is_run_id(key):
+        return []
+    return [Issue("Idempotency-Key", "must be 1 to 255 visible ASCII characters", "query")]
 
 
 class PageTokens:

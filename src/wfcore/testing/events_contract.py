@@ -135,14 +135,16 @@ class EventsContract:
     async def test_a_closed_subscription_hears_nothing(self, sink: EventSink) -> None:
         """After `close` nothing comes, neither what was unread nor what is published; others are not disturbed."""
         closed, reading = sink.subscribe(ONE), sink.subscribe(ONE)
-        waiting = asyncio.ensure_future(reading.next(LONG))
-        sink.publish(ONE, [])
-        closed.close()
-        await asyncio.sleep(0)
-        assert not waiting.done()
         sink.publish(ONE, events(1))
+        assert await reading.next(LONG) == events(1)
+        waiting = asyncio.ensure_future(reading.next(LONG))
+        await asyncio.sleep(0)
+        closed.close()
         assert await closed.next(SHORT) is None
-        assert await waiting == events(1)
+        assert not waiting.done()
+        sink.publish(ONE, events(1, 2))
+        assert await closed.next(SHORT) is None
+        assert await waiting == events(1, 2)
 
     # "Publishing never waits for a listener; a slow one is dropped with `Lagged`"
 

@@ -17,6 +17,8 @@ QUOTED: Final = 500
 """Characters of the last human message that an unscripted answer quotes."""
 DEEPEST: Final = 32
 """Levels of references that `smallest` follows; a schema that refers to itself without end gives null there."""
+BIGGEST: Final = 10_000
+"""Parts of a schema that `smallest` looks at, and the length of a text or list: schemas come from customers."""
 NUDGE: Final = 2.0**-20
 """How far within an exclusive bound a number is that may be any."""
 
@@ -95,9 +97,10 @@ class _Sample:
 
     def __init__(self, root: JSON) -> None:
         self._root = root
+        self._left = BIGGEST
 
     def of(self, schema: JSON, depth: int) -> JSON:
-        if not isinstance(schema, Mapping) or depth > DEEPEST:
+        if not isinstance(schema, Mapping) or self._left <= 0:
             return None
         schema = self._resolved(schema, depth)
         for key in ("const", "default"):
@@ -109,12 +112,13 @@ class _Sample:
 
     def _resolved(self, schema: Mapping[str, JSON], depth: int) -> Mapping[str, JSON]:
         """The schema with what it refers to, its `allOf` and the first of its alternatives put into it."""
+        self._left -= 1
         parts = [*(schema.get(key, [None])[0] for key in ("anyOf", "oneOf")), *schema.get("allOf", ())]
         if "$ref" in schema:
             parts.append(self._target(schema["$ref"]))
         merged = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf", "allOf", "$ref")}
         for part in parts:
-            if isinstance(part, Mapping) and depth < DEEPEST:
+            if isinstance(part, Mapping) and depth < DEEPEST and self._left > 0:
                 merged = _merge(merged, self._resolved(part, depth + 1))
         return merged
 
@@ -132,10 +136,10 @@ class _Sample:
                 return {name: self.of(properties.get(name, {}), depth) for name in schema.get("required", properties)}
             case "array":
                 first = [self.of(part, depth) for part in schema.get("prefixItems", ())]
-                missing = int(schema.get("minItems", 0)) - len(first)
+                missing = min(int(schema.get("minItems", 0)), BIGGEST) - len(first)
                 return first + [self.of(schema.get("items", {}), depth) for _ in range(missing)]
             case "string":
-                return "x" * int(schema.get("minLength", 0))
+                return "x" * min(int(schema.get("minLength", 0)), BIGGEST)
             case "integer" | "number":
                 return _number(schema, whole=kind == "integer")
             case "boolean":

@@ -46,7 +46,9 @@ class Decision:
 
 @attrs.frozen
 class Started:
-    """The execution began, with its first turn. `info` is what expressions read as `run`."""
+    """The execution began, with its first turn. `info` is what expressions read as `run`. With a `refusal` it
+    ended in error at once.
+    """
 
     at: int
     run_id: str
@@ -54,18 +56,20 @@ class Started:
     input: JSON
     info: dict[str, JSON]
     limits: Limits = attrs.field(factory=Limits)
+    refusal: str = ""
 
 
 @attrs.frozen
 class Resumed:
     """A new turn took over, with answers or with none. `by` is None when the system resumed (a deadline
-    passed).
+    passed). `info` replaces keys of what expressions read as `run`.
     """
 
     at: int
     run_id: str
     by: Actor | None = None
     decisions: tuple[Decision, ...] = ()
+    info: dict[str, JSON] | None = None
 
 
 @attrs.frozen
@@ -186,14 +190,15 @@ def decode_entry(line: bytes | str) -> Entry:
 
 def _started(values: list[Any]) -> Started:
     at, run_id, by, given, info, *rest = values
-    return Started(at, run_id, Actor(**by), given, info, *(Limits(**limits) for limits in rest))
+    limits = Limits(**rest[0]) if rest else Limits()
+    return Started(at, run_id, Actor(**by), given, info, limits, *rest[1:])
 
 
 def _resumed(values: list[Any]) -> Resumed:
     at, run_id, *rest = values
     by = Actor(**rest[0]) if rest and rest[0] else None
     decisions = rest[1] if len(rest) > 1 else ()
-    return Resumed(at, run_id, by, tuple(Decision(**d) for d in decisions))
+    return Resumed(at, run_id, by, tuple(Decision(**d) for d in decisions), *rest[2:])
 
 
 def _by_somebody(cls: type) -> Callable[[list[Any]], Any]:

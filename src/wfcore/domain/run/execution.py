@@ -164,7 +164,10 @@ class Execution:
             self.interrupts.pop(interrupt_id(self.root, self.plan.nodes[index].id, visit), None)
 
     def _break_bound(self, message: str, bound: str) -> None:
-        self.error = _envelope(message, self.run_id, {"reason": "bound", "bound": bound})
+        self._end_in_error(message, {"reason": "bound", "bound": bound})
+
+    def _end_in_error(self, message: str, info: Mapping[str, JSON]) -> None:
+        self.error = _envelope(message, self.run_id, info)
         self._close("fail", EventKind.error, {"error": self.error})
 
     def _error(self, node: NodePlan, message: str, reason: str) -> dict[str, JSON]:

@@ -83,6 +83,9 @@ class Machine(Nodes):
         self._move("start")
         self.turn_open = True
         self._emit(EventKind.run_started, {"target": entry.info.get("target")})
+        if entry.refusal:
+            self._end_in_error(entry.refusal, {"reason": "refused"})
+            return
         self.flow.begin()
         self._go_on()
 
@@ -97,6 +100,9 @@ class Machine(Nodes):
         if self.turn_open:
             self._park()
         parent = self.run_id
+        if entry.info:
+            self.info = {**self.info, **entry.info}
+            self.scope = {**self.scope, "run": self.info}
         self._move("turn")
         self.run_id, self.seq, self.turn_began = entry.run_id, 0, entry.at
         self.turn_open, self.paused = True, False

@@ -1,0 +1,53 @@
+"""`python -m benchmarks [--quick] [--json] [ROW ...]`: measure, and print one table."""
+
+import argparse
+import logging
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from benchmarks import durable, memory, parked
+from benchmarks.imports import imports
+from benchmarks.scale import Scale
+from benchmarks.table import Figure, as_json, as_table
+
+ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
+    "memory": memory.chains,
+    "diamonds": memory.conditions,
+    "parallel": memory.parallel,
+    "durable": durable.chains,
+    "crowd": durable.crowd,
+    "growth": durable.growth,
+    "durable-diamonds": durable.conditions,
+    "durable-parallel": durable.parallel,
+    "parked": parked.parked,
+    "import": imports,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("rows", nargs="*", choices=[[], *ROWS], help="which rows; all of them by default")
+    parser.add_argument("--quick", action="store_true", help="only see that every row runs: the figures mean nothing")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    chosen = parser.parse_args()
+    logging.getLogger("wfcore").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory(prefix="wfcore-bench-") as directory:
+        place = Path(directory)
+        scale = Scale.quick(place) if chosen.quick else Scale(place)
+        figures = list(_measured(chosen.rows or ROWS, scale))
+    print(as_json(figures) if chosen.json else as_table(figures))
+
+
+def _measured(names: list[str] | Mapping[str, object], scale: Scale) -> Iterator[Figure]:
+    for name in names:
+        print(f"measuring {name} ...", file=sys.stderr, flush=True)
+        work = ""
+        for figure in ROWS[name](scale):
+            work = figure.work or work
+            yield figure.of(work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""wfcore, open on a database of its own, as the rows use it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+
+from benchmarks.graphs import Structure
+from benchmarks.measure import Cost, Stopwatch
+from wfcore.bootstrap import Core
+from wfcore.bootstrap import open as open_core
+from wfcore.domain.access import Principal
+
+ORG = "00000000-0000-4000-8000-000000000001"
+
+
+async def step() -> dict[str, int]:
+    """The trivial tool."""
+    return {"n": 500}
+
+
+async def nap() -> None:
+    """A tool that takes 10 ms."""
+    await asyncio.sleep(0.01)
+
+
+@attrs.frozen
+class Library:
+    """One open wfcore and a member of its one organization."""
+
+    core: Core
+    me: Principal
+
+    async def deploy(self, structure: Structure) -> int:
+        flow = await self.core.workflows.create(self.me, name="Bench", structure=structure)
+        return (await self.core.workflows.deploy(self.me, flow.id)).id
+
+    async def start(self, flow: int, count: int = 1) -> list[str]:
+        starts = (self.core.runs.start(self.me, workflow=flow, input={}) for _ in range(count))
+        return [run.id for run in await asyncio.gather(*starts)]
+
+    async def at_rest(self) -> None:
+        """Until nothing is driven here any more."""
+        while driven := list(self.core.ports.dispatcher._active.values()):
+            await asyncio.wait(driven)
+
+    async def run(self, flow: int, count: int = 1) -> None:
+        """So many runs at once, to their end; AssertionError if one did not end well."""
+        ids = await self.start(flow, count)
+        await self.at_rest()
+        for run_id in ids:
+            row = await self.core.ports.journal.find_run(self.me.org_uuid, run_id)
+            assert row is not None
+            assert row.status == "done", row
+
+    async def timed(self, flow: int, count: int = 1) -> Cost:
+        with Stopwatch() as watch:
+            await self.run(flow, count)
+        return watch.cost
+
+
+@asynccontextmanager
+async def opened(path: Path | None, synchronous: str = "FULL", *, again: bool = False) -> AsyncIterator[Library]:
+    """In memory without a path; `again` for a file that was opened so before."""
+    url = "sqlite://" if path is None else f"sqlite:///{path}"
+    async with open_core(url, tools=(step, nap), synchronous=synchronous, grace=0) as core:
+        if not again:
+            await core.directory.create_organization("Bench", id=ORG)
+        yield Library(core, core.principal(ORG, user="u1"))

@@ -1,0 +1,115 @@
+"""Rows without a disk: what the interpreter and the driver cost."""
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+
+from benchmarks import raw
+from benchmarks.graphs import chain, diamonds, fan
+from benchmarks.library import Library, opened
+from benchmarks.measure import Cost, Stopwatch, Turns, exponent, take_turns
+from benchmarks.scale import Scale
+from benchmarks.table import Figure, rate
+from wfcore.domain.run import entries as e
+from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.plan import Plan, compile_plan
+
+
+def chains(scale: Scale) -> Iterator[Figure]:
+    """A chain of actions: the machine alone, then the whole library."""
+    length = scale.nodes
+    graph = raw.prepare(chain(length))
+    repeats = 20
+    spent = partial(_repeated, partial(raw.interpret, graph), repeats)
+    alone = take_turns(scale.rounds, spent, partial(_repeated, partial(drive, compile_plan(chain(length))), 2))
+    yield _figure("chain in memory, the machine alone", alone, length, repeats, 2, None)
+    with asyncio.Runner() as runner:
+        whole = runner.run(_library_chain(scale, spent))
+    yield _figure("chain in memory, the whole library", whole, length, repeats, 1, 0.10)
+    yield Figure("", "CPU a node", whole.typical("ours", "cpu") / length * 1e6, "us")
+    with asyncio.Runner() as runner:
+        yield Figure("", "growth of CPU", runner.run(_growth(scale)), "exponent", at_most=1.03)
+
+
+def _repeated(work: object, times: int) -> Cost:
+    with Stopwatch() as watch:
+        for _ in range(times):
+            work()  # type: ignore[operator]
+    return watch.cost
+
+
+def _figure(work: str, turns: Turns, count: int, raw_runs: int, our_runs: int, goal: float | None) -> Figure:
+    before, ours = turns.typical("raw", "cpu") / raw_runs, turns.typical("ours", "cpu") / our_runs
+    return Figure(work, "speed to raw", turns.ratio("cpu") * our_runs / raw_runs, "%",
+                  rate(count, before), rate(count, ours), at_least=goal)  # fmt: skip
+
+
+def drive(plan: Plan) -> Machine:
+    """The machine with nothing but a loop around it, collecting events."""
+    machine = Machine(plan, [])
+    machine.apply(e.Started(1, "run", e.Actor("u1"), {}, {}))
+    while machine.pending:
+        effect = next(iter(machine.pending.values()))
+        machine.apply(e.Succeeded(1, *effect.address, effect.attempt, {"n": 500}))
+    return machine
+
+
+async def _library_chain(scale: Scale, spent: partial[Cost]) -> Turns:
+    async with opened(None) as library:
+        flow = await library.deploy(chain(scale.nodes))
+        await library.timed(flow)
+        pairs = [(spent(), await library.timed(flow)) for _ in range(scale.rounds)]
+        return Turns(*zip(*pairs, strict=True))
+
+
+async def _growth(scale: Scale) -> float:
+    async with opened(None) as library:
+        return exponent(scale.lengths, [await _best(library, length, scale) for length in scale.lengths])
+
+
+async def _best(library: Library, length: int, scale: Scale) -> float:
+    flow = await library.deploy(chain(length))
+    return min([(await library.timed(flow)).cpu for _ in range(scale.rounds)])
+
+
+def conditions(scale: Scale) -> Iterator[Figure]:
+    """Diamonds: a condition, two branches, a join."""
+    with asyncio.Runner() as runner:
+        turns = runner.run(_diamonds(scale))
+    yield _figure("condition diamonds in memory", turns, scale.diamonds, 100, 1, 0.03)
+    yield Figure("", "CPU a diamond", turns.typical("ours", "cpu") / scale.diamonds * 1e6, "us")
+
+
+async def _diamonds(scale: Scale) -> Turns:
+    bare = partial(_repeated, partial(raw.branch, scale.diamonds), 100)
+    async with opened(None) as library:
+        flow = await library.deploy(diamonds(scale.diamonds))
+        await library.core.runs.start(library.me, workflow=flow, input={"n": 0})
+        pairs = []
+        for _ in range(scale.rounds + 1):
+            with Stopwatch() as watch:
+                await library.core.runs.start(library.me, workflow=flow, input={"n": 0})
+                await library.at_rest()
+            pairs.append((bare(), watch.cost))
+        return Turns(*zip(*pairs[1:], strict=True))
+
+
+def parallel(scale: Scale) -> Iterator[Figure]:
+    """Many slow nodes at once."""
+    with asyncio.Runner() as runner:
+        turns = runner.run(_parallel(scale))
+    seconds = [turns.typical(side, "wall") * 1e3 for side in ("raw", "ours")]
+    yield Figure(f"{scale.wide} parallel nodes of 10 ms, in memory", "time to raw", 1 / turns.ratio("wall"), "",
+                 *(f"{took:.1f} ms" for took in seconds), at_most=1.06)  # fmt: skip
+
+
+async def _parallel(scale: Scale) -> Turns:
+    async with opened(None) as library:
+        flow = await library.deploy(fan(scale.wide, "nap"))
+        await library.timed(flow)
+        pairs = []
+        for _ in range(scale.rounds):
+            with Stopwatch() as watch:
+                await raw.gather(scale.wide, 0.01)
+            pairs.append((watch.cost, await library.timed(flow)))
+        return Turns(*zip(*pairs, strict=True))

@@ -1,0 +1,107 @@
+"""Rows on runs that wait: parking them, taking them up after a restart, and what each costs meanwhile."""
+
+import asyncio
+import gc
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from benchmarks import raw
+from benchmarks.durable import files, stored_bytes
+from benchmarks.graphs import approval
+from benchmarks.library import Library, opened
+from benchmarks.measure import Cost, Stopwatch, Turns
+from benchmarks.scale import Scale
+from benchmarks.table import Figure, rate
+
+
+def parked(scale: Scale) -> Iterator[Figure]:
+    """Runs that wait for a person, by the hundred at once."""
+    with asyncio.Runner() as runner:
+        parking, disk = runner.run(_park(scale))
+        resuming, ready, empty = runner.run(_resume(scale))
+        memory = runner.run(_memory(scale))
+    for turns, what, goal in ((parking, "parked", 0.16), (resuming, "resumed by another process", 0.09)):
+        seconds = [turns.typical(side, "wall") for side in ("raw", "ours")]
+        yield Figure(f"{scale.parked} runs {what}, FULL", "speed to raw (wall)", turns.ratio("wall"), "%",
+                     *(rate(scale.parked, took) for took in seconds), at_least=goal)  # fmt: skip
+        yield Figure("", "CPU a run", turns.typical("ours", "cpu") / scale.parked * 1e6, "us")
+    yield Figure("a parked run", "disk", disk, "B", at_most=450)
+    yield Figure("", "memory", memory, "B", at_most=512)
+    yield Figure(f"opening with {scale.parked} parked", "more than with none", (ready - empty) * 1e3, "ms", at_most=20)
+    yield Figure("", "in all", ready * 1e3, "ms")
+
+
+async def _park(scale: Scale) -> tuple[Turns, float]:
+    ours, theirs = files(scale, "parked")
+    bare = raw.connect(theirs, "FULL")
+    async with opened(ours) as library:
+        flow = await library.deploy(approval())
+        await library.start(flow, 10)
+        before = stored_bytes(ours)
+        with Stopwatch() as theirs_watch:
+            raw.park(bare, 0, scale.parked)
+        cost = await _in_hundreds(library, flow, scale.parked)
+        disk = (stored_bytes(ours) - before) / scale.parked
+    bare.close()
+    return Turns([theirs_watch.cost], [cost]), disk
+
+
+async def _in_hundreds(library: Library, flow: int, count: int) -> Cost:
+    with Stopwatch() as watch:
+        for _ in range(0, count, 100):
+            await library.start(flow, min(count, 100))
+    return watch.cost
+
+
+async def _resume(scale: Scale) -> tuple[Turns, float, float]:
+    """On the file that was left, with nothing kept in memory: what a new process meets once it has been imported."""
+    ours, theirs = files(scale, "parked")
+    empty = median([await _opening(scale, f"empty-{number}") for number in range(3)])
+    ready = median([await _opening(scale, "parked") for _ in range(3)])
+    bare = raw.connect(theirs, "FULL")
+    with Stopwatch() as theirs_watch:
+        raw.resume(bare, 0, scale.parked)
+    bare.close()
+    async with opened(ours, again=True) as library:
+        waiting = await _waiting(library, scale.parked)
+        with Stopwatch() as watch:
+            for first in range(0, len(waiting), 100):
+                await _approve(library, waiting[first : first + 100])
+            await library.at_rest()
+    return Turns([theirs_watch.cost], [watch.cost]), ready, empty
+
+
+async def _opening(scale: Scale, name: str) -> float:
+    """Seconds until a database that exists serves."""
+    path, _ = files(scale, name)
+    async with opened(path, again=path.exists()):
+        pass
+    with Stopwatch() as watch:
+        async with opened(path, again=True):
+            served = watch.so_far
+    return served
+
+
+async def _waiting(library: Library, count: int) -> list[str]:
+    rows = await library.core.ports.journal.list_runs(library.me.org_uuid, limit=count, status="interrupted")
+    return [row.id for row in rows]
+
+
+async def _approve(library: Library, runs: Sequence[str]) -> None:
+    await asyncio.gather(*(library.core.runs.resume(library.me, run, decision="approve") for run in runs))
+
+
+async def _memory(scale: Scale) -> float:
+    """Bytes that Python keeps for a parked run."""
+    path, _ = files(scale, "memory")
+    async with opened(path) as library:
+        flow = await library.deploy(approval())
+        await _in_hundreds(library, flow, 100)
+        gc.collect()
+        tracemalloc.start()
+        await _in_hundreds(library, flow, scale.parked)
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return kept / scale.parked

@@ -1,0 +1,24 @@
+"""How much is measured: enough to believe, or just enough to see that everything runs."""
+
+from pathlib import Path
+
+import attrs
+
+
+@attrs.frozen
+class Scale:
+    directory: Path
+    """Where databases are made; on a disk, not in memory."""
+
+    nodes: int = 1_000
+    lengths: tuple[int, ...] = (500, 1_000, 2_000, 5_000)
+    rounds: int = 5
+    runs: int = 100
+    steps: int = 20
+    parked: int = 1_000
+    diamonds: int = 100
+    wide: int = 50
+
+    @classmethod
+    def quick(cls, directory: Path) -> "Scale":
+        return cls(directory, 20, (200, 400), 1, 10, 3, 100, 5, 5)

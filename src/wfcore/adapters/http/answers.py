@@ -1,0 +1,42 @@
+"""From values and errors to responses: JSON bodies, the error envelope, the headers that belong to them."""
+
+from collections.abc import Mapping
+
+from starlette.responses import Response
+
+from wfcore.domain.codec import dumps
+from wfcore.domain.errors import JSON, Malformed, RateLimited, Unauthenticated, WfcoreError
+
+
+class MethodNotAllowed(Malformed):
+    """The path exists, but not with this method (RFC 9110, 15.5.6)."""
+
+    http = 405
+
+    def __init__(self, method: str, allowed: list[str]) -> None:
+        super().__init__(f"`{method[:20]}` is not allowed here", {"allow": allowed})
+
+
+def json_answer(value: JSON, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON response, UTF-8."""
+    return Response(dumps(value).encode(), status, headers, "application/json")
+
+
+def error_answer(error: WfcoreError, request_id: str, *, challenge: str = "Bearer") -> Response:
+    """The envelope of the interface, Errors, with the headers that RFC 9110 and RFC 6750 want for its status."""
+    return json_answer({"error": error.to_wire(request_id)}, error.http, _headers(error, challenge))
+
+
+def _headers(error: WfcoreError, challenge: str) -> dict[str, str]:
+    if isinstance(error, Unauthenticated):
+        return {"WWW-Authenticate": challenge}
+    if "missing" in error.info and error.http == 403:
+        scope = " ".join(error.info["missing"])
+        return {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
+    if isinstance(error, MethodNotAllowed):
+        return {"Allow": ", ".join(error.info["allow"])}
+    if error.http == 408:
+        return {"Connection": "close"}
+    if isinstance(error, RateLimited):
+        return {"Retry-After": str(error.info.get("retryAfterSeconds", 1))}
+    return {}

@@ -1,0 +1,173 @@
+"""The ASGI application: authentication, token scope, body, use case, in this order; the envelope around every error."""
+
+import logging
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import quote
+
+from sse_starlette.sse import SendTimeoutError
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from wfcore.adapters.http.answers import error_answer
+from wfcore.adapters.http.auth import Authenticate, by_token, challenge
+from wfcore.adapters.http.gate import BodyLimits, Disconnected, parse_body, read_body, read_query
+from wfcore.adapters.http.router import Router, segments_of
+from wfcore.adapters.http.routes import Core, route_table
+from wfcore.adapters.http.table import Call, Route
+from wfcore.domain.access import Principal
+from wfcore.domain.errors import JSON, WfcoreError
+from wfcore.runtime.context import check_scopes
+from wfcore.runtime.organization import unauthenticated
+from wfcore.runtime.wire import PageTokens
+
+logger = logging.getLogger(__name__)
+
+DEPRECATED_SINCE = "@1767225600"
+"""2026-01-01T00:00:00Z as RFC 9745 writes it."""
+
+_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+_SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+
+
+def app(
+    core: Core,
+    *,
+    authenticate: Authenticate | None = None,
+    mount: str = "",
+    secret: bytes | None = None,
+    max_request_bytes: int | None = None,
+    receive_timeout: float = 30.0,
+) -> ASGIApp:
+    """Both APIs over an open core, to be served alone or mounted in an application that is there already.
+
+    `authenticate` gives the principal of a request; without it personal access tokens are asked for. `mount` is the
+    path prefix where no outer application sets `root_path`. `secret` seals page tokens: processes that serve the
+    same clients share it; without it tokens die with the process. A body may have `max_request_bytes` (the core's
+    settings without it) and take `receive_timeout` seconds to arrive.
+    """
+    return Door(
+        core,
+        authenticate or by_token(core.directory),
+        mount.rstrip("/"),
+        PageTokens(secret or secrets.token_bytes(32)),
+        BodyLimits(max_request_bytes or core.ports.settings.max_request_bytes, receive_timeout),
+    )
+
+
+class Door:
+    """The application. One instance serves any number of requests at a time."""
+
+    def __init__(
+        self, core: Core, authenticate: Authenticate, mount: str, tokens: PageTokens, limits: BodyLimits
+    ) -> None:
+        self._core = core
+        self._authenticate = authenticate
+        self._mount = mount
+        self._tokens = tokens
+        self._limits = limits
+        self._router = Router(route_table(core))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+        elif scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = HTTPConnection(scope)
+        request_id = _request_id(connection) or self._core.ports.ids.uuid()
+        headers = _HEADERS | {"X-Request-Id": request_id}
+        response = await self._answer(connection, receive, headers)
+        if response is None:
+            return
+        try:
+            await response(scope, receive, _sender(send, scope["method"], headers))
+        except SendTimeoutError:
+            logger.info("a reader took nothing for too long", extra={"request_id": request_id})
+        except Exception:
+            logger.exception("a response broke off", extra={"request_id": request_id})
+
+    async def _answer(self, connection: HTTPConnection, receive: Receive, headers: dict[str, str]) -> Response | None:
+        """The response, whatever happens; None when the client has gone."""
+        request_id = headers["X-Request-Id"]
+        try:
+            return await self._respond(connection, receive, headers)
+        except Disconnected:
+            return None
+        except WfcoreError as error:
+            return error_answer(error, request_id, challenge=challenge(connection))
+        except Exception:
+            logger.exception("a request failed", extra={"request_id": request_id})
+            return error_answer(WfcoreError("internal error"), request_id)
+
+    async def _respond(self, connection: HTTPConnection, receive: Receive, headers: dict[str, str]) -> Response:
+        scope = connection.scope
+        root = scope.get("root_path", "") + self._mount
+        segments = segments_of(scope, root)
+        route, path = self._router.find(scope["method"], segments)
+        if route.successor is not None:
+            headers |= _deprecation(route, root, segments)
+        me = await self._admit(connection, route)
+        query = read_query(scope["query_string"], route.query)
+        body = await self._body(connection, receive, route)
+        return await route.handle(
+            Call(me, connection.headers, path, query, body, root, self._tokens, headers["X-Request-Id"])
+        )
+
+    async def _admit(self, connection: HTTPConnection, route: Route) -> Principal | None:
+        """Who calls, with the token scopes that the route takes; None on the open routes."""
+        if route.scopes is None:
+            return None
+        me = await self._authenticate(connection)
+        if me is None:
+            raise unauthenticated()
+        check_scopes(me, route.scopes)
+        return me
+
+    async def _body(self, connection: HTTPConnection, receive: Receive, route: Route) -> dict[str, JSON]:
+        if route.body is None:
+            return {}
+        raw = await read_body(connection.headers, receive, self._limits)
+        return parse_body(raw, connection.headers, route.body, required=route.body_required)
+
+
+def _request_id(connection: HTTPConnection) -> str | None:
+    """The client's own id of the request, where it is one that can stand in logs."""
+    given = connection.headers.get("X-Request-Id", "")
+    return given if _SANE_ID.fullmatch(given) else None
+
+
+def _deprecation(route: Route, root: str, segments: Sequence[str]) -> dict[str, str]:
+    """The headers of a call by its earlier name (RFC 9745; RFC 8288, `successor-version`)."""
+    below = segments[route.base.count("/") :]
+    place = quote(root) + "/".join([str(route.successor), *(quote(segment, safe="") for segment in below)])
+    return {"Deprecation": DEPRECATED_SINCE, "Link": f'<{place}>; rel="successor-version"'}
+
+
+def _sender(send: Send, method: str, headers: Mapping[str, str]) -> Send:
+    """Sends with these headers on the response, and no body in answer to HEAD."""
+    extra = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
+
+    async def outgoing(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = {name for name, _ in message["headers"]}
+            added = [(name, value) for name, value in extra if name not in own]
+            message = {**message, "headers": [*message["headers"], *added]}
+        elif method == "HEAD":
+            message = {**message, "body": b""}
+        await send(message)
+
+    return outgoing
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    """The core is opened and closed by whoever serves it: nothing is to be done."""
+    for phase in ("startup", "shutdown"):
+        await receive()
+        await send({"type": f"lifespan.{phase}.complete"})

@@ -1,0 +1,221 @@
+"""From a request to checked values: query, headers and body. Nothing behind this gate sees a raw request.
+
+What is wrong here is malformed (400) with every fault in `info.errors`, a header's under its own name; a body with
+too many bytes is 413, one that does not arrive in time 408. Each value has one spelling, and stands once.
+"""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import attrs
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive
+
+from wfcore.domain.codec import read
+from wfcore.domain.errors import JSON, Issue, Malformed, TooLarge, refuse
+from wfcore.domain.ids import is_run_id, parse_id
+from wfcore.domain.json_gate import parse_json
+from wfcore.domain.shapes import Body
+
+MAX_PAGE = 100
+
+_NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
+_JSON_TYPE = re.compile(r"application/(?:[a-z0-9.!#$&^_-]+\+)?json", re.ASCII)
+_QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?", re.ASCII)
+
+
+class TooSlow(Malformed):
+    """The body did not arrive in time."""
+
+    http = 408
+
+
+class Disconnected(Exception):
+    """The client went away before its request was whole: there is nobody to answer."""
+
+
+# --- query ---
+
+
+@attrs.frozen
+class Query:
+    """A query parameter. `read` gives its value, or raises ValueError that says what it must be."""
+
+    name: str
+    read: Callable[[str], Any]
+    schema: Mapping[str, JSON]
+    description: str
+    default: Any = None
+
+
+def read_query(text: bytes, known: Iterable[Query]) -> dict[str, Any]:
+    """The values of the known parameters by name. Others are ignored; one that stands twice is malformed."""
+    try:
+        given = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError:
+        raise Malformed("the query is not percent-encoded UTF-8") from None
+    times = Counter(name for name, _ in given)
+    texts, values, issues = dict(given), dict[str, Any](), list[Issue]()
+    for query in known:
+        values[query.name] = query.default
+        if times[query.name] > 1:
+            issues.append(Issue(query.name, "stands more than once", "query"))
+        elif query.name in texts:
+            try:
+                values[query.name] = query.read(texts[query.name])
+            except ValueError as error:
+                issues.append(Issue(query.name, str(error), "query"))
+    refuse(issues)
+    return values
+
+
+def whole_number(text: str) -> int:
+    """A canonical integer, not negative. Beyond 18 digits it is only known to be large."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError("must be a whole number, not negative")
+    return int(text) if len(text) <= 18 else 10**18
+
+
+def page_size(text: str) -> int:
+    if not (size := whole_number(text)):
+        raise ValueError("must be at least 1")
+    return min(size, MAX_PAGE)
+
+
+def one_of(*options: str) -> Callable[[str], str]:
+    """The reader of an enum."""
+
+    def choose(text: str) -> str:
+        if text not in options:
+            raise ValueError(f"must be one of {', '.join(f'`{option}`' for option in options)}")
+        return text
+
+    return choose
+
+
+def short_text(text: str) -> str:
+    if len(text) > 200 or "\0" in text:
+        raise ValueError("must have at most 200 characters, none of them NUL")
+    return text
+
+
+def resource_id(text: str) -> int:
+    if (number := parse_id(text)) is None:
+        raise ValueError("must be the id of a workflow")
+    return number
+
+
+# --- headers ---
+
+
+def one_header(headers: Headers, name: str) -> str | None:
+    """The header's value; malformed when it stands more than once."""
+    values = headers.getlist(name)
+    if len(values) > 1:
+        refuse([Issue(name, "stands more than once", "query")])
+    return values[0] if values else None
+
+
+def idempotency_key(headers: Headers) -> str | None:
+    """The `Idempotency-Key` as it was sent: an opaque text, quotes included."""
+    key = one_header(headers, "Idempotency-Key")
+    if key is not None and not is_run_id(key):
+        refuse([Issue("Idempotency-Key", "must be 1 to 255 visible ASCII characters", "query")])
+    return key
+
+
+def last_event_id(headers: Headers) -> int:
+    """The `seq` after which a stream goes on; 0 without a `Last-Event-ID` (WHATWG HTML, Server-sent events)."""
+    text = one_header(headers, "Last-Event-ID")
+    try:
+        return 0 if text is None else whole_number(text)
+    except ValueError as error:
+        raise _malformed_header("Last-Event-ID", str(error)) from None
+
+
+def _malformed_header(name: str, message: str) -> Malformed:
+    issue = Issue(name, message, "query")
+    return Malformed(f"`{name}`: {message}", {"errors": [issue.to_wire()]})
+
+
+def prefers_json(headers: Headers) -> bool:
+    """Whether `Accept` ranks JSON above an event stream (RFC 9110, 12.5.1).
+
+    At equal quality the one that is named counts more than the one a wildcard allows; then the stream wins.
+    """
+    ranges = [part for value in headers.getlist("Accept") for part in value.split(",")]
+    return _rank("application/json", ranges) > _rank("text/event-stream", ranges)
+
+
+def _rank(media_type: str, ranges: Iterable[str]) -> tuple[float, int]:
+    """Quality and precision of the most precise range that covers the type; (0, 0) when none does."""
+    found = [(0, 0.0)]
+    for text in ranges:
+        name, *parameters = (part.strip().lower() for part in text.split(";"))
+        quality = next((p[2:].strip() for p in parameters if p.startswith("q=")), "1")
+        patterns = ("*/*", media_type.partition("/")[0] + "/*", media_type)
+        if name in patterns and _QUALITY.fullmatch(quality):
+            found.append((patterns.index(name) + 1, float(quality)))
+    precision, quality_found = max(found)
+    return (quality_found, precision) if quality_found else (0.0, 0)
+
+
+# --- body ---
+
+
+@attrs.frozen
+class BodyLimits:
+    """How many bytes a body may have, and how many seconds it may take to arrive."""
+
+    size: int
+    seconds: float
+
+
+async def read_body(headers: Headers, receive: Receive, limits: BodyLimits) -> bytes:
+    """All bytes of the body, never more than the limit in memory."""
+    declared = headers.get("Content-Length", "")
+    if declared.isdecimal() and (len(declared) > 18 or int(declared) > limits.size):
+        raise _too_large(limits)
+    try:
+        async with asyncio.timeout(limits.seconds):
+            return await _receive_all(receive, limits)
+    except TimeoutError:
+        raise TooSlow(f"the body did not arrive within {limits.seconds:g} seconds") from None
+
+
+async def _receive_all(receive: Receive, limits: BodyLimits) -> bytes:
+    parts, size, more = list[bytes](), 0, True
+    while more:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > limits.size:
+            raise _too_large(limits)
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _too_large(limits: BodyLimits) -> TooLarge:
+    return TooLarge(f"the body has more than {limits.size} bytes", {"maxBytes": limits.size})
+
+
+def parse_body(raw: bytes, headers: Headers, shape: type, *, required: bool) -> dict[str, JSON]:
+    """The JSON object that the bytes are. An empty body is `{}` where every field may be left out.
+
+    The shape itself is the use case's to check; where a call has no fields of its own, that is done here.
+    """
+    if not raw and not required:
+        return {}
+    media_type = headers.get("Content-Type", "application/json").partition(";")[0].strip().lower()
+    if not _JSON_TYPE.fullmatch(media_type):
+        raise _malformed_header("Content-Type", f"must be `application/json`, not `{media_type[:100]}`")
+    data = parse_json(raw)
+    if shape is Body or not isinstance(data, dict):
+        read(shape, data)
+    return data  # type: ignore[no-any-return]  # what is no object was refused

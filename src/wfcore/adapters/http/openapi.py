@@ -1,0 +1,119 @@
+"""The OpenAPI 3.1 document, made of the route table and the shapes."""
+
+import re
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from wfcore.adapters.http.gate import Query
+from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH, LAST_EVENT_ID, Route
+from wfcore.domain.codec import schema_ref, schemas_of
+from wfcore.domain.errors import JSON
+from wfcore.domain.shapes import ErrorEnvelope, schema_components
+
+_PARAMETER = re.compile(r"\{([A-Za-z]+)\}", re.ASCII)
+_ID = {"type": "integer", "minimum": 1}
+_TEXT = {"type": "string", "minLength": 1, "maxLength": 255}
+
+_FRAMES = {"type": "string", "description": "Server-Sent Events; the data of each is an `Event`"}
+
+_HEADERS: Final[Mapping[str, tuple[str, JSON]]] = {
+    IDEMPOTENCY_KEY: ("The same key and body give the same answer", _TEXT),
+    IF_MATCH: ("The `ETag` that was read; a stale one is a conflict", {"type": "string"}),
+    LAST_EVENT_ID: ("The stream goes on after this event", {"type": "integer", "minimum": 0}),
+}
+_ERRORS: Final[Mapping[int, str]] = {
+    400: "Malformed request",
+    401: "Missing, invalid or expired access token",
+    403: "The token lacks a scope, or the caller a right",
+    404: "Does not exist, or the caller has no access",
+    405: "Method not allowed",
+    408: "The body did not arrive in time",
+    409: "Conflicts with the current state",
+    413: "The body is too large",
+    422: "A value breaks a rule",
+    500: "Unexpected server error",
+    503: "A part that is needed does not answer",
+}
+_ALWAYS = (405, 500)
+_WITH_PRINCIPAL = (400, 401, 403, 404, 409)
+_WITH_BODY = (408, 413, 422)
+
+
+def document(routes: Iterable[Route]) -> dict[str, JSON]:
+    """The description of these routes."""
+    paths: dict[str, Any] = {}
+    schemas = schema_components()
+    for route in routes:
+        if isinstance(route.answer, type):
+            schemas = schemas_of([route.answer]) | schemas
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "wfcore", "version": "1.0.0", "description": "Workflows, scopes and runs."},
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "responses": {str(status): _error(status) for status in _ERRORS},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: Route) -> dict[str, JSON]:
+    operation: dict[str, JSON] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "parameters": [*_path_parameters(route.path), *map(_query, route.query), *map(_header, route.headers)],
+        "responses": _responses(route),
+        "security": [] if route.scopes is None else [{"token": list(route.scopes)}],
+    }
+    if route.body is not None:
+        content = {"application/json": {"schema": schema_ref(route.body)}}
+        operation["requestBody"] = {"required": route.body_required, "content": content}
+    if route.successor is not None:
+        operation["deprecated"] = True
+    return operation
+
+
+def _path_parameters(path: str) -> list[JSON]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": _ID if name == "id" else _TEXT}
+        for name in _PARAMETER.findall(path)
+    ]
+
+
+def _query(query: Query) -> JSON:
+    return {"name": query.name, "in": "query", "description": query.description, "schema": query.schema}
+
+
+def _header(name: str) -> JSON:
+    description, schema = _HEADERS[name]
+    return {"name": name, "in": "header", "description": description, "schema": schema}
+
+
+def _responses(route: Route) -> dict[str, JSON]:
+    schema = schema_ref(route.answer) if isinstance(route.answer, type) else route.answer
+    content: dict[str, JSON] = {"application/json": {"schema": schema}}
+    responses = {str(status): _response(status, content) for status in (route.status, *route.also)}
+    if route.streams:
+        responses["200"] = _response(200, content | {"text/event-stream": {"schema": _FRAMES}})
+    for status in _error_statuses(route):
+        responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
+    return responses
+
+
+def _error_statuses(route: Route) -> list[int]:
+    if route.scopes is None:
+        return [*_ALWAYS, 503] if route.name == "readyz" else [*_ALWAYS]
+    return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *(_WITH_BODY if route.body else ())})
+
+
+def _response(status: int, content: JSON) -> JSON:
+    return {"description": HTTPStatus(status).phrase, "content": content}
+
+
+def _error(status: int) -> JSON:
+    return _response(status, {"application/json": {"schema": schema_ref(ErrorEnvelope)}}) | {
+        "description": _ERRORS[status]
+    }

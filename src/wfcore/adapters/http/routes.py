@@ -1,0 +1,98 @@
+"""The route table: every route there is (interface, Endpoints). Router, OpenAPI document and docs are made of it."""
+
+import logging
+from typing import Protocol, TypedDict
+
+from starlette.responses import Response
+
+from wfcore.adapters.http.answers import json_answer
+from wfcore.adapters.http.openapi import document
+from wfcore.adapters.http.resource_routes import ResourceRoutes, WorkflowRoutes
+from wfcore.adapters.http.run_routes import RunRoutes
+from wfcore.adapters.http.table import Call, Route
+from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.errors import Unavailable
+from wfcore.domain.shapes import Scope, Workflow
+from wfcore.runtime.context import Ports
+from wfcore.runtime.organization import Directory
+from wfcore.runtime.resources import Skills, Workflows
+from wfcore.runtime.runs import Runs
+
+logger = logging.getLogger(__name__)
+
+
+class Core(Protocol):
+    """What the door opens to: `wfcore.open` gives one."""
+
+    ports: Ports
+    workflows: Workflows
+    skills: Skills
+    runs: Runs
+    directory: Directory
+
+
+class Caller(TypedDict):
+    """The principal of the credential."""
+
+    orgUuid: str
+    userId: str
+    email: str | None
+    groups: list[str]
+    scopes: list[str]
+    role: str
+
+
+class Health(TypedDict):
+    status: str
+
+
+def route_table(core: Core) -> list[Route]:
+    """Every route over this core."""
+    workflows = "/api/v1/workflows"
+    routes = [
+        *WorkflowRoutes(core.workflows, "workflows", workflows, Workflow).table(),
+        *WorkflowRoutes(core.workflows, "agents", "/api/v1/agents", Workflow, workflows).table(),
+        *ResourceRoutes(core.skills, "skills", "/api/v1/skills", Scope).table(),
+        *RunRoutes(core.runs, core.ports.clock).table(),
+    ]
+    return [*routes, *_own_routes(core, routes)]
+
+
+def _own_routes(core: Core, others: list[Route]) -> list[Route]:
+    """What the door itself answers. All but `me` ask for no principal."""
+
+    async def describe(call: Call) -> Response:
+        return json_answer(described if not call.root else {**described, "servers": [{"url": call.root}]})
+
+    async def ready(call: Call) -> Response:
+        if (problem := await core.ports.storage.check()) is not None:
+            logger.error("not ready: %s", problem)
+            raise Unavailable("not ready")
+        return json_answer({"status": "ready"})
+
+    routes = [
+        Route("me", "GET", "/api/v1/me", _me, "Who am I", (), Caller),
+        Route("openapi", "GET", "/openapi.json", describe, "This description", None, {"type": "object"}),
+        Route("healthz", "GET", "/healthz", _healthy, "Whether the process answers", None, Health),
+        Route("readyz", "GET", "/readyz", ready, "Whether the store answers", None, Health),
+    ]
+    described = document([*others, *routes])
+    return routes
+
+
+async def _me(call: Call) -> Response:
+    me = call.me
+    return json_answer(
+        {
+            "orgUuid": me.org_uuid,
+            "userId": me.user_id,
+            "email": me.email,
+            "groups": sorted(me.groups),
+            "scopes": [scope for scope in TOKEN_SCOPES if scope in me.scopes],
+            "role": me.role,
+        }
+    )
+
+
+async def _healthy(call: Call) -> Response:
+    return json_answer({"status": "ok"})

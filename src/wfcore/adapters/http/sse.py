@@ -1,0 +1,65 @@
+"""Server-Sent Events (interface, Events; WHATWG HTML, Server-sent events).
+
+Frames that are there at once leave in one chunk. A stream ends with its run's terminal event, with its reader, when
+a reader takes nothing for a while, or with the server; the run never notices, and can be joined again.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing
+
+import anyio
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.responses import Response
+
+from wfcore.domain.codec import dumps
+from wfcore.domain.errors import JSON
+from wfcore.domain.run.events import Event
+
+HEARTBEAT = 15
+STALLED = 60.0
+"""Seconds that a reader may leave a chunk untaken."""
+CHUNK = 2**16
+"""Bytes after which a batch goes on in another chunk."""
+
+
+def frame(seq: int, data: Mapping[str, JSON]) -> bytes:
+    """One frame. Whatever any reader takes for the end of a line is escaped (JSON escapes the rest itself)."""
+    line = dumps(data).replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return f"id: {seq}\ndata: {line}\n\n".encode()
+
+
+def stream(batches: AsyncGenerator[list[Event], None], headers: Mapping[str, str] | None = None) -> Response:
+    """The response that carries a run's events."""
+    return EventSourceResponse(
+        _chunks(batches),
+        headers=headers,
+        sep="\n",
+        ping=HEARTBEAT,
+        ping_message_factory=lambda: ServerSentEvent(comment="", sep="\n"),
+        send_timeout=STALLED,
+    )
+
+
+def refusal(data: Mapping[str, JSON], status: int) -> Response:
+    """An error as a stream of one event. Its id is 0, so that joining the run after it misses nothing."""
+    return Response(frame(0, data), status, media_type="text/event-stream")
+
+
+async def _chunks(batches: AsyncGenerator[list[Event], None]) -> AsyncIterator[bytes]:
+    async with aclosing(batches):
+        async for events in batches:
+            for chunk in _joined(frame(event.seq, event.to_wire()) for event in events):
+                yield chunk
+                await anyio.lowlevel.checkpoint()
+
+
+def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:
+    held, size = list[bytes](), 0
+    for one in frames:
+        held.append(one)
+        size += len(one)
+        if size >= CHUNK:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)

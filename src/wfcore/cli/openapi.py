@@ -1,0 +1,12 @@
+"""`wfcore openapi`: the description of both APIs."""
+
+from wfcore.cli.opening import IN_MEMORY, opened, print_result
+
+
+async def openapi() -> None:
+    """Print the OpenAPI 3.1 document, which a server also has at /openapi.json."""
+    from wfcore.adapters.http.openapi import document
+    from wfcore.adapters.http.routes import route_table
+
+    async with opened(IN_MEMORY, None) as core:
+        print_result(document(route_table(core)))

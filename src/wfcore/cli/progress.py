@@ -1,0 +1,131 @@
+"""A run as one watches it: a tree of its nodes, each with its state."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+from rich.tree import Tree
+
+from wfcore.domain.errors import JSON
+from wfcore.domain.run.events import Event, EventKind
+
+LOOKS: Final = {
+    "pending": ("·", "dim"),
+    "running": ("●", "yellow"),
+    "retrying": ("↻", "yellow"),
+    "waiting": ("?", "magenta"),
+    "done": ("✔", "green"),
+    "failed": ("✘", "red"),
+    "skipped": ("-", "dim"),
+}
+_STATES: Final = {
+    EventKind.node_started: "running",
+    EventKind.node_retrying: "retrying",
+    EventKind.interrupt: "waiting",
+    EventKind.node_finished: "done",
+    EventKind.node_failed: "failed",
+    EventKind.node_skipped: "skipped",
+}
+TAIL: Final = 60
+"""Characters of a text in the making that are shown."""
+
+
+class Progress:
+    """Shows the events of a run: a live tree on a terminal, else a line for each change. Use it with `with`."""
+
+    def __init__(self, title: str, structure: Mapping[str, JSON], console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self._title = title
+        self._nodes = {node["id"]: node for node in structure.get("nodes") or ()}
+        self._outline = list(outline(structure))
+        self._states = dict.fromkeys(self._nodes, "pending")
+        self._details: dict[str, str] = {}
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._live = Live(self._tree(), console=self.console, auto_refresh=False)
+            self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the terminal to a question."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
+
+    def show(self, event: Event) -> None:
+        """Take an event in."""
+        node, state = str(event.data.get("nodeId")), _STATES.get(event.kind)
+        if node not in self._states:
+            return
+        if event.kind is EventKind.message_delta:
+            self._details[node] = (self._details.get(node, "") + event.data["delta"])[-TAIL:]
+        if state is not None:
+            self._states[node] = state
+            self._details[node] = _detail(event)
+        if self._live is not None:
+            self._live.update(self._tree(), refresh=True)
+        elif state is not None:
+            self.console.print(self._label(node), highlight=False, soft_wrap=True)
+
+    def _tree(self) -> Tree:
+        root = Tree(Text(self._title, "bold"))
+        levels = [root]
+        for depth, node in self._outline:
+            del levels[depth + 1 :]
+            levels.append(levels[depth].add(self._label(node)))
+        return root
+
+    def _label(self, node: str) -> Text:
+        state = self._states[node]
+        glyph, style = LOOKS[state]
+        what = self._nodes[node].get("data", {}).get("toolId") or self._nodes[node]["type"]
+        label = Text.assemble((f"{glyph} {node}", style), (f"  {what}", "dim"), ("" if self._live else f"  {state}"))
+        detail = " ".join(self._details.get(node, "").split())
+        return label.append(f"  {detail}", "dim" if state != "failed" else "red") if detail else label
+
+
+def outline(structure: Mapping[str, JSON]) -> Iterator[tuple[int, str]]:
+    """The nodes with their depth, each once, from the start on: what forks is indented, what follows is not."""
+    nodes, edges = structure.get("nodes") or (), structure.get("edges") or ()
+    onward: dict[str, list[str]] = {node["id"]: [] for node in nodes}
+    for edge in edges:
+        onward[edge["source"]].append(edge["target"])
+    starts = [node["id"] for node in nodes if node["type"] == "start"]
+    seen: set[str] = set()
+    todo = [(0, node) for node in reversed(starts)]
+    while todo:
+        depth, node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield depth, node
+        inner = depth + (len(onward[node]) > 1)
+        todo += [(inner, target) for target in reversed(onward[node])]
+
+
+def _detail(event: Event) -> str:
+    """A word more on what happened: why it failed, what is asked."""
+    data: Mapping[str, Any] = event.data
+    if event.kind is EventKind.interrupt:
+        return str(data.get("message") or "")
+    error = data.get("error")
+    return str(error.get("message") if isinstance(error, Mapping) else error or "")
+
+
+def interactive() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,0 +1,36 @@
+"""`wfcore validate`: every issue of a workflow file."""
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wfcore.cli.files import load_tools, read_workflow
+from wfcore.cli.opening import IN_MEMORY, Config, Tools, local_principal, opened, print_result
+
+if TYPE_CHECKING:
+    from wfcore.domain.errors import JSON
+
+
+async def validate(file: str, /, *, tools: Tools = [], config: Config = None) -> int:  # noqa: B006  (never changed)
+    """Check a workflow file; prints its issues as JSON and fails when one of them is an error.
+
+    Parameters
+    ----------
+    file
+        YAML or JSON with the fields of the create body.
+    """
+    issues = await _issues(file, tools, config)
+    print_result({"issues": issues})
+    return int(any(issue["severity"] == "error" for issue in issues))
+
+
+async def _issues(file: str, tools: list[str], config: str | None) -> "list[dict[str, JSON]]":
+    from wfcore.domain.errors import Malformed
+
+    try:
+        body = read_workflow(file)
+    except Malformed as error:
+        return [{**issue, "severity": "error"} for issue in error.info["errors"]]
+    async with opened(IN_MEMORY, config, tools=load_tools(tools)) as core:
+        found = await core.workflows.validate(await local_principal(core), body)
+    return [attrs.asdict(issue) for issue in found]

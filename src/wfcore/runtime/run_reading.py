@@ -1,0 +1,143 @@
+"""Reading runs: records, events, what waits for a decision; and who may see which run (interface, Runs and Events)."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
+from wfcore.domain.access import Principal
+from wfcore.domain.errors import Forbidden, NotFound
+from wfcore.domain.ids import is_run_id
+from wfcore.domain.run import entries as e
+from wfcore.domain.run.events import Event
+from wfcore.domain.run.interrupts import may_decide, may_see
+from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.replay import fold
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.journal import Execution, OpenInterrupt, RunRow
+from wfcore.runtime.context import Ports, authorize, needs
+from wfcore.runtime.plans import Plans
+from wfcore.runtime.stream import follow
+from wfcore.runtime.views import InboxItem, RunView, one_by_one
+
+
+class RunReading:
+    """What can be asked about runs."""
+
+    area = "workflows"
+
+    def __init__(self, ports: Ports, plans: Plans) -> None:
+        self._ports = ports
+        self._plans = plans
+
+    @needs("workflows:read")
+    async def get(self, me: Principal, run_id: str) -> RunView:
+        """The run's record."""
+        row, _, _ = await self._visible(me, run_id)
+        return await self._view(row)
+
+    @needs("workflows:read")
+    async def page(
+        self,
+        me: Principal,
+        *,
+        limit: int = 25,
+        before: tuple[int, str] | None = None,
+        status: RunStatus | None = None,
+        workflow: int | None = None,
+    ) -> list[RunView]:
+        """Runs of what the caller can use, and those it started; newest first."""
+        resource = None if workflow is None else ("workflow", workflow)
+        rows = await self._ports.journal.list_runs(
+            me.org_uuid, limit=limit, before=before, status=status, resource=resource, principal=me
+        )
+        return [RunView(row) for row in rows]
+
+    @needs("workflows:read")
+    async def events(self, me: Principal, run_id: str, *, after: int = 0) -> list[Event]:
+        """The run's events so far with a `seq` greater than `after`."""
+        row, execution, _ = await self._visible(me, run_id)
+        events: list[Event] = []
+        fold(await self._plans.of(execution), await self._ports.journal.read(execution.ref), events)
+        return [event for event in events if event.run_id == row.id and event.seq > after]
+
+    @needs("workflows:read")
+    async def follow(self, me: Principal, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+        """The run's events from `after` on, live, until its terminal one: every durable event once, in order."""
+        row, _, _ = await self._visible(me, run_id)
+        return one_by_one(self.batches(RunView(row), after=after))
+
+    async def batches(self, view: RunView, *, after: int = 0) -> AsyncGenerator[list[Event], None]:
+        """As `follow`, what is there at once together. It asks for no principal: who holds a view was let in."""
+        execution = await self._ports.journal.execution(view.row.execution)
+        plan = await self._plans.of(execution)
+        async with aclosing(follow(self._ports, plan, execution.ref, view.id, after)) as found:
+            async for events in found:
+                yield events
+
+    @needs("workflows:read")
+    async def interrupts(self, me: Principal, *, limit: int = 25, after: int = 0) -> tuple[list[InboxItem], int | None]:
+        """What waits for the caller's decision, in the order of opening, and where the next page starts."""
+        found: list[InboxItem] = []
+        usable: dict[tuple[str, int | None], bool] = {}
+        while len(found) <= limit:
+            batch = await self._ports.journal.open_interrupts(me.org_uuid, limit=limit + 1, after=after)
+            for item in batch:
+                after = item.key
+                target = (item.execution.kind, item.execution.resource_id)
+                if target not in usable:
+                    usable[target] = await self._can_use(me, item.execution)
+                if self._waits_for(me, item, usable[target]):
+                    found.append(InboxItem(item))
+            if len(batch) <= limit:
+                break
+        page = found[:limit]
+        return page, page[-1].found.key if len(found) > limit else None
+
+    def _waits_for(self, me: Principal, item: OpenInterrupt, can_use: bool) -> bool:
+        try:
+            may_decide(me, item.interrupt, e.Actor(item.execution.user_id), can_use)
+        except (Forbidden, NotFound):
+            return False
+        return True
+
+    # Parts
+
+    async def _machine(self, execution: Execution) -> Machine:
+        return fold(await self._plans.of(execution), await self._ports.journal.read(execution.ref))
+
+    async def _can_use(self, me: Principal, execution: Execution) -> bool:
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = await work.workflows.get(execution.resource_id or 0)
+        try:
+            authorize(me, resource, "use")
+        except (NotFound, Forbidden):
+            return False
+        return True
+
+    async def _visible(self, me: Principal, run_id: str) -> tuple[RunRow, Execution, bool]:
+        """A run is seen by who started it, by who can use its workflow, and by the approvers it names."""
+        row = await self._ports.journal.find_run(me.org_uuid, run_id) if is_run_id(run_id) else None
+        if row is None:
+            raise NotFound
+        execution = await self._ports.journal.execution(row.execution)
+        can_use = await self._can_use(me, execution)
+        if not can_use and me.user_id not in (row.user_id, execution.user_id):
+            await self._see_as_approver(me, execution)
+        return row, execution, can_use
+
+    async def _see_as_approver(self, me: Principal, execution: Execution) -> None:
+        """Whoever a run names, or named before, as an approver sees it."""
+        waiting = await self._ports.journal.open_interrupts(me.org_uuid, limit=1_000, execution=execution.ref)
+        if any(item.interrupt.named and may_see(me, item.interrupt, False) for item in waiting):
+            return
+        entries = await self._ports.journal.read(execution.ref)
+        if any(isinstance(entry, e.Resumed) and entry.by and entry.by.user_id == me.user_id for entry in entries):
+            return
+        raise NotFound
+
+    async def _view(self, row: RunRow) -> RunView:
+        if row.status is RunStatus.interrupted and row.resumed_by is not None:
+            return RunView(row)
+        if not row.status.under_way and row.status is not RunStatus.interrupted:
+            return RunView(row)
+        waiting = await self._ports.journal.open_interrupts(row.execution.org, limit=1_000, execution=row.execution)
+        return RunView(row, tuple(item.interrupt for item in waiting))

@@ -1,0 +1,117 @@
+"""What the run use cases answer with: a run's record, an item of the inbox, a turn that is about to begin."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
+from contextlib import aclosing
+from typing import Any
+
+import attrs
+
+from wfcore.domain.codec import iso_ms
+from wfcore.domain.errors import JSON
+from wfcore.domain.run.events import Event
+from wfcore.domain.run.interrupts import interrupt_to_wire
+from wfcore.domain.run.state import Interrupt, RunStatus
+from wfcore.ports.journal import OpenInterrupt, RunRow
+
+Batches = AsyncGenerator[list[Event], None]
+
+
+@attrs.frozen
+class RunView:
+    """A run as its record shows it. `interrupts` are the open ones."""
+
+    row: RunRow
+    interrupts: tuple[Interrupt, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.row.id
+
+    @property
+    def status(self) -> RunStatus:
+        return self.row.status
+
+    @property
+    def output(self) -> JSON:
+        return (self.row.result or {}).get("output")
+
+    @property
+    def error(self) -> JSON:
+        return (self.row.result or {}).get("error")
+
+    def to_wire(self) -> dict[str, JSON]:
+        row, result = self.row, self.row.result or {}
+        waiting = [interrupt_to_wire(interrupt) for interrupt in self.interrupts]
+        return {
+            "runId": row.id,
+            "status": str(row.status),
+            "target": target_to_wire(row.kind, row.resource_id),
+            "threadId": row.thread_id,
+            "parentRunId": row.parent_run_id,
+            "resumedBy": row.resumed_by,
+            "output": result.get("output"),
+            "error": result.get("error"),
+            "interrupts": waiting or result.get("interrupts") or [],
+            "usage": result.get("usage") or {},
+            "createdAt": iso_ms(row.created_at),
+            "updatedAt": iso_ms(row.updated_at),
+            "finishedAt": None if row.finished_at is None else iso_ms(row.finished_at),
+        }
+
+
+def target_to_wire(kind: str, resource_id: int | None) -> dict[str, JSON]:
+    return {"type": kind, "id": resource_id}
+
+
+@attrs.frozen
+class InboxItem:
+    """One interrupt that waits for the caller."""
+
+    found: OpenInterrupt
+
+    def to_wire(self) -> dict[str, JSON]:
+        execution = self.found.execution
+        return {
+            **interrupt_to_wire(self.found.interrupt),
+            "runId": self.found.run_id,
+            "target": target_to_wire(execution.kind, execution.resource_id),
+            "threadId": execution.thread_id,
+            "createdAt": iso_ms(self.found.interrupt.opened_at),
+        }
+
+
+class Turn:
+    """A run that is about to begin: await it for its `RunView`, or iterate over its events. It begins once.
+
+    view = await core.runs.start(me, workflow=1, input={})
+
+    async for event in core.runs.start(me, workflow=1, input={}):
+        ...
+    """
+
+    def __init__(self, begin: Coroutine[Any, Any, RunView], batches: Callable[[RunView], Batches]) -> None:
+        self._begin = begin
+        self._batches = batches
+        self._view: RunView | None = None
+
+    def __await__(self) -> Generator[Any, None, RunView]:
+        return self._begun().__await__()
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._events()
+
+    async def _begun(self) -> RunView:
+        if self._view is None:
+            self._view = await self._begin
+        return self._view
+
+    async def _events(self) -> AsyncIterator[Event]:
+        async for event in one_by_one(self._batches(await self._begun())):
+            yield event
+
+
+async def one_by_one(batches: Batches) -> AsyncIterator[Event]:
+    async with aclosing(batches):
+        async for events in batches:
+            for event in events:
+                yield event

@@ -1,0 +1,159 @@
+"""What every memory backend has to keep, as a suite to inherit.
+
+An adapter's author writes one method:
+
+    class TestMyMemories(MemoriesContract):
+        async def open_memories(self, place: Path) -> MemoryBackend:
+            return MyMemories(place / "data")
+
+`place` is an empty directory. Needs the extra `testing`.
+"""
+
+from abc import abstractmethod
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from wfcore.ports.providers import Memory, MemoryBackend
+
+ORG = "11111111-1111-4111-8111-111111111111"
+OTHER_ORG = "22222222-2222-4222-8222-222222222222"
+SCOPES = ((ORG, 1), (ORG, 2), (OTHER_ORG, 1))
+"""Two skills of one organization, and one with the same number in another."""
+
+
+def memory(number: int, text: str = "likes tea", **fields: Any) -> Memory:
+    """The memory `m-<number>`, created at that millisecond."""
+    metadata: dict[str, Any] = fields.pop("metadata", {})
+    return Memory(f"m-{number}", text, sha256(text.encode()).hexdigest(), metadata, number, number, **fields)
+
+
+class MemoriesContract:
+    """Inherit, name the class `Test...`, and write `open_memories`."""
+
+    pytestmark = pytest.mark.anyio
+
+    @abstractmethod
+    async def open_memories(self, place: Path) -> MemoryBackend:
+        """An empty backend."""
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "asyncio"
+
+    @pytest.fixture
+    async def memories(self, tmp_path: Path, anyio_backend: str) -> MemoryBackend:
+        return await self.open_memories(tmp_path)
+
+    # "Metadata is kept verbatim; `hash` follows the text"
+
+    async def test_what_was_added_is_got(self, memories: MemoryBackend) -> None:
+        """Every field comes back as it was given, metadata verbatim: keys in order, null, empty and nested values."""
+        metadata: dict[str, Any] = {"z": None, "a": [1, 2.5, {"": "ü\u2028"}], "empty": {}, "true": True}
+        given = memory(1, "trinkt Tee", metadata=metadata, user_id="u1")
+        await memories.add(ORG, 1, given)
+        found = await memories.get(ORG, 1, "m-1")
+        assert found == given
+        assert list(found.metadata) == list(metadata)
+
+    async def test_what_is_kept_is_nobody_elses(self, memories: MemoryBackend) -> None:
+        """To change the dict that was given, or one that was got, changes nothing of what is kept."""
+        metadata = {"tags": ["a"]}
+        await memories.add(ORG, 1, memory(1, metadata=metadata))
+        metadata["tags"].append("b")
+        for _ in range(2):
+            got = await memories.get(ORG, 1, "m-1")
+            for found in (got, *await memories.list(ORG, 1, limit=1), *await memories.search(ORG, 1, "tea", limit=1)):
+                assert found is not None
+                assert found.metadata == {"tags": ["a"]}
+                found.metadata["tags"].append("c")
+
+    async def test_replacing_takes_the_place(self, memories: MemoryBackend) -> None:
+        """The new text, hash and metadata are there, at the old place of the list; its neighbours are unchanged."""
+        for number in (1, 2, 3):
+            await memories.add(ORG, 1, memory(number))
+        new = attrs.evolve(memory(2, "likes coffee", metadata={"new": 1}), updated_at=9)
+        assert await memories.replace(ORG, 1, new)
+        assert await memories.get(ORG, 1, "m-2") == new
+        assert await memories.list(ORG, 1, limit=9) == [memory(1), new, memory(3)]
+        assert await memories.search(ORG, 1, "coffee", limit=9) == [new]
+
+    async def test_what_is_not_there(self, memories: MemoryBackend) -> None:
+        """Getting gives None, replacing and deleting say False and make nothing; so too once it was deleted."""
+        for _ in range(2):
+            assert await memories.get(ORG, 1, "m-1") is None
+            assert await memories.replace(ORG, 1, memory(1)) is False
+            assert await memories.delete(ORG, 1, "m-1") is False
+            assert await memories.list(ORG, 1, limit=9) == []
+            await memories.add(ORG, 1, memory(1))
+            assert await memories.delete(ORG, 1, "m-1") is True
+
+    # "A memory of another scope is None or absent"
+
+    async def test_scopes_are_kept_apart(self, memories: MemoryBackend) -> None:
+        """No call sees or touches a memory of another skill, or of a skill with that number of another organization."""
+        for number, scope in enumerate(SCOPES, 1):
+            await memories.add(*scope, memory(number))
+        for number, scope in enumerate(SCOPES, 1):
+            for other in {1, 2, 3} - {number}:
+                assert await memories.get(*scope, f"m-{other}") is None
+                assert not await memories.replace(*scope, memory(other, "stolen"))
+                assert not await memories.delete(*scope, f"m-{other}")
+                assert await memories.list(*scope, limit=9, after=f"m-{other}") == []
+            assert await memories.list(*scope, limit=9) == [memory(number)]
+            assert await memories.search(*scope, "tea", limit=9) == [memory(number)]
+
+    # "At most `limit`, those created after the memory with id `after`"
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8])
+    async def test_pages_give_all_of_them_once(self, memories: MemoryBackend, limit: int) -> None:
+        """Going on after the last one of each page gives every memory once, in order of creation, ids whatever."""
+        created = [memory(number) for number in (5, 3, 7, 1, 6, 2, 4)]
+        for each in created:
+            await memories.add(ORG, 1, each)
+        found: list[Memory] = []
+        while page := await memories.list(ORG, 1, limit=limit, after=found[-1].id if found else None):
+            assert len(page) <= limit
+            found += page
+        assert found == created
+
+    async def test_a_page_may_be_deleted_before_the_next(self, memories: MemoryBackend) -> None:
+        """A memory that is gone still marks its place; an id that never was marks none."""
+        for number in range(1, 5):
+            await memories.add(ORG, 1, memory(number))
+        for number in (1, 2):
+            await memories.delete(ORG, 1, f"m-{number}")
+        assert await memories.list(ORG, 1, limit=9, after="m-2") == [memory(3), memory(4)]
+        assert await memories.list(ORG, 1, limit=9, after="m-9") == []
+
+    async def test_a_user_narrows(self, memories: MemoryBackend) -> None:
+        """With a user only that user's are listed and found, and count towards the limit; without one all are."""
+        for number in range(1, 7):
+            await memories.add(ORG, 1, memory(number, user_id=(None, "u1", "u2")[number % 3]))
+        ids = [each.id for each in await memories.list(ORG, 1, limit=2, user_id="u2")]
+        assert ids == ["m-2", "m-5"]
+        assert [each.id for each in await memories.list(ORG, 1, limit=9, after="m-2", user_id="u2")] == ["m-5"]
+        found = await memories.search(ORG, 1, "tea", limit=9, user_id="u1")
+        assert {each.id for each in found} == {"m-1", "m-4"}
+        assert await memories.list(ORG, 1, limit=9, user_id="u3") == []
+        assert len(await memories.list(ORG, 1, limit=9)) == 6
+
+    # "Those that share a word with the query, best first"
+
+    async def test_the_best_come_first(self, memories: MemoryBackend) -> None:
+        """More words in common come before fewer, whatever their case; with none a memory is not found at all."""
+        texts = ["Green apples", "likes green TEA", "likes tea", "teapots", ""]
+        for number, text in enumerate(texts, 1):
+            await memories.add(ORG, 1, memory(number, text))
+        found = await memories.search(ORG, 1, "who LIKES green tea?", limit=9)
+        assert [each.id for each in found] == ["m-2", "m-3", "m-1"]
+        assert [each.id for each in await memories.search(ORG, 1, "likes green tea", limit=1)] == ["m-2"]
+
+    @pytest.mark.parametrize("query", ["", "?!", "coffee", '"', "te*", "tea' OR 1=1 --coffee"])
+    async def test_a_query_is_words_and_nothing_else(self, memories: MemoryBackend, query: str) -> None:
+        """No word in common, nothing found; no query is an error, or a language of its own."""
+        await memories.add(ORG, 1, memory(1, "milk"))
+        assert await memories.search(ORG, 1, query, limit=9) == []

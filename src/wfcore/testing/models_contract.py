@@ -1,0 +1,125 @@
+"""What every model provider has to keep, as a suite to inherit.
+
+An adapter's author writes one method:
+
+    class TestMyModel(ModelsContract):
+        @asynccontextmanager
+        async def open_model(self, answers: Sequence[str | ModelError]) -> AsyncIterator[ModelProvider]:
+            async with stand_in(answers) as address:
+                yield MyModel(address)
+
+Needs the extra `testing`.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import cast
+
+import pytest
+
+from wfcore.ports.providers import Delta, Finished, ModelError, ModelProvider, ModelRequest, TextDelta, Usage
+
+QUESTION = ModelRequest([{"type": "human", "content": "what now?"}], key="key-1")
+CONVERSATION = ModelRequest(
+    [
+        {"type": "system", "content": "be brief"},
+        {"type": "human", "content": "what is the time in Bonn?"},
+        {"type": "ai", "content": "", "toolCalls": [{"id": "c1", "name": "time", "args": {"city": "Bonn"}}]},
+        {"type": "tool", "content": "12:00", "toolCallId": "c1"},
+        {"type": "ai", "content": "12:00", "id": "m-4"},
+        {"type": "human", "content": "as JSON"},
+    ],
+    settings={"reasoningEffort": "low", "contextWindow": 8000},
+    output_schema={"type": "object", "properties": {"time": {"type": "string"}}, "required": ["time"]},
+    key="key-2",
+)
+
+
+def opened(model: ModelProvider, request: ModelRequest = QUESTION) -> AsyncGenerator[Delta, None]:
+    """The stream of a call, to be closed."""
+    return cast("AsyncGenerator[Delta, None]", model.stream(request))
+
+
+async def deltas(model: ModelProvider, request: ModelRequest = QUESTION) -> list[Delta]:
+    """All parts of an answer."""
+    async with aclosing(opened(model, request)) as stream:
+        return [delta async for delta in stream]
+
+
+async def failure(model: ModelProvider) -> tuple[ModelError, list[Delta]]:
+    """How a call fails, and what came before."""
+    parts: list[Delta] = []
+    try:
+        async with aclosing(opened(model)) as stream:
+            async for part in stream:
+                parts.append(part)  # noqa: PERF401  (what came before the failure counts)
+    except ModelError as error:
+        return error, parts
+    raise AssertionError("the call did not fail")
+
+
+def text_of(parts: Sequence[Delta]) -> str:
+    return "".join(part.text for part in parts if isinstance(part, TextDelta))
+
+
+class ModelsContract:
+    """Inherit, name the class `Test...`, and write `open_model`."""
+
+    pytestmark = pytest.mark.anyio
+
+    @abstractmethod
+    def open_model(self, answers: Sequence[str | ModelError]) -> AbstractAsyncContextManager[ModelProvider]:
+        """A model that gives these answers, one per call. For an error the call fails, as retryable as the error."""
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "asyncio"
+
+    # "The stream ends with exactly one `Finished`, or raises `ModelError`"
+
+    @pytest.mark.parametrize("answer", ["", "yes", "two words", " a\n\nb\u2028c\r\n ", "Grüße 😀 ٣", "long " * 500])
+    async def test_an_answer_is_whole(self, answer: str) -> None:
+        """The parts are the text, no character more or less; then the usage, at most once; then the end."""
+        async with self.open_model([answer]) as model:
+            parts = await deltas(model)
+        assert text_of(parts) == answer
+        assert all(part.text for part in parts if isinstance(part, TextDelta))
+        assert parts[-1] == Finished("stop")
+        rest = [part for part in parts[:-1] if not isinstance(part, TextDelta)]
+        assert len(rest) <= 1
+        assert all(isinstance(part, Usage) and min(part.input_tokens, part.output_tokens) >= 0 for part in rest)
+
+    async def test_every_kind_of_message_is_taken(self) -> None:
+        """A conversation with all types of messages, settings and an output schema is answered."""
+        async with self.open_model(['{"time":"12:00"}']) as model:
+            assert text_of(await deltas(model, CONVERSATION)) == '{"time":"12:00"}'
+
+    @pytest.mark.parametrize("retryable", [True, False])
+    async def test_a_failure_is_no_answer(self, retryable: bool) -> None:
+        """A failed call raises, says whether trying again can help, never ends, and does not spoil the next one."""
+        async with self.open_model([ModelError("broken", retryable=retryable), "fine"]) as model:
+            error, parts = await failure(model)
+            assert error.retryable is retryable
+            assert not [part for part in parts if isinstance(part, Finished)]
+            assert text_of(await deltas(model)) == "fine"
+
+    # "Closing it ends the call"
+
+    async def test_a_stream_may_be_left(self) -> None:
+        """To close a stream after its first part, or before it, harms neither the process nor the next call."""
+        async with self.open_model(["one two three", "four five"]) as model:
+            async with aclosing(opened(model)) as stream:
+                assert isinstance(await anext(stream), TextDelta)
+            assert [part async for part in stream] == []
+            await opened(model).aclose()
+            assert text_of(await deltas(model)) == "four five"
+
+    async def test_calls_at_once_do_not_mix(self) -> None:
+        """Of many calls at the same time each gets one whole answer."""
+        answers = [f"answer {number} to you" for number in range(8)]
+        async with self.open_model(answers) as model:
+            found = await asyncio.gather(*(deltas(model) for _ in answers))
+        assert sorted(text_of(parts) for parts in found) == answers
+        assert all(parts.count(Finished()) == 1 for parts in found)

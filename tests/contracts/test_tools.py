@@ -1,0 +1,26 @@
+"""The contract of tool catalogs, kept by the one of functions."""
+
+from datetime import datetime
+
+from wfcore.adapters.tools import Catalog
+from wfcore.ports.providers import ToolCall, Tools
+from wfcore.testing.tools_contract import ToolsContract
+
+
+async def send_invoice(order: int, when: datetime, call: ToolCall, note: str = "") -> str:
+    """Send the invoice of an order."""
+    return call.key
+
+
+def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+class TestCatalog(ToolsContract):
+    def open_tools(self) -> Tools:
+        return Catalog([send_invoice, add])
+
+
+class TestEmptyCatalog(ToolsContract):
+    def open_tools(self) -> Tools:
+        return Catalog()

@@ -1,0 +1,87 @@
+"""A process that has imported everything and forks the processes of the crash tests: it spares them the imports.
+
+It runs as a program of its own, with one thread and no event loop, so that a fork is safe. A line of JSON on standard
+input asks for a life and is answered with its process number; `{"wait": pid}` with how it ended (negative: by which
+signal).
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+class Zygote:
+    """The tests' end of it."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def start(self, spec: dict[str, Any]) -> int:
+        """The process number of a new life."""
+        return self._ask(spec)
+
+    def wait(self, pid: int) -> int:
+        return self._ask({"wait": pid})
+
+    def run(self, spec: dict[str, Any]) -> int:
+        return self.wait(self.start(spec))
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(10)
+
+    def _ask(self, request: dict[str, Any]) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+
+def _serve() -> None:
+    import alembic.command  # noqa: F401  (what opening a database imports later)
+    import lives
+    import sqlalchemy.dialects.sqlite.aiosqlite  # noqa: F401
+
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "wait" in request:
+            _, status = os.waitpid(request["wait"], 0)
+            answer = os.waitstatus_to_exitcode(status)
+        else:
+            answer = os.fork()
+            if not answer:
+                _live(lives.run, request)
+        print(answer, flush=True)
+
+
+def _live(run: Any, request: dict[str, Any]) -> None:
+    """In the child: it never returns to the loop that answers."""
+    status = 1
+    try:
+        output = os.open(request["output"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        run(request)
+        status = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    _serve()

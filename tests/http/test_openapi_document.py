@@ -1,0 +1,121 @@
+"""The OpenAPI document: every route, every reference, every error (interface, Versioning 1)."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from clients import APPROVAL, POLL, Json, World, chain, deployed
+
+from wfcore.adapters.http.openapi import document
+from wfcore.adapters.http.routes import route_table
+from wfcore.domain.codec import check
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def described(world: World) -> Json:
+    return document(route_table(world.core))
+
+
+def values(tree: Any) -> Iterator[Any]:
+    yield tree
+    children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    for child in children:
+        yield from values(child)
+
+
+class TestDocument:
+    """OpenAPI 3.1."""
+
+    async def test_it_is_served_to_everybody(self, either: World) -> None:
+        """`GET /openapi.json` takes no credential and carries version 1.0.0."""
+        answer = await (await either.client()).get("/openapi.json")
+        assert answer.status_code == 200
+        assert answer.json() == document(route_table(either.core))
+        assert answer.json()["openapi"].startswith("3.1.")
+        assert answer.json()["info"]["version"] == "1.0.0"
+
+    def test_every_route_is_described_once(self, described: Json, world: World) -> None:
+        """Paths and methods are those of the table, with an id of its own each."""
+        routes = route_table(world.core)
+        found = {(path, method.upper()) for path, item in described["paths"].items() for method in item}
+        assert found == {(route.path, route.method) for route in routes}
+        ids = [operation["operationId"] for item in described["paths"].values() for operation in item.values()]
+        assert len(ids) == len(set(ids)) == len(routes)
+
+    def test_every_reference_resolves(self, described: Json) -> None:
+        """No `$ref` leads nowhere, and every schema of a route is a valid JSON Schema."""
+        references = {value["$ref"] for value in values(described) if isinstance(value, dict) and "$ref" in value}
+        for reference in references:
+            place = described
+            for step in reference.removeprefix("#/").split("/"):
+                place = place[step]
+        assert len(references) > 20
+        for schema in described["components"]["schemas"].values():
+            jsonschema_rs.meta.validate(schema)
+
+    def test_every_operation_says_what_it_takes_and_gives(self, described: Json) -> None:
+        """Path parameters, request bodies, success, errors and security are there for each."""
+        for path, item in described["paths"].items():
+            for method, operation in item.items():
+                named = {p["name"] for p in operation["parameters"] if p["in"] == "path"}
+                assert named == set(re.findall(r"\{(\w+)\}", path, re.ASCII)), path
+                assert all(p["required"] for p in operation["parameters"] if p["in"] == "path")
+                assert ("requestBody" in operation) == (method in ("post", "patch")), path
+                assert any(status.startswith("2") for status in operation["responses"])
+                assert {"405", "500"} <= operation["responses"].keys()
+                if operation["security"]:
+                    assert {"400", "401", "403", "404"} <= operation["responses"].keys()
+                if "requestBody" in operation:
+                    assert {"408", "413", "422"} <= operation["responses"].keys()
+                for response in operation["responses"].values():
+                    assert "$ref" in response or {"description", "content"} <= response.keys()
+
+    def test_the_alias_is_deprecated_and_nothing_else(self, described: Json) -> None:
+        """Every operation below `/api/v1/agents` is marked, with the scopes of its successor."""
+        for path, item in described["paths"].items():
+            for method, operation in item.items():
+                assert operation.get("deprecated", False) == path.startswith("/api/v1/agents")
+                successor = described["paths"][path.replace("/agents", "/workflows")][method]
+                assert operation["security"] == successor["security"]
+
+
+class TestAnswers:
+    """What is answered is what is described."""
+
+    async def test_answers_fit_their_schemas(self, world: World, described: Json) -> None:
+        """Real answers of the routes validate against the schema the document gives for their status."""
+        ada = await world.user()
+        await deployed(ada, chain(APPROVAL))
+        body = {"workflowId": 1, "input": {}, "runId": "r"}
+        calls: list[tuple[str, str, Json | None]] = [
+            ("POST", "/api/v1/skills", {"name": "S"}), ("GET", "/api/v1/skills/{id}", None),
+            ("POST", "/agent/v1/runs", body), ("GET", "/api/v1/workflows", None), ("GET", "/api/v1/skills", None),
+            ("GET", "/api/v1/workflows/{id}", None), ("GET", "/agent/v1/runs", None), ("GET", "/api/v1/me", None),
+            ("GET", "/agent/v1/runs/{runId}", None), ("GET", "/agent/v1/runs/{runId}/events", None),
+            ("GET", "/agent/v1/interrupts", None), ("POST", "/api/v1/workflows/validate", {"name": "x"}),
+            ("POST", "/agent/v1/runs/{runId}/cancel", {}), ("GET", "/healthz", None),
+            ("POST", "/agent/v1/runs", body | {"input": {"else": 1}}), ("PATCH", "/api/v1/workflows/{id}", {"x": 1}),
+        ]  # fmt: skip
+        for method, path, sent in calls:
+            place = path.replace("{id}", "1").replace("{runId}", "r")
+            answer = await ada.request(method, place, json=sent, headers=POLL)
+            response = described["paths"][path][method.lower()]["responses"][str(answer.status_code)]
+            if "$ref" in response:
+                response = described["components"]["responses"][response["$ref"].rpartition("/")[2]]
+            schema = response["content"]["application/json"]["schema"] | {"components": described["components"]}
+            jsonschema_rs.validate(schema, answer.json())
+
+    def test_bodies_are_described_by_the_shape_that_checks_them(self, world: World, described: Json) -> None:
+        """The schema of a request body is the one of its use case's shape."""
+        for route in route_table(world.core):
+            if route.body is not None:
+                content = described["paths"][route.path][route.method.lower()]["requestBody"]["content"]
+                name = content["application/json"]["schema"]["$ref"].rpartition("/")[2]
+                assert name == route.body.__name__
+                properties = described["components"]["schemas"][name].get("properties", {})
+                assert properties.keys() == route.body.__annotations__.keys()
+                assert [issue.rule for issue in check(route.body, [])] == ["type"]

@@ -1,0 +1,374 @@
+"""Runs over HTTP: streamed and polled, resumed, joined, cancelled (interface, Run-resume and Events)."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from clients import (
+    APPROVAL,
+    POLL,
+    Json,
+    World,
+    assert_envelope,
+    chain,
+    counting,
+    deployed,
+    frames,
+    holding,
+    let_go,
+    node,
+    pages,
+    performed,
+)
+from starlette.datastructures import Headers
+
+from wfcore.adapters.http.gate import prefers_json
+
+pytestmark = pytest.mark.anyio
+
+CONFLICT = (409, "CONFLICT", "ALREADY_EXISTS")
+
+
+def keyed(key: str, **more: str) -> dict[str, str]:
+    return {"Idempotency-Key": key, **more}
+
+
+async def start(client: httpx.AsyncClient, number: int, key: str, **headers: str) -> httpx.Response:
+    body = {"workflowId": number, "input": {}}
+    return await client.post("/agent/v1/runs", json=body, headers=keyed(key, **headers))
+
+
+async def until(client: httpx.AsyncClient, run: str, status: str) -> Json:
+    """The record of a run that comes to this status."""
+    for _ in range(1_000):
+        record: Json = (await client.get(f"/agent/v1/runs/{run}")).json()
+        if record.get("status") == status:
+            return record
+        await asyncio.sleep(0.002)
+    raise AssertionError(record)
+
+
+class TestTransports:
+    """A turn is streamed by default, and polled when JSON is preferred."""
+
+    @pytest.mark.parametrize("path", ["/agent/v1/runs", "/agent/runs"])
+    async def test_a_run_streams_to_its_end(self, either: World, path: str) -> None:
+        """Frames count from 1 without gaps, open with `run_started`, and one terminal event comes last."""
+        ada = await either.user()
+        number = await deployed(ada, chain(counting(f"{either.org}{path}")))
+        answer = await ada.post(path, json={"workflowId": number, "input": {"a": 1}})
+        assert answer.status_code == 200
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Accel-Buffering"] == "no"
+        got = frames(answer.text)
+        assert [seq for seq, _ in got] == [data["seq"] for _, data in got] == list(range(1, len(got) + 1))
+        assert got[0][1]["kind"] == "run_started"
+        assert [data["kind"] for _, data in got if data["kind"] in ("done", "error", "cancelled")] == ["done"]
+        assert (got[-1][1]["status"], got[-1][1]["output"]) == ("done", 1)
+        run = got[0][1]["runId"]
+        assert {data["runId"] for _, data in got} == {run}
+        record = (await ada.get(answer.headers["Location"])).json()
+        assert (record["runId"], record["status"], record["output"]) == (run, "done", 1)
+        assert record["target"] == {"type": "workflow", "id": number}
+
+    async def test_polling_is_202_while_the_run_goes_on_and_200_once_its_turn_has_ended(self, either: World) -> None:
+        """The body is `{runId, status}` alone."""
+        ada = await either.user()
+        number = await deployed(ada, chain(holding(either.org), APPROVAL))
+        going_on = await start(ada, number, "r", **POLL)
+        assert going_on.status_code == 202
+        assert going_on.json().keys() == {"runId", "status"}
+        assert going_on.json()["status"] in ("queued", "running")
+        assert going_on.headers["Location"] == "/agent/v1/runs/r"
+        assert (await start(ada, number, "r", **POLL)).status_code == 202
+        let_go(either.org)
+        await until(ada, "r", "interrupted")
+        parked = await start(ada, number, "r", **POLL)
+        assert (parked.status_code, parked.json()) == (200, {"runId": "r", "status": "interrupted"})
+        done = await ada.post("/agent/v1/runs/r/resume", json={"decision": "approve"}, headers=keyed("r2", **POLL))
+        assert (done.status_code, done.json()) == (200, {"runId": "r2", "status": "done"})
+
+    @pytest.mark.parametrize(("accept", "polls"), [
+        (None, False), ("", False), ("*/*", False), ("text/event-stream", False), ("application/json", True),
+        ("application/json, text/event-stream", False), ("text/event-stream, application/json", False),
+        ("application/json, text/event-stream;q=0.9", True), ("application/json;q=0.5, text/event-stream", False),
+        ("application/json, text/plain, */*", True), ("*/*, application/json;q=0.1", False),
+        ("application/json;q=0", False), ("application/*", True), ("text/*, application/*;q=0.9", False),
+        ("APPLICATION/JSON; charset=utf-8", True), ("application/json;q=2", False),
+        ("application/json;q=0.8, */*;q=0.8", True),
+        ("text/html", False), ("application/json;q=0.001, text/event-stream;q=0", True), (",;,=", False),
+    ])  # fmt: skip
+    def test_accept_is_weighed(self, accept: str | None, polls: bool) -> None:
+        """RFC 9110, 12.5.1: quality first, then what is named before what a wildcard allows, then the stream."""
+        assert prefers_json(Headers({} if accept is None else {"Accept": accept})) is polls
+
+
+class TestDecisions:
+    """Interface, States: an interrupted run awaits a decision."""
+
+    async def test_an_approval_is_listed_answered_and_carried_on(self, either: World) -> None:
+        """The turn ends as interrupted, the inbox shows it, and the resume is a new run of the same thread."""
+        ada, bob = await either.user("ada"), await either.user("bob")
+        number = await deployed(ada, chain(APPROVAL, counting(either.org)))
+        last = frames((await start(ada, number, "r")).text)[-1][1]
+        assert (last["kind"], last["status"]) == ("done", "interrupted")
+        waiting = (await bob.get("/agent/v1/interrupts")).json()
+        assert waiting["nextPageToken"] is None
+        [item] = waiting["interrupts"]
+        assert (item["runId"], item["type"], item["nodeId"], item["message"]) == ("r", "approval", "ask", "Go on?")
+        assert item["interruptId"] == last["interrupts"][0]["interruptId"]
+        answered = await bob.post("/agent/v1/runs/r/resume", json={"decision": "approve"}, headers=keyed("r2"))
+        assert frames(answered.text)[-1][1]["output"] == 1
+        first, second = [(await ada.get(f"/agent/v1/runs/{run}")).json() for run in ("r", "r2")]
+        assert (first["status"], first["resumedBy"], second["parentRunId"]) == ("interrupted", "r2", "r")
+        assert first["threadId"] == second["threadId"]
+        assert (await bob.get("/agent/v1/interrupts")).json()["interrupts"] == []
+        again = await bob.post("/agent/v1/runs/r/resume", json={"decision": "deny"}, headers=POLL)
+        assert assert_envelope(again, *CONFLICT)["info"]["reason"] == "already_resumed"
+
+    async def test_two_answers_at_once_leave_one_decision(self, either: World) -> None:
+        """Of many who decide at the same time one is heard, and the others get 409."""
+        ada = await either.user()
+        name = f"{either.org}once"
+        await start(ada, await deployed(ada, chain(APPROVAL, counting(name))), "r")
+        answers = await asyncio.gather(
+            *(ada.post("/agent/v1/runs/r/resume", json={"decision": "approve"}, headers=POLL) for _ in range(10))
+        )
+        assert sorted(answer.status_code for answer in answers)[1:] == [409] * 9
+        winner = next(answer.json()["runId"] for answer in answers if answer.status_code != 409)
+        await until(ada, winner, "done")
+        assert performed[name] == 1
+
+    @pytest.mark.parametrize(("body", "status"), [
+        ({"decision": "connected"}, 422), ({"decision": "maybe"}, 422), ({"decision": 1}, 400), ({}, 422),
+        ({"decision": "approve", "interruptId": "int_x"}, 409), ({"streamProtocolVersion": 1}, 422),
+        ({"decision": "approve", "surprise": 1}, 422), ({"interruptId": "x"}, 422), ({"decisions": []}, 422),
+    ])  # fmt: skip
+    async def test_an_answer_that_does_not_fit_is_refused(self, world: World, body: Json, status: int) -> None:
+        """The refusal is an envelope on either transport, and the interrupt stays open."""
+        ada = await world.user()
+        await start(ada, await deployed(ada, chain(APPROVAL)), "r")
+        for headers in ({}, POLL):
+            answer = await ada.post("/agent/v1/runs/r/resume", json=body, headers=headers)
+            assert (answer.status_code, answer.headers["Content-Type"]) == (status, "application/json")
+        assert len((await ada.get("/agent/v1/interrupts")).json()["interrupts"]) == 1
+
+    async def test_the_inbox_is_paged(self, world: World) -> None:
+        """Pages of one hold every interrupt once, in the order of opening."""
+        ada = await world.user()
+        number = await deployed(ada, chain(APPROVAL))
+        for key in "abc":
+            await start(ada, number, key)
+        seen = await pages(ada, "/agent/v1/interrupts", "interrupts", 1)
+        assert [item["runId"] for item in seen] == ["a", "b", "c"]
+
+
+class TestKeys:
+    """The run id is the Idempotency-Key, else the body's `runId`."""
+
+    async def test_fifty_identical_starts_at_once_execute_once(self, either: World) -> None:
+        """All fifty, half streamed and half polled, answer the same run."""
+        ada = await either.user()
+        name = f"{either.org}fifty"
+        number = await deployed(ada, chain(counting(name)))
+        streamed, polled = {}, POLL
+        answers = await asyncio.gather(*(start(ada, number, "r", **(polled if i % 2 else streamed)) for i in range(50)))
+        assert {answer.status_code for answer in answers} <= {200, 202}
+        assert len({answer.text for answer in answers[::2]}) == 1
+        assert {answer.json()["runId"] for answer in answers[1::2]} == {"r"}
+        assert performed[name] == 1
+        assert len((await ada.get("/agent/v1/runs")).json()["runs"]) == 1
+
+    async def test_a_key_for_something_else_is_409_on_either_transport(self, either: World) -> None:
+        """One `error` event with status 409 on the stream, the envelope on polling; neither shows the run."""
+        ada, eve = await either.user("ada"), await either.user("eve")
+        number = await deployed(ada, chain(counting(f"{either.org}secret")))
+        await start(ada, number, "r")
+        other: Json = {"workflowId": number, "input": {"else": True}}
+        same: Json = {"workflowId": number, "input": {}}
+        for client, body, key in ((ada, other, True), (eve, same, True), (ada, other | {"runId": "r"}, False)):
+            headers = keyed("r") if key else {}
+            told = await client.post("/agent/v1/runs", json=body, headers=headers)
+            assert told.status_code == 409
+            assert told.headers["Content-Type"].startswith("text/event-stream")
+            [(seq, event)] = frames(told.text)
+            assert event.keys() == {"kind", "runId", "seq", "at", "error"}
+            assert (event["kind"], event["runId"], event["seq"], seq) == ("error", "r", 0, 0)
+            polled = await client.post("/agent/v1/runs", json=body, headers=headers | POLL)
+            error = assert_envelope(polled, *CONFLICT)
+            assert event["error"] == error | {"requestId": told.headers["X-Request-Id"]}
+            assert "secret" not in told.text
+        resumed = await ada.post("/agent/v1/runs/r/resume", json={}, headers=keyed("r"))
+        assert (resumed.status_code, frames(resumed.text)[0][1]["kind"]) == (409, "error")
+
+    async def test_the_same_resume_joins(self, either: World) -> None:
+        """The same key and body join the existing stream, also after the run has moved on."""
+        ada = await either.user()
+        await start(ada, await deployed(ada, chain(APPROVAL)), "r")
+        tries = [
+            await ada.post("/agent/v1/runs/r/resume", json={"decision": "deny"}, headers=keyed("r2")) for _ in "ab"
+        ]
+        assert tries[0].status_code == 200
+        assert tries[0].text == tries[1].text
+
+    @pytest.mark.parametrize("key", ["a/b", "a//b", "%2F", "a?b#c", "~!$&'()*+,;=:@", "x" * 255, "validate", "%"])
+    async def test_an_id_may_hold_any_visible_ascii(self, either: World, key: str) -> None:
+        """What a key may be, a path may name: percent-encoded as one segment, `%2F` included."""
+        ada = await either.user()
+        number = await deployed(ada, chain(APPROVAL))
+        place = (await start(ada, number, key, **POLL)).headers["Location"]
+        assert place.count("/") == 4
+        assert (await ada.get(place)).json()["runId"] == key
+        assert {data["runId"] for _, data in frames((await ada.get(f"{place}/events")).text)} == {key}
+        done = await ada.post(f"{place}/resume", json={"decision": "approve"}, headers=POLL)
+        assert done.status_code == 200
+
+    @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 256, "é"])
+    async def test_other_keys_are_malformed(self, world: World, key: str) -> None:
+        """A key that is no run id starts nothing."""
+        ada = await world.user()
+        number = await deployed(ada, chain(APPROVAL))
+        headers: Any = {"Idempotency-Key": key.encode("latin-1")}
+        answer = await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}}, headers=headers)
+        assert_envelope(answer, 400, "BAD_REQUEST", "INVALID_ARGUMENT")
+        assert (await ada.get("/agent/v1/runs")).json()["runs"] == []
+
+
+class TestJoining:
+    """A stream that breaks can be joined again and gives the same events."""
+
+    async def test_every_cut_point_gives_the_same_remaining_frames(self, either: World) -> None:
+        """`Last-Event-ID` n gives the frames after n, on `/events`, on a repeated start, and as JSON."""
+        ada = await either.user()
+        number = await deployed(ada, chain(counting(f"{either.org}cut"), APPROVAL))
+        whole = (await start(ada, number, "r")).text
+        parts = [part + "\n\n" for part in whole.split("\n\n") if part.startswith("id:")]
+        for cut in (*range(len(parts) + 1), len(parts) + 5, 10**30):
+            after = {"Last-Event-ID": str(cut)}
+            rest = "".join(parts[cut:])
+            assert (await ada.get("/agent/v1/runs/r/events", headers=after)).text.strip() == rest.strip()
+            assert (await start(ada, number, "r", **after)).text.strip() == rest.strip()
+            events = (await ada.get("/agent/v1/runs/r/events", headers=after | POLL)).json()
+            assert events == {"events": [data for _, data in frames(rest)]}
+
+    @pytest.mark.parametrize("last", ["-1", "x", "1.5", "", "01", "1 2", "٣"])
+    async def test_an_id_that_is_no_number_is_malformed(self, world: World, last: str) -> None:
+        """A `Last-Event-ID` that is no canonical non-negative integer is 400, and starts nothing."""
+        ada = await world.user()
+        number = await deployed(ada, chain(APPROVAL))
+        headers: Any = {"Last-Event-ID": last.encode()}
+        for answer in (
+            await ada.get("/agent/v1/runs/r/events", headers=headers),
+            await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}}, headers=headers),
+        ):
+            assert_envelope(answer, 400, "BAD_REQUEST", "INVALID_ARGUMENT")
+        assert (await ada.get("/agent/v1/runs")).json()["runs"] == []
+
+    async def test_one_who_joins_in_the_middle_sees_all_of_it(self, real_world: World) -> None:
+        """Readers that come while a run goes on read the same frames as the one that started it."""
+        ada = await real_world.user()
+        name = real_world.org
+        number = await deployed(ada, chain(holding(name), APPROVAL))
+        first = asyncio.create_task(start(ada, number, "r"))
+        await until(ada, "r", "running")
+        others = [asyncio.create_task(ada.get("/agent/v1/runs/r/events")) for _ in range(5)]
+        await asyncio.sleep(0)
+        let_go(name)
+        texts = {
+            "".join(p for p in (await task).text.split("\n\n") if p.startswith("id:")) for task in (first, *others)
+        }
+        assert len(texts) == 1
+
+    async def test_a_reader_that_goes_away_disturbs_nothing(self, real_world: World) -> None:
+        """The run goes on to its end after its only reader has broken the connection."""
+        ada = await real_world.user()
+        name = f"{real_world.org}gone"
+        number = await deployed(ada, chain(holding(name)))
+        body = {"workflowId": number, "input": {}}
+        async with ada.stream("POST", "/agent/v1/runs", json=body, headers=keyed("r")) as answer:
+            async for line in answer.aiter_lines():
+                if "node_started" in line:
+                    break
+        let_go(name)
+        assert (await until(ada, "r", "done"))["output"] == name
+        subscribers = real_world.core.ports.events._listening  # type: ignore[attr-defined]
+        assert not subscribers
+
+
+class TestSteering:
+    """Cancel and interrupt: 202, or 409 once it has ended."""
+
+    async def test_a_run_is_cancelled_once(self, either: World) -> None:
+        """A cancelled run ends its stream with `cancelled`; cancelling again is a conflict."""
+        ada = await either.user()
+        number = await deployed(ada, chain(holding(f"{either.org}never")))
+        stream = asyncio.create_task(start(ada, number, "r"))
+        await until(ada, "r", "running")
+        answer = await ada.post("/agent/v1/runs/r/cancel")
+        assert (answer.status_code, answer.json()) == (202, {"runId": "r", "status": "cancelled"})
+        assert frames((await stream).text)[-1][1]["kind"] == "cancelled"
+        assert_envelope(await ada.post("/agent/v1/runs/r/cancel", json={}), *CONFLICT)
+        assert_envelope(await ada.post("/agent/v1/runs/r/interrupt"), *CONFLICT)
+
+    async def test_an_interrupted_run_is_resumed_without_a_decision(self, either: World) -> None:
+        """`interrupt` parks the run at its next step; a resume without a body carries it on."""
+        ada = await either.user()
+        name = f"{either.org}park"
+        number = await deployed(ada, chain(holding(name), counting(name)))
+        await start(ada, number, "r", **POLL)
+        answer = await ada.post("/agent/v1/runs/r/interrupt")
+        assert (answer.status_code, answer.json().keys()) == (202, {"runId", "status"})
+        let_go(name)
+        await until(ada, "r", "interrupted")
+        assert performed[name] == 0
+        assert (await ada.get("/agent/v1/interrupts")).json()["interrupts"] == []
+        resumed = await ada.post("/agent/v1/runs/r/resume", headers=keyed("r2"))
+        assert frames(resumed.text)[-1][1]["output"] == 1
+
+
+class TestStarting:
+    """What cannot be started."""
+
+    async def test_what_cannot_run_is_refused_before_the_stream_starts(self, world: World) -> None:
+        """Each refusal is an envelope with its own status, on the stream as on polling."""
+        ada = await world.user()
+        schema = {"type": "object", "required": ["order"]}
+        structure = {"nodes": [node("start", "start", inputSchema=schema)], "edges": []}
+        number = await deployed(ada, structure)
+        await ada.post("/api/v1/workflows", json={"name": "draft", "type": "workflow"})
+        for body, status in (
+            ({}, 400), ({"workflowId": number}, 400), ({"workflowId": "1", "input": {}}, 400),
+            ({"workflowId": number, "input": {}}, 422), ({"workflowId": 99, "input": {}}, 404),
+            ({"workflowId": 2, "input": {}}, 409), ({"workflowId": number, "input": {"order": 1}, "x": 1}, 422),
+            ({"skillId": 1}, 422), ({"workflowId": number, "skillId": 1, "input": {}}, 422),
+        ):  # fmt: skip
+            for headers in ({}, POLL):
+                answer = await ada.post("/agent/v1/runs", json=body, headers=headers)
+                assert answer.headers["Content-Type"] == "application/json"
+                assert answer.status_code == status, (body, answer.text)
+        assert (await ada.get("/agent/v1/runs")).json()["runs"] == []
+
+
+class TestHistory:
+    """`GET /agent/v1/runs`, newest first."""
+
+    async def test_runs_are_paged_and_narrowed(self, either: World) -> None:
+        """Pages of every size hold every run once, newest first; status and workflow narrow them."""
+        ada = await either.user()
+        asks = await deployed(ada, chain(APPROVAL))
+        does = await deployed(ada, chain(counting(f"{either.org}history")))
+        for key in ("a", "b", "c"):
+            await start(ada, asks, key)
+        await start(ada, does, "d")
+        everything = [run["runId"] for run in (await ada.get("/agent/v1/runs")).json()["runs"]]
+        assert sorted(everything) == ["a", "b", "c", "d"]
+        for size in (1, 2, 4, 100):
+            seen = [run["runId"] for run in await pages(ada, "/agent/v1/runs", "runs", size)]
+            assert seen == everything
+        for query, expected in ((f"workflowId={does}", ["d"]), ("status=done", ["d"]), ("status=cancelled", []),
+                                (f"status=interrupted&workflowId={does}", []), ("workflowId=99", [])):  # fmt: skip
+            assert [run["runId"] for run in (await ada.get(f"/agent/v1/runs?{query}")).json()["runs"]] == expected
+        for query in ("status=x", "workflowId=0", "workflowId=01", "workflowId=x", "pageToken=x"):
+            assert_envelope(await ada.get(f"/agent/v1/runs?{query}"), 400, "BAD_REQUEST", "INVALID_ARGUMENT")

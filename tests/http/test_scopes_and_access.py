@@ -1,0 +1,144 @@
+"""Who may call what: token scopes per route, and access per resource (interface, Authentication 4 to 6)."""
+
+import re
+from typing import Any
+
+import pytest
+from clients import APPROVAL, POLL, Json, World, assert_envelope, chain, deployed, flow
+
+from wfcore.adapters.http.routes import route_table
+from wfcore.adapters.http.table import Route
+from wfcore.domain.access import TOKEN_SCOPES, missing_scopes
+
+pytestmark = pytest.mark.anyio
+
+EXPECTED = {
+    "create": ("workflows:write",), "list": ("workflows:read",), "get": ("workflows:read",),
+    "patch": ("workflows:write",), "delete": ("workflows:write",), "deploy": ("workflows:write",),
+    "restore": ("workflows:write",), "discardDraft": ("workflows:write",), "toggle": ("workflows:write",),
+    "validate": ("workflows:read",), "validateSaved": ("workflows:read",),
+}  # fmt: skip
+RUNS = {
+    "runs.start": ("workflows:invoke",), "runs.startUnversioned": ("workflows:invoke",),
+    "runs.resume": ("workflows:invoke",), "runs.cancel": ("workflows:invoke",),
+    "runs.interrupt": ("workflows:invoke",), "runs.list": ("workflows:read",), "runs.get": ("workflows:read",),
+    "runs.events": ("workflows:read",), "interrupts.list": ("workflows:read",), "me": (),
+    "openapi": None, "healthz": None, "readyz": None,
+}  # fmt: skip
+
+
+def expected_scopes(route: Route) -> tuple[str, ...] | None:
+    area, _, name = route.name.partition(".")
+    if area in ("workflows", "agents"):
+        return EXPECTED[name]
+    if area == "skills":
+        return tuple(scope.replace("workflows", "skills") for scope in EXPECTED[name])
+    return RUNS[route.name]
+
+
+class TestTokenScopes:
+    """Every route, with every single scope and with none."""
+
+    async def test_every_route_takes_the_scopes_of_its_use_case(self, world: World) -> None:
+        """The route table says the scopes that the interface names."""
+        for route in route_table(world.core):
+            assert route.scopes == expected_scopes(route), route.name
+
+    @pytest.mark.parametrize("scope", [None, *TOKEN_SCOPES])
+    async def test_a_route_lets_in_whoever_has_its_scope(self, world: World, scope: str | None) -> None:
+        """Without the scope 403 that names what is missing, whatever the path and body; with it anything else."""
+        caller = await world.user(scopes=[] if scope is None else [scope])
+        for route in route_table(world.core):
+            wanted = expected_scopes(route) or ()
+            missing = missing_scopes(caller_scopes(scope), wanted)
+            path = re.sub(r"\{\w+\}", "77", route.path)
+            answer = await caller.request(route.method, path, content=b"{" if route.body else None)
+            if missing:
+                error = assert_envelope(answer, 403, "FORBIDDEN", "PERMISSION_DENIED")
+                assert error["info"] == {"missing": missing}
+                assert f'scope="{missing[0]}"' in answer.headers["WWW-Authenticate"]
+            else:
+                assert answer.status_code == (400 if route.body else 404 if "{" in route.path else 200), route.name
+
+    async def test_starting_and_following_a_run_takes_invoke_alone(self, either: World) -> None:
+        """Who may start a run sees its stream, without a scope to read."""
+        ada, runner = await either.user(), await either.user("bob", scopes=["workflows:invoke"])
+        number = await deployed(ada, chain(APPROVAL))
+        started = await runner.post("/agent/v1/runs", json={"workflowId": number, "input": {}},
+                                    headers={"Idempotency-Key": "r"})  # fmt: skip
+        assert started.status_code == 200
+        resumed = await runner.post("/agent/v1/runs/r/resume", json={"decision": "approve"})
+        assert (resumed.status_code, '"kind":"done"' in resumed.text) == (200, True)
+        assert_envelope(await runner.get("/agent/v1/runs/r"), 403, "FORBIDDEN", "PERMISSION_DENIED")
+
+
+def caller_scopes(scope: str | None) -> set[str]:
+    return set() if scope is None else {scope}
+
+
+class TestAccess:
+    """What is hidden looks like what never was."""
+
+    async def test_hidden_and_unknown_are_answered_alike(self, either: World) -> None:
+        """Every route of a resource and of a run gives the same bytes for a hidden one and one that never was."""
+        ada, eve = await either.user("ada"), await either.user("eve")
+        private = {"visibility": "private", "groupPermissions": {}, "sharedWith": []}
+        await deployed(ada, chain(APPROVAL), accessConfig=private)
+        await ada.post("/api/v1/skills", json={"name": "S", "accessConfig": private})
+        body: Json = {"workflowId": 1, "input": {}}
+        await ada.post("/agent/v1/runs", json=body, headers={"Idempotency-Key": "secret-run"})
+        for route in route_table(either.core):
+            if "{" not in route.path:
+                continue
+            hidden, never = [
+                await ask(eve, route, route.path.replace("{id}", number).replace("{runId}", run))
+                for number, run in (("1", "secret-run"), ("99", "never-a-run"))
+            ]
+            assert hidden.content == never.content, route.name
+            assert hidden.status_code == never.status_code == 404, route.name
+        for number in (1, 99):
+            answer = await eve.post("/agent/v1/runs", json=body | {"workflowId": number}, headers=POLL)
+            assert_envelope(answer, 404, "NOT_FOUND", "NOT_FOUND")
+        assert (await eve.get("/api/v1/workflows")).json()["workflows"] == []
+        assert (await eve.get("/agent/v1/runs")).json()["runs"] == []
+        assert (await eve.get("/agent/v1/interrupts")).json()["interrupts"] == []
+
+    async def test_organizations_see_nothing_of_each_other(self, world: World) -> None:
+        """A shared workflow of another organization does not exist; neither does its run, whose id is free."""
+        ada = await world.user()
+        other = await world.core.directory.create_organization("Other")
+        eve = await world.user("eve", org=other.uuid)
+        await deployed(ada, chain(APPROVAL))
+        key = POLL | {"Idempotency-Key": "r"}
+        await ada.post("/agent/v1/runs", json={"workflowId": 1, "input": {}}, headers=key)
+        for path in ("/api/v1/workflows/1", "/agent/v1/runs/r", "/agent/v1/runs/r/events"):
+            assert_envelope(await eve.get(path), 404, "NOT_FOUND", "NOT_FOUND")
+        await deployed(eve, chain(APPROVAL))
+        own = await eve.post("/agent/v1/runs", json={"workflowId": 1, "input": {}}, headers=key)
+        assert (own.status_code, own.json()["runId"]) == (200, "r")
+
+    async def test_visible_but_not_manageable_is_403(self, world: World) -> None:
+        """Use without manage reads, and is told why it may not write."""
+        group = await world.core.directory.create_group(world.org, "Clerks")
+        ada = await world.user("ada")
+        bob = await world.user("bob", groups=[group.id])
+        permissions = {world.org: {"use": True, "manage": False}, group.id: {"use": True, "manage": True}}
+        access = {"visibility": "shared", "groupPermissions": permissions, "sharedWith": []}
+        await bob.post("/api/v1/workflows", json=flow(accessConfig=access))
+        seen = (await ada.get("/api/v1/workflows/1")).json()
+        assert (seen["canUse"], seen["canManage"], seen["manageDenial"]) == (True, False, "needs_group_manage")
+        for method, path in (("PATCH", ""), ("DELETE", ""), ("POST", "/deploy"), ("GET", "?view=draft")):
+            body: Any = {"name": "x"} if method == "PATCH" else {} if method == "POST" else None
+            answer = await ada.request(method, f"/api/v1/workflows/1{path}", json=body)
+            error = assert_envelope(answer, 403, "FORBIDDEN", "PERMISSION_DENIED")
+            assert error["info"] == {"manageDenial": "needs_group_manage"}
+        revoked = {**access, "groupPermissions": {world.org: {"use": True, "manage": False}}}
+        refused = await bob.patch("/api/v1/workflows/1", json={"accessConfig": revoked})
+        assert_envelope(refused, 422, "VALIDATION", "INVALID_ARGUMENT")
+
+
+async def ask(client: Any, route: Route, path: str) -> Any:
+    """Call the route with a body that would do."""
+    body = {"name": "x"} if route.method == "PATCH" else {"decision": "approve"} if "resume" in path else {}
+    headers = {"X-Request-Id": "same", **POLL}
+    return await client.request(route.method, path, json=body if route.body else None, headers=headers)

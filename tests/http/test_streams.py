@@ -1,0 +1,207 @@
+"""How frames travel: their bytes, their chunks, the heartbeat, and the end of a server."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import pytest
+from clients import World, chain, deployed, frames, holding, let_go
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import Message
+
+from wfcore.adapters.http import sse
+from wfcore.domain.run.events import Event, EventKind
+
+pytestmark = pytest.mark.anyio
+
+
+def event(seq: int, text: str = "", kind: EventKind = EventKind.message_delta) -> Event:
+    return Event(kind, "r", seq, 0, {"delta": text})
+
+
+async def sent(batches: AsyncGenerator[list[Event], None], gone: asyncio.Event | None = None) -> list[Message]:
+    """What the stream of these batches sends to a client that leaves when `gone` is set."""
+    messages: list[Message] = []
+    asked = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+    async def receive() -> Message:
+        for message in asked:
+            return message
+        await (gone or asyncio.Event()).wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        messages.append(message)
+
+    await sse.stream(batches)({"type": "http", "method": "GET"}, receive, send)
+    return messages
+
+
+class TestFrames:
+    """Interface, Events 1: an `id:` line, a `data:` line, a blank line."""
+
+    @given(st.text())
+    def test_no_text_adds_a_line(self, text: str) -> None:
+        """Whatever an event holds, its frame has three lines for every reader, and the text comes back."""
+        raw = sse.frame(7, {"delta": text, text: 1})
+        first, second, *rest = raw.decode().splitlines()
+        assert (first, rest) == ("id: 7", [""])
+        assert json.loads(second.removeprefix("data: ")) == {"delta": text} | {text: 1}
+
+    @pytest.mark.parametrize("end", ["\r", "\n", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
+    def test_no_end_of_line_survives(self, end: str) -> None:
+        """Every character that some reader takes for the end of a line is escaped."""
+        assert len(sse.frame(1, {"delta": f"a{end}{end}id: 9"}).decode().splitlines()) == 3
+
+
+class TestChunks:
+    """Frames that are there at once leave together."""
+
+    async def test_a_batch_is_one_chunk(self) -> None:
+        """A thousand small events leave in as many chunks as there were batches, if they fit."""
+
+        async def batches() -> AsyncGenerator[list[Event], None]:
+            yield [event(seq) for seq in range(1, 501)]
+            yield [event(seq) for seq in range(501, 1_001)]
+
+        start, *bodies = await sent(batches())
+        assert start["status"] == 200
+        chunks = [body["body"] for body in bodies if body["body"]]
+        assert len(chunks) == 2
+        assert [seq for seq, _ in frames(b"".join(chunks).decode())] == list(range(1, 1_001))
+
+    async def test_a_large_batch_is_split_between_frames(self) -> None:
+        """No chunk grows without bound, and none ends inside a frame."""
+
+        async def batches() -> AsyncGenerator[list[Event], None]:
+            yield [event(seq, "x" * 10_000) for seq in range(1, 101)]
+
+        chunks = [message["body"] for message in (await sent(batches()))[1:] if message["body"]]
+        assert len(chunks) > 10
+        assert all(chunk.endswith(b"\n\n") and len(chunk) < 2 * sse.CHUNK for chunk in chunks)
+
+    async def test_a_reader_that_left_is_noticed_although_frames_never_end(self) -> None:
+        """A stream that always has something to send ends soon after its client went away, and is closed."""
+        gone, closed = asyncio.Event(), asyncio.Event()
+
+        async def endless() -> AsyncGenerator[list[Event], None]:
+            try:
+                for seq in range(1, 1_000_000):
+                    yield [event(seq)]
+                    if seq == 100:
+                        gone.set()
+            finally:
+                closed.set()
+
+        messages = await sent(endless(), gone)
+        assert len(messages) < 200
+        assert closed.is_set()
+
+    async def test_silence_is_filled_with_comments(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """While nothing happens a comment keeps the connection alive; no reader takes it for an event."""
+        monkeypatch.setattr(sse, "HEARTBEAT", 0.002)
+        beat = asyncio.Event()
+
+        async def quiet() -> AsyncGenerator[list[Event], None]:
+            await beat.wait()
+            yield [event(1, kind=EventKind.done)]
+
+        task = asyncio.create_task(sent(quiet()))
+        await asyncio.sleep(0.02)
+        beat.set()
+        text = b"".join(message.get("body", b"") for message in await task).decode()
+        assert text.count(":\n") + text.count(": \n") >= 2
+        assert [seq for seq, _ in frames(text)] == [1]
+
+    async def test_a_stalled_reader_is_let_go(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A reader that takes nothing does not hold the stream for ever; it can come back."""
+        monkeypatch.setattr(sse, "STALLED", 0.005)
+        closed = asyncio.Event()
+
+        async def batches() -> AsyncGenerator[list[Event], None]:
+            try:
+                yield [event(1)]
+                yield [event(2)]
+            finally:
+                closed.set()
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                await asyncio.Event().wait()
+
+        async def receive() -> Message:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        with suppress(TimeoutError):
+            await sse.stream(batches())({"type": "http", "method": "GET"}, receive, send)
+        assert closed.is_set()
+
+
+async def test_fifty_readers_hold_no_slot_of_the_store(real_world: World) -> None:
+    """While fifty streams are open, requests that need the store are served."""
+    ada = await real_world.user()
+    name = f"{real_world.org}slots"
+    number = await deployed(ada, chain(holding(name)))
+    await ada.post(
+        "/agent/v1/runs", json={"workflowId": number, "input": {}, "runId": "r"}, headers={"Accept": "application/json"}
+    )
+    readers = [asyncio.create_task(ada.get("/agent/v1/runs/r/events")) for _ in range(50)]
+    for _ in range(20):
+        assert (await ada.post("/api/v1/skills", json={"name": "S"})).status_code == 201
+    let_go(name)
+    whole = [frames((await reader).text) for reader in readers]
+    assert all(one == whole[0] for one in whole)
+    assert whole[0][-1][1]["kind"] == "done"
+
+
+SERVER = textwrap.dedent("""
+    import asyncio, socket, uvicorn, wfcore.bootstrap
+    from wfcore.adapters.http import app
+
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with wfcore.bootstrap.open("sqlite://", tools=[forever], grace=0) as core:
+            org = await core.directory.create_organization("One")
+            await core.directory.add_member(org.uuid, "ada")
+            token = await core.directory.create_token(org.uuid, "ada", scopes=["workflows:write", "workflows:invoke"])
+            bound = socket.create_server(("127.0.0.1", 0))
+            print(bound.getsockname()[1], token, flush=True)
+            await uvicorn.Server(uvicorn.Config(app(core), log_config=None, ws="none")).serve([bound])
+
+    asyncio.run(main())
+""")
+
+
+async def test_a_server_that_is_told_to_stop_ends_its_streams() -> None:
+    """After SIGTERM with an open stream the process is gone within seconds, without any error."""
+    process = subprocess.Popen([sys.executable, "-W", "error", "-c", SERVER], stdout=-1, stderr=-1, text=True)  # noqa: ASYNC220
+    try:
+        assert process.stdout is not None
+        port, token = process.stdout.readline().split()
+        headers = {"Authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=10) as ada:
+            action = {"id": "wait", "type": "action", "data": {"toolId": "forever"}}
+            number = await deployed(ada, chain(action))
+            body: dict[str, Any] = {"workflowId": number, "input": {}}
+            with suppress(httpx.RemoteProtocolError):
+                async with ada.stream("POST", "/agent/v1/runs", json=body) as answer:
+                    async for line in answer.aiter_lines():
+                        if "node_started" in line and "wait" in line:
+                            os.kill(process.pid, signal.SIGTERM)
+        _, errors = process.communicate(timeout=10)
+        assert (process.returncode in (0, -signal.SIGTERM), errors) == (True, "")
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,342 @@
+"""Functions become tools: what the catalog reads from a signature, what it refuses, how a tool is called."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from functools import partial, wraps
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import attrs
+import msgspec
+import pytest
+
+from wfcore.adapters.tools import Catalog, tool
+from wfcore.domain.json_schema import compile_schema
+from wfcore.ports.providers import Tool, ToolCall, ToolFailed
+
+CALL = ToolCall("key-1", 2, "org", "r-1", "u-1")
+
+
+class Color(Enum):
+    red = "red"
+    blue = "blue"
+
+
+@dataclass
+class Line:
+    sku: str
+    count: int = 1
+
+
+@attrs.frozen
+class Address:
+    city: str
+
+
+class Order(msgspec.Struct):
+    lines: list[Line]
+    to: Address
+
+
+def send_invoice(order: int, note: str = "thanks") -> dict[str, Any]:
+    """Send the invoice of an order."""
+    return {"order": order, "note": note}
+
+
+async def charge(amount: int, call: ToolCall) -> str:
+    return f"{amount} under {call.key}"
+
+
+class Shop:
+    """A shop that sells."""
+
+    def sell(self, count: int) -> int:
+        return count + 1
+
+    async def __call__(self, count: int) -> int:
+        return count
+
+
+def tool_of(given: Callable[..., Any] | Tool) -> Tool:
+    """The one tool of a catalog of it."""
+    (found,) = [each for each in Catalog([given]).all() if not each.id.startswith("core.")]
+    return found
+
+
+def run(given: Callable[..., Any], **params: Any) -> Any:
+    """What the tool of a function returns."""
+    return tool_of(given).run(params, CALL)
+
+
+def test_a_function_tells_everything() -> None:
+    """Name, docstring and annotations give id, description and schema; a default makes a parameter optional."""
+    found = tool_of(send_invoice)
+    assert (found.id, found.name, found.description) == ("send_invoice", "send invoice", inspect.getdoc(send_invoice))
+    assert found.parameters == {
+        "type": "object",
+        "properties": {"order": {"type": "integer"}, "note": {"type": "string", "default": "thanks"}},
+        "required": ["order"],
+        "additionalProperties": False,
+    }
+    assert found.blocking
+    assert not found.is_async
+    assert found.run({"order": 7}, CALL) == {"order": 7, "note": "thanks"}
+
+
+def test_the_decorator_says_more() -> None:
+    """`tool` sets id, name, description and whether it blocks, and leaves the function a function."""
+
+    @tool(id="billing.refund", name="Refund", description="Pay back.", blocking=False)
+    def refund(amount: int) -> int:
+        return -amount
+
+    @tool
+    def plain() -> None: ...
+
+    found = tool_of(refund)
+    assert (found.id, found.name, found.description, found.blocking) == ("billing.refund", "Refund", "Pay back.", False)
+    assert refund(3) == -3
+    assert tool_of(plain).id == "plain"
+
+
+async def _awaited(value: Any) -> Any:
+    return await value
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_async_functions_are_awaited_and_told_of_the_call() -> None:
+    """A parameter annotated `ToolCall` is given the call and is no argument."""
+    found = tool_of(charge)
+    assert found.is_async
+    assert list(found.parameters["properties"]) == ["amount"]
+    assert await _awaited(found.run({"amount": 5}, CALL)) == "5 under key-1"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_callables_and_wrapped_functions() -> None:
+    """An object with `async def __call__` is an async tool named after its class, and so is what `wraps` one."""
+
+    @wraps(charge)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return charge(*args, **kwargs)
+
+    shop = tool_of(Shop())
+    assert (shop.id, shop.description, shop.is_async) == ("Shop", "A shop that sells.", True)
+    assert await _awaited(shop.run({"count": 2}, CALL)) == 2
+    assert tool_of(wrapped).is_async
+    assert await _awaited(tool_of(wrapped).run({"amount": 1}, CALL)) == "1 under key-1"
+
+
+def test_bound_methods() -> None:
+    """`self` is no argument; a bound method can be given an id of its own without changing its class."""
+    found = tool_of(Shop().sell)
+    assert (found.id, list(found.parameters["properties"])) == ("sell", ["count"])
+    assert found.run({"count": 1}, CALL) == 2
+    marked = tool(id="shop.sell")(Shop().sell)
+    assert run(marked, count=1) == 2
+    assert tool_of(marked).id == "shop.sell"
+    assert tool_of(Shop().sell).id == "sell"
+
+
+def test_what_a_partial_binds_is_no_argument() -> None:
+    """Bound values are neither shown in the schema, as a secret might be, nor replaced by a call."""
+
+    def post(secret: str, text: str, where: str = "here") -> str:
+        return f"{secret} {text} {where}"
+
+    for bound in (partial(post, secret="s3cret", where="there"), partial(post, "s3cret", where="there")):
+        found = tool_of(bound)
+        assert found.id == "post"
+        assert list(found.parameters["properties"]) == ["text"]
+        assert "s3cret" not in repr(found.parameters)
+        assert found.run({"text": "hi"}, CALL) == "s3cret hi there"
+        issues = compile_schema(found.parameters).check({"text": "hi", "secret": "other"}, "params")
+        assert [issue.path for issue in issues] == ["params.secret"]
+    assert tool_of(tool(id="mine")(partial(post, "x"))).id == "mine"
+
+
+def test_typed_arguments_are_converted() -> None:
+    """Dataclasses, attrs, structs, datetimes, UUIDs and enums arrive as what they are annotated to be."""
+    got: dict[str, Any] = {}
+
+    def take(order: Order, at: datetime, id: UUID, color: Color = Color.red, maybe: Line | None = None) -> None:
+        got.update(order=order, at=at, id=id, color=color, maybe=maybe)
+
+    params = {
+        "order": {"lines": [{"sku": "a"}, {"sku": "b", "count": 2}], "to": {"city": "Bonn"}},
+        "at": "2026-01-01T12:00:00Z",
+        "id": "00000000-0000-7000-8000-000000000001",
+    }
+    found = tool_of(take)
+    assert compile_schema(found.parameters).check(params, "params") == []
+    found.run(params, CALL)
+    assert got == {
+        "order": Order([Line("a"), Line("b", 2)], Address("Bonn")),
+        "at": datetime(2026, 1, 1, 12, tzinfo=UTC),
+        "id": UUID(int=0x7000_8000_000000000001),
+        "color": Color.red,
+        "maybe": None,
+    }
+    assert found.parameters["properties"]["color"]["default"] == "red"
+
+
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        ({"order": {"lines": [{"sku": 5}], "to": {"city": "x"}}}, "`params.order.lines[0].sku`"),
+        ({"order": {"lines": [], "to": {}}}, "`params.order.to`"),
+        ({"order": "x"}, "`params.order`"),
+    ],
+)
+def test_what_cannot_be_converted_names_its_path(params: Any, path: str) -> None:
+    """A value that does not fit fails for good, with the wire path of the wrong part; strings are not numbers."""
+
+    def take(order: Order) -> None:
+        raise AssertionError
+
+    with pytest.raises(ToolFailed) as failed:
+        run(take, **params)
+    assert failed.value.message.startswith(f"{path}: ")
+    assert not failed.value.retryable
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Any,
+        int,
+        str | None,
+        list[dict[str, float]],
+        Literal["a", 1],
+        Annotated[int, msgspec.Meta(ge=1)],
+        dict[str, list[bool | None]],
+    ],
+)
+def test_json_types_cost_no_conversion(annotation: Any) -> None:
+    """A parameter whose JSON value is its Python value is handed on as the very object that came in."""
+
+    def take(value: Any) -> Any:
+        return value
+
+    take.__annotations__["value"] = annotation
+    given = object()
+    assert run(take, value=given) is given
+
+
+@pytest.mark.parametrize("annotation", [dict[int, str], set[str], tuple[int, int], list[datetime], bytes])
+def test_other_types_are_converted(annotation: Any) -> None:
+    """A value whose Python type JSON has not is checked by its conversion."""
+
+    def take(value: Any) -> Any:
+        return value
+
+    take.__annotations__["value"] = annotation
+    with pytest.raises(ToolFailed):
+        run(take, value=5)
+
+
+def test_what_has_no_annotation_may_be_anything() -> None:
+    """Without an annotation the schema allows any value."""
+
+    def take(value, other=None):  # type: ignore[no-untyped-def]
+        return value
+
+    assert tool_of(take).parameters["properties"] == {"value": {}, "other": {"default": None}}
+    assert run(take, value=[1]) == [1]
+
+
+def test_constraints_are_in_the_schema() -> None:
+    """`Annotated[..., Meta]` and closed types reach the schema, shared ones as definitions, and are checked by it."""
+
+    def take(count: Annotated[int, msgspec.Meta(ge=1)], line: Line, color: Literal["red"]) -> None: ...
+
+    schema = compile_schema(tool_of(take).parameters)
+    assert schema.check({"count": 1, "line": {"sku": "a"}, "color": "red"}, "p") == []
+    wrong = {"count": 0, "line": {"count": "1"}, "color": "blue", "more": 1}
+    assert {issue.path for issue in schema.check(wrong, "p")} == {
+        "p.count",
+        "p.line.sku",
+        "p.line.count",
+        "p.color",
+        "p.more",
+    }
+
+
+class Opaque:
+    """A class that JSON knows nothing of."""
+
+
+def _opaque(a: int, thing: Opaque) -> None: ...
+def _unknown(a: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def _positional(thing: int, /) -> None: ...
+def _rest(**thing: int) -> None: ...
+def _two_calls(thing: ToolCall, call: ToolCall) -> None: ...
+async def _stream(thing: int) -> Any:
+    yield thing
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (_opaque, ["`_opaque`", "`thing`"]),
+        (_unknown, ["`_unknown`", "Missing"]),
+        (_positional, ["`_positional`", "`thing`"]),
+        (_rest, ["`_rest`", "`thing`"]),
+        (_two_calls, ["`_two_calls`", "`thing`"]),
+        (_stream, ["`_stream`", "generator"]),
+        (Shop, ["`Shop`", "type"]),
+        (len, ["`len`", "`obj`"]),
+        (5, ["`int`"]),
+    ],
+)
+def test_what_cannot_be_a_tool_is_refused_at_once(function: Any, words: list[str]) -> None:
+    """A TypeError when the catalog is made, naming the function and the parameter."""
+    with pytest.raises(TypeError) as refused:
+        Catalog([function])
+    assert [word for word in words if word not in str(refused.value)] == []
+
+
+@pytest.mark.parametrize("tool_id", ["core.mine", "", "a b", "a\n", "ü", "a" * 129, "٣"])
+def test_ids_are_plain(tool_id: str) -> None:
+    """An id has 1 to 128 of the allowed characters and is not one of the built-in kind."""
+    with pytest.raises(ValueError, match="id"):
+        Catalog([Tool(tool_id, lambda params, call: None, "x")])
+
+
+def test_an_id_is_given_once() -> None:
+    """Two tools of one id are refused, whether functions or tools."""
+    with pytest.raises(ValueError, match="two tools `send_invoice`"):
+        Catalog([send_invoice, Tool("send_invoice", lambda params, call: None, "x")])
+    Catalog([Tool("a" * 128, lambda params, call: None, "x"), Tool("A-z_0.9", lambda params, call: None, "x")])
+
+
+def _built_in(tool_id: str) -> Tool:
+    found = Catalog().get(tool_id)
+    assert found is not None
+    return found
+
+
+def test_built_in_tools_do_what_the_machine_does() -> None:
+    """`core.transform` gives its value back; `core.fail` fails with its message, whatever its type."""
+    assert [each.id for each in Catalog().all()] == ["core.fail", "core.transform", "core.wait"]
+    assert _built_in("core.transform").run({"value": [1]}, CALL) == [1]
+    assert _built_in("core.transform").run({}, CALL) is None
+    for params, message in (({"message": "no"}, "no"), ({"message": 5}, "5"), ({}, "failed by core.fail")):
+        with pytest.raises(ToolFailed) as failed:
+            _built_in("core.fail").run(params, CALL)
+        assert (failed.value.message, failed.value.retryable) == (message, True)
+    assert not any(_built_in(tool_id).checks for tool_id in ("core.fail", "core.transform", "core.wait"))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_wait_waits() -> None:
+    """`core.wait` gives back what it was given, after its seconds."""
+    wait = _built_in("core.wait")
+    assert wait.is_async
+    assert await _awaited(wait.run({"seconds": 0}, CALL)) == {"seconds": 0}

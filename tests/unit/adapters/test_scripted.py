@@ -1,0 +1,195 @@
+"""The scripted model: the same words for the same request, and values that fit their schemas."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wfcore.adapters.models.scripted import ScriptedModel, smallest
+from wfcore.domain.json_schema import compile_schema
+from wfcore.ports.providers import Delta, Finished, ModelError, ModelRequest, TextDelta, Usage
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def asking(text: str, **fields: Any) -> ModelRequest:
+    return ModelRequest([{"type": "human", "content": text}], **fields)
+
+
+async def deltas(model: ScriptedModel, request: ModelRequest) -> list[Delta]:
+    return [delta async for delta in model.stream(request)]
+
+
+async def answer(model: ScriptedModel, request: ModelRequest) -> str:
+    return "".join(delta.text for delta in await deltas(model, request) if isinstance(delta, TextDelta))
+
+
+async def test_replies_come_in_turn() -> None:
+    """One reply per call, the last one for ever; exceptions are raised."""
+    broken = ModelError("busy")
+    model = ScriptedModel(["one", broken, "two"])
+    assert await answer(model, asking("?")) == "one"
+    with pytest.raises(ModelError) as raised:
+        await answer(model, asking("?"))
+    assert raised.value is broken
+    assert [await answer(model, asking("?")) for _ in range(3)] == ["two"] * 3
+
+
+async def test_one_text_is_one_reply() -> None:
+    """A text given as the script is said whole, not letter by letter."""
+    model = ScriptedModel("hello there")
+    assert [await answer(model, asking("?")) for _ in range(2)] == ["hello there"] * 2
+
+
+async def test_a_function_makes_replies() -> None:
+    """A function is given the request."""
+    model = ScriptedModel(lambda request: request.messages[-1]["content"].upper())
+    assert await answer(model, asking("hi")) == "HI"
+
+
+async def test_words_are_tokens() -> None:
+    """Word by word, then the usage in words, then the end."""
+    model = ScriptedModel(["a b  c "])
+    request = ModelRequest([{"type": "system", "content": "be brief"}, {"type": "human", "content": "one two three"}])
+    words = [TextDelta("a"), TextDelta(" b"), TextDelta("  c"), TextDelta(" ")]
+    assert await deltas(model, request) == [*words, Usage(5, 3), Finished()]
+
+
+async def test_without_a_script_the_last_question_is_quoted() -> None:
+    """The answer says that it is no model's, and quotes what was asked last, but never more than 600 characters."""
+    history = [
+        {"type": "human", "content": "first"},
+        {"type": "ai", "content": "well"},
+        {"type": "human", "content": "second"},
+        {"type": "tool", "content": "result"},
+    ]
+    told = await answer(ScriptedModel(), ModelRequest(history))
+    assert "no model" in told
+    assert told.endswith(" second")
+    assert await answer(ScriptedModel(), ModelRequest(history)) == told
+    assert len(await answer(ScriptedModel(), asking("x" * 10_000))) <= 600
+    assert await answer(ScriptedModel(), ModelRequest([]))
+
+
+@pytest.mark.parametrize("wrong", [{"replies": []}, {"replies": ""}, {"delay": -1}, {"delay": float("nan")}])
+async def test_a_script_that_says_nothing_is_refused(wrong: Any) -> None:
+    """No reply at all, or a delay that is none, is told when the model is made."""
+    with pytest.raises(ValueError, match=r"reply|seconds"):
+        ScriptedModel(**wrong)
+
+
+@given(st.text(max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_no_character_is_lost(text: str) -> None:
+    """The parts of an answer are the answer."""
+    from wfcore.adapters.models.scripted import _WORDS
+
+    assert "".join(_WORDS.findall(text)) == text
+
+
+# Schemas
+
+BOUNDS = st.integers(-5, 5)
+
+
+def numbers() -> st.SearchStrategy[Any]:
+    def bounded(kind: str, low: int, room: int, keys: tuple[str, str]) -> dict[str, Any]:
+        return {"type": kind, keys[0]: low, keys[1]: low + room}
+
+    ends = st.sampled_from(
+        [(low, high) for low in ("minimum", "exclusiveMinimum") for high in ("maximum", "exclusiveMaximum")]
+    )
+    kinds = st.sampled_from(["integer", "number"])
+    one_sided = st.builds(lambda kind, key, n: {"type": kind, key: n}, kinds, ends.flatmap(st.sampled_from), BOUNDS)
+    multiple = st.builds(lambda n, of: {"type": "number", "minimum": n, "multipleOf": of}, BOUNDS, st.integers(1, 4))
+    return st.builds(bounded, kinds, BOUNDS, st.integers(2, 5), ends) | one_sided | multiple
+
+
+def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    def closed(properties: dict[str, Any], all_required: bool) -> dict[str, Any]:
+        required = {"required": list(properties)} if all_required else {}
+        return {"type": "object", "properties": properties, "additionalProperties": False, **required}
+
+    return st.builds(closed, st.dictionaries(st.sampled_from("abc"), inner, max_size=3), st.booleans())
+
+
+PLAIN = st.one_of(
+    st.builds(lambda n: {"type": "string", "minLength": n}, st.integers(0, 5)),
+    st.sampled_from([{"type": "boolean"}, {"type": "null"}, {}, {"type": ["string", "null"]}, {"const": [1]}]),
+    st.builds(lambda values: {"enum": values}, st.lists(st.integers() | st.text(max_size=3), min_size=1, unique=True)),
+    numbers(),
+)
+SCHEMAS = st.recursive(
+    PLAIN,
+    lambda inner: st.one_of(
+        objects(inner),
+        st.builds(lambda items, n: {"type": "array", "items": items, "minItems": n}, inner, st.integers(0, 2)),
+        st.builds(lambda first, items: {"type": "array", "prefixItems": [first], "items": items}, inner, inner),
+        st.builds(lambda choices: {"anyOf": choices}, st.lists(inner, min_size=1, max_size=3)),
+    ),
+    max_leaves=5,
+)
+
+
+@given(SCHEMAS)
+@settings(max_examples=150, deadline=None)
+def test_a_made_up_value_fits_its_schema(schema: Any) -> None:
+    """Whatever plain schema an agent asks for, the value made for it is valid."""
+    assert compile_schema(schema).check(smallest(schema), "") == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/Line", "$defs": {"Line": {"type": "object", "properties": {"n": {"type": "integer"}}}}},
+        {"allOf": [{"type": "object", "required": ["a"]}, {"properties": {"a": {"type": "string", "minLength": 2}}}]},
+        {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}], "required": ["c"]},
+        {"$defs": {"a/b": {"const": 1}}, "properties": {"x": {"$ref": "#/$defs/a~1b"}}, "required": ["x"]},
+        {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": []},
+        {"oneOf": [{"type": "integer", "minimum": 3}, {"type": "null"}]},
+        {"type": "integer", "maximum": -1.5},
+        {"type": "number", "maximum": -4, "multipleOf": 3},
+        {"type": "array", "prefixItems": [{"const": 1}], "items": {"type": "boolean"}, "minItems": 2},
+        True,
+    ],
+)
+def test_references_and_combinations(schema: Any) -> None:
+    """Local references, `allOf` and first alternatives are put together into one value that fits."""
+    assert compile_schema(schema).check(smallest(schema), "") == []
+
+
+def test_a_schema_without_end_ends() -> None:
+    """What asks for itself without end, or refers to nothing, gives some value soon."""
+    endless = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}
+    assert json.dumps(smallest(endless)).count("next") < 100
+    assert smallest({"$ref": "#"}) is None
+    assert smallest({"$ref": "#/nowhere"}) is None
+    assert smallest({"anyOf": [{"$ref": "#"}]}) is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "minLength": 10**15},
+        {"type": "array", "minItems": 10**15},
+        {"type": "array", "minItems": 100, "items": {"$ref": "#"}},
+        {"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}, "required": ["a", "b"]},
+        {"allOf": [{"$ref": "#"}, {"$ref": "#"}]},
+    ],
+)
+def test_a_schema_cannot_ask_for_a_flood(schema: Any) -> None:
+    """A few characters of schema that ask for more than memory holds get something small instead, at once."""
+    assert len(json.dumps(smallest(schema))) < 300_000
+
+
+async def test_an_output_schema_is_answered_as_json() -> None:
+    """The answer is the JSON text of a value that fits."""
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+    assert json.loads(await answer(ScriptedModel(), asking("?", output_schema=schema))) == {"ok": False}

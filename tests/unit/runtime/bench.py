@@ -1,0 +1,166 @@
+"""What the tests of the runtime work on: an open core, its people, and tools that a test holds the strings of."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+
+from wfcore import bootstrap
+from wfcore.bootstrap import Core
+from wfcore.domain.access import Principal
+from wfcore.domain.run.events import Event
+from wfcore.ports.providers import ToolCall
+from wfcore.runtime.runs import RunView
+from wfcore.testing.fakes import FakeClock, SequentialIds
+
+Json = dict[str, Any]
+
+
+class Toolbox:
+    """Tools that remember how they were called."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any, str, int]] = []
+        self.began: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self.free: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self.broken_off: list[str] = []
+
+    def all(self) -> list[Any]:
+        return [self.echo, self.hold, self.flaky]
+
+    async def echo(self, call: ToolCall, value: Any = None) -> Any:
+        """Give back the value."""
+        self._note("echo", value, call)
+        return value
+
+    async def hold(self, call: ToolCall, name: str = "it") -> str:
+        """Wait until the test lets go of `name`."""
+        self._note("hold", name, call)
+        self.began[name].set()
+        try:
+            await self.free[name].wait()
+        except asyncio.CancelledError:
+            self.broken_off.append(name)
+            raise
+        return name
+
+    async def flaky(self, call: ToolCall, fails: int = 1) -> int:
+        """Fail so many times."""
+        self._note("flaky", fails, call)
+        if call.attempt <= fails:
+            raise RuntimeError(f"attempt {call.attempt} fails")
+        return call.attempt
+
+    def _note(self, name: str, value: Any, call: ToolCall) -> None:
+        self.calls.append((name, value, call.key, call.attempt))
+
+    def count(self, name: str) -> int:
+        return sum(called == name for called, *_ in self.calls)
+
+
+@attrs.define
+class Bench:
+    """An open core. `me` may do everything, `other` is a colleague."""
+
+    core: Core
+    org: str
+    tools: Toolbox
+    clock: FakeClock
+    me: Principal
+    other: Principal
+
+    def person(self, user: str, **more: Any) -> Principal:
+        return self.core.principal(self.org, user, email=more.pop("email", f"{user}@x.org"), **more)
+
+    async def deployed(self, structure: Json, **fields: Any) -> int:
+        """A new workflow of this graph, deployed."""
+        view = await self.core.workflows.create(self.me, name="A flow", structure=structure, **fields)
+        await self.core.workflows.deploy(self.me, view.id)
+        return view.id
+
+    async def started(self, structure: Json, given: Json | None = None, **fields: Any) -> RunView:
+        number = await self.deployed(structure)
+        return await self.core.runs.start(self.me, workflow=number, input=given or {}, **fields)
+
+    async def events(self, run_id: str, after: int = 0) -> list[Event]:
+        """All events to the end of the turn."""
+        row = (await self.core.runs.get(self.me, run_id)) if run_id else None
+        assert row is not None
+        async with asyncio.timeout(20):
+            return [event async for batch in self.core.runs.batches(row, after=after) for event in batch]
+
+    async def ended(self, run: RunView | str) -> RunView:
+        """The record once the turn has ended."""
+        run_id = run if isinstance(run, str) else run.id
+        await self.events(run_id)
+        return await self.core.runs.get(self.me, run_id)
+
+    async def ran(self, structure: Json, given: Json | None = None, **fields: Any) -> RunView:
+        return await self.ended(await self.started(structure, given, **fields))
+
+    async def until(self, name: str) -> None:
+        """Until the tool `hold` was called with this name."""
+        async with asyncio.timeout(20):
+            await self.tools.began[name].wait()
+
+
+@asynccontextmanager
+async def opened(
+    database: str, tools: Toolbox | None = None, org: str | None = None, **more: Any
+) -> AsyncIterator[Bench]:
+    """A bench on this database; `org` is one that is there already."""
+    tools, clock = tools or Toolbox(), more.pop("clock", None) or FakeClock()
+    more.setdefault("tools", tools.all())
+    more.setdefault("ids", SequentialIds())
+    async with bootstrap.open(database, clock=clock, synchronous="NORMAL", grace=0, **more) as core:
+        org = org or (await core.directory.create_organization("Acme")).uuid
+        people = [core.principal(org, name, email=f"{name}@x.org") for name in ("me", "other")]
+        yield Bench(core, org, tools, clock, *people)
+
+
+def graph(edges: str, **nodes: Json) -> Json:
+    """A graph with a start `s`; edges as `s>a a>b h:approved>c`."""
+    rows = []
+    for number, edge in enumerate(edges.split()):
+        source, target = edge.split(">")
+        source, _, handle = source.partition(":")
+        rows.append(
+            {"id": f"e{number}", "source": source, "target": target} | ({"sourceHandle": handle} if handle else {})
+        )
+    drawn = [{"id": name, **node} for name, node in nodes.items()]
+    if "s" not in nodes:
+        drawn.insert(0, {"id": "s", "type": "start"})
+    return {"nodes": drawn, "edges": rows}
+
+
+def start(**schema: Any) -> Json:
+    return {"type": "start", "data": {"inputSchema": schema}}
+
+
+def act(tool_id: str, /, *, more: Json | None = None, **params: Any) -> Json:
+    return {"type": "action", "data": {"toolId": tool_id, "params": params, **(more or {})}}
+
+
+def ask(**data: Any) -> Json:
+    return {"type": "humanApproval", "data": {"message": "may it?", **data}}
+
+
+def agent(**data: Any) -> Json:
+    return {"type": "agent", "data": data}
+
+
+def one(node: Json) -> Json:
+    """A graph with one node behind its start."""
+    return graph("s>a", a=node)
+
+
+def kinds(events: Iterable[Event]) -> list[str]:
+    return [str(event.kind) for event in events]
+
+
+def paths(error: Any) -> set[tuple[str, str]]:
+    """Path and rule of everything that a refusal lists."""
+    return {(issue["path"], issue["rule"]) for issue in error.value.info["errors"]}

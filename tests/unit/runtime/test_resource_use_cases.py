@@ -1,0 +1,461 @@
+"""Workflows and skills through the library: who may what, in which order it is refused, and what each call leaves."""
+
+from typing import Any
+
+import attrs
+import pytest
+from bench import Bench, act, agent, ask, graph, one, paths
+
+from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
+from wfcore.domain.resources import FIELDS, Kind
+from wfcore.runtime.context import scopes_of
+
+pytestmark = pytest.mark.anyio
+
+PLAIN = one(act("echo", value=1))
+
+
+def only(me: Any, *scopes: str) -> Any:
+    return attrs.evolve(me, scopes=frozenset(scopes))
+
+
+def private(*shared: str) -> dict[str, Any]:
+    return {"visibility": "private", "sharedWith": [{"email": email} for email in shared]}
+
+
+def shared(**groups: tuple[bool, bool]) -> dict[str, Any]:
+    bits = {uuid.replace("_", "-"): {"use": use, "manage": manage} for uuid, (use, manage) in groups.items()}
+    return {"visibility": "shared", "groupPermissions": bits}
+
+
+class TestScopes:
+    """Interface, Authentication 4."""
+
+    @pytest.mark.parametrize(
+        ("call", "scope"),
+        [
+            (lambda c, me: c.workflows.create(me, {}), "workflows:write"),
+            (lambda c, me: c.workflows.get(me, 999), "workflows:read"),
+            (lambda c, me: c.workflows.patch(me, 999, {"x": 1}), "workflows:write"),
+            (lambda c, me: c.workflows.deploy(me, 999), "workflows:write"),
+            (lambda c, me: c.workflows.toggle(me, 999), "workflows:write"),
+            (lambda c, me: c.workflows.page(me), "workflows:read"),
+            (lambda c, me: c.workflows.validate(me, {}), "workflows:read"),
+            (lambda c, me: c.skills.create(me, {}), "skills:write"),
+            (lambda c, me: c.skills.get(me, 999), "skills:read"),
+            (lambda c, me: c.runs.start(me, {}), "workflows:invoke"),
+            (lambda c, me: c.runs.resume(me, "none", {}), "workflows:invoke"),
+            (lambda c, me: c.runs.get(me, "none"), "workflows:read"),
+        ],
+    )
+    async def test_a_missing_scope_is_told_before_anything_else(self, bench: Bench, call: Any, scope: str) -> None:
+        """The scope is checked before body and resource, and `info.missing` names it."""
+        with pytest.raises(Forbidden) as error:
+            await call(bench.core, only(bench.me, "members:read"))
+        assert error.value.info == {"missing": [scope]}
+
+    async def test_write_implies_read_but_not_invoke(self, bench: Bench) -> None:
+        """`workflows:write` reads, and starts nothing."""
+        writer = only(bench.me, "workflows:write")
+        number = await bench.deployed(PLAIN)
+        assert (await bench.core.workflows.get(writer, number)).id == number
+        with pytest.raises(Forbidden):
+            await bench.core.runs.start(writer, workflow=number, input={})
+
+    async def test_doors_can_read_the_scopes(self, bench: Bench) -> None:
+        """`scopes_of` tells a door what to check before it reads a body."""
+        assert scopes_of(bench.core.workflows.create) == ("workflows:write",)
+        assert scopes_of(bench.core.skills.get) == ("skills:read",)
+        assert scopes_of(bench.core.runs.start) == ("workflows:invoke",)
+
+
+class TestAccess:
+    """Interface, AccessConfig."""
+
+    async def test_what_may_not_be_seen_does_not_exist(self, bench: Bench) -> None:
+        """Every call on a hidden resource answers exactly as for an id that never existed."""
+        number = (await bench.core.workflows.create(bench.me, name="mine", access=private())).id
+        flows, runs, other = bench.core.workflows, bench.core.runs, bench.other
+        for call in (
+            lambda n: flows.get(other, n),
+            lambda n: flows.get(other, n, "draft"),
+            lambda n: flows.patch(other, n, name="x"),
+            lambda n: flows.deploy(other, n),
+            lambda n: flows.delete(other, n),
+            lambda n: flows.restore(other, n),
+            lambda n: flows.discard_draft(other, n),
+            lambda n: flows.toggle(other, n),
+            lambda n: flows.validate_saved(other, n),
+            lambda n: runs.start(other, workflow=n, input={}),
+        ):
+            answers = []
+            for asked in (number, 999):
+                with pytest.raises(NotFound) as error:
+                    await call(asked)
+                answers.append((error.value.message, error.value.info))
+            assert answers[0] == answers[1]
+        assert await flows.page(other) == []
+
+    async def test_users_may_not_manage_and_learn_why(self, bench: Bench) -> None:
+        """Visible but not manageable: 403 with `manageDenial`, for shared and private alike."""
+        team = (await bench.core.directory.create_group(bench.org, "team")).id
+        mine = bench.person("me", groups=[team])
+        access = shared(**{bench.org: (True, False), team: (True, True)})
+        flows = bench.core.workflows
+        for config, denial in ((access, "needs_group_manage"), (private("other@x.org"), "not_owner")):
+            number = (await flows.create(mine, name="f", access=config)).id
+            seen = (await flows.get(bench.other, number)).to_wire()
+            assert (seen["canUse"], seen["canManage"], seen["manageDenial"]) == (True, False, denial)
+            for call in (flows.deploy, flows.delete, flows.restore, flows.toggle, flows.discard_draft):
+                with pytest.raises(Forbidden) as error:
+                    await call(bench.other, number)
+                assert error.value.info == {"manageDenial": denial}
+            with pytest.raises(Forbidden):
+                await flows.get(bench.other, number, "draft")
+
+    async def test_managers_without_use_may_not_run(self, bench: Bench) -> None:
+        """Use and manage are independent: a manager without use gets 403 at a start."""
+        team = (await bench.core.directory.create_group(bench.org, "team")).id
+        mine = bench.person("me", groups=[team])
+        config = shared(**{team: (False, True), bench.org: (True, False)})
+        number = (await bench.core.workflows.create(mine, name="f", structure=PLAIN, access=config)).id
+        await bench.core.workflows.deploy(mine, number)
+        only_manages = shared(**{team: (False, True)})
+        await bench.core.workflows.patch(mine, number, access=only_manages)
+        with pytest.raises(Forbidden) as error:
+            await bench.core.runs.start(mine, workflow=number, input={})
+        assert error.value.info == {"canUse": False}
+
+    async def test_by_default_the_organization_uses_and_manages(self, bench: Bench) -> None:
+        """The default access is shared with the organization's own group; the creator is the owner."""
+        view = await bench.core.workflows.create(bench.me, name="f")
+        assert view.to_wire()["accessConfig"] == {
+            "visibility": "shared",
+            "groupPermissions": {bench.org: {"use": True, "manage": True}},
+            "sharedWith": [],
+            "ownerUserId": "me",
+            "ownerEmail": "me@x.org",
+        }
+        assert (await bench.core.workflows.get(bench.other, view.id)).access.can_manage
+
+    async def test_nobody_locks_himself_out(self, bench: Bench) -> None:
+        """An update, or a create, after which the caller could not manage is 422 and changes nothing."""
+        view = await bench.core.workflows.create(bench.me, name="f", structure=PLAIN)
+        locked = shared(**{bench.org: (True, False)})
+        for body in ({"accessConfig": locked}, {"accessConfig": locked, "name": "new", "workflowStructure": {}}):
+            with pytest.raises(Invalid) as error:
+                await bench.core.workflows.patch(bench.me, view.id, body)
+            assert paths(error) == {("accessConfig", "self_revoking")}
+        assert (await bench.core.workflows.get(bench.me, view.id)).etag == view.etag
+        with pytest.raises(Invalid):
+            await bench.core.workflows.create(bench.me, name="g", access=locked)
+        assert len(await bench.core.workflows.page(bench.me)) == 1
+
+    async def test_access_can_be_written_back_as_read(self, bench: Bench) -> None:
+        """What was read may be sent again; the server's own values stand, and nothing changes."""
+        view = await bench.core.workflows.create(bench.me, name="f", access=private("a@x.org"))
+        read = view.to_wire()["accessConfig"]
+        bench.clock.advance(5)
+        again = await bench.core.workflows.patch(bench.me, view.id, access=read)
+        assert again.to_wire()["accessConfig"] == read
+        assert again.etag == view.etag
+        with pytest.raises(Invalid):
+            await bench.core.workflows.patch(bench.me, view.id, access={**read, "ownerUserId": "other"})
+
+    async def test_groups_must_exist(self, bench: Bench) -> None:
+        """A group that the organization does not have is 422."""
+        ghost = "00000000-0000-4000-8000-00000000dead"
+        with pytest.raises(Invalid) as error:
+            await bench.core.workflows.create(
+                bench.me, name="f", access=shared(**{bench.org: (True, True), ghost: (True, True)})
+            )
+        assert paths(error) == {(f"accessConfig.groupPermissions.{ghost}", "group")}
+
+    async def test_letters_that_fold_to_ascii_grant_nothing(self, bench: Bench) -> None:
+        """An embedder's user whose address only looks like the owner's is somebody else."""
+        kelvin = bench.person("stranger", email="o\u212a@x.org")
+        owner = bench.person("owner", email="ok@x.org")
+        number = (await bench.core.workflows.create(owner, name="f", access=private())).id
+        with pytest.raises(NotFound):
+            await bench.core.workflows.get(kelvin, number)
+
+
+class TestCreate:
+    """Interface, Create-workflow request."""
+
+    async def test_the_answer_has_the_fields_of_the_interface(self, bench: Bench) -> None:
+        """A new workflow is a draft of the caller's organization, with every field of the table."""
+        wire = (await bench.core.workflows.create(bench.me, name="Refunds", description="d")).to_wire()
+        assert set(FIELDS[Kind.WORKFLOW]) - set(wire) == {"pendingOwnershipTransfer"}
+        assert (wire["status"], wire["type"], wire["orgUuid"]) == ("draft", "workflow", bench.org)
+        assert (wire["activeVariationId"], wire["hasUnpublishedChanges"], wire["isEnabled"]) == (None, True, False)
+        assert wire["draftVariationId"] is not None
+        assert wire["variation"] is None
+
+    async def test_slugs_are_unique_and_survive_a_rename(self, bench: Bench) -> None:
+        """A taken slug, another member's private one too, gets a number; a rename keeps the slug."""
+        flows = bench.core.workflows
+        views = [
+            await flows.create(bench.other, name="Über Refunds!", access=private()),
+            await flows.create(bench.me, name="Uber refunds"),
+            await flows.create(bench.me, name="???"),
+        ]
+        assert [view.resource.slug for view in views] == ["uber-refunds", "uber-refunds-2", "workflow-3"]
+        renamed = await flows.patch(bench.me, views[1].id, name="Other")
+        assert (renamed.resource.name, renamed.resource.slug) == ("Other", "uber-refunds-2")
+
+    async def test_a_key_creates_once(self, bench: Bench) -> None:
+        """The same key and body: the same workflow. Another body: 409. Another principal's key is its own."""
+        flows = bench.core.workflows
+        first = await flows.create(bench.me, name="f", key="k")
+        again = await flows.create(bench.me, name="f", key="k")
+        assert again.to_wire() == first.to_wire()
+        with pytest.raises(Conflict) as error:
+            await flows.create(bench.me, name="g", key="k")
+        assert error.value.info == {"reason": "key_reused"}
+        assert (await flows.create(bench.other, name="g", key="k")).id != first.id
+        assert len(await flows.page(bench.me)) == 2
+
+    @pytest.mark.parametrize("key", ["", "a b", "x" * 256, "é"])
+    async def test_a_key_is_visible_ascii(self, bench: Bench, key: str) -> None:
+        """Any other Idempotency-Key is refused, and nothing is created."""
+        with pytest.raises(Malformed):
+            await bench.core.workflows.create(bench.me, name="f", key=key)
+        assert await bench.core.workflows.page(bench.me) == []
+
+    async def test_task_is_upgraded(self, bench: Bench) -> None:
+        """`type: task` is stored as `workflow`; its agents become a graph in the order of priority."""
+        skills = [(await deployed_skill(bench)) for _ in range(2)]
+        selection = {
+            "agents": [
+                {"agent_id": float(skills[0]), "priority_order": 2, "instructions": "b"},
+                {"agent_id": skills[1], "priority_order": 1},
+            ],
+            "model": "m",
+        }
+        made = await bench.core.workflows.create(
+            bench.me, {"name": "t", "type": "task", "agentSelection": selection, "organizationId": "ignored"}
+        )
+        content = (await bench.core.workflows.get(bench.me, made.id, "draft")).to_wire()["variation"]
+        assert made.to_wire()["type"] == "workflow"
+        assert content["agentSelection"] is None
+        agents = [node["data"]["agent_id"] for node in content["workflowStructure"]["nodes"][1:]]
+        assert agents == [skills[1], skills[0]]
+        assert (await bench.core.workflows.deploy(bench.me, made.id)).resource.status == "active"
+
+    async def test_selection_and_graph_exclude_each_other(self, bench: Bench) -> None:
+        """An `agentSelection` beside a graph with nodes, and two equal priorities, are 422."""
+        entry = {"agent_id": 1, "priority_order": 1}
+        with pytest.raises(Invalid) as error:
+            await bench.core.workflows.create(
+                bench.me, name="t", structure=PLAIN, agent_selection={"agents": [entry, entry]}
+            )
+        assert {rule for _, rule in paths(error)} >= {"exclusive", "unique"}
+
+    @pytest.mark.parametrize(
+        ("body", "error", "path", "rule"),
+        [
+            ({"type": "workflow"}, Malformed, "name", "required"),
+            ({"name": 1, "type": "workflow"}, Malformed, "name", "type"),
+            ({"name": "", "type": "workflow"}, Invalid, "name", "minLength"),
+            ({"name": "n", "type": "other"}, Invalid, "type", "enum"),
+            ({"name": "n", "type": "workflow", "status": "active"}, Invalid, "status", "unknown"),
+            ({"name": "n", "type": "workflow", "id": 7}, Invalid, "id", "unknown"),
+            ({"name": "n", "type": "workflow", "trigger": {"trigger_type": "schedule"}}, Invalid,
+             "trigger.schedule", "required_if"),
+            ({"name": "n", "type": "workflow", "workflowStructure": {"nodes": [{"id": "a", "type": "b"}]}}, Invalid,
+             "workflowStructure.nodes[0].type", "enum"),
+        ],
+    )  # fmt: skip
+    async def test_bad_bodies_are_told_by_path(
+        self, bench: Bench, body: dict[str, Any], error: type[WfcoreError], path: str, rule: str
+    ) -> None:
+        """400 for the shape, 422 for a rule; each issue has path and rule. Nothing is written."""
+        with pytest.raises(error) as found:
+            await bench.core.workflows.create(bench.me, body)
+        assert type(found.value) is error
+        assert (path, rule) in paths(found)
+        assert await bench.core.workflows.page(bench.me) == []
+
+
+async def deployed_skill(bench: Bench, by: Any = None, **fields: Any) -> int:
+    view = await bench.core.skills.create(by or bench.me, name="skill", **fields)
+    await bench.core.skills.deploy(by or bench.me, view.id)
+    return view.id
+
+
+class TestEdit:
+    """Interface, States and transitions; editing, deploying, discarding."""
+
+    async def test_content_and_details_change_the_etag_once(self, bench: Bench) -> None:
+        """A PATCH of both is one visible change: the old ETag is stale, the new one holds."""
+        view = await bench.core.workflows.create(bench.me, name="f", structure=PLAIN)
+        body = {"name": "new", "workflowStructure": {"nodes": [], "edges": []}}
+        changed = await bench.core.workflows.patch(bench.me, view.id, body, if_match=view.etag)
+        with pytest.raises(Conflict) as error:
+            await bench.core.workflows.patch(bench.me, view.id, name="late", if_match=view.etag)
+        assert error.value.info == {"reason": "stale", "etag": changed.etag}
+        assert (await bench.core.workflows.get(bench.me, view.id)).etag == changed.etag
+        await bench.core.workflows.patch(bench.me, view.id, name="ok", if_match=f'"x", {changed.etag}')
+        await bench.core.workflows.patch(bench.me, view.id, name="ok too", if_match="*")
+
+    async def test_null_clears(self, bench: Bench) -> None:
+        """Trigger, description, selection and graph are cleared by null; the name is not."""
+        flows = bench.core.workflows
+        view = await flows.create(
+            bench.me, name="f", description="d", trigger={"trigger_type": "manual", "x": 1}, structure=PLAIN
+        )
+        body = {"trigger": None, "description": None, "agentSelection": None, "workflowStructure": None}
+        cleared = await flows.patch(bench.me, view.id, body)
+        assert cleared.resource.description is None
+        assert cleared.to_wire()["variation"] == dict.fromkeys(["trigger", "workflowStructure", "agentSelection"])
+        with pytest.raises(Malformed):
+            await flows.patch(bench.me, view.id, {"name": None})
+        with pytest.raises(Invalid) as error:
+            await flows.deploy(bench.me, view.id)
+        assert ("workflowStructure.nodes", "start") in paths(error)
+
+    async def test_a_draft_equal_to_the_active_content_is_none(self, bench: Bench) -> None:
+        """Editing back to what is deployed discards the draft; so does `discard_draft`."""
+        flows, number = bench.core.workflows, await bench.deployed(PLAIN)
+        edited = await flows.patch(bench.me, number, structure=one(act("echo", value=2)))
+        assert edited.resource.has_unpublished_changes
+        assert not (await flows.patch(bench.me, number, structure=PLAIN)).resource.has_unpublished_changes
+        await flows.patch(bench.me, number, trigger={"trigger_type": "api"})
+        discarded = await flows.discard_draft(bench.me, number)
+        assert discarded.resource.draft_variation_id is None
+        assert (await flows.get(bench.me, number, "draft")).variation == (await flows.get(bench.me, number)).variation
+
+    async def test_deploy_publishes_and_records_who(self, bench: Bench) -> None:
+        """The draft becomes active; who deployed is known; once more changes nothing."""
+        flows = bench.core.workflows
+        draft = await flows.create(bench.other, name="f", structure=PLAIN)
+        deployed = await flows.deploy(bench.me, draft.id)
+        resource = deployed.resource
+        assert (resource.status, resource.draft_variation_id) == ("active", None)
+        assert resource.active_variation_id == draft.resource.draft_variation_id
+        assert deployed.variation is not None
+        assert (deployed.variation.created_by, deployed.variation.deployed_by) == ("other", "me")
+        assert (await flows.deploy(bench.other, draft.id)).etag == deployed.etag
+
+    async def test_a_graph_that_cannot_run_is_not_deployed(self, bench: Bench) -> None:
+        """Every issue is told, with its node; the workflow stays as it was."""
+        broken = graph("s>a", a=act("no.such.tool"), b=act("echo"), c=agent(agent_id=[7]), d=agent(agent_id=99.0))
+        view = await bench.core.workflows.create(bench.me, name="f", structure=broken)
+        with pytest.raises(Invalid) as error:
+            await bench.core.workflows.deploy(bench.me, view.id)
+        assert {
+            ("workflowStructure.nodes[1].data.toolId", "reference"),
+            ("workflowStructure.nodes[2]", "reachable"),
+            ("workflowStructure.nodes[3].data.agent_id", "type"),
+            ("workflowStructure.nodes[4].data.agent_id", "reference"),
+        } <= paths(error)
+        assert (await bench.core.workflows.get(bench.me, view.id)).etag == view.etag
+
+    async def test_whole_floats_are_ids(self, bench: Bench) -> None:
+        """JSON has one kind of number: `1.0` is the skill 1, at deploy and in a run."""
+        skill = await deployed_skill(bench, instructions=["be kind"])
+        run = await bench.ran(one(agent(agent_id=float(skill), message="hi")))
+        assert run.status == "done"
+
+    async def test_a_skill_the_deployer_cannot_use_is_an_issue(self, bench: Bench) -> None:
+        """Hidden, undeployed and unknown skills all look the same at a deploy."""
+        hidden = await deployed_skill(bench, bench.other, access=private())
+        undeployed = (await bench.core.skills.create(bench.me, name="s")).id
+        for number in (hidden, undeployed, 99):
+            view = await bench.core.workflows.create(bench.me, name="f", structure=one(agent(agent_id=number)))
+            with pytest.raises(Invalid) as error:
+                await bench.core.workflows.deploy(bench.me, view.id)
+            assert paths(error) == {("workflowStructure.nodes[1].data.agent_id", "reference")}
+
+    async def test_validate_writes_nothing(self, bench: Bench) -> None:
+        """It lists what a create would refuse, else what a deploy would; nothing is kept."""
+        flows = bench.core.workflows
+        assert [i.rule for i in await flows.validate(bench.me, {"workflowStructure": {"nodes": 1}})] == ["type"]
+        issues = await flows.validate(bench.me, {"workflowStructure": one(act("nope"))})
+        assert [(i.path, i.rule) for i in issues] == [("workflowStructure.nodes[1].data.toolId", "reference")]
+        assert await flows.validate(bench.me, {"name": "f", "workflowStructure": PLAIN}) == []
+        assert await flows.page(bench.me) == []
+        view = await flows.create(bench.me, name="f", structure=one(ask(onTimeout="deny")))
+        assert [i.severity for i in await flows.validate_saved(bench.me, view.id)] == ["warning"]
+        assert (await flows.get(bench.me, view.id)).etag == view.etag
+
+
+class TestLife:
+    """Interface, States and transitions."""
+
+    async def test_the_table_of_states(self, bench: Bench) -> None:
+        """Draft, active and deleted; what is illegal is 409 with state and legal operations."""
+        flows, me = bench.core.workflows, bench.me
+        number = (await flows.create(me, name="f", structure=PLAIN)).id
+        for call in (flows.toggle, flows.discard_draft):
+            with pytest.raises(Conflict) as error:
+                await call(me, number)
+            assert (error.value.info["state"], error.value.info["reason"]) == ("draft", "not_deployed")
+        assert (await flows.restore(me, number)).resource.status == "draft"
+        gone = await flows.delete(me, number)
+        assert (gone.resource.status, gone.resource.deleted_at is None) == ("deleted", False)
+        bench.clock.advance(1)
+        assert (await flows.delete(me, number)).to_wire() == gone.to_wire()
+        for refused in (
+            flows.deploy(me, number),
+            flows.patch(me, number, name="x"),
+            flows.patch(me, number, structure=PLAIN),
+            flows.toggle(me, number),
+            flows.discard_draft(me, number),
+        ):
+            with pytest.raises(Conflict) as error:
+                await refused
+            assert error.value.info["reason"] == "deleted"
+            assert set(error.value.info["legal"]) == {"delete", "restore"}
+        assert (await flows.restore(me, number)).resource.status == "draft"
+        await flows.deploy(me, number)
+        await flows.delete(me, number)
+        assert (await flows.restore(me, number)).resource.status == "active"
+
+    async def test_the_deleted_exists_for_managers_only(self, bench: Bench) -> None:
+        """Users get 404 and do not see it in lists; managers find it under `status=deleted`."""
+        team = (await bench.core.directory.create_group(bench.org, "team")).id
+        mine = bench.person("me", groups=[team])
+        flows = bench.core.workflows
+        access = shared(**{bench.org: (True, False), team: (True, True)})
+        number = (await flows.create(mine, name="f", access=access)).id
+        await flows.delete(mine, number)
+        with pytest.raises(NotFound):
+            await flows.get(bench.other, number)
+        assert [view.id for view in await flows.page(mine, status="deleted")] == [number]
+        assert await flows.page(mine) == await flows.page(bench.other, status="deleted") == []
+
+    async def test_the_schedule_is_switched(self, bench: Bench) -> None:
+        """Toggle flips or sets; without a schedule it is 422; delete and restore leave it off."""
+        flows, me = bench.core.workflows, bench.me
+        schedule = {"frequency": "daily", "timezone": "Europe/Berlin", "time_of_day": "09:30"}
+        number = await bench.deployed(PLAIN, trigger={"trigger_type": "schedule", "schedule": schedule})
+        assert (await flows.toggle(me, number)).resource.is_enabled
+        assert (await flows.toggle(me, number, {"isEnabled": True})).resource.is_enabled
+        assert not (await flows.toggle(me, number)).resource.is_enabled
+        await flows.toggle(me, number)
+        await flows.delete(me, number)
+        assert not (await flows.restore(me, number)).resource.is_enabled
+        await flows.toggle(me, number, is_enabled=True)
+        await flows.patch(me, number, trigger=None)
+        assert not (await flows.deploy(me, number)).resource.is_enabled
+        with pytest.raises(Invalid):
+            await flows.toggle(me, number)
+        assert not (await flows.toggle(me, number, is_enabled=False)).resource.is_enabled
+
+    async def test_skills_live_alike(self, bench: Bench) -> None:
+        """A skill's content stands at the top level; it is created, edited, deployed and deleted like a workflow."""
+        skills, me = bench.core.skills, bench.me
+        view = await skills.create(me, name="Writer", instructions=["write"], toolset={"echo": {"enabled": True}})
+        assert set(FIELDS[Kind.SKILL]) - set(view.to_wire()) == {"pendingOwnershipTransfer"}
+        await skills.patch(me, view.id, model="m", description="d")
+        deployed = (await skills.deploy(me, view.id)).to_wire()
+        assert deployed["variation"]["instructions"] == ["write"]
+        assert (deployed["variation"]["model"], deployed["status"]) == ("m", "active")
+        assert (await skills.delete(me, view.id)).resource.status == "deleted"
+
+    async def test_bad_view(self, bench: Bench) -> None:
+        """A `view` that there is not is 400."""
+        with pytest.raises(Malformed):
+            await bench.core.workflows.get(bench.me, 1, "other")
