@@ -36,6 +36,11 @@ def effects(scene: Scene) -> Counter[str]:
     return Counter(key for key, _ in lines(scene.place / "log"))
 
 
+def shares(scene: Scene) -> Counter[str]:
+    """How many steps of each process's runs have happened."""
+    return Counter(key.partition("-")[0] for key in effects(scene))
+
+
 def test_share_the_work(scene: Scene, zygotes: tuple[Zygote, Zygote]) -> None:
     """Of fifty runs that two processes start and drive, every effect happens exactly once."""
     names = ("one", "two")
@@ -56,9 +61,7 @@ def test_take_over(scene: Scene, zygotes: tuple[Zygote, Zygote]) -> None:
     zygote, other = zygotes
     doomed = zygote.start(scene.spec("crowd", "one", name="one", starts=RUNS // 2, runs=RUNS, seconds=0.3))
     heir = other.start(scene.spec("crowd", "two", name="two", starts=RUNS // 2, runs=RUNS, seconds=0.01))
-    until(
-        lambda: len(lines(scene.place / "started")) == 2 and sum(key.startswith("one") for key in effects(scene)) >= 30
-    )
+    until(lambda: shares(scene)["one"] >= 30 and shares(scene)["two"] == RUNS // 2 * 4)
     os.kill(doomed, signal.SIGKILL)
     assert zygote.wait(doomed) == -signal.SIGKILL
     left = effects(scene)

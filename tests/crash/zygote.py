@@ -1,16 +1,22 @@
-"""A process that has imported everything and forks the processes of the crash tests: it spares them the imports.
+"""A process that has imported everything and forks the processes of the crash tests: it spares them that.
 
-It runs as a program of its own, with one thread and no event loop, so that a fork is safe. A line of JSON on standard
+It runs as a program of its own, without threads and event loop, so that a fork is safe. A line of JSON on standard
 input asks for a life and is answered with its process number; `{"wait": pid}` with how it ended (negative: by which
 signal).
 """
 
+import gc
 import json
 import os
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import Any
+
+from scenes import spec
 
 
 class Zygote:
@@ -47,10 +53,9 @@ class Zygote:
 
 
 def _serve() -> None:
-    import alembic.command  # noqa: F401  (what opening a database imports later)
     import lives
-    import sqlalchemy.dialects.sqlite.aiosqlite  # noqa: F401
 
+    _warm_up(lives.run)
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
@@ -61,6 +66,17 @@ def _serve() -> None:
             if not answer:
                 _live(lives.run, request)
         print(answer, flush=True)
+
+
+def _warm_up(run: Any) -> None:
+    """Live once, so that all that is imported, compiled and kept on the way is there for every child."""
+    with tempfile.TemporaryDirectory() as place:
+        for life in ("seed", "live"):
+            run(spec(Path(place), Path(place) / "wfcore.db", life, "zygote"))
+    gc.collect()
+    while threading.active_count() > 1:  # a fork is safe when no other thread holds anything
+        time.sleep(0.001)
+    gc.freeze()
 
 
 def _live(run: Any, request: dict[str, Any]) -> None:
@@ -83,5 +99,4 @@ def _live(run: Any, request: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
     _serve()

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from clients import APPROVAL, POLL, World, assert_envelope, chain, deployed, flow
+from clients import APPROVAL, POLL, World, assert_envelope, chain, flow
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
@@ -145,4 +145,3 @@ class TestProtocol:
         }
         await app(world.core)(scope, receive, send)
         assert told[0] == 200
-        assert await deployed(await world.user(), chain(APPROVAL)) == 1

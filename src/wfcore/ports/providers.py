@@ -1,6 +1,6 @@
 """What runs reach out to: tools, models, memories, and whoever listens to their events."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -113,7 +113,7 @@ Delta = TextDelta | Usage | Finished
 class ModelProvider(Protocol):
     """Implementers: the stream ends with exactly one `Finished`, or raises `ModelError`; closing it ends the call."""
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Delta]: ...
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]: ...
 
 
 # Memories

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import attrs
@@ -130,15 +131,16 @@ class Performer:
         usage = Usage()
         finished: Finished | None = None
         batch = _Batch(self._ports, effect, stream)
-        async for delta in provider.stream(request):
-            match delta:
-                case TextDelta(text):
-                    parts.append(text)
-                    await batch.add(text)
-                case Usage():
-                    usage = delta
-                case Finished():
-                    finished = delta
+        async with aclosing(provider.stream(request)) as deltas:
+            async for delta in deltas:
+                match delta:
+                    case TextDelta(text):
+                        parts.append(text)
+                        await batch.add(text)
+                    case Usage():
+                        usage = delta
+                    case Finished():
+                        finished = delta
         if finished is None:
             raise ModelError("the model broke off before its answer was whole")
         if finished.reason != "stop":

@@ -15,7 +15,6 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import cast
 
 import pytest
 
@@ -39,7 +38,7 @@ CONVERSATION = ModelRequest(
 
 def opened(model: ModelProvider, request: ModelRequest = QUESTION) -> AsyncGenerator[Delta, None]:
     """The stream of a call, to be closed."""
-    return cast("AsyncGenerator[Delta, None]", model.stream(request))
+    return model.stream(request)
 
 
 async def deltas(model: ModelProvider, request: ModelRequest = QUESTION) -> list[Delta]:

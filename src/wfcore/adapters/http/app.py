@@ -87,7 +87,9 @@ class Door:
         if response is None:
             return
         try:
-            await response(scope, receive, _sender(send, scope["method"], headers))
+            outgoing = _Outgoing(send, scope["method"], headers)
+            await response(scope, receive, outgoing)
+            await outgoing.finish()
         except SendTimeoutError:
             logger.info("a reader took nothing for too long", extra={"request_id": request_id})
         except Exception:
@@ -150,24 +152,33 @@ def _deprecation(route: Route, root: str, segments: Sequence[str]) -> dict[str, 
     return {"Deprecation": DEPRECATED_SINCE, "Link": f'<{place}>; rel="successor-version"'}
 
 
-def _sender(send: Send, method: str, headers: Mapping[str, str]) -> Send:
-    """Sends with these headers on the response, and no body in answer to HEAD."""
-    extra = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
-
-    async def outgoing(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            own = {name for name, _ in message["headers"]}
-            added = [(name, value) for name, value in extra if name not in own]
-            message = {**message, "headers": [*message["headers"], *added]}
-        elif method == "HEAD":
-            message = {**message, "body": b""}
-        await send(message)
-
-    return outgoing
-
-
 async def _lifespan(receive: Receive, send: Send) -> None:
     """The core is opened and closed by whoever serves it: nothing is to be done."""
     for phase in ("startup", "shutdown"):
         await receive()
         await send({"type": f"lifespan.{phase}.complete"})
+
+
+class _Outgoing:
+    """What a response sends, with these headers on it, and no body in answer to HEAD."""
+
+    def __init__(self, send: Send, method: str, headers: Mapping[str, str]) -> None:
+        self._send = send
+        self._bodiless = method == "HEAD"
+        self._extra = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
+        self._more = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = {name for name, _ in message["headers"]}
+            added = [(name, value) for name, value in self._extra if name not in own]
+            message = {**message, "headers": [*message["headers"], *added]}
+        elif self._bodiless:
+            message = {**message, "body": b""}
+        self._more = message.get("more_body", False)
+        await self._send(message)
+
+    async def finish(self) -> None:
+        """End a stream that the server's shutdown cut, so that its reader sees an end and no broken connection."""
+        if self._more:
+            await self({"type": "http.response.body", "body": b"", "more_body": False})

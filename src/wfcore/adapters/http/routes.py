@@ -62,7 +62,7 @@ def _own_routes(core: Core, others: list[Route]) -> list[Route]:
     """What the door itself answers. All but `me` ask for no principal."""
 
     async def describe(call: Call) -> Response:
-        return json_answer(described if not call.root else {**described, "servers": [{"url": call.root}]})
+        return json_answer({**described, "servers": [{"url": call.url("") or "/"}]})
 
     async def ready(call: Call) -> Response:
         if (problem := await core.ports.storage.check()) is not None:

@@ -74,7 +74,7 @@ class OpenAIModel:
         """Close the connections that are kept open for the next call."""
         await self._client.close()
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         body = _body(self._model, request)
         headers = {"Idempotency-Key": request.key} if request.key else {}
         try:

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Final
 
 from wfcore.domain.codec import dumps
@@ -45,7 +45,7 @@ class ScriptedModel:
         self._delay = delay
         self._given = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         reply = self._next(request)
         if isinstance(reply, Exception):
             raise reply
