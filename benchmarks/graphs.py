@@ -19,8 +19,8 @@ def _edge(source: str, target: str, handle: str | None = None) -> dict[str, Any]
 
 
 def chain(length: int, tool: str = "step") -> Structure:
-    """So many actions in a row."""
-    names = [f"n{index}" for index in range(length)]
+    """So many nodes in a row: the start and actions."""
+    names = [f"n{index}" for index in range(length - 1)]
     edges = [_edge(*pair) for pair in zip(["start", *names], names, strict=False)]
     return {"nodes": [_start(), *(_action(name, tool) for name in names)], "edges": edges}
 

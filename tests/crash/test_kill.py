@@ -148,3 +148,17 @@ def test_normal_durability(undisturbed: Scene, tell_all: TellAll) -> None:
     """With `synchronous=NORMAL` a kill, which is no power cut, loses nothing either."""
     boundaries = lines(undisturbed.place / "only.appends")
     tell_all([{"kill": (number, "after"), "synchronous": "NORMAL"} for number in boundaries[::3]])
+
+
+def test_one_write_a_life(scene: Scene, undisturbed: Scene, zygotes: tuple[Zygote, Zygote]) -> None:
+    """A run ends well, with every effect once, even if each process that drives it dies after a single write."""
+    boundaries = lines(undisturbed.place / "only.appends")
+    for life in range(len(boundaries)):
+        assert zygotes[0].run(scene.spec("live", f"life-{life}", kill=(1, "after"))) == KILLED, scene.said(
+            f"life-{life}"
+        )
+    assert zygotes[0].run(scene.spec("live", "last")) == 0, scene.said("last")
+    assert lines(scene.place / "last.acks")[-1] == lines(undisturbed.place / "only.acks")[-1]
+    assert durable_keys(scene.db) == set(performed(scene))
+    repeated = [key for key, times in performed(scene).items() if times > 1]
+    assert all(":each:" in key for key in repeated), "only two items of the list are ever in flight together"

@@ -25,7 +25,7 @@ def anyio_backend() -> str:
 async def memory_server(anyio_backend: str) -> AsyncIterator[tuple[Core, Connect]]:
     async with wfcore.bootstrap.open("sqlite://", tools=[count, hold]) as core:
         transport = httpx.ASGITransport(app(core, secret=SECRET))
-        yield core, partial(httpx.AsyncClient, transport=transport, base_url="http://wfcore")
+        yield core, partial(httpx.AsyncClient, transport=transport, base_url="http://wfcore", trust_env=False)
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +38,8 @@ async def socket_server(
         wfcore.bootstrap.open(database, tools=[count, hold], synchronous="NORMAL", grace=0) as core,
         serving(app(core, secret=SECRET)) as port,
     ):
-        yield core, partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=10)
+        url = f"http://127.0.0.1:{port}"
+        yield core, partial(httpx.AsyncClient, base_url=url, timeout=10, verify=False, trust_env=False)
 
 
 async def new_world(core: Core, connect: Connect, closing: AsyncExitStack) -> World:

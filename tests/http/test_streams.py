@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from clients import World, chain, deployed, frames, holding, let_go
+from clients import World, chain, counting, deployed, frames, holding, let_go
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message
@@ -162,6 +162,49 @@ async def test_fifty_readers_hold_no_slot_of_the_store(real_world: World) -> Non
     whole = [frames((await reader).text) for reader in readers]
     assert all(one == whole[0] for one in whole)
     assert whole[0][-1][1]["kind"] == "done"
+
+
+async def test_a_reader_that_comes_while_something_is_written_waits_for_nothing(
+    real_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What became durable just as a reader came is told at once: no stream rests on the next look at the journal."""
+    monkeypatch.setattr("wfcore.runtime.stream.SOONEST", 3_600)
+    monkeypatch.setattr("wfcore.runtime.stream.LATEST", 3_600)
+    ada = await real_world.user()
+    number = await deployed(ada, chain(counting(f"{real_world.org}soon")))
+    for _ in range(20):
+        answer = await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}})
+        assert frames(answer.text)[-1][1]["kind"] == "done"
+
+
+async def test_a_stream_that_fails_inside_breaks_off_and_shows_nothing(
+    real_world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fault in the middle of a stream is logged, never shown, and is no regular end: the reader joins again."""
+    ada = await real_world.user()
+    number = await deployed(ada, chain(counting(f"{real_world.org}broken")))
+    body = {"workflowId": number, "input": {}, "runId": "r"}
+    whole = frames((await ada.post("/agent/v1/runs", json=body)).text)
+
+    async def broken(*args: object, **kwargs: object) -> AsyncGenerator[list[Event], None]:
+        yield [event(1)]
+        raise RuntimeError("SELECT secret")
+
+    seen = ""
+
+    async def read() -> None:
+        nonlocal seen
+        async with ada.stream("GET", "/agent/v1/runs/r/events") as answer:
+            async for text in answer.aiter_text():
+                seen += text
+
+    with monkeypatch.context() as patch:
+        patch.setattr(real_world.core.runs, "batches", broken)
+        with pytest.raises(httpx.RemoteProtocolError):
+            await read()
+    assert [seq for seq, _ in frames(seen)] == [1]
+    assert any(record.exc_info and "SELECT" in str(record.exc_info[1]) for record in caplog.records)
+    assert frames((await ada.get("/agent/v1/runs/r/events")).text) == whole
 
 
 SERVER = textwrap.dedent("""

@@ -15,7 +15,12 @@ Organization = Annotated[str, Parameter(help="The organization's UUID.")]
 
 
 async def create_organization(
-    name: str, /, *, id: str | None = None, database: Database = DATABASE, config: Config = None  # noqa: A002
+    name: str,
+    /,
+    *,
+    id: str | None = None,
+    database: Database = DATABASE,
+    config: Config = None,
 ) -> None:
     """Create an organization; prints it as JSON.
 

@@ -31,7 +31,7 @@ _STATES: Final = {
     EventKind.node_skipped: "skipped",
 }
 TAIL: Final = 60
-"""Characters of a text in the making that are shown."""
+"""Characters that are shown of a text in the making, or of a question."""
 
 
 class Progress:
@@ -121,7 +121,7 @@ def _detail(event: Event) -> str:
     """A word more on what happened: why it failed, what is asked."""
     data: Mapping[str, Any] = event.data
     if event.kind is EventKind.interrupt:
-        return str(data.get("message") or "")
+        return str(data.get("message") or "").partition("\n")[0][:TAIL]
     error = data.get("error")
     return str(error.get("message") if isinstance(error, Mapping) else error or "")
 

@@ -22,7 +22,7 @@ async def run(
     file: str,
     /,
     *,
-    input: str = "{}",  # noqa: A002
+    input: str = "{}",
     tools: Tools = [],  # noqa: B006  (never changed)
     yes: Flag = False,
     no: Flag = False,
@@ -67,9 +67,7 @@ async def _deploy(core: "Core", me: "Principal", body: dict[str, Any]) -> int | 
     return (await core.workflows.deploy(me, made.id)).id
 
 
-async def _to_the_end(
-    core: "Core", me: "Principal", number: int, given: dict[str, Any], answers: Answers
-) -> "RunView":
+async def _to_the_end(core: "Core", me: "Principal", number: int, given: dict[str, Any], answers: Answers) -> "RunView":
     """Run turn after turn: what waits at the end of one is answered, and that begins the next."""
     turn = await core.runs.start(me, workflow=number, input=given)
     while True:
@@ -93,9 +91,7 @@ async def _answer(core: "Core", me: "Principal", turn: "RunView", answers: Answe
         await core.runs.cancel(me, turn.id)
         return await core.runs.get(me, turn.id)
     try:
-        return await core.runs.resume(
-            _approver(core, asked), turn.id, {"interruptId": asked.id, **answer}
-        )
+        return await core.runs.resume(_approver(core, asked), turn.id, {"interruptId": asked.id, **answer})
     except Conflict as error:
         say(f"too late: {error.message}")
         return await core.runs.get(me, turn.id)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Address, Effect
+from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.replay import fold
@@ -181,7 +182,8 @@ class Session:
 
     def _launch(self, effect: Effect) -> None:
         async def perform() -> None:
-            self._outcomes.append(await self._performer.perform(self._execution, effect, self._stream))
+            outcome = await self._performer.perform(self._execution, effect, self._stream)
+            self._outcomes.append(outcome)
             self._news.set()
 
         task = asyncio.get_running_loop().create_task(perform())
@@ -216,10 +218,13 @@ class Session:
         await asyncio.gather(*others, return_exceptions=True)
 
     def _forget_finished(self) -> None:
-        """Effects that are pending no more have had their outcome, or were given up: stop those still running."""
+        """Effects that are pending no more have had their outcome, or were given up: stop those still running.
+
+        One that is done and pending has its outcome among those still to be taken.
+        """
         for key, task in list(self._tasks.items()):
             effect = self.machine.pending.get(key[0])
-            if task.done() or effect is None or effect.attempt != key[1]:
+            if task.cancelled() or effect is None or effect.attempt != key[1]:
                 task.cancel()
                 del self._tasks[key]
 
@@ -335,6 +340,8 @@ class Session:
             self._asked = list(self.machine.interrupts.values())
         if self.machine.sink:
             self._ports.events.publish(self._execution.ref, self.machine.take_events())
+        elif self.machine.sink is None and self._ports.events.wanted(self._execution.ref):
+            await self._tell_again()
         return True
 
     def _collect_events(self) -> None:
@@ -343,6 +350,12 @@ class Session:
                 self.machine.sink = []
         else:
             self.machine.sink = None
+
+    async def _tell_again(self) -> None:
+        """Somebody began to listen while this was being written, too early to read it and too late to hear it."""
+        events: list[Event] = []
+        fold(self._plan, await self._ports.journal.read(self._execution.ref), events)
+        self._ports.events.publish(self._execution.ref, events)
 
     async def _catch_up(self) -> None:
         """Take in what others wrote; stop when this worker no longer holds the execution."""

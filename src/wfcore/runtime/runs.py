@@ -186,7 +186,7 @@ class Runs(RunReading):
             try:
                 return await self._take_over(me, row, execution, machine, entry, fingerprint)
             except JournalConflict:
-                row = await self._ports.journal.find_run(me.org_uuid, run_id) or row
+                continue
             except RunExists:
                 return await self._join(me, new_id, fingerprint)
         raise conflict("the run moves on too quickly; try again", "busy")
@@ -233,8 +233,7 @@ class Runs(RunReading):
 
     def _decisions(self, row: RunRow, machine: Machine, data: Mapping[str, JSON]) -> tuple[e.Decision, ...]:
         """The answers that the body gives, each to an interrupt that is open; a Conflict says why not."""
-        if row.resumed_by is not None:
-            raise conflict(f"run `{row.id}` was resumed by `{row.resumed_by}`", "already_resumed")
+        _still_the_latest(row, machine)
         if machine.ended:
             raise conflict(f"run `{row.id}` has ended as `{machine.status}`", "not_interrupted")
         waiting = machine.interrupts
@@ -272,10 +271,8 @@ class Runs(RunReading):
         if not can_use and row.user_id != me.user_id:
             raise Forbidden("this takes the use of the workflow", {"canUse": False})
         for _ in range(TRIES):
-            row = await self._ports.journal.find_run(me.org_uuid, run_id) or row
-            if row.resumed_by is not None:
-                raise conflict(f"run `{run_id}` was resumed by `{row.resumed_by}`", "already_resumed")
             machine = await self._machine(execution)
+            _still_the_latest(row, machine)
             expected = machine.length
             machine.sink = []
             kind = e.Cancelled if how == "cancel" else e.Paused
@@ -299,6 +296,11 @@ class Runs(RunReading):
         machine.sink = None
         if events and self._ports.events.wanted(ref):
             self._ports.events.publish(ref, events)
+
+
+def _still_the_latest(row: RunRow, machine: Machine) -> None:
+    if machine.run_id != row.id:
+        raise conflict(f"run `{row.id}` was resumed", "already_resumed")
 
 
 def _apply(machine: Machine, entry: e.Entry) -> None:

@@ -41,7 +41,7 @@ class RunView:
 
     def to_wire(self) -> dict[str, JSON]:
         row, result = self.row, self.row.result or {}
-        waiting = [interrupt_to_wire(interrupt) for interrupt in self.interrupts]
+        waiting = [interrupt_to_wire(interrupt) for interrupt in self.interrupts] or result.get("interrupts") or []
         return {
             "runId": row.id,
             "status": str(row.status),
@@ -51,7 +51,7 @@ class RunView:
             "resumedBy": row.resumed_by,
             "output": result.get("output"),
             "error": result.get("error"),
-            "interrupts": waiting or result.get("interrupts") or [],
+            "interrupts": [{**interrupt, "runId": row.id} for interrupt in waiting],
             "usage": result.get("usage") or {},
             "createdAt": iso_ms(row.created_at),
             "updatedAt": iso_ms(row.updated_at),

@@ -105,7 +105,11 @@ class TestAnswers:
         old = await bench.events(run.id)
         assert old[-1].data["status"] == "interrupted"
         record = (await bench.core.runs.get(bench.me, run.id)).to_wire()
-        assert record["interrupts"] == old[-1].data["interrupts"] != []
+        assert (
+            [one["interruptId"] for one in record["interrupts"]]
+            == [one["interruptId"] for one in old[-1].data["interrupts"]]
+            != []
+        )
         assert (record["status"], record["resumedBy"]) == ("interrupted", turn.id)
         bench.tools.free["it"].set()
         done = await bench.ended(turn)
@@ -290,7 +294,8 @@ class TestRaces:
         assert {turn.id for turn in turns} == {"k"}
         await bench.ended("k")
         assert bench.tools.count("echo") == 1
-        assert (await bench.core.runs.resume(bench.me, run.id, decision="approve", run_id="k")).id == "k"
+        body: dict[str, Any] = {"decision": "approve", "runId": "k"}
+        assert (await bench.core.runs.resume(bench.me, run.id, body)).id == "k"
         for body in ({"decision": "deny"}, {"decision": "approve", "message": "x"}):
             assert await reason(bench.core.runs.resume(bench.me, run.id, body, key="k")) == "key_reused"
         assert await reason(bench.core.runs.resume(bench.other, run.id, decision="approve", key="k")) == "key_reused"
@@ -299,7 +304,7 @@ class TestRaces:
     async def test_a_body_run_id_equal_to_the_path_is_absent(self, bench: Bench) -> None:
         """Clients that send the whole start body again get a new run."""
         run = await parked(bench, APPROVAL)
-        turn = await bench.core.runs.resume(bench.me, run.id, decision="approve", run_id=run.id)
+        turn = await bench.core.runs.resume(bench.me, run.id, {"decision": "approve", "runId": run.id})
         assert turn.id != run.id
 
     async def test_resume_against_cancel(self, bench: Bench) -> None:

@@ -154,7 +154,7 @@ class TestTargets:
             ({"workflowId": 1}, Malformed, {("input", "required")}),
             ({"workflowId": "1", "input": {}}, Malformed, {("workflowId", "type")}),
             ({"workflowId": 1, "input": []}, Malformed, {("input", "type")}),
-            ({"workflowId": 1, "input": {}, "streamProtocolVersion": 1}, Invalid, {("streamProtocolVersion", "const")}),
+            ({"workflowId": 1, "input": {}, "streamProtocolVersion": 1}, Invalid, {("streamProtocolVersion", "enum")}),
             ({"workflowId": 1, "input": {}, "other": 1}, Invalid, {("other", "unknown")}),
             ({"workflowId": 1, "skillId": 1, "input": {}}, Invalid, {("skillId", "unsupported")}),
             ({"assistant": True}, Invalid, {("assistant", "unsupported")}),

@@ -1,0 +1,63 @@
+"""What `import wfcore` loads, and what it offers."""
+
+import ast
+import inspect
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import wfcore
+
+HEAVY = (
+    "aiosqlite", "alembic", "anyio", "asyncio", "celpy", "cyclopts", "jsonschema_rs", "openai", "rich",
+    "sqlalchemy", "sqlite3", "sse_starlette", "starlette", "uvicorn",
+)  # fmt: skip
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The modules that a fresh interpreter has after this statement."""
+    code = f"import sys, json\n{statement}\nprint(json.dumps(list(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return set(json.loads(ran.stdout.splitlines()[-1]))
+
+
+def test_light() -> None:
+    """`import wfcore` loads no web, database, async, expression or terminal package."""
+    loaded = loaded_by("import wfcore")
+    assert "wfcore" in loaded
+    assert not loaded & set(HEAVY)
+
+
+def test_open_without_a_door() -> None:
+    """`wfcore.open` loads neither the web server nor a database nor a model's library until one is asked for."""
+    loaded = loaded_by("import wfcore; wfcore.open")
+    assert "wfcore.bootstrap" in loaded
+    assert not loaded & {"alembic", "cyclopts", "jsonschema_rs", "openai", "sqlalchemy", "starlette", "uvicorn"}
+
+
+@pytest.mark.parametrize("name", wfcore.__all__)
+def test_public_name(name: str) -> None:
+    """Every public name resolves."""
+    assert getattr(wfcore, name) is not None
+
+
+def test_public_names() -> None:
+    """`__all__`, `dir(wfcore)` and what type checkers are told of are the same names; there are no others."""
+    assert dir(wfcore) == wfcore.__all__ == sorted(wfcore.__all__)
+    told = [node for node in ast.walk(ast.parse(inspect.getsource(wfcore))) if isinstance(node, ast.ImportFrom)]
+    names = {alias.asname or alias.name for node in told for alias in node.names}
+    assert names - {"import_module", "TYPE_CHECKING", "Any"} == set(wfcore.__all__)
+    with pytest.raises(AttributeError, match="nothing_such"):
+        _ = wfcore.nothing_such
+
+
+@pytest.mark.parametrize("module", ["wfcore.domain.run.machine", "wfcore.runtime.drive", "wfcore.ports.journal"])
+def test_inner_floors_are_light(module: str) -> None:
+    """Domain, ports and runtime load no driven adapter and no library of one."""
+    loaded = loaded_by(f"import {module}")
+    assert import_module(module).__name__ in loaded
+    assert not {name for name in loaded if name.startswith("wfcore.adapters")}
+    assert not loaded & {"alembic", "celpy", "openai", "sqlalchemy", "starlette", "uvicorn"}
