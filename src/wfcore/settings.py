@@ -90,7 +90,10 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def providers(self) -> dict[str, ModelProvider] | None:
-        """The configured models, as `wfcore.bootstrap.open` takes them; None when there are none."""
+        """The configured models, as `wfcore.bootstrap.open` takes them; None when there are none.
+
+        Raises BadSettings for one that lacks its key, or an extra that has to be installed.
+        """
         return {name: _provider(f"models.{name}", model) for name, model in self.models.items()} or None
 
     def secret(self) -> bytes | None:
@@ -109,6 +112,7 @@ def load(file: str | None = None, environ: Mapping[str, str] = os.environ) -> Co
     found = _configuration(_merged(kept, _environment(environ)), "the environment")
     if found.default_model is not None and found.default_model not in found.models:
         raise BadSettings(f"`default_model`: there is no model `{found.default_model}`")
+    found.secret()
     return found
 
 
@@ -186,7 +190,10 @@ def _provider(where: str, model: ModelSettings) -> ModelProvider:
         return ScriptedModel()
     from wfcore.adapters.models.openai import OpenAIModel
 
-    return OpenAIModel(str(model.model), base_url=model.base_url, api_key=model.api_key)
+    try:
+        return OpenAIModel(str(model.model), base_url=model.base_url, api_key=model.api_key)
+    except (ImportError, ValueError) as error:
+        raise BadSettings(f"`{where}`: {error}") from None
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:

@@ -108,17 +108,17 @@ class EmbeddedDispatcher:
             self._news.clear()
             try:
                 await self._round()
-                wait = await self._until_next()
+                moment = await self._next_moment()
             except Exception:
                 log.exception("a round of the dispatcher failed")
-                wait = BEAT
-            await self._have_news(wait)
+                moment = self._clock.now() + int(BEAT * 1000)
+            await self._have_news(moment)
 
-    async def _have_news(self, wait: float) -> None:
-        """Until there are some, at most for so many seconds."""
+    async def _have_news(self, moment: int) -> None:
+        """Until there are some, or it is that time."""
 
         async def ring() -> None:
-            await self._clock.sleep(wait)
+            await self._clock.sleep(max(SOON, (moment - self._clock.now()) / 1000))
             self._news.set()
 
         timer = asyncio.create_task(ring())
@@ -145,12 +145,11 @@ class EmbeddedDispatcher:
         due = await self._journal.next_wake()
         return due is not None and due <= self._clock.now()
 
-    async def _until_next(self) -> float:
-        """Seconds to the next round: sooner than a beat when something falls due before."""
+    async def _next_moment(self) -> int:
+        """When the next round is: sooner than a beat from now when something falls due before."""
+        next_beat = self._clock.now() + int(BEAT * 1000)
         due = await self._journal.next_wake() if len(self._active) < self._concurrency else None
-        if due is None:
-            return BEAT
-        return min(BEAT, max(SOON, (due - self._clock.now()) / 1000))
+        return next_beat if due is None else min(next_beat, due)
 
     async def _notice_other_writers(self) -> None:
         assert self._handler is not None  # noqa: S101

@@ -47,7 +47,7 @@ async def opened(
         core = bootstrap.open(
             database,
             tools=tools,
-            models=configuration.providers(),
+            models=configuration.providers() if worker else None,
             settings=configuration.settings(),
             worker=worker,
             migrate=migrate,

@@ -88,6 +88,7 @@ class Session:
         self._timer: tuple[int, asyncio.Task[None]] | None = None
         self._alone: asyncio.Task[None] | None = None
         self._broken_off = False
+        self._breathed = 0
         self._looking: asyncio.Task[None] | None = None
         self._asked: list[object] = list(machine.interrupts.values())
 
@@ -103,19 +104,20 @@ class Session:
         while True:
             if self._signalled or self._dirty:
                 await self._catch_up()
-            if self.machine.ended or not (self.machine.turn_open or self._is_due()):
+            machine, now = self.machine, self._ports.clock.now()
+            due = machine.next_due()
+            is_due = due is not None and due <= now
+            if machine.ended or not (machine.turn_open or is_due):
                 if await self._release():
                     return
                 continue
-            if self._is_due():
-                await self._let_time_pass()
+            if is_due:
+                await self._let_time_pass(now)
                 continue
-            now = self._ports.clock.now()
-            ready = self._startable(now)
-            if len(ready) == 1 and not self._tasks and self._may_run_alone():
-                await self._run_alone(ready[0], now)
+            if (alone := self._only_effect(now)) is not None:
+                await self._run_alone(alone, due, now)
                 continue
-            for effect in ready:
+            for effect in self._startable(now):
                 self._launch(effect)
             if not self._tasks and not self._outcomes and await self._give_back(now):
                 return
@@ -135,24 +137,26 @@ class Session:
     # Effects
 
     def _startable(self, now: int) -> list[Effect]:
-        if not self.machine.pending:
-            return []
         return [
             effect
             for effect in self.machine.pending.values()
             if effect.not_before <= now and (effect.address, effect.attempt) not in self._tasks
         ]
 
-    def _may_run_alone(self) -> bool:
-        """With nothing else to wait for, an effect needs no task of its own."""
+    def _only_effect(self, now: int) -> Effect | None:
+        """An effect beside which there is nothing to wait for: it needs no task of its own."""
         machine = self.machine
-        return not machine.interrupts and not machine.timers and len(machine.pending) == 1
+        if self._tasks or len(machine.pending) != 1 or machine.interrupts or machine.timers:
+            return None
+        (effect,) = machine.pending.values()
+        return effect if effect.not_before <= now else None
 
-    async def _run_alone(self, effect: Effect, now: int) -> None:
+    async def _run_alone(self, effect: Effect, due: int | None, now: int) -> None:
+        await self._breathe(now)
         task = self._alone = asyncio.current_task()
         assert task is not None  # noqa: S101  (coroutines run in tasks)
         self._broken_off = False
-        self._set_timer(self._next_moment(now), now)
+        self._set_timer(due, now)
         try:
             outcome = await self._performer.perform(self._execution, effect, self._stream)
         except asyncio.CancelledError:
@@ -164,6 +168,12 @@ class Session:
         if self._broken_off:
             task.uncancel()
         await self._record([outcome])
+
+    async def _breathe(self, now: int) -> None:
+        """Neither tools nor the journal have to wait for anything: let others have a turn every millisecond."""
+        if now != self._breathed:
+            self._breathed = now
+            await asyncio.sleep(0)
 
     def _break_off(self) -> None:
         """Cancel the effect that runs alone, not the session."""
@@ -230,12 +240,7 @@ class Session:
 
     # Time
 
-    def _is_due(self) -> bool:
-        due = self.machine.next_due()
-        return due is not None and due <= self._ports.clock.now()
-
-    async def _let_time_pass(self) -> None:
-        now = self._ports.clock.now()
+    async def _let_time_pass(self, now: int) -> None:
         if self.machine.turn_open:
             await self._record([e.TimePassed(now)])
         else:
@@ -274,11 +279,11 @@ class Session:
         """Until something is in: an outcome, a signal, or a moment that was waited for."""
         if self._dirty:
             return
-        self._set_timer(self._next_moment(now), now)
+        self._set_timer(self._next_moment(now))
         await self._news.wait()
         self._news.clear()
 
-    def _set_timer(self, moment: int | None, now: int) -> None:
+    def _set_timer(self, moment: int | None) -> None:
         """Have news at this moment. The timer stays as long as the moment does, such as the run's own deadline."""
         if self._timer is not None:
             if self._timer[0] == moment:
@@ -289,7 +294,7 @@ class Session:
             return
 
         async def ring() -> None:
-            await self._ports.clock.sleep(max(0.0, (moment - now) / 1000))
+            await self._ports.clock.sleep(max(0.0, (moment - self._ports.clock.now()) / 1000))
             self._timer = None
             self._news.set()
             self._break_off()

@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import attrs
@@ -17,6 +17,13 @@ from wfcore.runtime.runs import RunView
 from wfcore.testing.fakes import FakeClock, SequentialIds
 
 Json = dict[str, Any]
+
+
+class Jumping(FakeClock):
+    """Stands still until a test moves it, but does not make anybody wait for a few milliseconds."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(0 if seconds < 0.01 else seconds)
 
 
 class Toolbox:
@@ -92,6 +99,15 @@ class Bench:
         async with asyncio.timeout(20):
             return [event async for batch in self.core.runs.batches(row, after=after) for event in batch]
 
+    async def seen(self, run: RunView, kind: str) -> Event:
+        """The run's first event of this kind, once it has one."""
+        async with asyncio.timeout(20), aclosing(self.core.runs.batches(run)) as batches:
+            async for batch in batches:
+                for event in batch:
+                    if event.kind == kind:
+                        return event
+        raise AssertionError(f"the turn ended without `{kind}`")
+
     async def ended(self, run: RunView | str) -> RunView:
         """The record once the turn has ended."""
         run_id = run if isinstance(run, str) else run.id
@@ -112,7 +128,7 @@ async def opened(
     database: str, tools: Toolbox | None = None, org: str | None = None, **more: Any
 ) -> AsyncIterator[Bench]:
     """A bench on this database; `org` is one that is there already."""
-    tools, clock = tools or Toolbox(), more.pop("clock", None) or FakeClock()
+    tools, clock = tools or Toolbox(), more.pop("clock", None) or Jumping()
     more.setdefault("tools", tools.all())
     more.setdefault("ids", SequentialIds())
     async with bootstrap.open(database, clock=clock, synchronous="NORMAL", grace=0, **more) as core:

@@ -78,7 +78,10 @@ class GroupCommit:
         self._pending.append(Part(rows, work, done))
         if not self._scheduled:
             self._scheduled = True
-            loop.call_soon(self._flush)  # once everybody who is ready now has had a turn
+            if _is_quiet(loop):
+                self._flush()
+            else:
+                loop.call_soon(self._flush)  # once everybody who is ready now has had a turn
         return done
 
     def _flush(self) -> None:
@@ -181,6 +184,11 @@ class GroupCommit:
 
     def _took(self, seconds: float) -> None:
         self._commit_seconds += (seconds - self._commit_seconds) * SMOOTHING
+
+
+def _is_quiet(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether nobody else is ready to run, so that waiting would bring no company. Loops that do not tell are not."""
+    return not getattr(loop, "_ready", True)
 
 
 def _all_at_once(hot: sqlite3.Connection, parts: list[Part]) -> list[Any]:

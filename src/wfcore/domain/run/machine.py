@@ -40,10 +40,10 @@ class Machine(Nodes):
 
     def next_due(self) -> int | None:
         """Epoch milliseconds of the next moment at which time alone changes something; None: never."""
-        due = [] if self.paused else self._deadlines()
-        if self.turn_open:
-            due.append(self._out_of_time())
-        return min(due, default=None)
+        bound = [self._out_of_time()] if self.turn_open else []
+        if self.paused or not (self.timers or self.interrupts):
+            return bound[0] if bound else None
+        return min(self._deadlines() + bound, default=None)
 
     def _deadlines(self) -> list[int]:
         return [*self.timers.values(), *(i.expires_at for i in self.interrupts.values() if i.expires_at)]

@@ -1,0 +1,476 @@
+"""A run under way: breaking it off, deadlines and timers, tools that misbehave, agents, restarts."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from bench import Bench, Jumping, Toolbox, act, agent, ask, graph, kinds, one, opened
+
+from wfcore.adapters.models.scripted import ScriptedModel
+from wfcore.domain.errors import Conflict, Forbidden, NotFound
+from wfcore.domain.run.entries import Limits
+from wfcore.ports.providers import Delta, Finished, ModelError, ModelRequest, TextDelta, ToolFailed, Usage
+from wfcore.runtime.context import Settings
+from wfcore.runtime.runs import RunView
+
+pytestmark = pytest.mark.anyio
+
+HOLD = graph("s>a a>b", a=act("hold"), b=act("echo", value="after"))
+APPROVAL = graph("s>h h:approved>a", h=ask(), a=act("echo", value="a"))
+
+
+async def reason(call: Any) -> Any:
+    with pytest.raises(Conflict) as error:
+        await call
+    return error.value.info["reason"]
+
+
+def why(run: RunView) -> tuple[str, Any]:
+    assert run.status == "error"
+    return run.error["message"], run.error["info"]["reason"]
+
+
+class TestCancel:
+    """Interface, Run states: `cancelled` is an end."""
+
+    @pytest.mark.parametrize("edges", ["s>a a>b", "s>a s>h a>b"])
+    async def test_the_tool_in_flight_is_cancelled(self, bench: Bench, edges: str) -> None:
+        """A running run, its tool alone or beside an open approval: `cancelled` is the last event, nothing follows."""
+        nodes = {"a": act("hold"), "b": act("echo")} | ({"h": ask()} if "h" in edges else {})
+        run = await bench.started(graph(edges, **nodes))
+        await bench.until("it")
+        assert (await bench.core.runs.cancel(bench.other, run.id)).status == "cancelled"
+        assert kinds(await bench.events(run.id))[-1] == "cancelled"
+        async with asyncio.timeout(5):
+            while not bench.tools.broken_off:
+                await asyncio.sleep(0)
+        assert bench.tools.count("echo") == 0
+        assert await reason(bench.core.runs.cancel(bench.me, run.id)) == "ended"
+        assert await bench.core.runs.interrupts(bench.me) == ([], None)
+
+    async def test_a_parked_run(self, bench: Bench) -> None:
+        """Its record becomes `cancelled`, its interrupt leaves the inbox, and it is not resumed any more."""
+        run = await bench.ran(APPROVAL)
+        cancelled = await bench.core.runs.cancel(bench.me, run.id)
+        assert (cancelled.status, cancelled.to_wire()["interrupts"]) == ("cancelled", [])
+        assert await bench.core.runs.interrupts(bench.me) == ([], None)
+        assert await reason(bench.core.runs.resume(bench.me, run.id, decision="approve")) == "not_interrupted"
+
+    async def test_what_has_ended_or_moved_on(self, bench: Bench) -> None:
+        """A run that is done, and a turn that was resumed: 409 for cancel and interrupt."""
+        done = await bench.ran(one(act("echo")))
+        parked = await bench.ran(APPROVAL)
+        await bench.core.runs.resume(bench.me, parked.id, decision="approve")
+        for call in (bench.core.runs.cancel, bench.core.runs.interrupt):
+            assert await reason(call(bench.me, done.id)) in ("ended", "not_running")
+            assert await reason(call(bench.me, parked.id)) == "already_resumed"
+            with pytest.raises(NotFound):
+                await call(bench.me, "none")
+
+    async def test_who_may(self, bench: Bench) -> None:
+        """Who started it, and who can use the workflow; a named approver only sees it."""
+        node = ask(approvers={"emails": ["boss@x.org"]})
+        number = await bench.deployed(one(node), access={"visibility": "private"})
+        run = await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}))
+        with pytest.raises(NotFound):
+            await bench.core.runs.cancel(bench.other, run.id)
+        with pytest.raises(Forbidden):
+            await bench.core.runs.cancel(bench.person("boss"), run.id)
+        assert (await bench.core.runs.cancel(bench.me, run.id)).status == "cancelled"
+
+
+class TestInterrupt:
+    """`/interrupt` parks the run at the next step."""
+
+    async def test_it_parks_after_what_is_in_flight(self, bench: Bench) -> None:
+        """The tool under way ends, the next does not begin; the record has no open interrupt."""
+        run = await bench.started(HOLD)
+        await bench.until("it")
+        await bench.core.runs.interrupt(bench.me, run.id)
+        bench.tools.free["it"].set()
+        parked = await bench.ended(run)
+        assert (parked.status, parked.to_wire()["interrupts"]) == ("interrupted", [])
+        assert [name for name, *_ in bench.tools.calls] == ["hold"]
+        assert bench.tools.broken_off == []
+        assert await reason(bench.core.runs.resume(bench.me, run.id, decision="approve")) == "not_interrupted"
+        turn = await bench.ended(await bench.core.runs.resume(bench.me, run.id))
+        assert (turn.status, turn.output) == ("done", "after")
+
+    async def test_twice(self, bench: Bench) -> None:
+        """A run that is to park already, or is parked, is not interrupted again."""
+        run = await bench.started(HOLD)
+        await bench.until("it")
+        await bench.core.runs.interrupt(bench.me, run.id)
+        assert await reason(bench.core.runs.interrupt(bench.me, run.id)) == "not_running"
+
+
+class TestTime:
+    """Deadlines, timers and bounds, driven by a clock that jumps."""
+
+    async def test_a_deadline_of_a_parked_run(self, bench: Bench) -> None:
+        """The system makes the next turn, `resumedBy` links it; the approval is expired, not denied."""
+        structure = graph("s>h h:denied>d h:expired>e", h=ask(timeoutSeconds=60), d=act("echo"),
+                          e=act("echo", value="{{ nodes.h.output.decision }}"))  # fmt: skip
+        run = await bench.ran(structure)
+        bench.clock.advance(59)
+        assert (await bench.core.runs.get(bench.me, run.id)).row.resumed_by is None
+        bench.clock.advance(1)
+        turn = await bench.ended(await resumed_by(bench, run))
+        assert (turn.status, turn.output, turn.row.parent_run_id) == ("done", "expired", run.id)
+        assert kinds(await bench.events(turn.id))[0] == "run_started"
+        assert await reason(bench.core.runs.resume(bench.me, run.id, decision="approve")) == "already_resumed"
+
+    @pytest.mark.parametrize(("on_timeout", "status"), [("approve", "done"), ("deny", "done"), ("error", "error")])
+    async def test_on_timeout(self, bench: Bench, on_timeout: str, status: str) -> None:
+        """Without an `expired` edge the deadline does what `onTimeout` says, in a turn that ends at once too."""
+        node = ask(timeoutSeconds=60, onTimeout=on_timeout)
+        run = await bench.ran(graph("s>h h:approved>a", h=node, a=act("echo", value="a")))
+        bench.clock.advance(60)
+        turn = await bench.ended(await resumed_by(bench, run))
+        assert turn.status == status
+        assert bench.tools.count("echo") == (on_timeout == "approve")
+
+    async def test_a_deadline_beside_a_branch_that_works(self, bench: Bench) -> None:
+        """It passes within the turn; the branch is not disturbed."""
+        structure = graph("s>h s>w h:expired>e", h=ask(timeoutSeconds=60), w=act("hold"), e=act("echo", value="late"))
+        run = await bench.started(structure)
+        await bench.until("it")
+        bench.clock.advance(60)
+        bench.tools.free["it"].set()
+        assert (await bench.ended(run)).output == {"e": "late", "w": "it"}
+        assert bench.tools.count("hold") == 1
+
+    async def test_a_long_back_off_gives_the_claim_back(self, bench: Bench) -> None:
+        """While it waits nobody holds the execution; it comes back by itself, under the same key."""
+        retry = {"retry": {"maxAttempts": 3, "initialIntervalSeconds": 100, "backoffCoefficient": 2}}
+        run = await bench.started(one(act("flaky", fails=2, more=retry)))
+        for seconds in (100, 200):
+            await bench.seen(run, "node_retrying")
+            await given_back(bench, run)
+            bench.clock.advance(seconds)
+        assert (await bench.ended(run)).output == 3
+        assert len({key for _, _, key, _ in bench.tools.calls}) == 1
+        assert [attempt for *_, attempt in bench.tools.calls] == [1, 2, 3]
+
+    async def test_a_short_back_off_stays_in_memory(self, bench: Bench) -> None:
+        """Within the hold time the driver waits itself."""
+        retry = {"retry": {"maxAttempts": 2, "initialIntervalSeconds": 1}}
+        run = await bench.started(one(act("flaky", fails=1, more=retry)))
+        await bench.seen(run, "node_retrying")
+        execution = await bench.core.ports.journal.execution(run.row.execution)
+        assert execution.claimed_by == bench.core.ports.dispatcher.worker
+        bench.clock.advance(1)
+        assert (await bench.ended(run)).output == 2
+
+    async def test_attempts_run_out(self, bench: Bench) -> None:
+        """`maxAttempts` counts the first try; the last failure is the node's."""
+        retry = {"retry": {"maxAttempts": 2, "initialIntervalSeconds": 0}}
+        run = await bench.ran(one(act("flaky", fails=9, more=retry)))
+        assert why(run) == ("RuntimeError: attempt 2 fails", "failed")
+        assert bench.tools.count("flaky") == 2
+
+    async def test_a_run_that_goes_on_for_too_long(self, database: str) -> None:
+        """The bound on duration ends it, though its one tool never answers."""
+        async with opened(database, settings=Settings(limits=Limits(max_run_seconds=50))) as bench:
+            run = await bench.started(HOLD)
+            await bench.until("it")
+            bench.clock.advance(51)
+            assert why(await bench.ended(run)) == ("the run went on for longer than 50 seconds", "bound")
+            assert bench.tools.broken_off == ["it"]
+
+    async def test_node_visits_are_bounded(self, database: str) -> None:
+        """A cycle that never ends is ended."""
+        loop = graph("s>a a>c c:again>a", a=act("echo"),
+                     c={"type": "condition", "data": {"branches": [{"handle": "again", "when": "true"}]}})  # fmt: skip
+        async with opened(database, settings=Settings(limits=Limits(max_node_visits=20))) as bench:
+            assert why(await bench.ran(loop)) == ("the run passed its bound of 20 node visits", "bound")
+
+
+async def resumed_by(bench: Bench, run: RunView) -> str:
+    async with asyncio.timeout(20):
+        while (found := (await bench.core.runs.get(bench.me, run.id)).row.resumed_by) is None:
+            await asyncio.sleep(0)
+    return found
+
+
+async def given_back(bench: Bench, run: RunView) -> None:
+    async with asyncio.timeout(20):
+        while (await bench.core.ports.journal.execution(run.row.execution)).claimed_by is not None:
+            await asyncio.sleep(0)
+
+
+async def crash() -> None:
+    """Cancelled from inside."""
+    raise asyncio.CancelledError
+
+
+def leave() -> None:
+    raise SystemExit(3)
+
+
+def refuse() -> None:
+    raise ToolFailed("not today", retryable=False)
+
+
+def thread() -> bool:
+    import threading
+
+    return threading.current_thread() is not threading.main_thread()
+
+
+async def ever() -> None:
+    await asyncio.Event().wait()
+
+
+def unspeakable() -> Any:
+    return object()
+
+
+def large() -> str:
+    return "x" * 3000
+
+
+TOOLS = [crash, leave, refuse, thread, ever, unspeakable, large]
+
+
+class TestTools:
+    """Whatever a tool does, the run learns of it and other runs go on."""
+
+    @pytest.mark.parametrize(
+        ("node", "message", "reason"),
+        [
+            (act("crash"), "the tool was cancelled from inside", "failed"),
+            (act("leave"), "SystemExit: 3", "failed"),
+            (act("refuse"), "not today", "failed"),
+            (act("ever", more={"timeoutSeconds": 0.01}), "no answer within 0.01 seconds", "timeout"),
+            (act("unspeakable"), "the tool's result is no JSON value", "failed"),
+            (act("large"), "the tool's result has 3002 bytes, more than 2000", "failed"),
+            (act("thread", nope=1), "`params.nope`", "failed"),
+        ],
+    )
+    async def test_failures(self, node: dict[str, Any], message: str, reason: str) -> None:
+        """Each fails its node with a clear message; beside it a branch works on to its end."""
+        settings = Settings(max_output_bytes=2000)
+        async with opened("sqlite://", tools=TOOLS, settings=settings) as bench:
+            run = await bench.ran(one(node))
+            assert why(run)[0].startswith(message)
+            assert why(run)[1] == reason
+            beside = graph("s>a s>b a:error>c", a=node, b=act("thread"), c=act("core.transform", value="caught"))
+            caught = await bench.ran(beside)
+            assert caught.output == {"b": True, "c": "caught"}
+
+    async def test_what_cannot_be_helped_is_not_retried(self) -> None:
+        """A failure that says so ends the node at once, whatever `maxAttempts`."""
+        async with opened("sqlite://", tools=TOOLS) as bench:
+            run = await bench.ran(one(act("refuse", more={"retry": {"maxAttempts": 5}})))
+            assert kinds(await bench.events(run.id)).count("node_retrying") == 0
+
+    async def test_parallel_branches_are_called_once_each(self, bench: Bench) -> None:
+        """Twenty branches that end in any order: every tool once, every outcome kept."""
+        names = [f"n{number}" for number in range(20)]
+        structure = graph(" ".join(f"s>{name}" for name in names), **{name: act("hold", name=name) for name in names})
+        run = await bench.started(structure)
+        for name in names:
+            await bench.until(name)
+        for name in reversed(names):
+            bench.tools.free[name].set()
+            await asyncio.sleep(0)
+        assert (await bench.ended(run)).output == {name: name for name in names}
+        assert bench.tools.count("hold") == 20
+
+    async def test_a_failure_cancels_its_siblings(self, bench: Bench) -> None:
+        """The run ends in `error` after the effects in flight were stopped."""
+        run = await bench.ran(graph("s>a s>b", a=act("hold"), b=act("flaky", fails=9)))
+        assert why(run) == ("RuntimeError: attempt 1 fails", "failed")
+        assert bench.tools.broken_off == ["it"]
+
+
+class Speaking:
+    """A model that says three words, remembers what it was asked, and fails at first if told to."""
+
+    def __init__(self, fails: int = 0, reason: str = "stop") -> None:
+        self.requests: list[ModelRequest] = []
+        self._fails, self._reason = fails, reason
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        self.requests.append(request)
+        for word in ("one ", "two ", "three"):
+            yield TextDelta(word)
+        if len(self.requests) <= self._fails:
+            raise ModelError("broke off")
+        yield Usage(7, 3)
+        yield Finished(self._reason)
+
+
+class TestAgents:
+    """Agent nodes ask a model."""
+
+    async def test_deltas_are_in_order_and_durable(self, database: str) -> None:
+        """Together the deltas are the message; read again from the journal they are the same; usage is counted."""
+        async with opened(database, models={"default": Speaking()}) as bench:
+            run = await bench.ran(one(agent(message="hi")))
+            live = await bench.events(run.id)
+            deltas = [event.data["delta"] for event in live if event.kind == "message_delta"]
+            message = next(event for event in live if event.kind == "message")
+            assert ("".join(deltas), message.data["content"], run.output) == ("one two three",) * 3
+            assert {event.data["messageId"] for event in live if event.kind == "message_delta"} == {
+                message.data["messageId"]
+            }
+            assert live == await bench.core.runs.events(bench.me, run.id)
+            assert run.to_wire()["usage"] == {"calls": 1, "inputTokens": 7, "outputTokens": 3}
+
+    async def test_skill_instructions_come_first(self, database: str) -> None:
+        """The skill's instructions and expected output, then the node's; its model unless the node names one."""
+        model = Speaking()
+        async with opened(database, models={"default": model, "m": model, "n": model}) as bench:
+            skill = await bench.core.skills.create(
+                bench.me, name="s", instructions=["be kind"], model="m", expected_output="a poem"
+            )
+            await bench.core.skills.deploy(bench.me, skill.id)
+            await bench.ran(
+                one(agent(agent_id=skill.id, message="hi {{ input.n }}", instructions="be brief")), {"n": 1}
+            )
+            await bench.ran(one(agent(agent_id=skill.id, message="hi", model="n")))
+            system, human = model.requests[0].messages
+            assert system == {"type": "system", "content": "be kind\nExpected output: a poem\nbe brief"}
+            assert human == {"type": "human", "content": "hi 1"}
+            assert [request.model for request in model.requests] == ["m", "n"]
+
+    @pytest.mark.parametrize(
+        ("data", "models", "message"),
+        [
+            ({"model": "other"}, {"default": Speaking()}, "the model `other` is not configured"),
+            ({}, {"default": Speaking(fails=9)}, "broke off"),
+            ({}, {"default": Speaking(reason="length")}, "the model ended with `length`"),
+            ({"outputSchema": {"type": "object"}}, {"default": Speaking()}, "the answer does not fit `outputSchema`"),
+        ],
+    )
+    async def test_failures(self, data: dict[str, Any], models: Any, message: str) -> None:
+        """A model that is missing, breaks off, stops early or says what does not fit fails the node."""
+        async with opened("sqlite://", models=models) as bench:
+            assert why(await bench.ran(one(agent(message="hi", **data))))[0].startswith(message)
+
+    async def test_an_answer_that_does_not_fit_is_asked_for_again(self) -> None:
+        """Within `maxAttempts`, and then it is the object."""
+        model = ScriptedModel(["no JSON", '{"n": "x"}', '{"n": 1}'])
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        retry = {"maxAttempts": 3, "initialIntervalSeconds": 0}
+        async with opened("sqlite://", models={"default": model}) as bench:
+            run = await bench.ran(one(agent(message="hi", outputSchema=schema, retry=retry)))
+            assert run.output == {"n": 1}
+            retries = [event for event in await bench.events(run.id) if event.kind == "node_retrying"]
+            assert [event.data["error"]["info"]["reason"] for event in retries] == ["output_schema"] * 2
+
+    async def test_a_skill_deleted_meanwhile(self, bench: Bench) -> None:
+        """Without a member row nobody is judged at the start; the node fails and says which skill."""
+        skill = await bench.core.skills.create(bench.me, name="s")
+        await bench.core.skills.deploy(bench.me, skill.id)
+        number = await bench.deployed(one(agent(agent_id=skill.id, message="hi")))
+        await bench.core.skills.delete(bench.me, skill.id)
+        run = await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}))
+        assert why(run) == (f"skill `{skill.id}` is not deployed", "skill_missing")
+
+
+class TestRestart:
+    """Closing and opening again on the same file: runs go on, and what was done is not done again."""
+
+    async def test_in_the_middle_of_a_tool(self, database: str) -> None:
+        """The step that was durable is not repeated; the one in flight is, under the same key."""
+        structure = graph("s>a a>b b>c", a=act("echo", value=1), b=act("hold"), c=act("echo", value=2))
+        async with opened(database, before := Toolbox()) as bench:
+            run = await bench.started(structure)
+            await bench.until("it")
+        assert before.broken_off == ["it"]
+        async with opened(database, after := Toolbox(), org=bench.org) as again:
+            after.free["it"].set()
+            done = await again.ended(run.id)
+            assert (done.status, done.output) == ("done", 2)
+            assert [name for name, *_ in after.calls] == ["hold", "echo"]
+            assert after.calls[0][2] == before.calls[1][2]
+            seqs = [event.seq for event in await again.events(run.id)]
+            assert seqs == list(range(1, len(seqs) + 1))
+
+    async def test_while_parked(self, database: str) -> None:
+        """An interrupt is open after a restart, and its answer carries the run on."""
+        async with opened(database) as bench:
+            run = await bench.ran(APPROVAL)
+        async with opened(database, org=bench.org) as again:
+            ((item,), _) = await again.core.runs.interrupts(again.me)
+            assert item.to_wire()["runId"] == run.id
+            turn = await again.ended(await again.core.runs.resume(again.me, run.id, decision="approve"))
+            assert turn.output == "a"
+
+    async def test_waiting(self, database: str) -> None:
+        """A `core.wait` and an approval's deadline that fell due while nobody worked go off at the next start."""
+        clock = Jumping()
+        async with opened(database, clock=clock) as bench:
+            waits = await bench.started(graph("s>w w>a", w=act("core.wait", seconds=3600), a=act("echo", value="up")))
+            asks = await bench.ran(one(ask(timeoutSeconds=3600)))
+            await given_back(bench, waits)
+            clock.advance(1800)
+        async with opened(database, org=bench.org, clock=clock) as again:
+            assert (await again.core.runs.get(again.me, waits.id)).status == "running"
+        clock.advance(1800)
+        async with opened(database, org=bench.org, clock=clock) as again:
+            assert (await again.ended(waits.id)).output == "up"
+            turn = await again.ended(await resumed_by(again, asks))
+            assert turn.output["decision"] == "expired"
+
+    async def test_without_the_tool(self, database: str) -> None:
+        """A tool that is gone after a restart fails its node, and says which."""
+        async with opened(database) as bench:
+            run = await bench.started(HOLD)
+            await bench.until("it")
+        async with opened(database, org=bench.org, tools=[]) as again:
+            assert why(await again.ended(run.id)) == ("there is no tool `hold`", "failed")
+
+    async def test_started_without_a_worker(self, database: str) -> None:
+        """What a process without a worker starts is queued, and taken up by the next one that works."""
+        async with opened(database, worker=False) as bench:
+            run = await bench.started(one(act("echo", value=5)))
+            assert run.status == "queued"
+        async with opened(database, org=bench.org) as again:
+            assert (await again.ended(run.id)).output == 5
+
+
+async def test_a_driver_that_fails_tries_again(caplog: pytest.LogCaptureFixture) -> None:
+    """A store that fails for a while costs the run nothing: it is told, and the execution is driven again."""
+    async with opened("sqlite://") as bench:
+        journal = bench.core.ports.journal
+        append, failing = journal.append, True
+
+        async def broken(*args: Any) -> None:
+            if failing:
+                raise OSError("no space left on device")
+            await append(*args)
+
+        journal.append = broken  # type: ignore[method-assign]
+        with caplog.at_level(logging.ERROR, "wfcore.dispatcher"):
+            run = await bench.started(one(act("echo", value=1)))
+            async with asyncio.timeout(5):
+                while "an execution could not be driven" not in caplog.text:
+                    await asyncio.sleep(0)
+        failing = False
+        bench.clock.advance(10)
+        assert (await bench.ended(run)).output == 1
+
+
+async def test_a_claim_that_was_lost_is_left_alone(database: str) -> None:
+    """Another worker took the execution over while a tool ran here: what comes of it is not written."""
+    async with opened(database) as bench:
+        run = await bench.started(HOLD)
+        await bench.until("it")
+        journal, mine = bench.core.ports.journal, bench.core.ports.dispatcher.worker
+        assert mine is not None
+        thief = await journal.register("elsewhere", 1, bench.clock.now())
+        await journal.release(mine)
+        assert await journal.claim_due(thief, bench.clock.now(), 10) == [run.row.execution]
+        length = (await journal.execution(run.row.execution)).length
+        bench.tools.free["it"].set()
+        async with asyncio.timeout(5):
+            while bench.core.driver.lengths():
+                await asyncio.sleep(0)
+        execution = await journal.execution(run.row.execution)
+        assert (execution.length, execution.claimed_by) == (length, thief)
