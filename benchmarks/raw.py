@@ -12,31 +12,37 @@ from benchmarks.graphs import Structure
 ENTRY = json.dumps(["ok", 1, 1_767_268_800_000, 500, 1, 0, 1, {"n": 500}])
 """A row of the size that wfcore's journal writes for a small step."""
 
-Graph = tuple[list[list[int]], list[int], int]
+Graph = tuple[list[str], list[list[int]], list[int], int]
+Walked = tuple[dict[str, Any], list[tuple[int, str, str]]]
+"""Outputs by node id, and events: number, kind, node id."""
 
 
 def prepare(structure: Structure) -> Graph:
-    """Successors and joins by position, and where to begin."""
-    position = {node["id"]: index for index, node in enumerate(structure["nodes"])}
-    targets: list[list[int]] = [[] for _ in position]
-    joins = [0] * len(position)
+    """Ids, successors and joins by position, and where to begin."""
+    names = [node["id"] for node in structure["nodes"]]
+    position = {name: index for index, name in enumerate(names)}
+    targets: list[list[int]] = [[] for _ in names]
+    joins = [0] * len(names)
     for edge in structure["edges"]:
         targets[position[edge["source"]]].append(position[edge["target"]])
         joins[position[edge["target"]]] += 1
-    return targets, joins, position["start"]
+    return names, targets, joins, position["start"]
 
 
-def interpret(graph: Graph) -> tuple[list[Any], list[tuple[str, int]]]:
+def interpret(graph: Graph) -> Walked:
     """Walk the graph with ready counters, calling a function per node, keeping outputs and two events a node."""
-    targets, joins, start = graph
-    need, outputs = joins.copy(), [None] * len(targets)
-    events: list[tuple[str, int]] = []
-    ready = [start]
+    names, targets, joins, start = graph
+    need = joins.copy()
+    outputs: dict[str, Any] = {}
+    events: list[tuple[int, str, str]] = []
+    ready, seq, output = [start], 0, None
     while ready:
         node = ready.pop()
-        events.append(("started", node))
-        outputs[node] = _step(node)
-        events.append(("finished", node))
+        name = names[node]
+        events.append((seq, "node_started", name))
+        outputs[name] = output = _step(output)
+        events.append((seq + 1, "node_finished", name))
+        seq += 2
         for target in targets[node]:
             need[target] -= 1
             if not need[target]:
@@ -44,16 +50,26 @@ def interpret(graph: Graph) -> tuple[list[Any], list[tuple[str, int]]]:
     return outputs, events
 
 
-def _step(n: int) -> Any:
-    return n
+def _step(_: Any) -> Any:
+    return {"n": 500}
 
 
-def branch(count: int) -> int:
-    """So many conditions, each with a test of an output and one branch taken."""
-    output = {"n": 0}
+def branch(count: int) -> Walked:
+    """So many diamonds: a test of the last output, one of two branches, a join; outputs and events are kept."""
+    outputs: dict[str, Any] = {"start": {"n": 0}}
+    events: list[tuple[int, str, str]] = []
+    last, seq = "start", 0
     for number in range(count):
-        output = {"n": number} if output["n"] >= 0 else {"n": -number}
-    return output["n"]
+        taken, skipped = (f"left{number}", f"right{number}") if outputs[last]["n"] >= 0 else ("", "")
+        events.append((seq, "node_skipped", skipped))
+        for name in (taken, f"join{number}"):
+            events.append((seq + 1, "node_started", name))
+            outputs[name] = {"n": number}
+            events.append((seq + 2, "node_finished", name))
+            seq += 2
+        last = f"join{number}"
+        seq += 1
+    return outputs, events
 
 
 def connect(path: Path, synchronous: str) -> sqlite3.Connection:

@@ -7,6 +7,7 @@ else of each other, so it does not matter that the worker is killed halfway and 
 """
 
 import asyncio
+import json
 import logging
 import os
 import re
@@ -144,12 +145,14 @@ def tell(turn: Any, events: int) -> None:
     if load().providers() is None:
         console.print("The agent was the built-in `scripted` provider: no model is configured.")
     console.print(f"The database is {shown(DATABASE)}. Try next:")
-    wfcore = shown(Path(sys.executable).parent / "wfcore")
-    example = shown(HERE)
-    console.print(f"  {wfcore} validate {example}/workflow.yaml --tools {example}/tools.py:TOOLS", soft_wrap=True)
-    console.print(
-        f"  {wfcore} serve --database sqlite:///{shown(DATABASE)} --tools {example}/tools.py:TOOLS", soft_wrap=True
-    )
+    wfcore, example = shown(Path(sys.executable).parent / "wfcore"), shown(HERE)
+    tools = f"--tools {example}/tools.py:TOOLS"
+    given = json.dumps({"repository": ".", "version": "next", "output": shown(NOTES)})
+    for command in (
+        f"{wfcore} run {example}/workflow.yaml {tools} --input '{given}'",
+        f"{wfcore} serve --database sqlite:///{shown(DATABASE)} {tools}",
+    ):
+        console.print("  " + command, soft_wrap=True, highlight=False, markup=False)
     if turn.status != "done":
         sys.exit(1)
 

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from wfcore.adapters.events import EventHub
 from wfcore.adapters.memory.memories import InMemoryMemories
+from wfcore.adapters.outbound.guard import Guard
+from wfcore.adapters.outbound.tool import http_tool
 from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.adapters.tools import Catalog
 from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
@@ -18,6 +20,7 @@ from wfcore.ports.storage import Storage
 from wfcore.ports.system import Clock, Ids
 from wfcore.runtime.context import Ports, Settings
 from wfcore.runtime.drive import Driver
+from wfcore.runtime.memories import Memories
 from wfcore.runtime.organization import Directory
 from wfcore.runtime.plans import Plans
 from wfcore.runtime.resources import Skills, Workflows
@@ -33,6 +36,7 @@ class Core:
         self.driver = Driver(ports, plans)
         self.workflows = Workflows(ports)
         self.skills = Skills(ports)
+        self.memories = Memories(ports)
         self.runs = Runs(ports, plans, self.driver)
         self.directory = Directory(ports)
 
@@ -83,13 +87,14 @@ async def open(  # noqa: A001  (the name of the public function)
     settings = settings or Settings()
     clock = clock or SystemClock()
     if storage is None or journal is None:
-        storage, journal = await _stores(database, synchronous)
+        storage, journal, kept = await _stores(database, synchronous)
+        memories = memories or kept
     ports = Ports(
         storage,
         journal,
         dispatcher or _embedded(journal, clock, settings),
         events or EventHub(),
-        Catalog(tools),
+        Catalog(tools, [http_tool(Guard.allowing(settings.http_allow))]),
         models if models is not None else _scripted(),
         memories or InMemoryMemories(),
         clock,
@@ -117,7 +122,9 @@ async def _ready(storage: Storage, *, migrate: bool) -> None:
         raise Unavailable(problem)
 
 
-async def _stores(database: str, synchronous: Literal["FULL", "NORMAL"]) -> tuple[Storage, Journal]:
+async def _stores(
+    database: str, synchronous: Literal["FULL", "NORMAL"]
+) -> tuple[Storage, Journal, MemoryBackend]:
     """The adapters that a database URL stands for."""
     if database in ("sqlite://", "sqlite:///:memory:"):
         from wfcore.adapters.memory.journal import MemoryJournal
@@ -125,16 +132,17 @@ async def _stores(database: str, synchronous: Literal["FULL", "NORMAL"]) -> tupl
 
         kept = MemoryJournal(usable=lambda *asked: storage.may_use(*asked))
         storage = MemoryStorage(pinned=kept.pinned)
-        return storage, kept
+        return storage, kept, InMemoryMemories()
     if not database.startswith("sqlite:///"):
         raise ValueError(f"`{database}` is no database URL of this release: sqlite:///path or sqlite://")
     from wfcore.adapters.sql.database import Database
     from wfcore.adapters.sql.journal import SqlJournal
+    from wfcore.adapters.sql.memories import SqlMemories
     from wfcore.adapters.sql.storage import SqlStorage
 
     opened = Database(database, synchronous=synchronous)
     await opened.open()
-    return SqlStorage(opened), SqlJournal(opened)
+    return SqlStorage(opened), SqlJournal(opened), SqlMemories(opened)
 
 
 def _embedded(journal: Journal, clock: Clock, settings: Settings) -> Dispatcher:

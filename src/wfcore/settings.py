@@ -13,15 +13,18 @@
     max_run_seconds = 86_400
     max_request_bytes = 10_485_760
     max_concurrent_runs = 1_000
+    [http_tool]
+    allow = ["127.0.0.1:9000"]      # addresses and networks that requests of customers may reach though not public
 
-In the environment the same keys are `WFCORE_DATABASE`, `WFCORE_LIMITS_MAX_NODE_VISITS`, `WFCORE_MODELS_FAST_API_KEY`.
+In the environment the same keys are `WFCORE_DATABASE`, `WFCORE_LIMITS_MAX_NODE_VISITS`, `WFCORE_MODELS_FAST_API_KEY`,
+`WFCORE_HTTP_TOOL_ALLOW` (with commas between the entries).
 """
 
 import base64
 import binascii
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -36,7 +39,8 @@ from wfcore.runtime.context import Settings
 PREFIX: Final = "WFCORE_"
 KEY_BYTES: Final = 32
 PLAIN: Final = frozenset({"database", "secret_key", "default_model"})
-LATER: Final = frozenset({"oauth", "http_tool", "limits.requests_per_minute"})
+TABLES: Final = frozenset({"limits", "http_tool"})
+LATER: Final = frozenset({"oauth", "limits.requests_per_minute"})
 """Keys of releases to come. They are refused: a setting that is accepted and does nothing would be a lie."""
 
 T = TypeVar("T")
@@ -69,6 +73,12 @@ class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_concurrent_runs: Count = Settings().max_concurrent_runs
 
 
+class HttpToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[http_tool]`."""
+
+    allow: list[str] = []
+
+
 class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings. `options` are the file's other keys, which are options of the command line."""
 
@@ -77,6 +87,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default_model: str | None = None
     models: dict[str, ModelSettings] = {}
     limits: LimitSettings = LimitSettings()
+    http_tool: HttpToolSettings = HttpToolSettings()
     options: dict[str, Any] = {}
 
     def settings(self) -> Settings:
@@ -87,6 +98,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             max_request_bytes=limits.max_request_bytes,
             max_concurrent_runs=limits.max_concurrent_runs,
             default_model=self.default_model or (names[0] if len(names) == 1 else "default"),
+            http_allow=tuple(self.http_tool.allow),
         )
 
     def providers(self) -> dict[str, ModelProvider] | None:
@@ -146,9 +158,10 @@ def _configuration(tree: Mapping[str, JSON], source: str) -> Configuration:
     models = {name: _convert(table, ModelSettings, f"models.{name}", source) for name, table in tables.items()}
     for name, model in models.items():
         _check_model(f"models.{name}", model, source)
-    own = {name: value for name, value in tree.items() if name in PLAIN or name == "limits"}
+    own = {name: value for name, value in tree.items() if name in PLAIN or name in TABLES}
     rest = {name: value for name, value in tree.items() if name not in own and name != "models"}
     found = _convert(own, Configuration, "", source)
+    _check_allowed(found.http_tool.allow, source)
     return msgspec.structs.replace(found, models=models, options=rest)
 
 
@@ -164,7 +177,7 @@ def _convert(value: JSON, shape: type[T], where: str, source: str) -> T:
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `$")
+        problem, _, path = str(error).replace(" | null", "").partition(" - at `$")
         place = ".".join(part for part in (where, path.strip("`.")) if part)
         shown = f"`{place}` in {source}" if place else source
         raise BadSettings(f"{shown}: {problem[:1].lower()}{problem[1:]}") from None
@@ -181,6 +194,15 @@ def _check_model(where: str, model: ModelSettings, source: str) -> None:
         for name in ("model", "base_url", "api_key"):
             if getattr(model, name) is not None:
                 raise BadSettings(f"`{where}.{name}` in {source}: means nothing to provider `scripted`")
+
+
+def _check_allowed(entries: Iterable[str], source: str) -> None:
+    from wfcore.adapters.outbound.guard import Guard
+
+    try:
+        Guard.allowing(entries)
+    except ValueError as error:
+        raise BadSettings(f"`http_tool.allow` in {source}: {error}") from None
 
 
 def _provider(where: str, model: ModelSettings) -> ModelProvider:
@@ -209,6 +231,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
         elif area == "models":
             name, field = _model_field(variable, rest)
             tree.setdefault("models", {}).setdefault(name, {})[field] = text
+        elif key == "http_tool_allow":
+            tree["http_tool"] = {"allow": [entry.strip() for entry in text.split(",") if entry.strip()]}
         elif key in PLAIN:
             tree[key] = text
     return tree

@@ -102,9 +102,7 @@ APPENDS = st.builds(
     expected=EXPECTED,
     entries=st.integers(0, 2).map(steps),
     new_run=st.none() | st.builds(NewRun, RUN_IDS, st.just("bob"), st.just("f"), STATUS, st.integers(0, 9)),
-    changes=st.lists(
-        st.builds(RunChange, RUN_IDS, STATUS, st.integers(0, 9), st.none() | st.just({})), max_size=1
-    ),
+    changes=st.lists(st.builds(RunChange, RUN_IDS, STATUS, st.integers(0, 9), st.none() | st.just({})), max_size=1),
     interrupts=st.none()
     | st.lists(st.sampled_from("abc"), max_size=2, unique=True).map(lambda ids: [*map(interrupt, ids)]),
     moves=st.booleans(),

@@ -22,7 +22,7 @@ BEAT = 1.0
 """Seconds between two rounds: heartbeat, a look for the dead, for what is due and for what others wrote."""
 
 SOON = 0.005
-"""Seconds between two rounds at the least, whatever is due."""
+"""Seconds to the next round when something is due that this one did not get."""
 
 SILENCE = 10.0
 """Seconds without a heartbeat after which a worker on another machine counts as dead."""
@@ -97,8 +97,8 @@ class EmbeddedDispatcher:
         loop = asyncio.get_running_loop()
         end = loop.time() + grace
         while self._active and (left := end - loop.time()) > 0:
-            await self._journal.heartbeat(worker, self._clock.now())
             await asyncio.wait(self._active.values(), timeout=min(BEAT, left))
+            await self._journal.heartbeat(worker, self._clock.now())
 
     # Rounds
 
@@ -118,7 +118,8 @@ class EmbeddedDispatcher:
         """Until there are some, or it is that time."""
 
         async def ring() -> None:
-            await self._clock.sleep(max(SOON, (moment - self._clock.now()) / 1000))
+            left = (moment - self._clock.now()) / 1000
+            await (self._clock.sleep(left) if left > 0 else asyncio.sleep(SOON))
             self._news.set()
 
         timer = asyncio.create_task(ring())

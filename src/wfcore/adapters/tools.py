@@ -64,14 +64,14 @@ def tool(
 
 
 class Catalog:
-    """`wfcore.ports.providers.Tools` over the given tools and the built-in ones.
+    """`wfcore.ports.providers.Tools` over the given tools and the built-in ones, those of other adapters included.
 
     ValueError for an id that is malformed, built in or given twice; TypeError for a function that can be no tool.
     """
 
-    def __init__(self, tools: Iterable[Callable[..., Any] | Tool] = ()) -> None:
+    def __init__(self, tools: Iterable[Callable[..., Any] | Tool] = (), built_in: Iterable[Tool] = ()) -> None:
         given = [entry if isinstance(entry, Tool) else tool_of(entry) for entry in tools]
-        self._tools: dict[str, Tool] = {built.id: built for built in BUILT_IN}
+        self._tools: dict[str, Tool] = {built.id: built for built in (*BUILT_IN, *built_in)}
         for entry in given:
             _check_id(entry.id)
             if entry.id in self._tools:

@@ -22,6 +22,7 @@ app = App(
     name="wfcore",
     help="Workflows and agents. Every option can also stand in the environment, as WFCORE_..., and in a --config file.",
     version=_version,
+    suppress_keyboard_interrupt=False,
 )
 app.config = (partial(fill, app),)
 _areas = {

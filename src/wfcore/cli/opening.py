@@ -60,9 +60,9 @@ async def opened(
 
 
 def file_of(database: str) -> Path | None:
-    """The file of an embedded database; None for one in memory."""
+    """The file of an embedded database; None for one in memory, and for what is no URL of a file."""
     path = database.removeprefix("sqlite:///")
-    return None if path in (database, ":memory:") else Path(path)
+    return None if path in (database, "", ":memory:") or "?" in path else Path(path)
 
 
 def print_result(value: Any) -> None:

@@ -73,7 +73,7 @@ def _check_type(key: str, value: Any, option: Argument, path: str) -> None:
     try:
         msgspec.convert(value, option.hint)
     except msgspec.ValidationError as error:
-        problem = str(error)
+        problem = str(error).replace(" | null", "")
         raise CycloptsError(msg=f"`{key}` in {path}: {problem[:1].lower()}{problem[1:]}") from None
 
 

@@ -93,7 +93,9 @@ class Progress:
         state = self._states[node]
         glyph, style = LOOKS[state]
         what = self._nodes[node].get("data", {}).get("toolId") or self._nodes[node]["type"]
-        label = Text.assemble((f"{glyph} {node}", style), (f"  {what}", "dim"), ("" if self._live else f"  {state}"))
+        label = Text.assemble(
+            (f"{glyph} {node}", style), (f"  {what}", "dim"), ("" if self.console.is_terminal else f"  {state}")
+        )
         detail = " ".join(self._details.get(node, "").split())
         return label.append(f"  {detail}", "dim" if state != "failed" else "red") if detail else label
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from wfcore.bootstrap import Core
     from wfcore.domain.access import Principal
     from wfcore.domain.run.state import Interrupt
+    from wfcore.runtime.resources import View
     from wfcore.runtime.runs import RunView
 
 Flag = Annotated[bool, Parameter(negative=())]
@@ -48,23 +49,23 @@ async def run(
     always: Literal["approve", "deny"] | None = "approve" if yes else "deny" if no else None
     async with opened(database, config, tools=load_tools(tools), worker=True) as core:
         me = await local_principal(core)
-        number = await _deploy(core, me, body)
-        if number is None:
+        flow = await _deploy(core, me, body)
+        if flow is None or flow.variation is None:
             return 1
-        with Progress(body["name"], body.get("workflowStructure") or {}) as progress:
-            ended = await _to_the_end(core, me, number, given, Answers(progress, always))
+        with Progress(body["name"], flow.variation.content["workflowStructure"] or {}) as progress:
+            ended = await _to_the_end(core, me, flow.id, given, Answers(progress, always))
     return _report(ended)
 
 
-async def _deploy(core: "Core", me: "Principal", body: dict[str, Any]) -> int | None:
-    """The number of the deployed workflow; None, having said why, when it cannot run."""
+async def _deploy(core: "Core", me: "Principal", body: dict[str, Any]) -> "View | None":
+    """The deployed workflow; None, having said why, when it cannot run."""
     errors = [issue for issue in await core.workflows.validate(me, body) if issue.severity == "error"]
     for issue in errors:
         say(f"error: `{issue.path}`: {issue.message}")
     if errors:
         return None
     made = await core.workflows.create(me, body)
-    return (await core.workflows.deploy(me, made.id)).id
+    return await core.workflows.deploy(me, made.id)
 
 
 async def _to_the_end(core: "Core", me: "Principal", number: int, given: dict[str, Any], answers: Answers) -> "RunView":
@@ -76,25 +77,27 @@ async def _to_the_end(core: "Core", me: "Principal", number: int, given: dict[st
         turn = await core.runs.get(me, turn.id)
         if turn.status != "interrupted":
             return turn
-        turn = await _answer(core, me, turn, answers)
+        following = await _answer(core, me, turn, answers)
+        if following is None:
+            return await core.runs.cancel(me, turn.id)
+        turn = following
 
 
-async def _answer(core: "Core", me: "Principal", turn: "RunView", answers: Answers) -> "RunView":
-    """Answer the first of the open interrupts; when its deadline passed meanwhile, go on with what came of it."""
+async def _answer(core: "Core", me: "Principal", turn: "RunView", answers: Answers) -> "RunView | None":
+    """Answer the first of the open interrupts: the next turn. None when there is nobody to ask."""
     from wfcore.domain.errors import Conflict
 
-    if turn.row.resumed_by is not None:
-        return await core.runs.get(me, turn.row.resumed_by)
-    asked = turn.interrupts[0]
-    answer = answers.to(asked)
-    if answer is None:
-        await core.runs.cancel(me, turn.id)
-        return await core.runs.get(me, turn.id)
-    try:
-        return await core.runs.resume(_approver(core, asked), turn.id, {"interruptId": asked.id, **answer})
-    except Conflict as error:
-        say(f"too late: {error.message}")
-        return await core.runs.get(me, turn.id)
+    if turn.row.resumed_by is None:
+        asked = turn.interrupts[0]
+        answer = answers.to(asked)
+        if answer is None:
+            return None
+        try:
+            return await core.runs.resume(_approver(core, asked), turn.id, {"interruptId": asked.id, **answer})
+        except Conflict as error:
+            say(f"too late: {error.message}")
+            turn = await core.runs.get(me, turn.id)
+    return turn if turn.row.resumed_by is None else await core.runs.get(me, turn.row.resumed_by)
 
 
 def _approver(core: "Core", asked: "Interrupt") -> "Principal":

@@ -158,7 +158,7 @@ def edit_details(
 ) -> Change:
     """Name, description and access: no content, so no variation is touched and the slug stays."""
     move(resource.status, Operation.EDIT)
-    return Change(_changed(resource, now, name=name, description=description, access=access))
+    return Change(changed(resource, now, name=name, description=description, access=access))
 
 
 def edit_content(
@@ -185,8 +185,8 @@ def edit_content(
         return _drop_draft(resource, now)
     if draft and same_json(content, draft.content):
         return Change(resource)
-    changed = _changed(resource, now, draft_variation_id=new_id)
-    return Change(changed, saved=Variation(new_id, content, now, by), dropped=resource.draft_variation_id)
+    edited = changed(resource, now, draft_variation_id=new_id)
+    return Change(edited, saved=Variation(new_id, content, now, by), dropped=resource.draft_variation_id)
 
 
 def discard_draft(resource: Resource, *, now: datetime) -> Change:
@@ -228,7 +228,7 @@ def toggle(resource: Resource, has_schedule: bool, is_enabled: bool | None = Non
     wanted = not resource.is_enabled if is_enabled is None else is_enabled
     if wanted and not has_schedule:
         refuse([Issue("isEnabled", "the active variation has no schedule", "schedule")])
-    return Change(_changed(resource, now, is_enabled=wanted))
+    return Change(changed(resource, now, is_enabled=wanted))
 
 
 def delete(resource: Resource, *, now: datetime) -> Change:
@@ -266,25 +266,25 @@ def _merge(kind: Kind, base: Mapping[str, JSON], changes: Mapping[str, JSON]) ->
 def _activate(resource: Resource, variation: Variation, by: str, now: datetime) -> Change:
     deployed = attrs.evolve(variation, deployed_at=now, deployed_by=by)
     enabled = resource.is_enabled and is_scheduled(variation.content)
-    changed = _changed(resource, now, active_variation_id=variation.id, is_enabled=enabled)
-    return Change(changed, saved=deployed)
+    active = changed(resource, now, active_variation_id=variation.id, is_enabled=enabled)
+    return Change(active, saved=deployed)
 
 
 def _drop_draft(resource: Resource, now: datetime) -> Change:
-    return Change(_changed(resource, now, draft_variation_id=None), dropped=resource.draft_variation_id)
+    return Change(changed(resource, now, draft_variation_id=None), dropped=resource.draft_variation_id)
 
 
 def _settle(resource: Resource, operation: Operation, now: datetime, **fields: JSON) -> Change:
     status = move(resource.status, operation, deployed=resource.ever_deployed)
-    return Change(_changed(resource, now, status=status, **fields))
+    return Change(changed(resource, now, status=status, **fields))
 
 
-def _changed(resource: Resource, now: datetime, **fields: JSON) -> Resource:
+def changed(resource: Resource, now: datetime, **fields: JSON) -> Resource:
     """The resource with other fields, a later revision and time; the same object when nothing differs."""
-    changed = attrs.evolve(resource, **fields)
-    if changed == resource:
+    other = attrs.evolve(resource, **fields)
+    if other == resource:
         return resource
-    return attrs.evolve(changed, updated_at=now, revision=resource.revision + 1)
+    return attrs.evolve(other, updated_at=now, revision=resource.revision + 1)
 
 
 _HEAD = ("id", "slug", "name", "description", "status")

@@ -392,9 +392,9 @@ class RunRecord(RunAccepted):
 _FREE: Final = (Trigger, WorkflowStructure, AgentSelection)
 
 
-def schema_components() -> dict[str, JSON]:
-    """The schemas of all shapes by name, for `components.schemas` of an OpenAPI 3.1 document."""
-    shapes = [shape for shape in globals().values() if is_typeddict(shape)]
+def schema_components(*others: type) -> dict[str, JSON]:
+    """The schemas of these shapes and `others` by name, for `components.schemas` of an OpenAPI 3.1 document."""
+    shapes = [*filter(is_typeddict, globals().values()), *others]
     bodies = [shape for shape in shapes if "organizationId" in shape.__annotations__]
     sent = schemas_of([*bodies, AccessConfigBody, *_FREE]).keys() - {shape.__name__ for shape in _FREE}
     return {name: closed(schema) if name in sent else schema for name, schema in schemas_of(shapes).items()}

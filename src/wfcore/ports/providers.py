@@ -142,8 +142,11 @@ class MemoryBackend(Protocol):
 
     async def get(self, org: str, skill_id: int, memory_id: str) -> Memory | None: ...
 
-    async def replace(self, org: str, skill_id: int, memory: Memory) -> bool:
-        """Put the new text and metadata in the place of the memory with the same id; False when there is none."""
+    async def replace(self, org: str, skill_id: int, memory: Memory, *, old: Memory | None = None) -> bool:
+        """Put the new text and metadata in the place of the memory with the same id; False when there is none.
+
+        With `old` only while that is what is kept: of two that replace the same at once, one gets False.
+        """
         ...
 
     async def delete(self, org: str, skill_id: int, memory_id: str) -> bool: ...

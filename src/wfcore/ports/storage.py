@@ -14,6 +14,7 @@ import attrs
 
 from wfcore.domain.access import Principal, Role
 from wfcore.domain.resources import Kind, Resource, Variation
+from wfcore.ports.audit import Audit
 
 
 class Duplicate(Exception):
@@ -135,14 +136,37 @@ class Directory(Protocol):
 
     async def member_by_email(self, email: str) -> Member | None: ...
 
-    async def members(self, *, limit: int, after: str = "") -> list[Member]:
-        """By user id, ascending."""
+    async def members(
+        self, *, limit: int, after: str = "", group: str | None = None, role: Role | None = None
+    ) -> list[Member]:
+        """By user id, ascending; those in this group, those of this role."""
         ...
 
-    async def add_group(self, group: Group) -> None: ...
+    async def remove_member(self, user_id: str) -> None:
+        """Forget the member, and which groups it was in."""
+        ...
 
-    async def groups(self, ids: Collection[str] | None = None) -> list[Group]:
+    async def add_group(self, group: Group) -> None:
+        """`Duplicate` when the id is taken."""
+        ...
+
+    async def groups(
+        self, ids: Collection[str] | None = None, *, limit: int | None = None, after: str = ""
+    ) -> list[Group]:
         """All groups, or those of these ids, by id ascending."""
+        ...
+
+    async def rename_group(self, group: Group) -> None: ...
+
+    async def remove_group(self, id: str) -> None:
+        """Forget the group, and who was in it."""
+        ...
+
+    async def unmanaged(self, subjects: Collection[str], *, limit: int) -> list[tuple[Kind, int]]:
+        """What these subjects are given the management of, and no member can manage as things stand now.
+
+        By kind and id, ascending; deleted resources do not count. The implicit group always has somebody in it.
+        """
         ...
 
     async def add_token(self, token: AccessToken) -> None:
@@ -151,7 +175,15 @@ class Directory(Protocol):
 
     async def token(self, prefix: str) -> AccessToken | None: ...
 
+    async def tokens(self, user_id: str, *, limit: int, after: str = "") -> list[AccessToken]:
+        """Those of one member, by prefix, ascending."""
+        ...
+
     async def revoke_token(self, prefix: str, at: datetime) -> None: ...
+
+    async def revoke_tokens(self, user_id: str, at: datetime) -> None:
+        """All of this user's. What is revoked already stays as it is."""
+        ...
 
 
 class UnitOfWork(Protocol):
@@ -165,6 +197,9 @@ class UnitOfWork(Protocol):
 
     @property
     def directory(self) -> Directory: ...
+
+    @property
+    def audit(self) -> Audit: ...
 
     def resources(self, kind: Kind) -> Resources: ...
 

@@ -1,13 +1,13 @@
 """What every use case has at hand: the ports, the installation's settings, and the one authorization function."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import attrs
 
-from wfcore.domain.access import Access, Principal, derive, missing_scopes
+from wfcore.domain.access import Access, Principal, Role, derive, missing_scopes
 from wfcore.domain.errors import JSON, Conflict, Forbidden, NotFound
 from wfcore.domain.lifecycle import Status
 from wfcore.domain.resources import Resource
@@ -29,6 +29,8 @@ class Settings:
     max_concurrent_runs: int = 1_000
     default_model: str = "default"
     delta_interval: float = 0.04
+    http_allow: Sequence[str] = ()
+    """Addresses and networks, with or without a port, that requests of customers may reach though not public."""
     hold_for: float = 2.0
     """How long a driver keeps an execution in memory when only time has to pass."""
 
@@ -96,6 +98,12 @@ def check_scopes(principal: Principal, scopes: tuple[str, ...]) -> None:
     missing = missing_scopes(principal.scopes, scopes)
     if missing:
         raise Forbidden("the token lacks a scope", {"missing": missing})
+
+
+def administer(principal: Principal) -> None:
+    """`Forbidden`, with the principal's own role in `info`, to all but the admins and owners of an organization."""
+    if principal.role is Role.MEMBER:
+        raise Forbidden("this takes the role `admin` or `owner`", {"role": principal.role.value})
 
 
 def authorize(principal: Principal, resource: Resource | None, grant: str) -> Access:

@@ -88,7 +88,7 @@ class Session:
         self._timer: tuple[int, asyncio.Task[None]] | None = None
         self._alone: asyncio.Task[None] | None = None
         self._broken_off = False
-        self._breathed = 0
+        self._breathed = ports.clock.now()
         self._looking: asyncio.Task[None] | None = None
         self._asked: list[object] = list(machine.interrupts.values())
 
@@ -102,9 +102,13 @@ class Session:
     async def drive(self) -> None:
         """Go on until the turn has ended, or only time has to pass and the claim was given back."""
         while True:
+            now = self._ports.clock.now()
+            if now != self._breathed:
+                self._breathed = now
+                await asyncio.sleep(0)  # perhaps neither tool nor journal ever waits, but others want a turn
             if self._signalled or self._dirty:
                 await self._catch_up()
-            machine, now = self.machine, self._ports.clock.now()
+            machine = self.machine
             due = machine.next_due()
             is_due = due is not None and due <= now
             if machine.ended or not (machine.turn_open or is_due):
@@ -152,11 +156,10 @@ class Session:
         return effect if effect.not_before <= now else None
 
     async def _run_alone(self, effect: Effect, due: int | None, now: int) -> None:
-        await self._breathe(now)
         task = self._alone = asyncio.current_task()
         assert task is not None  # noqa: S101  (coroutines run in tasks)
         self._broken_off = False
-        self._set_timer(due, now)
+        self._set_timer(due)
         try:
             outcome = await self._performer.perform(self._execution, effect, self._stream)
         except asyncio.CancelledError:
@@ -168,12 +171,6 @@ class Session:
         if self._broken_off:
             task.uncancel()
         await self._record([outcome])
-
-    async def _breathe(self, now: int) -> None:
-        """Neither tools nor the journal have to wait for anything: let others have a turn every millisecond."""
-        if now != self._breathed:
-            self._breathed = now
-            await asyncio.sleep(0)
 
     def _break_off(self) -> None:
         """Cancel the effect that runs alone, not the session."""

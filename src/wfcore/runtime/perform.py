@@ -82,24 +82,28 @@ class Performer:
     async def _outcome(
         self, execution: Execution, effect: Effect, stream: Stream
     ) -> tuple[JSON, dict[str, JSON] | None]:
-        if isinstance(effect, CallTool):
-            return self._kept(await self._call(execution, effect)), None
-        return await self._ask(execution, effect, stream)
+        if isinstance(effect, CallModel):
+            return await self._ask(execution, effect, stream)
+        tool = self._tool(effect)
+        call = ToolCall(effect.key, effect.attempt, execution.ref.org, execution.root_run_id, execution.user_id)
+        if tool.is_async:
+            output = await tool.run(effect.params, call)
+        elif tool.blocking:
+            output = await asyncio.to_thread(tool.run, effect.params, call)
+        else:
+            output = tool.run(effect.params, call)
+        return self._kept(output), None
 
     # Tools
 
-    async def _call(self, execution: Execution, effect: CallTool) -> Any:
+    def _tool(self, effect: CallTool) -> Tool:
+        """The tool that is to be called, which takes these arguments."""
         tool = self._ports.tools.get(effect.tool)
         if tool is None:
             raise ToolFailed(f"there is no tool `{effect.tool}`", retryable=False)
         if tool.checks:
             _check_arguments(self._schema(tool), effect.params)
-        call = ToolCall(effect.key, effect.attempt, execution.ref.org, execution.root_run_id, execution.user_id)
-        if tool.is_async:
-            return await tool.run(effect.params, call)
-        if not tool.blocking:
-            return tool.run(effect.params, call)
-        return await asyncio.to_thread(tool.run, effect.params, call)
+        return tool
 
     def _schema(self, tool: Tool) -> Schema:
         schema = self._schemas.get(tool.id)

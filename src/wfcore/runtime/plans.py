@@ -41,6 +41,10 @@ class Plans:
             raise NotFound
         return self.keep(execution.ref.org, variation_id, variation.content)
 
+    def kept(self, org: str, variation_id: str) -> Plan | None:
+        """The plan of a variation, if it is there."""
+        return self._kept.get((org, variation_id))
+
     def keep(self, org: str, variation_id: str, content: Mapping[str, JSON]) -> Plan:
         """Compile the content of a variation, unless its plan is there."""
         key = (org, variation_id)

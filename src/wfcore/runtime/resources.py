@@ -21,6 +21,7 @@ from wfcore.domain.resources import CONTENT, Change, Kind, Resource, Variation
 from wfcore.domain.schedule import check_trigger
 from wfcore.domain.shapes import CreateSkill, CreateWorkflow, PatchSkill, PatchWorkflow, ToggleBody, ValidateBody
 from wfcore.ports.storage import Kept, Stale, UnitOfWork
+from wfcore.runtime.audit import audit_change
 from wfcore.runtime.context import Ports, authorize, conflict, needs
 from wfcore.runtime.deploying import deploy_faults
 from wfcore.runtime.plans import structure_of
@@ -30,39 +31,12 @@ NAMES = {"structure": "workflowStructure", "access": "accessConfig"}
 """Short keyword arguments of the library beside the snake case of the wire names."""
 
 
-@attrs.frozen
-class View:
-    """A resource as one principal sees it. `variation` is filled by reads of a single resource."""
-
-    resource: Resource
-    access: Access
-    variation: Variation | None = None
-    with_variation: bool = False
-
-    @property
-    def id(self) -> int:
-        return self.resource.id
-
-    @property
-    def etag(self) -> str:
-        """A strong validator (RFC 9110, 8.8.3): changes whenever the resource does."""
-        return f'"{self.resource.kind}-{self.resource.id}-{self.resource.revision}"'
-
-    def to_wire(self) -> dict[str, JSON]:
-        return rules.to_wire(self.resource, self.access, self.variation, self.with_variation)
-
-
 class ResourceUseCases:
     """The life that workflows and skills share. Errors come in the order: scope, body, resource."""
 
-    kind: Kind
-    area: str
     create_shape: type
     patch_shape: type
     defaults: ClassVar[Mapping[str, JSON]] = {}
-
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
 
     @needs("*:write")
     async def create(
@@ -100,6 +74,7 @@ class ResourceUseCases:
                 await repository.add_variation(number, change.saved)
             if key is not None:
                 await repository.keep(me.user_id, key, Kept(used_for, number))
+            await audit_change(work, me, self._ports.now(), None, change.resource)
         return View(change.resource, derive(me, change.resource.access), None, with_variation=True)
 
     @needs("*:read")
@@ -160,7 +135,7 @@ class ResourceUseCases:
             )
             refuse(_self_revoking(me, steps[-1].resource.access))
             for change in steps:
-                await self._save(work, resource, change)
+                await self._save(work, me, resource, change)
                 resource = change.resource
             return await self._seen(work, me, id, "see", "draft")
 
@@ -173,7 +148,7 @@ class ResourceUseCases:
             change = rules.deploy(resource, draft, by=me.user_id, now=self._ports.now())
             if change.saved:
                 refuse(await self._deploy_issues(work, change.saved.content, me), as_invalid=True)
-            await self._save(work, resource, change, deployed=True)
+            await self._save(work, me, resource, change, deployed=True)
             return await self._seen(work, me, id, "see")
 
     @needs("*:write")
@@ -198,7 +173,7 @@ class ResourceUseCases:
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
             change = operation(resource, *await self._variations(work, resource))
-            await self._save(work, resource, change)
+            await self._save(work, me, resource, change)
             return await self._seen(work, me, id, "see")
 
     def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
@@ -210,50 +185,13 @@ class ResourceUseCases:
     async def _deploy_issues(self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal) -> list[Issue]:
         return []
 
-    async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None) -> Resource:
-        resource = await work.resources(self.kind).get(id)
-        access = authorize(me, resource, "manage")
-        assert resource is not None  # noqa: S101  (authorize raised)
-        current = View(resource, access).etag
-        if if_match is not None and not {"*", current} & {tag.strip() for tag in if_match.split(",")}:
-            raise conflict("this was changed since it was read", "stale", etag=current)
-        return resource
-
-    async def _variations(self, work: UnitOfWork, resource: Resource) -> tuple[Variation | None, Variation | None]:
-        repository = work.resources(self.kind)
-
-        async def one(variation_id: str | None) -> Variation | None:
-            return None if variation_id is None else await repository.variation(resource.id, variation_id)
-
-        return await one(resource.active_variation_id), await one(resource.draft_variation_id)
-
-    async def _save(self, work: UnitOfWork, old: Resource, change: Change, *, deployed: bool = False) -> None:
-        repository = work.resources(self.kind)
-        if change.saved:
-            write = repository.save_variation if deployed else repository.add_variation
-            await write(old.id, change.saved)
-        if change.resource is not old:
-            try:
-                await repository.save(old, change.resource)
-            except Stale:
-                raise conflict("somebody else changed this at the same time", "stale") from None
-        if change.dropped:
-            await repository.drop_variation(old.id, change.dropped)
-
-    async def _seen(self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active") -> View:
-        resource = await work.resources(self.kind).get(id)
-        access = authorize(me, resource, grant)
-        assert resource is not None  # noqa: S101  (authorize raised)
-        active, draft = await self._variations(work, resource)
-        shown = (draft or active) if view == "draft" else active
-        return View(resource, access, shown, with_variation=True)
-
     async def _access(
         self, work: UnitOfWork, me: Principal, data: Mapping[str, JSON], current: access_rules.AccessConfig | None
     ) -> access_rules.AccessConfig:
         if "accessConfig" not in data:
             return current or access_rules.default_access(me.org_uuid, me)
         groups = {group.id for group in await work.directory.groups()} | {me.org_uuid}
+        groups |= current.group_permissions.keys() if current else set()  # a group that is gone can be written back
         refuse(access_rules.check_access(data["accessConfig"], current=current, groups=groups))
         return access_rules.apply_access(data["accessConfig"], current, me, iso(self._ports.now()))
 

@@ -14,10 +14,11 @@ from wfcore.domain.access import Principal
 from wfcore.domain.codec import iso_ms
 from wfcore.domain.errors import JSON, Conflict, Forbidden, Issue, NotFound, refuse
 from wfcore.domain.lifecycle import Operation, move
-from wfcore.domain.resources import Resource, Variation
+from wfcore.domain.resources import Resource
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.interrupts import check_answer, may_decide
 from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.state import IllegalEntry, Interrupt, RunStatus
 from wfcore.ports.journal import (
     Append,
@@ -73,13 +74,12 @@ class Runs(RunReading):
         own, fingerprint = key or data.get("runId"), used_for(me, "run", data)
         if own and await self._ports.journal.find_run(me.org_uuid, own):
             return await self._join(me, own, fingerprint)
-        resource, variation, refusal = await self._startable(me, data)
-        plan = self._plans.keep(me.org_uuid, variation.id, variation.content)
+        resource, variation_id, plan, refusal = await self._startable(me, data)
         schema = plan.nodes[plan.start].schema
         if schema is not None:
             refuse(schema.check(data["input"], "input"), as_invalid=True)
         run_id, now = own or self._ports.ids.uuid(), self._ports.clock.now()
-        new = NewExecution(me.org_uuid, "workflow", resource.id, variation.id, me.user_id, self._thread_id(me, data))
+        new = NewExecution(me.org_uuid, "workflow", resource.id, variation_id, me.user_id, self._thread_id(me, data))
         machine = Machine(plan, [])
         info = _run_info(new, run_id, now) | carried(data)
         actor, limits = e.Actor(me.user_id, me.email), self._ports.settings.limits
@@ -119,8 +119,8 @@ class Runs(RunReading):
             self._ports.dispatcher.adopt(execution.ref)
             self._driver.warm(execution, machine)
 
-    async def _startable(self, me: Principal, data: Mapping[str, JSON]) -> tuple[Resource, Variation, str]:
-        """The workflow, the variation that is to run, and why it has to end in error; "" when it need not."""
+    async def _startable(self, me: Principal, data: Mapping[str, JSON]) -> tuple[Resource, str, Plan, str]:
+        """The workflow, the variation that is to run, its plan, and why it has to end in error ("": it need not)."""
         draft = data.get("version") == "draft"
         number = int(data["workflowId"])
         async with self._ports.storage.reading(me.org_uuid) as work:
@@ -130,13 +130,17 @@ class Runs(RunReading):
             if draft:
                 authorize(me, resource, "manage")
             move(resource.status, Operation.RUN_DRAFT if draft else Operation.RUN)
-            chosen = (resource.draft_variation_id if draft else None) or resource.active_variation_id
-            variation = await work.workflows.variation(number, chosen or "")
+            chosen = (resource.draft_variation_id if draft else None) or resource.active_variation_id or ""
+            plan = self._plans.kept(me.org_uuid, chosen)
+            if plan is not None and not draft and not plan.names_skills:
+                return resource, chosen, plan, ""
+            variation = await work.workflows.variation(number, chosen)
             if variation is None:
                 raise NotFound
             if draft:
                 refuse(await deploy_faults(self._ports.tools, work, me, variation.content), as_invalid=True)
-            return resource, variation, "" if draft else await lost_access(work, me.org_uuid, variation)
+            refusal = "" if draft else await lost_access(work, me.org_uuid, variation)
+            return resource, chosen, self._plans.keep(me.org_uuid, chosen, variation.content), refusal
 
     async def _join(self, me: Principal, run_id: str, fingerprint: str) -> RunView:
         """The run that the same request made before; anything else shows nothing of it."""

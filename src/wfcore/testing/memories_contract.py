@@ -81,6 +81,18 @@ class MemoriesContract:
         assert await memories.list(ORG, 1, limit=9) == [memory(1), new, memory(3)]
         assert await memories.search(ORG, 1, "coffee", limit=9) == [new]
 
+    async def test_of_two_replacements_of_the_same_one_wins(self, memories: MemoryBackend) -> None:
+        """With `old` only what was read is replaced: text, metadata and times are all compared."""
+        await memories.add(ORG, 1, memory(1, metadata={"a": 1.5, "b": [None]}))
+        read = await memories.get(ORG, 1, "m-1")
+        assert read is not None
+        for change in ({"memory": "x"}, {"metadata": {"a": 1.5}}, {"updated_at": 9}, {"user_id": "u"}):
+            assert not await memories.replace(ORG, 1, memory(1, "lost"), old=attrs.evolve(read, **change))
+        assert await memories.replace(ORG, 1, memory(1, "first"), old=read)
+        assert not await memories.replace(ORG, 1, memory(1, "second"), old=read)
+        assert await memories.get(ORG, 1, "m-1") == memory(1, "first")
+        assert [each.memory for each in await memories.search(ORG, 1, "first second", limit=9)] == ["first"]
+
     async def test_what_is_not_there(self, memories: MemoryBackend) -> None:
         """Getting gives None, replacing and deleting say False and make nothing; so too once it was deleted."""
         for _ in range(2):

@@ -30,6 +30,8 @@ max_node_visits = 7
 max_run_seconds = 8
 max_request_bytes = 9
 max_concurrent_runs = 10
+[http_tool]
+allow = ["127.0.0.1:9000", "10.0.0.0/8"]
 """
 
 
@@ -50,6 +52,7 @@ def test_every_key_of_a_file_has_its_effect(toml: Path) -> None:
     assert isinstance(models["fast"], OpenAIModel)
     assert isinstance(models["none"], ScriptedModel)
     assert found.secret() == bytes(range(224, 256))
+    assert settings.http_allow == ("127.0.0.1:9000", "10.0.0.0/8")
     assert found.database == "sqlite:///app.db"
     assert found.options == {"port": 9000}
 
@@ -75,11 +78,13 @@ def test_the_environment_stands_over_the_file_key_by_key(toml: Path) -> None:
             "WFCORE_MODELS_FAST_MODEL": "m-2",
             "WFCORE_MODELS_MY_OWN_PROVIDER": "scripted",
             "WFCORE_DEFAULT_MODEL": "my_own",
+            "WFCORE_HTTP_TOOL_ALLOW": "[::1]:9000, 10.1.0.0/16",
             "UNRELATED": "x",
         },
     )
     assert found.database == "sqlite://"
     assert (found.limits.max_node_visits, found.limits.max_run_seconds, found.limits.max_request_bytes) == (70, 0.5, 9)
+    assert found.http_tool.allow == ["[::1]:9000", "10.1.0.0/16"]
     assert (found.models["fast"].model, found.models["fast"].api_key) == ("m-2", "canary")
     assert set(found.models) == {"fast", "none", "my_own"}
     assert found.settings().default_model == "my_own"
@@ -112,7 +117,10 @@ def test_the_only_model_is_the_default_one() -> None:
         ("[models.x]\nprovider = 'other'\nmodel = 'm'", "`models.x.provider`", "neither `openai` nor `scripted`"),
         ("[limits]\nrequests_per_minute = 1", "`limits.requests_per_minute`", "not offered by this release"),
         ("[oauth]\nissuer = 'x'", "`oauth`", "not offered by this release"),
-        ("[http_tool]\nallow = []", "`http_tool`", "not offered by this release"),
+        ("[http_tool]\nallow = 'x'", "`http_tool.allow`", "expected `array`"),
+        ("[http_tool]\nallow = ['x:1']", "`http_tool.allow`", "`x:1` is no address or network"),
+        ("[http_tool]\nopen = true", "`http_tool`", "unknown field `open`"),
+        ("http_tool = 1", "`http_tool`", "expected `object`"),
         ("default_model = 'x'", "`default_model`", "there is no model `x`"),
         ("secret_key = 'c2hvcnQ'", "`secret_key`", "32 bytes in base64url"),
         ("a = [", "wfcore.toml", "is not TOML"),
@@ -133,6 +141,7 @@ def test_what_cannot_be_used_is_refused_by_name(toml: Path, text: str, named: st
     [
         ("WFCORE_LIMITS_MAX_NODE_VISITS", "many", "limits.max_node_visits"),
         ("WFCORE_LIMITS_NONSENSE", "1", "nonsense"),
+        ("WFCORE_HTTP_TOOL_ALLOW", "localhost:9000", "http_tool.allow"),
         ("WFCORE_MODELS_FAST", "1", "WFCORE_MODELS_FAST"),
         ("WFCORE_MODELS_PROVIDER", "scripted", "WFCORE_MODELS_PROVIDER"),
         ("WFCORE_CONFIG", "missing.toml", "missing.toml"),

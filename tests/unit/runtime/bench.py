@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
+from inspect import isawaitable
 from typing import Any
 
 import attrs
@@ -17,13 +18,6 @@ from wfcore.runtime.runs import RunView
 from wfcore.testing.fakes import FakeClock, SequentialIds
 
 Json = dict[str, Any]
-
-
-class Jumping(FakeClock):
-    """Stands still until a test moves it, but does not make anybody wait for a few milliseconds."""
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(0 if seconds < 0.01 else seconds)
 
 
 class Toolbox:
@@ -50,6 +44,8 @@ class Toolbox:
         try:
             await self.free[name].wait()
         except asyncio.CancelledError:
+            for _ in range(10):
+                await asyncio.sleep(0)
             self.broken_off.append(name)
             raise
         return name
@@ -96,12 +92,12 @@ class Bench:
         """All events to the end of the turn."""
         row = (await self.core.runs.get(self.me, run_id)) if run_id else None
         assert row is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(10):
             return [event async for batch in self.core.runs.batches(row, after=after) for event in batch]
 
     async def seen(self, run: RunView, kind: str) -> Event:
         """The run's first event of this kind, once it has one."""
-        async with asyncio.timeout(20), aclosing(self.core.runs.batches(run)) as batches:
+        async with asyncio.timeout(10), aclosing(self.core.runs.batches(run)) as batches:
             async for batch in batches:
                 for event in batch:
                     if event.kind == kind:
@@ -119,22 +115,32 @@ class Bench:
 
     async def until(self, name: str) -> None:
         """Until the tool `hold` was called with this name."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(10):
             await self.tools.began[name].wait()
 
 
 @asynccontextmanager
 async def opened(
-    database: str, tools: Toolbox | None = None, org: str | None = None, **more: Any
+    database: str, toolbox: Toolbox | None = None, *, org: str | None = None, **more: Any
 ) -> AsyncIterator[Bench]:
     """A bench on this database; `org` is one that is there already."""
-    tools, clock = tools or Toolbox(), more.pop("clock", None) or Jumping()
-    more.setdefault("tools", tools.all())
+    toolbox, clock = toolbox or Toolbox(), more.pop("clock", None) or FakeClock()
+    more.setdefault("tools", toolbox.all())
     more.setdefault("ids", SequentialIds())
     async with bootstrap.open(database, clock=clock, synchronous="NORMAL", grace=0, **more) as core:
         org = org or (await core.directory.create_organization("Acme")).uuid
         people = [core.principal(org, name, email=f"{name}@x.org") for name in ("me", "other")]
-        yield Bench(core, org, tools, clock, *people)
+        yield Bench(core, org, toolbox, clock, *people)
+
+
+async def eventually(asked: Callable[[], Any]) -> Any:
+    """What the question gives once it is neither None nor False; the event loop goes on meanwhile."""
+    async with asyncio.timeout(10):
+        while True:
+            answer = asked()
+            if found := await answer if isawaitable(answer) else answer:
+                return found
+            await asyncio.sleep(0)
 
 
 def graph(edges: str, **nodes: Json) -> Json:
@@ -180,3 +186,24 @@ def kinds(events: Iterable[Event]) -> list[str]:
 def paths(error: Any) -> set[tuple[str, str]]:
     """Path and rule of everything that a refusal lists."""
     return {(issue["path"], issue["rule"]) for issue in error.value.info["errors"]}
+
+
+def why(run: RunView) -> tuple[str, Any]:
+    """Message and reason of a run that ended in error."""
+    assert run.status == "error"
+    return run.error["message"], run.error["info"]["reason"]
+
+
+def private(*shared: str) -> dict[str, Any]:
+    return {"visibility": "private", "sharedWith": [{"email": email} for email in shared]}
+
+
+def shared(**groups: tuple[bool, bool]) -> dict[str, Any]:
+    bits = {uuid.replace("_", "-"): {"use": use, "manage": manage} for uuid, (use, manage) in groups.items()}
+    return {"visibility": "shared", "groupPermissions": bits}
+
+
+async def deployed_skill(bench: Bench, by: Any = None, **fields: Any) -> int:
+    view = await bench.core.skills.create(by or bench.me, name="skill", **fields)
+    await bench.core.skills.deploy(by or bench.me, view.id)
+    return view.id

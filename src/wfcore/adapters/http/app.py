@@ -3,7 +3,8 @@
 import logging
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from wfcore.adapters.http.routes import Core, route_table
 from wfcore.adapters.http.table import Call, Route
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import JSON, WfcoreError
+from wfcore.domain.ids import parse_id
 from wfcore.runtime.context import check_scopes
 from wfcore.runtime.organization import unauthenticated
 from wfcore.runtime.wire import PageTokens
@@ -116,11 +118,12 @@ class Door:
         if route.successor is not None:
             headers |= _deprecation(route, root, segments)
         me = await self._admit(connection, route)
-        query = read_query(scope["query_string"], route.query)
-        body = await self._body(connection, receive, route)
-        return await route.handle(
-            Call(me, connection.headers, path, query, body, root, self._tokens, headers["X-Request-Id"])
-        )
+        with _telling({name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}):
+            query = read_query(scope["query_string"], route.query)
+            body = await self._body(connection, receive, route)
+            return await route.handle(
+                Call(me, connection.headers, path, query, body, root, self._tokens, headers["X-Request-Id"])
+            )
 
     async def _admit(self, connection: HTTPConnection, route: Route) -> Principal | None:
         """Who calls, with the token scopes that the route takes; None on the open routes."""
@@ -150,6 +153,16 @@ def _deprecation(route: Route, root: str, segments: Sequence[str]) -> dict[str, 
     below = segments[route.base.count("/") :]
     place = quote(root) + "/".join([str(route.successor), *(quote(segment, safe="") for segment in below)])
     return {"Deprecation": DEPRECATED_SINCE, "Link": f'<{place}>; rel="successor-version"'}
+
+
+@contextmanager
+def _telling(info: Mapping[str, JSON]) -> Iterator[None]:
+    """Errors that come out of here say this beside their own `info`."""
+    try:
+        yield
+    except WfcoreError as error:
+        error.info |= info
+        raise
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from wfcore.adapters.http.gate import Query
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH, LAST_EVENT_ID, Route
-from wfcore.domain.codec import schema_ref, schemas_of
+from wfcore.domain.codec import schema_ref
 from wfcore.domain.errors import JSON
 from wfcore.domain.shapes import ErrorEnvelope, schema_components
 
@@ -43,17 +43,16 @@ _WITH_BODY = (408, 413, 422)
 def document(routes: Iterable[Route]) -> dict[str, JSON]:
     """The description of these routes."""
     paths: dict[str, Any] = {}
-    schemas = schema_components()
+    shapes = list[type]()
     for route in routes:
-        if isinstance(route.answer, type):
-            schemas = schemas_of([route.answer]) | schemas
+        shapes += [shape for shape in (route.body, route.answer) if isinstance(shape, type)]
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
         "info": {"title": "wfcore", "version": "1.0.0", "description": "Workflows, scopes and runs."},
         "paths": paths,
         "components": {
-            "schemas": schemas,
+            "schemas": schema_components(*shapes),
             "responses": {str(status): _error(status) for status in _ERRORS},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },

@@ -6,6 +6,7 @@ from typing import Protocol, TypedDict
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
+from wfcore.adapters.http.memory_routes import MemoryRoutes
 from wfcore.adapters.http.openapi import document
 from wfcore.adapters.http.resource_routes import ResourceRoutes, WorkflowRoutes
 from wfcore.adapters.http.run_routes import RunRoutes
@@ -14,6 +15,7 @@ from wfcore.domain.access import TOKEN_SCOPES
 from wfcore.domain.errors import Unavailable
 from wfcore.domain.shapes import Scope, Workflow
 from wfcore.runtime.context import Ports
+from wfcore.runtime.memories import Memories
 from wfcore.runtime.organization import Directory
 from wfcore.runtime.resources import Skills, Workflows
 from wfcore.runtime.runs import Runs
@@ -27,6 +29,7 @@ class Core(Protocol):
     ports: Ports
     workflows: Workflows
     skills: Skills
+    memories: Memories
     runs: Runs
     directory: Directory
 
@@ -53,6 +56,7 @@ def route_table(core: Core) -> list[Route]:
         *WorkflowRoutes(core.workflows, "workflows", workflows, Workflow).table(),
         *WorkflowRoutes(core.workflows, "agents", "/api/v1/agents", Workflow, workflows).table(),
         *ResourceRoutes(core.skills, "skills", "/api/v1/skills", Scope).table(),
+        *MemoryRoutes(core.memories).table(),
         *RunRoutes(core.runs, core.ports.clock).table(),
     ]
     return [*routes, *_own_routes(core, routes)]

@@ -99,3 +99,5 @@ class Route:
     """Further statuses of success, with the same answer."""
     base: str = ""
     successor: str | None = None
+    error_info: Mapping[str, str] = attrs.field(factory=dict)
+    """Numbers of the path that errors repeat: the name in `info`, the path's parameter."""

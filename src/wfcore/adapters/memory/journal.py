@@ -9,6 +9,7 @@ from wfcore.domain.access import Principal
 from wfcore.domain.errors import NotFound
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt, RunStatus
+from wfcore.ports.audit import AuditRow, decided
 from wfcore.ports.journal import (
     Append,
     Execution,
@@ -24,6 +25,9 @@ from wfcore.ports.journal import (
 
 Usable = Callable[[str, Principal, str, int], bool]
 """Whether, in an organization, a principal may use the resource of a kind and id."""
+
+Note = Callable[[str, Iterable[AuditRow]], None]
+"""Writes rows into an organization's audit."""
 
 
 @attrs.define(eq=False)
@@ -49,7 +53,7 @@ class MemoryJournal:
     """`wfcore.ports.journal.Journal` for tests and quick starts; it is gone with the process.
 
     `knows` tells which organizations there are (by default all), `usable` who may use what (by default
-    everybody everything of the organization).
+    everybody everything of the organization), `note` takes the decisions that are to be audited.
     """
 
     def __init__(
@@ -57,10 +61,12 @@ class MemoryJournal:
         *,
         knows: Callable[[str], bool] = lambda _: True,
         usable: Usable = lambda *_: True,
+        note: Note = lambda *_: None,
     ) -> None:
         self.durable = False
         self._knows = knows
         self._usable = usable
+        self._note = note
         self._held: dict[int, _Held] = {}
         self._runs: dict[str, dict[str, RunRow]] = {}
         self._due: list[tuple[int, int]] = []
@@ -96,6 +102,8 @@ class MemoryJournal:
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
         held = self._check(execution.org, self._find(execution), append)
+        if noted := decided(append.entries):
+            self._note(execution.org, [attrs.evolve(row, resource_id=held.runs[-1]) for row in noted])
         self._write(held, append)
         if append.moves:
             self._move(held, append.wake_at, append.claimed_by)

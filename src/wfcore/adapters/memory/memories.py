@@ -34,9 +34,9 @@ class InMemoryMemories:
         found = self._of(org, skill_id).get(memory_id)
         return found and _copy(found)
 
-    async def replace(self, org: str, skill_id: int, memory: Memory) -> bool:
+    async def replace(self, org: str, skill_id: int, memory: Memory, *, old: Memory | None = None) -> bool:
         kept = self._of(org, skill_id)
-        if memory.id not in kept:
+        if memory.id not in kept or old not in (None, kept[memory.id]):
             return False
         kept[memory.id] = _copy(memory)
         return True

@@ -6,7 +6,8 @@ have a copy too, so nobody has to wait for them, nor they for anybody.
 
 import asyncio
 import string
-from collections.abc import AsyncIterator, Callable, Collection
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from datetime import datetime
@@ -14,10 +15,12 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.access import Principal, derive
+from wfcore.adapters.memory.audit import AuditLog, MemoryAudit
+from wfcore.domain.access import Principal, Role, derive, grants
 from wfcore.domain.errors import NotFound, Unavailable
 from wfcore.domain.lifecycle import Status
 from wfcore.domain.resources import Kind, Resource, Variation
+from wfcore.ports.audit import AuditRow
 from wfcore.ports.storage import AccessToken, Duplicate, Group, Kept, Member, Organization, Stale
 
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -187,18 +190,59 @@ class MemoryDirectory:
         found = (member for _, member in sorted(self.tenant.members.items()) if member.email == email)
         return next(found, None)
 
-    async def members(self, *, limit: int, after: str = "") -> list[Member]:
-        names = sorted(name for name in self.tenant.members if name > after)
-        return [self.tenant.members[name] for name in names[:limit]]
+    async def members(
+        self, *, limit: int, after: str = "", group: str | None = None, role: Role | None = None
+    ) -> list[Member]:
+        found = [
+            member
+            for name, member in sorted(self.tenant.members.items())
+            if name > after and (group is None or group in member.groups) and role in (None, member.role)
+        ]
+        return found[:limit]
+
+    async def remove_member(self, user_id: str) -> None:
+        self.tenant.members.pop(user_id, None)
 
     async def add_group(self, group: Group) -> None:
         if group.id in self.tenant.groups:
             raise Duplicate("groups")
         self.tenant.groups[group.id] = group
 
-    async def groups(self, ids: Collection[str] | None = None) -> list[Group]:
+    async def groups(
+        self, ids: Collection[str] | None = None, *, limit: int | None = None, after: str = ""
+    ) -> list[Group]:
         known = self.tenant.groups
-        return [known[name] for name in sorted(known if ids is None else known.keys() & set(ids))]
+        names = sorted(name for name in (known if ids is None else known.keys() & set(ids)) if name > after)
+        return [known[name] for name in names[:limit]]
+
+    async def rename_group(self, group: Group) -> None:
+        if group.id in self.tenant.groups:
+            self.tenant.groups[group.id] = group
+
+    async def remove_group(self, id: str) -> None:  # noqa: A002
+        self.tenant.groups.pop(id, None)
+        for name, member in self.tenant.members.items():
+            self.tenant.members[name] = attrs.evolve(member, groups=member.groups - {id})
+
+    async def unmanaged(self, subjects: Collection[str], *, limit: int) -> list[tuple[Kind, int]]:
+        found = [
+            (kind, number)
+            for kind, shelf in sorted(self.tenant.shelves.items())
+            for number, resource in sorted(shelf.rows.items())
+            if resource.status != Status.DELETED
+            and not (managers := _managers(resource)).isdisjoint(subjects)
+            and managers.isdisjoint(self._everybody(resource.org_uuid))
+        ]
+        return found[:limit]
+
+    def _everybody(self, org: str) -> set[str]:
+        """Every subject that somebody answers to."""
+        found = {f"g:{org}"}
+        for member in self.tenant.members.values():
+            found |= {f"u:{member.user_id}", *(f"g:{group}" for group in member.groups)}
+            if member.email and member.email_verified:
+                found.add(f"e:{member.email}")
+        return found
 
     async def add_token(self, token: AccessToken) -> None:
         if token.prefix in self.tenant.tokens:
@@ -208,10 +252,22 @@ class MemoryDirectory:
     async def token(self, prefix: str) -> AccessToken | None:
         return self.tenant.tokens.get(prefix)
 
+    async def tokens(self, user_id: str, *, limit: int, after: str = "") -> list[AccessToken]:
+        names = sorted(name for name, token in self.tenant.tokens.items() if token.user_id == user_id and name > after)
+        return [self.tenant.tokens[name] for name in names[:limit]]
+
+    async def revoke_tokens(self, user_id: str, at: datetime) -> None:
+        for prefix in [name for name, token in self.tenant.tokens.items() if token.user_id == user_id]:
+            await self.revoke_token(prefix, at)
+
     async def revoke_token(self, prefix: str, at: datetime) -> None:
         token = self.tenant.tokens.get(prefix)
         if token and token.revoked_at is None:
             self.tenant.tokens[prefix] = attrs.evolve(token, revoked_at=at)
+
+
+def _managers(resource: Resource) -> set[str]:
+    return {grant.subject for grant in grants(resource.access) if grant.manage}
 
 
 @attrs.frozen
@@ -220,6 +276,7 @@ class MemoryUnitOfWork:
 
     tenant: Tenant
     pinned: Pinned
+    audit: MemoryAudit
 
     @property
     def workflows(self) -> MemoryResources:
@@ -245,18 +302,24 @@ class MemoryStorage:
         self._lock = asyncio.Lock()
         self._organizations: dict[str, Organization] = {}
         self._tenants: dict[str, Tenant] = {}
+        self._logs: defaultdict[str, AuditLog] = defaultdict(AuditLog)
         self._closed = False
 
     @asynccontextmanager
     async def transaction(self, org: str) -> AsyncIterator[MemoryUnitOfWork]:
         async with self._lock:
-            draft = self._tenant(org).copy()
-            yield MemoryUnitOfWork(draft, self._pinned)
+            draft, audit = self._tenant(org).copy(), MemoryAudit(self._logs[org])
+            yield MemoryUnitOfWork(draft, self._pinned, audit)
             self._tenants[org] = draft
+            audit.commit()
 
     @asynccontextmanager
     async def reading(self, org: str) -> AsyncIterator[MemoryUnitOfWork]:
-        yield MemoryUnitOfWork(self._tenant(org).copy(), self._pinned)
+        yield MemoryUnitOfWork(self._tenant(org).copy(), self._pinned, MemoryAudit(self._logs[org]))
+
+    def note(self, org: str, rows: Iterable[AuditRow]) -> None:
+        """Write rows of the audit down at once: those that the in-memory journal has."""
+        self._logs[org].extend(rows)
 
     def may_use(self, org: str, principal: Principal, kind: str, id: int) -> bool:
         """Whether the principal may use this resource: what the in-memory journal asks to list runs."""

@@ -11,8 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from wfcore.adapters.sql.database import insert_new
 from wfcore.adapters.sql.resources import add_row
 from wfcore.adapters.sql.rows import to_ms, to_token, token_row
-from wfcore.adapters.sql.tables import group_members, groups, members, tokens
+from wfcore.adapters.sql.tables import grants, group_members, groups, members, resources, tokens
 from wfcore.domain.access import Role
+from wfcore.domain.resources import Kind
 from wfcore.ports.storage import AccessToken, Group, Member
 
 
@@ -22,6 +23,7 @@ class SqlDirectory:
 
     connection: AsyncConnection
     org: int
+    org_uuid: str
 
     async def add_member(self, member: Member) -> None:
         row = attrs.asdict(member, filter=attrs.filters.exclude("groups")) | {"role": member.role.value}
@@ -44,11 +46,19 @@ class SqlDirectory:
     async def member_by_email(self, email: str) -> Member | None:
         return _first(await self._members(members.c.email == email, limit=1))
 
-    async def members(self, *, limit: int, after: str = "") -> list[Member]:
-        return await self._members(members.c.user_id > after, limit=limit)
+    async def members(
+        self, *, limit: int, after: str = "", group: str | None = None, role: Role | None = None
+    ) -> list[Member]:
+        wanted = [members.c.user_id > after]
+        if group is not None:
+            inside = sa.select(group_members.c.user_id).filter_by(org=self.org, group_id=group)
+            wanted.append(members.c.user_id.in_(inside))
+        if role is not None:
+            wanted.append(members.c.role == role.value)
+        return await self._members(*wanted, limit=limit)
 
-    async def _members(self, wanted: sa.ColumnElement[bool], *, limit: int) -> list[Member]:
-        found = sa.select(members).where(members.c.org == self.org, wanted)
+    async def _members(self, *wanted: sa.ColumnElement[bool], limit: int) -> list[Member]:
+        found = sa.select(members).where(members.c.org == self.org, *wanted)
         rows = (await self.connection.execute(found.order_by(members.c.user_id).limit(limit))).all()
         groups_of = await self._groups_of([row.user_id for row in rows])
         return [
@@ -72,14 +82,56 @@ class SqlDirectory:
             groups_of[user_id].add(group_id)
         return groups_of
 
+    async def remove_member(self, user_id: str) -> None:
+        for table in (group_members, members):
+            await self.connection.execute(table.delete().filter_by(org=self.org, user_id=user_id))
+
     async def add_group(self, group: Group) -> None:
         await add_row(self.connection, groups, {"org": self.org, "id": group.id, "name": group.name})
 
-    async def groups(self, ids: Collection[str] | None = None) -> list[Group]:
-        found = sa.select(groups.c.id, groups.c.name).where(groups.c.org == self.org).order_by(groups.c.id)
+    async def groups(
+        self, ids: Collection[str] | None = None, *, limit: int | None = None, after: str = ""
+    ) -> list[Group]:
+        mine = (groups.c.org == self.org, groups.c.id > after)
+        found = sa.select(groups.c.id, groups.c.name).where(*mine).order_by(groups.c.id).limit(limit)
         if ids is not None:
             found = found.where(groups.c.id.in_(ids))
         return [Group(*row) for row in await self.connection.execute(found)]
+
+    async def rename_group(self, group: Group) -> None:
+        change = groups.update().where(groups.c.org == self.org, groups.c.id == group.id)
+        await self.connection.execute(change.values(name=group.name))
+
+    async def remove_group(self, id: str) -> None:
+        await self.connection.execute(group_members.delete().filter_by(org=self.org, group_id=id))
+        await self.connection.execute(groups.delete().filter_by(org=self.org, id=id))
+
+    async def unmanaged(self, subjects: Collection[str], *, limit: int) -> list[tuple[Kind, int]]:
+        other = grants.alias()
+        managed = sa.exists().where(
+            other.c.resource == resources.c.key, other.c.manage, self._is_somebody(other.c.subject)
+        )
+        found = (
+            sa.select(resources.c.kind, resources.c.id)
+            .where(resources.c.org == self.org, resources.c.status != "deleted", ~managed)
+            .where(resources.c.key.in_(sa.select(grants.c.resource).where(_given(subjects))))
+        )
+        rows = await self.connection.execute(found.order_by(resources.c.kind, resources.c.id).limit(limit))
+        return [(Kind(kind), number) for kind, number in rows]
+
+    def _is_somebody(self, subject: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+        """Whether a member answers to the subject, as `access.subjects` says."""
+        sort, name = sa.func.substr(subject, 1, 2), sa.func.substr(subject, 3)
+
+        def one(table: sa.Table, column: sa.ColumnElement[str], *more: sa.ColumnElement[bool]) -> sa.Exists:
+            return sa.exists().where(table.c.org == self.org, column == name, *more)
+
+        return sa.or_(
+            subject == f"g:{self.org_uuid}",
+            (sort == "g:") & one(group_members, group_members.c.group_id),
+            (sort == "u:") & one(members, members.c.user_id),
+            (sort == "e:") & one(members, members.c.email, members.c.email_verified),
+        )
 
     async def add_token(self, token: AccessToken) -> None:
         await add_row(self.connection, tokens, {"org": self.org} | token_row(token))
@@ -89,9 +141,25 @@ class SqlDirectory:
         row = (await self.connection.execute(found)).mappings().first()
         return to_token(row) if row else None
 
+    async def tokens(self, user_id: str, *, limit: int, after: str = "") -> list[AccessToken]:
+        found = sa.select(tokens).filter_by(org=self.org, user_id=user_id).where(tokens.c.prefix > after)
+        rows = await self.connection.execute(found.order_by(tokens.c.prefix).limit(limit))
+        return [to_token(row) for row in rows.mappings()]
+
     async def revoke_token(self, prefix: str, at: datetime) -> None:
-        live = (tokens.c.org == self.org, tokens.c.prefix == prefix, tokens.c.revoked_at.is_(None))
+        await self._revoke(tokens.c.prefix == prefix, at)
+
+    async def revoke_tokens(self, user_id: str, at: datetime) -> None:
+        await self._revoke(tokens.c.user_id == user_id, at)
+
+    async def _revoke(self, which: sa.ColumnElement[bool], at: datetime) -> None:
+        live = (tokens.c.org == self.org, which, tokens.c.revoked_at.is_(None))
         await self.connection.execute(tokens.update().where(*live).values(revoked_at=to_ms(at)))
+
+
+def _given(subjects: Collection[str]) -> sa.ColumnElement[bool]:
+    """The grants that give one of these subjects the management."""
+    return grants.c.subject.in_(subjects) & grants.c.manage
 
 
 def _first(found: list[Member]) -> Member | None:

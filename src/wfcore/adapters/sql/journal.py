@@ -5,13 +5,17 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final
 
+import attrs
+
 from wfcore.adapters.sql import statements as sql
+from wfcore.adapters.sql.audit import add_rows
 from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.group_commit import GroupCommit
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import NotFound
 from wfcore.domain.run.entries import Entry, decode_entry, encode_entry
 from wfcore.domain.run.state import RunStatus
+from wfcore.ports.audit import AuditRow, decided
 from wfcore.ports.journal import (
     Append,
     Execution,
@@ -64,11 +68,13 @@ class SqlJournal:
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
         org = self._orgs.get(execution.org) or await self._org(execution.org)
-        texts = _texts(append)
-        if texts and _is_plain(append):
+        texts, noted = _texts(append), decided(append.entries)
+        if texts and not noted and _is_plain(append):
             return await self._commits.insert(_rows(execution.id, org, append, texts))
 
         def write(hot: sqlite3.Connection) -> None:
+            if noted:
+                _note(hot, execution.id, org, noted)
             _write(hot, execution.id, org, append, texts)
             if append.moves:
                 hot.execute(sql.MOVE, (execution.id, append.wake_at, append.claimed_by))
@@ -223,6 +229,12 @@ def _write(hot: sqlite3.Connection, number: int, org: int | None, append: Append
     for change in append.changes:
         _change_run(hot, number, org, change)
     _write_interrupts(hot, number, org, append)
+
+
+def _note(hot: sqlite3.Connection, number: int, org: int | None, decisions: Sequence[AuditRow]) -> None:
+    """Write down who decided what on the turn that is the latest until now."""
+    for (run_id,) in hot.execute(sql.LATEST_RUN, (number,)).fetchall():
+        add_rows(hot, org, [attrs.evolve(row, resource_id=run_id) for row in decisions])
 
 
 def _add_run(hot: sqlite3.Connection, number: int, org: int | None, run: NewRun) -> None:

@@ -57,7 +57,7 @@ class SqlResources:
         await add_row(self.connection, resources, {"org": self.org} | resource_row(resource))
         await self._add_grants(await self._key(resource.id), resource.access)
 
-    async def get(self, id: int) -> Resource | None:  # noqa: A002 - the word of the interface
+    async def get(self, id: int) -> Resource | None:
         found = sa.select(resources).where(*self._mine(resources), resources.c.id == id)
         row = (await self.connection.execute(found)).mappings().first()
         return to_resource(row, self.org_uuid) if row else None
@@ -99,30 +99,30 @@ class SqlResources:
         found = found.where(wanted, *_containing(query)).order_by(resources.c.id)
         return found.limit(limit)
 
-    async def add_variation(self, id: int, variation: Variation) -> None:  # noqa: A002
+    async def add_variation(self, id: int, variation: Variation) -> None:
         row = {"org": self.org, "kind": self.kind.value, "resource_id": id}
         await add_row(self.connection, variations, row | variation_row(variation))
 
-    async def save_variation(self, id: int, variation: Variation) -> None:  # noqa: A002
+    async def save_variation(self, id: int, variation: Variation) -> None:
         change = variations.update().where(*self._one_of(id, variation.id)).values(deployment_row(variation))
         if not (await self.connection.execute(change)).rowcount:
             raise Stale(f"variation {variation.id}")
 
-    async def drop_variation(self, id: int, variation_id: str) -> None:  # noqa: A002
+    async def drop_variation(self, id: int, variation_id: str) -> None:
         pinned = sa.exists().where(executions.c.variation_id == variation_id, executions.c.org == self.org)
         draft = variations.c.deployed_at.is_(None)
         await self.connection.execute(
             variations.delete().where(*self._one_of(id, variation_id), draft, ~pinned)
         )
 
-    async def variation(self, id: int, variation_id: str) -> Variation | None:  # noqa: A002
+    async def variation(self, id: int, variation_id: str) -> Variation | None:
         found = sa.select(variations).where(*self._one_of(id, variation_id))
         row = (await self.connection.execute(found)).mappings().first()
         return to_variation(row) if row else None
 
     async def variations(
         self,
-        id: int,  # noqa: A002
+        id: int,
         *,
         limit: int,
         before: str | None = None,
@@ -150,17 +150,17 @@ class SqlResources:
     def _mine(self, table: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
         return table.c.org == self.org, table.c.kind == self.kind.value
 
-    def _one_of(self, id: int, variation_id: str) -> tuple[sa.ColumnElement[bool], ...]:  # noqa: A002
+    def _one_of(self, id: int, variation_id: str) -> tuple[sa.ColumnElement[bool], ...]:
         return *self._mine(variations), variations.c.resource_id == id, variations.c.id == variation_id
 
-    def _deployed_before(self, id: int, before: str) -> sa.ColumnElement[bool]:  # noqa: A002
+    def _deployed_before(self, id: int, before: str) -> sa.ColumnElement[bool]:
         other = variations.alias()
         place = sa.select(other.c.deployed_at, other.c.id).where(
             *self._mine(other), other.c.resource_id == id, other.c.id == before
         )
         return sa.tuple_(variations.c.deployed_at, variations.c.id) < place.scalar_subquery()
 
-    async def _key(self, id: int) -> int:  # noqa: A002
+    async def _key(self, id: int) -> int:
         found = sa.select(resources.c.key).where(*self._mine(resources), resources.c.id == id)
         return int((await self.connection.execute(found)).scalar_one())
 

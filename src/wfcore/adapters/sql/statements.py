@@ -113,6 +113,9 @@ LIST_INTERRUPTS: Final = f"{_INTERRUPTS} ORDER BY i.key LIMIT ?3"
 
 LIST_INTERRUPTS_OF: Final = f"{_INTERRUPTS} AND i.execution = ?4 ORDER BY i.key LIMIT ?3"
 
+LATEST_RUN: Final = "SELECT id FROM runs WHERE execution = ?1 AND resumed_by IS NULL"
+"""The turn that no other one took over."""
+
 # Who works on what
 
 ADD_WORKER: Final = "INSERT INTO workers (host, pid, seen_at) VALUES (?, ?, ?)"

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from wfcore.adapters.sql import migrations
+from wfcore.adapters.sql.audit import SqlAudit
 from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.directory import SqlDirectory
 from wfcore.adapters.sql.resources import SqlResources, add_row
@@ -37,7 +38,11 @@ class SqlUnitOfWork:
 
     @cached_property
     def directory(self) -> SqlDirectory:
-        return SqlDirectory(self.connection, self.org)
+        return SqlDirectory(self.connection, self.org, self.org_uuid)
+
+    @cached_property
+    def audit(self) -> SqlAudit:
+        return SqlAudit(self.connection, self.org)
 
     def resources(self, kind: Kind) -> SqlResources:
         return SqlResources(self.connection, self.org, self.org_uuid, kind)

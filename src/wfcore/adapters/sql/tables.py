@@ -71,6 +71,7 @@ group_members: Final = Table(
     _text("group_id"),
     PrimaryKeyConstraint("org", "user_id", "group_id"),
     sa.ForeignKeyConstraint(["org", "user_id"], ["members.org", "members.user_id"]),
+    Index("group_members_group", "org", "group_id", "user_id"),
     sqlite_with_rowid=False,
 )
 
@@ -87,7 +88,27 @@ tokens: Final = Table(
     _int("expires_at", null=True),
     _int("revoked_at", null=True),
     PrimaryKeyConstraint("org", "prefix"),
+    Index("tokens_user", "org", "user_id", "prefix"),
     sqlite_with_rowid=False,
+)
+
+audit: Final = Table(
+    "audit",
+    metadata,
+    Column("key", Integer, primary_key=True),
+    _org(),
+    _int("at"),
+    _text("user_id", null=True),
+    _text("action"),
+    _text("kind"),
+    _text("resource_id"),
+    _text("details"),
+    _text("request_id", null=True),
+    _text("remote_address", null=True),
+    Index("audit_at", "org", "at", "key"),
+    Index("audit_user", "org", "user_id", "at", "key"),
+    Index("audit_action", "org", "action", "at", "key"),
+    sqlite_autoincrement=True,
 )
 
 # Workflows and skills
@@ -134,6 +155,7 @@ grants: Final = Table(
     _bool("use"),
     _bool("manage"),
     PrimaryKeyConstraint("resource", "subject"),
+    Index("grants_subject", "subject"),
     sqlite_with_rowid=False,
 )
 
@@ -175,6 +197,49 @@ kept: Final = Table(
     _int("resource_id"),
     PrimaryKeyConstraint("org", "kind", "user_id", "key"),
     sqlite_with_rowid=False,
+)
+
+# Memories of skills, and the full-text index of their words
+
+memories: Final = Table(
+    "memories",
+    metadata,
+    Column("key", Integer, primary_key=True),
+    _org(),
+    _int("skill_id"),
+    _text("id"),
+    _text("memory", null=True),
+    _text("hash"),
+    _text("metadata"),
+    _int("created_at"),
+    _int("updated_at"),
+    _text("user_id", null=True),
+    sa.UniqueConstraint("org", "skill_id", "id"),
+    sqlite_autoincrement=True,
+)
+Index(
+    "memories_list",
+    memories.c.org,
+    memories.c.skill_id,
+    memories.c.key,
+    sqlite_where=memories.c.memory.is_not(None),
+)
+Index(
+    "memories_of_user",
+    memories.c.org,
+    memories.c.skill_id,
+    memories.c.user_id,
+    memories.c.key,
+    sqlite_where=memories.c.memory.is_not(None),
+)
+
+memory_words: Final = sa.table("memory_words", sa.column("rowid"), sa.column("scope"), sa.column("memory"))
+sa.event.listen(
+    memories,
+    "after_create",
+    sa.DDL(
+        "CREATE VIRTUAL TABLE memory_words USING fts5(scope, memory, tokenize = 'unicode61 remove_diacritics 2')"
+    ).execute_if(dialect="sqlite"),
 )
 
 # Executions. The journal of one is the truth; the other rows are written in the same transaction.

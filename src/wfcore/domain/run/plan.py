@@ -102,13 +102,17 @@ class NodePlan:
 
 @attrs.frozen
 class Plan:
-    """The whole graph, compiled. Shared by all runs of a variation; never changed."""
+    """The whole graph, compiled. Shared by all runs of a variation; never changed.
+
+    `names_skills` tells whether an agent node names a skill, to which its deployer may have lost access.
+    """
 
     nodes: tuple[NodePlan, ...]
     start: int
     loops: tuple[Loop, ...]
     exits: tuple[tuple[EdgePlan, ...], ...]
     joins: tuple[int, ...]
+    names_skills: bool
 
     def members(self, loop: int) -> list[int]:
         """All nodes of a cycle, those of the cycles inside it included."""
@@ -151,7 +155,14 @@ def compile_plan(structure: Mapping[str, JSON]) -> Plan:
     compiled = tuple(
         _node(index, node, outgoing[index], incoming[index], nest.innermost[index]) for index, node in enumerate(nodes)
     )
-    return Plan(compiled, start, nest.loops, tuple(map(tuple, exits)), tuple(node.joins for node in compiled))
+    return Plan(
+        compiled,
+        start,
+        nest.loops,
+        tuple(map(tuple, exits)),
+        tuple(node.joins for node in compiled),
+        any(node.kind is NodeType.AGENT and "agent_id" in node.data for node in compiled),
+    )
 
 
 def _edge(index: int, source: int, target: int, handle: str | None, nest: Nesting, closes: bool) -> EdgePlan:

@@ -25,6 +25,10 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def connection_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if "_connection_worker" in thread.name}
+
+
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
     database = Database(f"sqlite:///{tmp_path}/a.db")
@@ -45,9 +49,7 @@ async def pragma(connection: AsyncConnection, name: str) -> object:
 
 
 @pytest.mark.parametrize(("synchronous", "level"), [("FULL", 2), ("NORMAL", 1)])
-async def test_every_connection_is_set_up(
-    tmp_path: Path, synchronous: module.Synchronous, level: int
-) -> None:
+async def test_every_connection_is_set_up(tmp_path: Path, synchronous: module.Synchronous, level: int) -> None:
     """Writer, readers and the hot connection have the same settings; only readers refuse to write."""
     database = Database(f"sqlite:///{tmp_path}/a.db", synchronous=synchronous)
     assert database.durable is (synchronous == "FULL")
@@ -160,9 +162,7 @@ async def test_shielded_work_hands_on_what_it_raises() -> None:
     assert await shielded(asyncio.sleep(0, 7)) == 7
 
 
-async def test_a_lock_of_another_process_is_unavailable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lock_of_another_process_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that waited in vain for another process says that the database does not answer."""
     monkeypatch.setattr(module, "BUSY_SECONDS", 0.01)
     database = Database(f"sqlite:///{tmp_path}/a.db")
@@ -201,15 +201,21 @@ def test_a_relative_path_is_of_the_working_directory(tmp_path: Path, monkeypatch
     assert Database(f"sqlite:///{tmp_path}/b.db").path == tmp_path / "b.db"
 
 
-async def test_closing_waits_and_leaves_nothing(database: Database) -> None:
-    """`close` waits for readers and writers, ends every thread and refuses what comes later."""
+async def test_closing_waits_and_leaves_nothing(tmp_path: Path) -> None:
+    """`close` waits for readers and writers, ends every thread of its own and refuses what comes later."""
+    others = connection_threads()
+    database = Database(f"sqlite:///{tmp_path}/a.db")
+    await database.open()
+    async with database.writing() as connection:
+        await connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    assert connection_threads() - others
     async with database.reading():
         closing = asyncio.create_task(database.close())
         await asyncio.sleep(0)
         assert not closing.done()
     await closing
     await database.close()
-    assert not [thread for thread in threading.enumerate() if "_connection_worker" in thread.name]
+    assert not connection_threads() - others
     assert [path.name for path in database.path.parent.iterdir()] == ["a.db"]
     for door in (database.writing, database.reading):
         with pytest.raises(Unavailable, match="closed"):
@@ -219,6 +225,7 @@ async def test_closing_waits_and_leaves_nothing(database: Database) -> None:
         _ = database.hot
     await database.open()
     assert await values(database) == []
+    await database.close()
 
 
 @pytest.mark.parametrize(("version", "warnings"), [((3, 51, 2), 1), ((3, 51, 3), 0)])

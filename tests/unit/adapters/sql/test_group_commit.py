@@ -75,9 +75,7 @@ async def many(journal: SqlJournal, count: int) -> list[ExecutionRef]:
 
 
 class TestSharing:
-    async def test_all_that_are_pending_share_one_commit(
-        self, journal: SqlJournal, database: Database
-    ) -> None:
+    async def test_all_that_are_pending_share_one_commit(self, journal: SqlJournal, database: Database) -> None:
         """A hundred appends at once are one transaction, again and again."""
         refs = await many(journal, 100)
         hot = Hot(database)
@@ -138,9 +136,7 @@ class TestWhere:
         await journal.append(ref, Append(1, steps(3000)))
         assert threading.get_ident() not in hot.threads
 
-    async def test_another_writer_of_this_process_is_waited_for(
-        self, journal: SqlJournal, database: Database
-    ) -> None:
+    async def test_another_writer_of_this_process_is_waited_for(self, journal: SqlJournal, database: Database) -> None:
         """While the store writes, the journal waits its turn and the loop turns."""
         ref = await begin(journal)
         async with database.writing() as connection:

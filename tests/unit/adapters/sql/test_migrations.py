@@ -40,6 +40,15 @@ def schema(connection: sa.Connection) -> set[str]:
     return {" ".join(sql.replace('"', "").split()) for (sql,) in rows if sql}
 
 
+def by_alembic(connection: sa.Connection) -> MigrationContext:
+    """What Alembic compares: everything but the full-text index, whose tables SQLite makes for itself."""
+
+    def counts(name: str | None, type_: str, _parents: object) -> bool:
+        return type_ != "table" or not str(name).startswith("memory_words")
+
+    return MigrationContext.configure(connection, opts={"include_name": counts})
+
+
 async def set_revision(store: SqlStorage, revision: str) -> None:
     async with store.database.writing() as connection:
         await connection.exec_driver_sql("UPDATE alembic_version SET version_num = ?", (revision,))
@@ -55,9 +64,7 @@ async def test_the_steps_make_the_tables(store: SqlStorage) -> None:
         expected = schema(fresh)
     in_memory.dispose()
     async with store.database.reading() as connection:
-        difference = await connection.run_sync(
-            lambda c: compare_metadata(MigrationContext.configure(c), metadata)
-        )
+        difference = await connection.run_sync(lambda c: compare_metadata(by_alembic(c), metadata))
         made = await connection.run_sync(schema)
     assert difference == []
     assert made == expected
@@ -89,9 +96,7 @@ async def test_an_older_schema_is_told(store: SqlStorage) -> None:
     assert "`0000` is older" in (await store.check() or "")
 
 
-async def test_an_upgrade_that_fails_leaves_nothing(
-    store: SqlStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_upgrade_that_fails_leaves_nothing(store: SqlStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     """An upgrade is one transaction: what it made before it failed is not there."""
     monkeypatch.setattr("wfcore.adapters.sql.migrations.REVISION", "no such step")
     with pytest.raises(Exception, match="no such step"):

@@ -17,6 +17,7 @@ def upgrade() -> None:
     """Make every table."""
     _create_directory()
     _create_content()
+    _create_memories()
     _create_runs()
 
 
@@ -58,6 +59,7 @@ def _create_directory() -> None:
         sa.ForeignKeyConstraint(["org", "user_id"], ["members.org", "members.user_id"]),
         sqlite_with_rowid=False,
     )
+    op.create_index("group_members_group", "group_members", ["org", "group_id", "user_id"])
     op.create_table(
         "tokens",
         _org(),
@@ -72,6 +74,28 @@ def _create_directory() -> None:
         PrimaryKeyConstraint("org", "prefix"),
         sqlite_with_rowid=False,
     )
+    op.create_index("tokens_user", "tokens", ["org", "user_id", "prefix"])
+    _create_audit()
+
+
+def _create_audit() -> None:
+    op.create_table(
+        "audit",
+        Column("key", Integer, primary_key=True),
+        _org(),
+        _int("at"),
+        _text("user_id", null=True),
+        _text("action"),
+        _text("kind"),
+        _text("resource_id"),
+        _text("details"),
+        _text("request_id", null=True),
+        _text("remote_address", null=True),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("audit_at", "audit", ["org", "at", "key"])
+    op.create_index("audit_user", "audit", ["org", "user_id", "at", "key"])
+    op.create_index("audit_action", "audit", ["org", "action", "at", "key"])
 
 
 def _create_content() -> None:
@@ -114,6 +138,7 @@ def _create_content() -> None:
         PrimaryKeyConstraint("resource", "subject"),
         sqlite_with_rowid=False,
     )
+    op.create_index("grants_subject", "grants", ["subject"])
     op.create_table(
         "variations",
         _int("org"),
@@ -146,6 +171,30 @@ def _create_content() -> None:
         _int("resource_id"),
         PrimaryKeyConstraint("org", "kind", "user_id", "key"),
         sqlite_with_rowid=False,
+    )
+
+
+def _create_memories() -> None:
+    op.create_table(
+        "memories",
+        Column("key", Integer, primary_key=True),
+        _org(),
+        _int("skill_id"),
+        _text("id"),
+        _text("memory", null=True),
+        _text("hash"),
+        _text("metadata"),
+        _int("created_at"),
+        _int("updated_at"),
+        _text("user_id", null=True),
+        sa.UniqueConstraint("org", "skill_id", "id"),
+        sqlite_autoincrement=True,
+    )
+    live = sa.text("memory IS NOT NULL")
+    op.create_index("memories_list", "memories", ["org", "skill_id", "key"], sqlite_where=live)
+    op.create_index("memories_of_user", "memories", ["org", "skill_id", "user_id", "key"], sqlite_where=live)
+    op.execute(
+        "CREATE VIRTUAL TABLE memory_words USING fts5(scope, memory, tokenize = 'unicode61 remove_diacritics 2')"
     )
 
 

@@ -1,0 +1,59 @@
+"""The audit in a list that only ever grows."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import attrs
+
+from wfcore.ports.audit import AuditFilter, AuditRow
+
+
+@attrs.define
+class AuditLog:
+    """The rows of one organization, in the order in which they were committed."""
+
+    rows: list[AuditRow] = attrs.Factory(list)
+
+    def extend(self, rows: Iterable[AuditRow]) -> None:
+        for row in rows:
+            self.rows.append(attrs.evolve(row, key=len(self.rows) + 1))
+
+
+@attrs.define
+class MemoryAudit:
+    """Implements the port `Audit` on what the log held when this began, and what is to be added to it."""
+
+    log: AuditLog
+    rows: list[AuditRow] = attrs.field(init=False)
+    added: list[AuditRow] = attrs.field(init=False, factory=list)
+
+    @rows.default
+    def _held(self) -> list[AuditRow]:
+        return list(self.log.rows)
+
+    async def add(self, row: AuditRow) -> None:
+        self.rows.append(attrs.evolve(row, key=len(self.rows) + 1))
+        self.added.append(row)
+
+    def commit(self) -> None:
+        self.log.extend(self.added)
+
+    async def page(
+        self, wanted: AuditFilter, *, limit: int, before: tuple[datetime, int] | None = None
+    ) -> list[AuditRow]:
+        found = [row for row in self.rows if _is_wanted(row, wanted)]
+        newest_first = sorted(found, key=_place, reverse=True)
+        return [row for row in newest_first if before is None or _place(row) < before][:limit]
+
+
+def _place(row: AuditRow) -> tuple[datetime, int]:
+    return row.at, row.key
+
+
+def _is_wanted(row: AuditRow, wanted: AuditFilter) -> bool:
+    return (
+        wanted.user_id in (None, row.user_id)
+        and wanted.action in (None, row.action)
+        and (wanted.since is None or wanted.since <= row.at)
+        and (wanted.until is None or row.at < wanted.until)
+    )

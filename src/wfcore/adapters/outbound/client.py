@@ -1,0 +1,200 @@
+"""The client behind the guard: each connection vetted, each redirect a request of its own, size and time bounded.
+
+It reads no proxy from the environment, keeps no cookie and no connection, and sends nothing a caller did not ask for
+but `Accept`, `Accept-Encoding`, `User-Agent` and what HTTP/1.1 demands.
+"""
+
+import asyncio
+import ssl
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+from functools import cache
+from typing import Final, Self
+
+import attrs
+import httpcore2
+import httpx2
+
+from wfcore.adapters.outbound.guard import Guard, Refused, check_url
+
+SECONDS: Final = 300.0
+"""For all of it, redirects included."""
+SECONDS_TO_CONNECT: Final = 10.0
+MOST_BYTES: Final = 5 * 2**20
+"""Of a body, as it comes and decompressed."""
+MOST_HEADER_BYTES: Final = 64 * 2**10
+MOST_ADDRESSES: Final = 4
+MOST_REDIRECTS: Final = 5
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+DEFAULTS: Final = {"accept": "*/*", "accept-encoding": "gzip", "user-agent": "wfcore"}
+HARMLESS: Final = frozenset({*DEFAULTS, "accept-language", "content-language", "content-type"})
+"""The headers that go along to another origin. Any other may be a credential, whatever its name."""
+
+
+class Broken(Exception):
+    """No connection, no answer, or not all of it."""
+
+
+@attrs.frozen
+class Answer:
+    """A whole answer. Header names are in lower case, repeated ones joined; the body is decompressed."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class GuardedBackend(httpcore2.AsyncNetworkBackend):
+    """Resolves a host once, and connects to one of its addresses that pass. There is no other way out."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._network = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            addresses = await self._guard.addresses(host, port)
+        except OSError:
+            raise httpcore2.ConnectError("the name cannot be resolved") from None
+        failed: Exception = httpcore2.ConnectError("no address")
+        for address in addresses[:MOST_ADDRESSES]:
+            try:
+                return await self._network.connect_tcp(str(address), port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failed = error
+        raise failed
+
+
+class GuardedTransport(httpx2.AsyncHTTPTransport):
+    """The library's transport over connections of the guard. No connection is used twice."""
+
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(verify=_tls())
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=_tls(), max_keepalive_connections=0, network_backend=GuardedBackend(guard)
+        )
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Made once: to load the authorities takes 20 milliseconds."""
+    return httpcore2.default_ssl_context()
+
+
+@attrs.frozen
+class Hop:
+    """One request on the way. Header names are in lower case."""
+
+    method: str
+    url: httpx2.URL
+    headers: Mapping[str, str]
+    content: bytes | None
+
+    def request(self) -> httpx2.Request:
+        headers = [(name.encode(), value.encode()) for name, value in {**DEFAULTS, **self.headers}.items()]
+        waits = {"timeout": {"connect": SECONDS_TO_CONNECT}}
+        return httpx2.Request(self.method, self.url, headers=headers, content=self.content, extensions=waits)
+
+    def redirected(self, status: int, location: str) -> Self:
+        """The request that a redirect asks for (RFC 9110, 15.4). Credentials do not go along to another origin."""
+        url = _parsed(location, self.url)
+        if (self.url.scheme, url.scheme) == ("https", "http"):
+            raise Refused(f"a redirect leads from https to http: `{url.host}`")
+        hop = attrs.evolve(self, url=url)
+        if url.origin != self.url.origin:
+            hop = attrs.evolve(hop, headers={name: v for name, v in self.headers.items() if name in HARMLESS})
+        becomes_get = self.method != "HEAD" if status == 303 else status in (301, 302) and self.method == "POST"
+        if becomes_get:
+            headers = {name: value for name, value in hop.headers.items() if not name.startswith("content-")}
+            hop = attrs.evolve(hop, method="GET", headers=headers, content=None)
+        return hop
+
+
+class Client:
+    """Makes requests of customers, within bounds."""
+
+    def __init__(self, guard: Guard, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES) -> None:
+        self._guard = guard
+        self._seconds = seconds
+        self._most_bytes = most_bytes
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None) -> Answer:
+        """The answer, whatever its status. `headers` are named in lower case.
+
+        `Refused` for what may not be asked or is too large, `Broken` when there is no whole answer.
+        """
+        hop = Hop(method, _parsed(url), headers, content)
+        try:
+            async with asyncio.timeout(self._seconds), GuardedTransport(self._guard) as transport:
+                return await self._follow(transport, hop)
+        except TimeoutError:
+            raise Broken(f"no whole answer within {self._seconds:g} seconds") from None
+        except httpx2.HTTPError as error:
+            raise Broken(_in_words(error)) from None
+
+    async def _follow(self, transport: GuardedTransport, hop: Hop) -> Answer:
+        for _ in range(MOST_REDIRECTS + 1):
+            async with aclosing(await transport.handle_async_request(hop.request())) as response:
+                _check_headers(response.headers)
+                location = response.headers.get("location")
+                if response.status_code not in REDIRECTS or not location:
+                    return await self._whole(response)
+            hop = hop.redirected(response.status_code, location)
+        raise Refused(f"more than {MOST_REDIRECTS} redirects")
+
+    async def _whole(self, response: httpx2.Response) -> Answer:
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        if headers.get("content-encoding", "").lower() not in ("gzip", "x-gzip"):
+            return Answer(response.status_code, headers, await _read(response, self._most_bytes))
+        body = await _read(response, self._most_bytes, zlib.decompressobj(zlib.MAX_WBITS | 16))
+        del headers["content-encoding"]
+        headers.pop("content-length", None)
+        return Answer(response.status_code, headers, body)
+
+
+async def _read(response: httpx2.Response, most: int, gunzip: "zlib._Decompress | None" = None) -> bytes:
+    """The body, decompressed as it comes: what a small body would unfold to beyond the bound is never made."""
+    body, received = bytearray(), 0
+    async for piece in response.aiter_raw():
+        received += len(piece)
+        try:
+            body += gunzip.decompress(piece, most + 1 - len(body)) if gunzip else piece
+        except zlib.error:
+            raise httpx2.DecodingError("the body is no gzip") from None
+        if max(received, len(body)) > most:
+            raise Refused(f"the answer has more than {most} bytes")
+    if gunzip and received and (not gunzip.eof or gunzip.unused_data):
+        raise httpx2.DecodingError("the body is not one whole gzip member")
+    return bytes(body)
+
+
+def _parsed(text: str, base: httpx2.URL | None = None) -> httpx2.URL:
+    """The URL, or `Refused`. What the library made of it is looked at, and that is what will be called."""
+    try:
+        if base is None:
+            check_url(text)
+        url = httpx2.URL(text) if base is None else base.join(text)
+    except (httpx2.InvalidURL, ValueError):
+        raise Refused("the URL cannot be read" if base is None else "a redirect leads to no URL") from None
+    check_url(str(url))
+    return url
+
+
+def _check_headers(headers: httpx2.Headers) -> None:
+    if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEADER_BYTES:
+        raise Refused(f"the answer's headers have more than {MOST_HEADER_BYTES} bytes")
+
+
+def _in_words(error: httpx2.HTTPError) -> str:
+    if isinstance(error, httpx2.ConnectTimeout):
+        return "no connection in time"
+    words = str(error) or "the connection broke off"
+    return words[:1].lower() + words[1:]

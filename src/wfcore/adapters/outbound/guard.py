@@ -1,0 +1,177 @@
+"""Where a customer's request may go: to public addresses, and to those that the operator lets through.
+
+A host is an address in its one plain spelling, or a name. A name is resolved once, each of its addresses is looked at,
+and the connection is made to one that passed: what the name means a moment later changes nothing. The networks are
+those of the IANA special-purpose address registries (RFC 6890) that are not globally reachable.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from socket import SOCK_STREAM
+from typing import Final, Self
+
+import attrs
+
+Address = IPv4Address | IPv6Address
+Resolver = Callable[[str, int], Awaitable[Iterable[str]]]
+"""The addresses of a name, as text. OSError when it has none."""
+
+_log = logging.getLogger(__name__)
+
+RESERVED_V4: Final = tuple(
+    IPv4Network(network)
+    for network in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # shared by carriers; metadata of some clouds
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # a cloud's host agent, in public space
+        "169.254.0.0/16",  # link-local; metadata of most clouds
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments
+        "192.0.2.0/24",  # documentation
+        "192.31.196.0/24",  # AS112
+        "192.52.193.0/24",  # multicast tunnelling
+        "192.88.99.0/24",  # relays to 6to4
+        "192.168.0.0/16",  # private
+        "192.175.48.0/24",  # AS112
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, broadcast
+    )
+)
+GLOBAL_V6: Final = IPv6Network("2000::/3")
+"""Global unicast. Loopback, mapped and compatible IPv4, link-local, unique local and multicast lie outside."""
+
+RESERVED_V6: Final = tuple(
+    IPv6Network(network)
+    for network in (
+        "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4, which holds an IPv4 address
+        "2620:4f:8000::/48",  # AS112
+        "3fff::/20",  # documentation
+    )
+)
+NAT64: Final = IPv6Network("64:ff9b::/96")
+"""IPv4 addresses as a network with IPv6 alone sees them (RFC 6052): the one inside decides."""
+
+_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
+_URL = re.compile(
+    r"https?://(?:\[[0-9a-f:.]+\]|[^/?#@:\\\[\]\s]+)(?::(?P<port>[0-9]{1,5}))?(?:[/?#].*)?", re.ASCII | re.IGNORECASE
+)
+_ENTRY = re.compile(
+    r"(?:\[(?P<boxed>[0-9a-f:./]+)\]|(?P<four>[0-9./]+))(?::(?P<port>[0-9]{1,5}))?|(?P<six>[0-9a-f:./]+)",
+    re.ASCII | re.IGNORECASE,
+)
+LONGEST_URL: Final = 8_000
+LONGEST_NAME: Final = 253
+LAST_PORT: Final = 65_535
+
+
+class Refused(Exception):
+    """The request may not be made, or its answer not be taken; trying again cannot help."""
+
+
+def check_url(url: str) -> None:
+    """`Refused` unless it is http or https with a host, without a user and with a port, if any, that there is."""
+    found = _URL.fullmatch(url) if len(url) <= LONGEST_URL else None
+    if found is None or not _is_port(found["port"]):
+        shown = url.partition("?")[0][:100] if "@" not in url else "…"
+        raise Refused(f"`{shown}` is no URL that can be called: http or https, a host, no user, a port up to 65535")
+
+
+def _is_port(text: str | None) -> bool:
+    return text is None or 0 < int(text) <= LAST_PORT
+
+
+def parse_host(host: str) -> Address | None:
+    """The address that `host` is, None when it is a name. `Refused` for what some read as the one, some as the other.
+
+    `host` is in lower case, an IPv6 address without brackets.
+    """
+    try:
+        if ":" in host:
+            return IPv6Address(host)
+        if _NUMBER.fullmatch(host.rpartition(".")[2]):
+            return IPv4Address(host)
+    except ValueError:
+        raise Refused(f"`{host[:100]}` is neither a name nor an address in its plain spelling") from None
+    if len(host) > LONGEST_NAME or not _NAME.fullmatch(host):
+        raise Refused(f"`{host[:100]}` is neither a name nor an address in its plain spelling")
+    return None
+
+
+def is_public(address: Address) -> bool:
+    """Whether everybody may reach it: globally routed unicast that stands for no other address."""
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in RESERVED_V4)
+    if address.scope_id is not None:
+        return False
+    if address in NAT64:
+        return is_public(IPv4Address(int(address) & 0xFFFF_FFFF))
+    return address in GLOBAL_V6 and not any(address in network for network in RESERVED_V6)
+
+
+@attrs.frozen
+class Allowed:
+    """An address or network that the operator lets through, at one port or at all."""
+
+    network: IPv4Network | IPv6Network
+    port: int | None = None
+
+    @classmethod
+    def parse(cls, entry: str) -> Self:
+        """`127.0.0.1:9000`, `10.0.0.0/8`, `fd00::/8`, `[::1]:9000`. ValueError for anything else, names included."""
+        found = _ENTRY.fullmatch(entry)
+        if found is not None and _is_port(found["port"]):
+            with suppress(ValueError):
+                network = ip_network(found["boxed"] or found["four"] or found["six"])
+                return cls(network, None if found["port"] is None else int(found["port"]))
+        raise ValueError(f"`{entry}` is no address or network, with or without a port")
+
+    def covers(self, address: Address, port: int) -> bool:
+        return address in self.network and self.port in (None, port)
+
+
+async def resolve_by_system(name: str, port: int) -> list[str]:
+    """As every program on this machine resolves."""
+    found = await asyncio.get_running_loop().getaddrinfo(name, port, type=SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
+
+
+@attrs.frozen
+class Guard:
+    """Decides where a connection may go."""
+
+    allowed: Sequence[Allowed] = ()
+    resolve: Resolver = resolve_by_system
+
+    @classmethod
+    def allowing(cls, entries: Iterable[str]) -> Self:
+        """A guard that lets these through as well. ValueError as of `Allowed.parse`."""
+        return cls(tuple(map(Allowed.parse, entries)))
+
+    def passes(self, address: Address, port: int) -> bool:
+        return is_public(address) or any(entry.covers(address, port) for entry in self.allowed)
+
+    async def addresses(self, host: str, port: int) -> list[Address]:
+        """The addresses of `host` that may be connected to. `Refused` when there is none; OSError as the resolver.
+
+        The refusal does not tell what a name resolved to: that would show the operator's network to its customers.
+        """
+        address = parse_host(host)
+        found = [ip_address(text) for text in await self.resolve(host, port)] if address is None else [address]
+        passed = [each for each in found if self.passes(each, port)]
+        if not passed:
+            _log.warning("a request to %s port %d was refused: %s", host, port, ", ".join(map(str, found)))
+            raise Refused(f"`{host}` is not public, and port {port} of it is not let through")
+        return passed

@@ -1,0 +1,124 @@
+"""Long-term memories in a table, with a full-text index of their words."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.rows import to_json
+from wfcore.adapters.sql.tables import memories, memory_words, organizations
+from wfcore.ports.providers import Memory
+
+_WORD: Final = re.compile(r"[^\W_]+")
+
+_FIELDS: Final = [memories.c[field.name] for field in attrs.fields(Memory)]
+_LIVE: Final = memories.c.memory.is_not(None)
+_NOTHING: Final = {"memory": None, "hash": "", "metadata": "{}", "user_id": None}
+"""What is left of a deleted memory."""
+
+_SEARCH: Final = sa.text(
+    f"""
+SELECT {", ".join(f"m.{field.name}" for field in _FIELDS)}
+FROM organizations o CROSS JOIN json_each(:words) asked
+CROSS JOIN memory_words f ON f.memory_words MATCH
+    'scope : o' || o.key || 's' || :skill || ' AND memory : "' || asked.value || '"'
+CROSS JOIN memories m ON m.key = f.rowid
+WHERE o.uuid = :org AND (:user IS NULL OR m.user_id = :user)
+GROUP BY m.key ORDER BY count(*) DESC, m.key LIMIT :limit"""
+)
+"""One look-up in the index for each word: the scope is a word of it, so other skills' memories cost nothing."""
+
+
+class SqlMemories:
+    """Implements the port `MemoryBackend` on an open database.
+
+    A search counts the different words of the query that a memory holds, in any case and with or without accents; of
+    equals the older comes first. A deleted memory leaves an empty row that marks its place in the list.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, org: str, skill_id: int, memory: Memory) -> None:
+        row = {"org": _number(org), "skill_id": skill_id, **_row(memory)}
+        async with self._database.writing() as connection:
+            await connection.execute(memories.delete().where(*_one(org, skill_id, memory.id), ~_LIVE))
+            added = await connection.execute(memories.insert().values(row).returning(memories.c.key, memories.c.org))
+            key, number = added.one()
+            words = {"rowid": key, "scope": f"o{number}s{skill_id}", "memory": memory.memory}
+            await connection.execute(memory_words.insert().values(words))
+
+    async def get(self, org: str, skill_id: int, memory_id: str) -> Memory | None:
+        found = await self._select(*_one(org, skill_id, memory_id), limit=1)
+        return found[0] if found else None
+
+    async def replace(self, org: str, skill_id: int, memory: Memory, *, old: Memory | None = None) -> bool:
+        unchanged = [] if old is None else [memories.c[name].is_(value) for name, value in _row(old).items()]
+        change = memories.update().where(*_one(org, skill_id, memory.id), _LIVE, *unchanged).values(_row(memory))
+        async with self._database.writing() as connection:
+            key = (await connection.execute(change.returning(memories.c.key))).scalar()
+            if key is not None:
+                words = memory_words.update().where(memory_words.c.rowid == key)
+                await connection.execute(words.values(memory=memory.memory))
+        return key is not None
+
+    async def delete(self, org: str, skill_id: int, memory_id: str) -> bool:
+        change = memories.update().where(*_one(org, skill_id, memory_id), _LIVE).values(_NOTHING)
+        async with self._database.writing() as connection:
+            key = (await connection.execute(change.returning(memories.c.key))).scalar()
+            if key is not None:
+                await connection.execute(memory_words.delete().where(memory_words.c.rowid == key))
+        return key is not None
+
+    async def list(
+        self, org: str, skill_id: int, *, limit: int, after: str | None = None, user_id: str | None = None
+    ) -> Sequence[Memory]:
+        behind = [] if after is None else [memories.c.key > _place(org, skill_id, after)]
+        of_user = [] if user_id is None else [memories.c.user_id == user_id]
+        return await self._select(*_of(memories, org, skill_id), *behind, *of_user, limit=limit)
+
+    async def search(
+        self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None
+    ) -> Sequence[Memory]:
+        words = list(dict.fromkeys(word.lower() for word in _WORD.findall(query)))
+        asked = {"org": org, "skill": skill_id, "words": to_json(words), "user": user_id, "limit": limit}
+        async with self._database.reading() as connection:
+            rows = (await connection.execute(_SEARCH, asked)).mappings().all()
+        return [_to_memory(row) for row in rows]
+
+    async def _select(self, *wanted: sa.ColumnElement[bool], limit: int) -> Sequence[Memory]:
+        found = sa.select(*_FIELDS).where(*wanted, _LIVE).order_by(memories.c.key).limit(limit)
+        async with self._database.reading() as connection:
+            rows = (await connection.execute(found)).mappings().all()
+        return [_to_memory(row) for row in rows]
+
+
+def _number(org: str) -> sa.ScalarSelect[int]:
+    """The number of an organization, none for one that is not there."""
+    return sa.select(organizations.c.key).where(organizations.c.uuid == org).scalar_subquery()
+
+
+def _of(table: sa.FromClause, org: str, skill_id: int) -> tuple[sa.ColumnElement[bool], ...]:
+    return table.c.org == _number(org), table.c.skill_id == skill_id
+
+
+def _one(org: str, skill_id: int, memory_id: str) -> tuple[sa.ColumnElement[bool], ...]:
+    return *_of(memories, org, skill_id), memories.c.id == memory_id
+
+
+def _place(org: str, skill_id: int, memory_id: str) -> sa.ScalarSelect[int]:
+    """Where a memory stands in the list, or stood; nothing is behind one that never was."""
+    marked = memories.alias()
+    return sa.select(marked.c.key).where(*_of(marked, org, skill_id), marked.c.id == memory_id).scalar_subquery()
+
+
+def _row(memory: Memory) -> dict[str, Any]:
+    return attrs.asdict(memory, recurse=False) | {"metadata": to_json(memory.metadata)}
+
+
+def _to_memory(row: sa.RowMapping) -> Memory:
+    return Memory(**{**row, "metadata": json.loads(row["metadata"])})

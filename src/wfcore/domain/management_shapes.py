@@ -1,0 +1,110 @@
+"""The shapes of managing workflows and skills beyond their own fields: versions, ownership, access, interfaces."""
+
+from typing import Annotated, Literal, Required, TypedDict
+
+from msgspec import Meta
+
+from wfcore.domain.codec import JsonObject, Time
+from wfcore.domain.interfaces import InterfaceKind
+from wfcore.domain.shapes import Body, NonEmpty, RunRecord
+
+KindOfInterface = Annotated[str, Meta(extra_json_schema={"enum": list(InterfaceKind)})]
+MemberId = Annotated[str, Meta(min_length=1, max_length=255)]
+Rule = Literal["group", "ownerUserId", "ownerEmail", "sharedWith"]
+
+
+class RollbackBody(Body, TypedDict, total=False):
+    variationId: Required[NonEmpty]
+
+
+class TransferBody(Body, TypedDict, total=False):
+    """Who is to become the owner: a member, by exactly one of the two."""
+
+    userId: MemberId
+    email: str
+
+
+class CreateInterface(Body, TypedDict, total=False):
+    kind: Required[KindOfInterface]
+    config: JsonObject
+
+
+class PatchInterface(Body, TypedDict, total=False):
+    """A `config` takes the place of the former one as a whole."""
+
+    config: JsonObject
+
+
+class DeployedVariation(TypedDict):
+    """A variation that was deployed, by its latest deployment."""
+
+    id: str
+    deployedAt: Time
+    deployedBy: str
+    createdAt: Time
+    createdBy: str
+    isActive: bool
+
+
+class DeployedVariations(TypedDict):
+    variations: list[DeployedVariation]
+    nextPageToken: str | None
+
+
+class NextRun(TypedDict):
+    """A firing to come. `local` is in the schedule's zone; `note` tells what a change of the clocks does to it."""
+
+    at: Time
+    local: str
+    note: str | None
+
+
+class NextRuns(TypedDict):
+    nextRuns: list[NextRun]
+
+
+class RunHistory(TypedDict):
+    runs: list[RunRecord]
+    nextPageToken: str | None
+
+
+class WorkflowInterface(TypedDict):
+    id: str
+    kind: KindOfInterface
+    config: JsonObject
+    createdAt: Time
+    url: str
+
+
+class WorkflowInterfaces(TypedDict):
+    interfaces: list[WorkflowInterface]
+    nextPageToken: str | None
+
+
+class Deleted(TypedDict):
+    deleted: int
+
+
+class AccessGrant(TypedDict):
+    """One line of an access configuration: what `rule` gives to whom."""
+
+    subjectType: Literal["group", "user", "email"]
+    subject: str
+    use: bool
+    manage: bool
+    rule: Rule
+
+
+class AccessExplanation(TypedDict, total=False):
+    """Every grant there is; of one member, what it may do and the grants that decided."""
+
+    userId: str
+    canUse: bool
+    canManage: bool
+    manageDenial: Literal["not_owner", "needs_group_manage"] | None
+    grants: Required[list[AccessGrant]]
+
+
+class SupervisionLinks(TypedDict):
+    supervisionSubordinateIds: list[str]
+    supervisionSubordinateDescriptions: dict[str, str]

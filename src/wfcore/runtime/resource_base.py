@@ -1,0 +1,83 @@
+"""What every use case on a workflow or skill is made of: look it up, authorize, save what an operation made of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from wfcore.domain import resources as rules
+from wfcore.domain.access import Access, Principal
+from wfcore.domain.errors import JSON
+from wfcore.domain.resources import Change, Kind, Resource, Variation
+from wfcore.ports.storage import Stale, UnitOfWork
+from wfcore.runtime.context import Ports, authorize, conflict
+
+
+@attrs.frozen
+class View:
+    """A resource as one principal sees it. `variation` is filled by reads of a single resource."""
+
+    resource: Resource
+    access: Access
+    variation: Variation | None = None
+    with_variation: bool = False
+
+    @property
+    def id(self) -> int:
+        return self.resource.id
+
+    @property
+    def etag(self) -> str:
+        """A strong validator (RFC 9110, 8.8.3): changes whenever the resource does."""
+        return f'"{self.resource.kind}-{self.resource.id}-{self.resource.revision}"'
+
+    def to_wire(self) -> dict[str, JSON]:
+        return rules.to_wire(self.resource, self.access, self.variation, self.with_variation)
+
+
+class ResourceBase:
+    """The resources of one kind. `area` is that of their token scopes."""
+
+    kind: Kind
+    area: str
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None) -> Resource:
+        resource = await work.resources(self.kind).get(id)
+        access = authorize(me, resource, "manage")
+        assert resource is not None  # noqa: S101  (authorize raised)
+        current = View(resource, access).etag
+        if if_match is not None and not {"*", current} & {tag.strip() for tag in if_match.split(",")}:
+            raise conflict("this was changed since it was read", "stale", etag=current)
+        return resource
+
+    async def _variations(self, work: UnitOfWork, resource: Resource) -> tuple[Variation | None, Variation | None]:
+        repository = work.resources(self.kind)
+
+        async def one(variation_id: str | None) -> Variation | None:
+            return None if variation_id is None else await repository.variation(resource.id, variation_id)
+
+        return await one(resource.active_variation_id), await one(resource.draft_variation_id)
+
+    async def _save(self, work: UnitOfWork, old: Resource, change: Change, *, deployed: bool = False) -> None:
+        repository = work.resources(self.kind)
+        if change.saved:
+            write = repository.save_variation if deployed else repository.add_variation
+            await write(old.id, change.saved)
+        if change.resource is not old:
+            try:
+                await repository.save(old, change.resource)
+            except Stale:
+                raise conflict("somebody else changed this at the same time", "stale") from None
+        if change.dropped:
+            await repository.drop_variation(old.id, change.dropped)
+
+    async def _seen(self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active") -> View:
+        resource = await work.resources(self.kind).get(id)
+        access = authorize(me, resource, grant)
+        assert resource is not None  # noqa: S101  (authorize raised)
+        active, draft = await self._variations(work, resource)
+        shown = (draft or active) if view == "draft" else active
+        return View(resource, access, shown, with_variation=True)

@@ -1,0 +1,344 @@
+"""The contract of the port `Dispatcher`, over any journal.
+
+    class TestMine(DispatcherContract):
+        def open_journal(self, place): ...
+        def make(self, journal, clock, concurrency): ...
+
+The journal has the organization `journal_values.ORG`. A fake clock drives all waiting: nothing here sleeps.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wfcore.ports.dispatcher import Dispatcher
+from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict
+from wfcore.testing.fakes import FakeClock
+from wfcore.testing.journal_values import NOW, begin, due, steps
+
+
+class Recorder:
+    """A handler that holds executions until it is told to let them go, and tells what it saw."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.handled: Counter[ExecutionRef] = Counter()
+        self.under_way: set[ExecutionRef] = set()
+        self.most = 0
+        self.signals: list[ExecutionRef] = []
+        self.doubled = False
+        self.read: dict[ExecutionRef, int] = {}
+        self.before: Callable[[ExecutionRef], Awaitable[Any]] | None = None
+        self.after: Callable[[ExecutionRef], Awaitable[Any]] | None = None
+
+    async def handle(self, execution: ExecutionRef) -> None:
+        self.doubled |= execution in self.under_way
+        self.handled[execution] += 1
+        self.under_way.add(execution)
+        self.most = max(self.most, len(self.under_way))
+        try:
+            self.read[execution] = (await self._journal.execution(execution)).length
+            if self.before:
+                await self.before(execution)
+            await self._give_back(execution)
+            if self.after:
+                await self.after(execution)
+        finally:
+            self.under_way.discard(execution)
+            self.read.pop(execution, None)
+
+    async def _give_back(self, execution: ExecutionRef) -> None:
+        while True:
+            self.read[execution] = (await self._journal.execution(execution)).length
+            try:
+                return await self._journal.append(execution, Append(self.read[execution], (), moves=True))
+            except JournalConflict:
+                continue
+
+    def signal(self, execution: ExecutionRef) -> bool:
+        self.signals.append(execution)
+        return execution in self.under_way
+
+    def lengths(self) -> dict[ExecutionRef, int]:
+        return dict(self.read)
+
+
+class Bench:
+    """A dispatcher at work on a journal."""
+
+    def __init__(self, journal: Journal, clock: FakeClock, make: Callable[[int], Dispatcher]) -> None:
+        self.journal = journal
+        self.clock = clock
+        self.make = make
+        self.handler = Recorder(journal)
+        self.dispatcher = make(100)
+
+    async def due(self, name: str, wake_at: int = NOW) -> ExecutionRef:
+        """An execution that is due, and told to the dispatcher."""
+        ref = await due(self.journal, name, wake_at)
+        self.dispatcher.wake(ref)
+        return ref
+
+    async def write(self, ref: ExecutionRef, **moves: Any) -> None:
+        length = (await self.journal.execution(ref)).length
+        await self.journal.append(ref, Append(length, steps(1, length), **moves))
+
+    async def until_handled(self, ref: ExecutionRef, times: int = 1) -> None:
+        await eventually(lambda: self.handler.handled[ref] >= times)
+
+    async def until_parked(self, ref: ExecutionRef, times: int = 1) -> None:
+        """Until it was handled so often and its claim given back."""
+        await self.until_handled(ref, times)
+
+        async def is_free() -> bool:
+            return (await self.journal.execution(ref)).claimed_by is None
+
+        await eventually(is_free)
+
+    async def beats(self, number: int) -> None:
+        """Let so many seconds pass, each once everybody sleeps."""
+        for _ in range(number):
+            await eventually(lambda: self.clock.next_alarm)
+            self.clock.advance(1)
+        await eventually(lambda: self.clock.next_alarm)
+
+    async def rounds(self) -> None:
+        """Until the dispatcher has had its rounds: what falls due now is handled, and was looked for."""
+        sentinel = await self.due(f"sentinel-{self.handler.handled.total()}", self.clock.now())
+        await self.until_handled(sentinel)
+        await eventually(lambda: sentinel not in self.handler.under_way)
+
+
+async def eventually(asked: Callable[[], Any]) -> Any:
+    """What the question gives once it is neither None nor False; the event loop goes on meanwhile."""
+    async with asyncio.timeout(10):
+        while True:
+            answer = asked()
+            if found := await answer if isawaitable(answer) else answer:
+                return found
+            await asyncio.sleep(0)
+
+
+class DispatcherContract:
+    """Inherit this, and say how a journal and a dispatcher are made."""
+
+    pytestmark = pytest.mark.anyio
+
+    @abstractmethod
+    def open_journal(self, place: Path) -> AbstractAsyncContextManager[Journal]:
+        """An empty journal with the organization `ORG`; it is closed afterwards."""
+
+    @abstractmethod
+    def make(self, journal: Journal, clock: FakeClock, concurrency: int) -> Dispatcher:
+        """A dispatcher that has not started."""
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "asyncio"
+
+    @pytest.fixture
+    async def bench(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Bench]:
+        async with self.open_journal(tmp_path) as journal:
+            clock = FakeClock(NOW)
+            bench = Bench(journal, clock, lambda concurrency: self.make(journal, clock, concurrency))
+            try:
+                yield bench
+                assert not bench.handler.doubled
+            finally:
+                bench.handler.before = bench.handler.after = None
+                await bench.dispatcher.stop(0)
+
+    # Wake-ups
+
+    async def test_what_is_due_is_handled(self, bench: Bench) -> None:
+        """Due before the start, told by `wake`, or found later without a wake: each is handled once."""
+        early = await due(bench.journal, "early", NOW)
+        await bench.dispatcher.start(bench.handler)
+        await bench.until_handled(early)
+        told = await bench.due("told")
+        await bench.until_handled(told)
+        lost = await due(bench.journal, "lost", NOW)
+        bench.clock.advance(bench.dispatcher.capabilities.timer_lag)
+        await bench.until_handled(lost)
+        assert bench.handler.handled == {early: 1, told: 1, lost: 1}
+
+    async def test_spurious_and_duplicate_wakes(self, bench: Bench) -> None:
+        """Waking what is not due, or is being handled, or many times over, handles nothing twice."""
+        asleep = await begin(bench.journal, "asleep", wake_at=NOW + 99_000)
+        await bench.dispatcher.start(bench.handler)
+        ref = await bench.due("r-1")
+        for _ in range(3):
+            bench.dispatcher.wake(ref)
+            bench.dispatcher.wake(asleep)
+        await bench.rounds()
+        assert (bench.handler.handled[ref], bench.handler.handled[asleep]) == (1, 0)
+
+    async def test_a_wake_while_it_is_handled(self, bench: Bench) -> None:
+        """The one that handles it is signalled; nobody handles it beside."""
+        gate = asyncio.Event()
+        bench.handler.before = lambda _: gate.wait()
+        await bench.dispatcher.start(bench.handler)
+        ref = await bench.due("r-1")
+        await bench.until_handled(ref)
+        for _ in range(3):
+            await bench.write(ref, wakes=True)
+            bench.dispatcher.wake(ref)
+        assert bench.handler.signals == [ref] * 3
+        gate.set()
+        await eventually(lambda: not bench.handler.under_way)
+
+    async def test_a_wake_that_races_the_park(self, bench: Bench) -> None:
+        """It comes after the claim was given back and before the handler returned: it is handled again."""
+        returns = asyncio.Event()
+        bench.handler.after = lambda _: returns.wait()
+        await bench.dispatcher.start(bench.handler)
+        ref = await bench.due("r-1")
+        await bench.until_parked(ref)
+        await bench.write(ref, wakes=True)
+        bench.dispatcher.wake(ref)
+        returns.set()
+        await bench.until_handled(ref, 2)
+
+    async def test_adopted_while_the_former_handling_ends(self, bench: Bench) -> None:
+        """A claim that was made for this worker is handled, also when the handler has not returned yet."""
+        returns = asyncio.Event()
+        bench.handler.after = lambda _: returns.wait()
+        await bench.dispatcher.start(bench.handler)
+        ref = await bench.due("r-1")
+        await bench.until_parked(ref)
+        await bench.write(ref, moves=True, wake_at=NOW, claimed_by=bench.dispatcher.worker)
+        bench.dispatcher.adopt(ref)
+        returns.set()
+        await bench.until_parked(ref, 2)
+
+    async def test_adopted_and_taken_away(self, bench: Bench) -> None:
+        """A claim that is gone before its turn came is not handled."""
+        returns = asyncio.Event()
+        bench.handler.after = lambda _: returns.wait()
+        await bench.dispatcher.start(bench.handler)
+        ref = await bench.due("r-1")
+        await bench.until_parked(ref)
+        await bench.write(ref, moves=True, wake_at=NOW, claimed_by=bench.dispatcher.worker)
+        bench.dispatcher.adopt(ref)
+        await bench.write(ref, moves=True)
+        returns.set()
+        bench.handler.after = None
+        await bench.rounds()
+        assert bench.handler.handled[ref] == 1
+
+    async def test_other_writers_are_noticed(self, bench: Bench) -> None:
+        """Entries that another process wrote, without a wake here, are signalled within a round."""
+        gate = asyncio.Event()
+        bench.handler.before = lambda _: gate.wait()
+        await bench.dispatcher.start(bench.handler)
+        ref = await bench.due("r-1")
+        await eventually(bench.handler.lengths)
+        await bench.write(ref)
+        bench.clock.advance(bench.dispatcher.capabilities.timer_lag)
+        await eventually(lambda: ref in bench.handler.signals)
+        gate.set()
+
+    # Time
+
+    async def test_timers_outlive_a_restart(self, bench: Bench) -> None:
+        """What is due later is handled then, by whoever works then; not before."""
+        ref = await due(bench.journal, "r-1", NOW + 60_000)
+        await bench.dispatcher.start(bench.handler)
+        await bench.rounds()
+        await bench.dispatcher.stop(0)
+        bench.dispatcher = bench.make(100)
+        await bench.dispatcher.start(bench.handler)
+        bench.clock.advance(59)
+        await bench.rounds()
+        assert bench.handler.handled[ref] == 0
+        bench.clock.advance(1 + bench.dispatcher.capabilities.timer_lag)
+        await bench.until_handled(ref)
+
+    # How many
+
+    async def test_at_most_so_many_at_once(self, bench: Bench) -> None:
+        """`concurrency` bounds what is under way; full hands adopt nothing; the next begins as one ends."""
+        gates = [asyncio.Event() for _ in range(4)]
+        bench.dispatcher = bench.make(2)
+        refs = [await due(bench.journal, f"r-{number}", NOW) for number in range(4)]
+        bench.handler.before = lambda ref: gates[refs.index(ref)].wait()
+        await bench.dispatcher.start(bench.handler)
+        for ref in refs[:2]:
+            await bench.until_handled(ref)
+        assert bench.dispatcher.worker is None
+        for ended, begins in ((0, 2), (1, 3)):
+            gates[ended].set()
+            await bench.until_handled(refs[begins])
+        assert bench.handler.most == 2
+        for gate in gates:
+            gate.set()
+        await eventually(lambda: bench.dispatcher.worker)
+
+    # What goes wrong
+
+    async def test_a_handler_that_raises(self, bench: Bench) -> None:
+        """The rounds go on, others are handled, and it is tried again."""
+
+        async def fail(execution: ExecutionRef) -> None:
+            if execution == bad and bench.handler.handled[bad] < 2:
+                raise OSError("the disk is full")
+
+        bad = await due(bench.journal, "bad", NOW)
+        bench.handler.before = fail
+        await bench.dispatcher.start(bench.handler)
+        await bench.until_handled(bad)
+        await bench.rounds()
+        assert bench.handler.handled[bad] == 1
+        bench.clock.advance(60)
+        await bench.until_parked(bad, 2)
+
+    async def test_stop_gives_everything_back(self, bench: Bench) -> None:
+        """What does not end within the grace is broken off and due at once; then nothing more is handled."""
+        bench.handler.before = lambda _: asyncio.Event().wait()
+        await bench.dispatcher.start(bench.handler)
+        ref = await bench.due("r-1")
+        await bench.until_handled(ref)
+        await bench.dispatcher.stop(0)
+        assert (bench.dispatcher.worker, bench.handler.under_way) == (None, set())
+        found = await bench.journal.next_wake()
+        assert found is not None
+        assert found <= NOW
+        bench.dispatcher.wake(ref)
+        bench.dispatcher.adopt(ref)
+        bench.clock.advance(60)
+        await asyncio.sleep(0)
+        await bench.dispatcher.stop(0)
+        assert bench.handler.handled[ref] == 1
+
+    async def test_stop_waits_for_what_ends(self, bench: Bench) -> None:
+        """What comes to a rest within the grace is not broken off."""
+        gate = asyncio.Event()
+        bench.handler.before = lambda _: gate.wait()
+        await bench.dispatcher.start(bench.handler)
+        ref = await bench.due("r-1")
+        await bench.until_handled(ref)
+        stopping = asyncio.create_task(bench.dispatcher.stop(60))
+        await asyncio.sleep(0)
+        gate.set()
+        await stopping
+        assert await bench.journal.next_wake() is None
+
+    async def test_a_worker_elsewhere_that_falls_silent(self, bench: Bench) -> None:
+        """Its executions are taken over after `death_detected_within`, and not while it may only be slow."""
+        other = await bench.journal.register("another machine", 1, NOW)
+        ref = await begin(bench.journal, "r-1", wake_at=NOW, claimed_by=other)
+        await bench.dispatcher.start(bench.handler)
+        bench.clock.advance(5)
+        await bench.journal.heartbeat(other, bench.clock.now())
+        bench.clock.advance(8)
+        await bench.rounds()
+        assert bench.handler.handled[ref] == 0
+        bench.clock.advance(bench.dispatcher.capabilities.death_detected_within)
+        await bench.until_handled(ref)

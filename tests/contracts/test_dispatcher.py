@@ -1,0 +1,142 @@
+"""The dispatcher's contract on the embedded one, over both journals; and what only it promises."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wfcore.adapters.embedded import EmbeddedDispatcher, is_alive, this_machine
+from wfcore.adapters.memory.journal import MemoryJournal
+from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.ports.dispatcher import Dispatcher
+from wfcore.ports.journal import Journal
+from wfcore.ports.storage import Organization
+from wfcore.testing.dispatcher_contract import Bench, DispatcherContract, eventually
+from wfcore.testing.fakes import FakeClock
+from wfcore.testing.journal_values import NOW, ORG, begin
+
+WRITES = {"heartbeat", "claim_due", "append", "release", "register", "begin"}
+
+
+class Watched:
+    """A journal that counts what is asked of it."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        self.calls[name] += 1
+        return getattr(self._journal, name)
+
+    @property
+    def writes(self) -> set[str]:
+        return self.calls.keys() & WRITES
+
+
+class EmbeddedContract(DispatcherContract):
+    """Beside the contract: what a dispatcher that lives in the process promises."""
+
+    def make(self, journal: Journal, clock: FakeClock, concurrency: int) -> Dispatcher:
+        return EmbeddedDispatcher(journal, clock, concurrency=concurrency)
+
+    async def test_idle_costs_no_writes(self, bench: Bench) -> None:
+        """A minute of waiting, with an execution due much later, writes nothing."""
+        await begin(bench.journal, "later", wake_at=NOW + 3_600_000)
+        watched = Watched(bench.journal)
+        bench.dispatcher = EmbeddedDispatcher(watched, bench.clock)  # type: ignore[arg-type]
+        await bench.dispatcher.start(bench.handler)
+        watched.calls.clear()
+        await bench.beats(60)
+        assert watched.calls["next_wake"] >= 60
+        assert watched.writes == set()
+
+    async def test_what_is_held_beats(self, bench: Bench) -> None:
+        """While something is held there is a heartbeat each round, in the grace of a stop too."""
+        watched, gate = Watched(bench.journal), asyncio.Event()
+        bench.handler.before = lambda _: gate.wait()
+        bench.dispatcher = EmbeddedDispatcher(watched, bench.clock)  # type: ignore[arg-type]
+        await bench.dispatcher.start(bench.handler)
+        ref = await bench.due("r-1")
+        await bench.until_handled(ref)
+        before = watched.calls["heartbeat"]
+        await bench.beats(3)
+        assert watched.calls["heartbeat"] >= before + 3
+        watched.calls.clear()
+        stopping = asyncio.create_task(bench.dispatcher.stop(60))
+        await eventually(lambda: watched.calls["heartbeat"])
+        gate.set()
+        await stopping
+
+    async def test_a_dead_process_of_this_machine(self, bench: Bench) -> None:
+        """The operating system knows it is gone: its executions are taken over at the start, without waiting."""
+        dead = await bench.journal.register(this_machine(), ended_process(), NOW)
+        alive = await bench.journal.register(this_machine(), os.getpid(), NOW)
+        lost = await begin(bench.journal, "lost", wake_at=NOW, claimed_by=dead)
+        held = await begin(bench.journal, "held", wake_at=NOW, claimed_by=alive)
+        await bench.dispatcher.start(bench.handler)
+        await bench.until_handled(lost)
+        bench.clock.advance(60)
+        await bench.rounds()
+        assert bench.handler.handled[held] == 0
+
+    async def test_a_round_that_fails(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+        """A store that does not answer is told, and asked again a beat later."""
+        watched = Watched(bench.journal)
+        bench.dispatcher = EmbeddedDispatcher(watched, bench.clock)  # type: ignore[arg-type]
+        await bench.dispatcher.start(bench.handler)
+        watched.next_wake = watched.claim_due = None  # type: ignore[attr-defined]
+        ref = await bench.due("r-1")
+        await eventually(lambda: "a round of the dispatcher failed" in caplog.text)
+        del watched.next_wake, watched.claim_due
+        bench.clock.advance(1)
+        await bench.until_handled(ref)
+
+
+class TestEmbeddedOverMemory(EmbeddedContract):
+    @asynccontextmanager
+    async def open_journal(self, place: Path) -> AsyncIterator[Journal]:
+        yield MemoryJournal()
+
+
+class TestEmbeddedOverSql(EmbeddedContract):
+    @asynccontextmanager
+    async def open_journal(self, place: Path) -> AsyncIterator[Journal]:
+        database = Database(f"sqlite:///{place / 'journal.db'}", synchronous="NORMAL")
+        await database.open()
+        storage = SqlStorage(database)
+        await storage.upgrade()
+        await storage.add_organization(Organization(ORG, "one", datetime(2026, 1, 1, tzinfo=UTC)))
+        try:
+            yield SqlJournal(database)
+        finally:
+            await storage.close()
+
+
+def ended_process() -> int:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    return ended.pid
+
+
+def test_zombies_are_dead() -> None:
+    """A process that ended and was not waited for does not count as alive; a running one does."""
+    running = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert is_alive(running.pid)
+    assert running.stdin is not None
+    running.stdin.close()
+    while is_alive(running.pid):
+        pass
+    assert running.returncode is None
+    running.wait()
+    assert not is_alive(running.pid)

@@ -1,0 +1,20 @@
+"""The benchmarks run: nothing is asserted of time."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_quick() -> None:
+    """Every row of the table is measured, every figure is a number, and every goal has an answer."""
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--json"]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    figures = json.loads(ran.stdout)
+    measured = [line.split()[1] for line in ran.stderr.splitlines() if line.startswith("measuring ")]
+    assert len(measured) == 10
+    assert len({figure["work"] for figure in figures}) >= len(measured)
+    assert all(isinstance(figure["value"], float | int) for figure in figures)
+    assert all((figure["met"] is None) == (figure["goal"] == "") for figure in figures)

@@ -1,0 +1,421 @@
+"""The commands, each as a real process: what stands on stdout, what on stderr, and the exit status."""
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from wfcore.cli.main import main
+
+WFCORE = [sys.executable, "-m", "wfcore"]
+LIMIT = 60
+PROMPT = 10
+"""Seconds that a server may take to end, with a stream open and a run under way."""
+
+
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("WFCORE_")}
+
+
+def wfcore(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    ended = subprocess.run(
+        [*WFCORE, *arguments],
+        cwd=folder,
+        env={**environment(), **more},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
+    )
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return ended
+
+
+def answered(folder: Path, *arguments: str) -> Any:
+    ended = wfcore(folder, *arguments)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def workflow(folder: Path, *nodes: Mapping[str, Any], name: str = "refunds.json") -> str:
+    """A file with a chain of nodes behind a start that wants a number `n`."""
+    schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+    chain = [{"id": "start", "type": "start", "data": {"inputSchema": schema}}, *nodes]
+    edges = [
+        {"id": f"e{number}", "source": a["id"], "target": b["id"]}
+        | ({"sourceHandle": "approved"} if a["type"] == "humanApproval" else {})
+        for number, (a, b) in enumerate(pairwise(chain))
+    ]
+    (folder / name).write_text(json.dumps({"workflowStructure": {"nodes": chain, "edges": edges}}))
+    return name
+
+
+def action(tool: str, **params: Any) -> dict[str, Any]:
+    return {"id": "act", "type": "action", "data": {"toolId": tool, "params": params}}
+
+
+# serve
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server on a free port, and its address."""
+    command = [*WFCORE, "serve", "--port", "0", *arguments]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            found = re.fullmatch(r"listening on (http://127\.0\.0\.1:[0-9]+)\n", line, re.ASCII)
+            assert found is not None, line
+            yield server, found[1]
+        finally:
+            server.kill()
+
+
+def ended_by(server: subprocess.Popen[str], sent: signal.Signals) -> str:
+    """Send the signal; what the server said on stderr. It must end by itself, with status 0 and nothing more said."""
+    server.send_signal(sent)
+    out, err = server.communicate(timeout=PROMPT)
+    assert server.returncode == 0, err
+    assert out == ""
+    assert "Traceback" not in err
+    return err
+
+
+def test_a_server_from_an_empty_folder_to_a_drained_stream(tmp_path: Path) -> None:
+    """`serve` makes its database and key; organization, member, group and token are made beside it while it runs and
+    count at once; SIGTERM ends an open stream promptly, and the run goes on at the next start."""
+    file = json.loads((tmp_path / workflow(tmp_path, action("core.wait", seconds=3600))).read_text())
+    with serving(tmp_path) as (server, url):
+        org = answered(tmp_path, "org", "create", "Acme")
+        assert set(org) == {"id", "name", "createdAt"}
+        group = answered(tmp_path, "group", "create", "--org", org["id"], "Finance")
+        assert group["name"] == "Finance"
+        whose = ("--org", org["id"], "--user-id", "u1")
+        member = answered(
+            tmp_path,
+            "member",
+            "add",
+            *whose,
+            "--email",
+            "A@X.org",
+            "--name",
+            "Ann",
+            "--role",
+            "owner",
+            "--group",
+            group["id"],
+        )
+        assert member == {
+            "userId": "u1", "email": "a@x.org", "name": "Ann", "role": "owner", "groups": [group["id"]]
+        }  # fmt: skip
+        made = wfcore(tmp_path, "token", "create", *whose, "--all-scopes", "--expires-in", "600")
+        assert re.fullmatch(rf"svc_{org['id']}_[A-Za-z0-9]{{8}}_[A-Za-z0-9]{{43}}\n", made.stdout, re.ASCII)
+        narrow = wfcore(tmp_path, "token", "create", *whose, "--scope", "workflows:read").stdout.strip()
+
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {made.stdout.strip()}"}) as client:
+            assert client.get("/api/v1/me").json()["groups"] == [group["id"]]
+            refused = client.get("/api/v1/skills", headers={"Authorization": f"Bearer {narrow}"})
+            assert (refused.status_code, refused.json()["error"]["info"]["missing"]) == (403, ["skills:read"])
+            number = client.post("/api/v1/workflows", json={"name": "Wait", "type": "workflow", **file}).json()["id"]
+            assert client.post(f"/api/v1/workflows/{number}/deploy").status_code == 200
+            body = {"workflowId": number, "input": {"n": 1}, "runId": "waits"}
+            with client.stream("POST", "/agent/v1/runs", json=body) as stream:
+                frames = stream.iter_lines()
+                assert [next(frames), '"kind":"run_started"' in next(frames)] == ["id: 1", True]
+                ended_by(server, signal.SIGTERM)
+
+    assert (tmp_path / "wfcore.db.key").stat().st_mode & 0o777 == 0o600
+    assert answered_status(tmp_path, "waits") == "running"
+    with serving(tmp_path, "--no-worker") as (server, url):
+        headers = {"Authorization": f"Bearer {made.stdout.strip()}", "Accept": "application/json"}
+        assert httpx.get(f"{url}/agent/v1/runs/waits", headers=headers).json()["status"] == "running"
+        served = httpx.get(f"{url}/openapi.json").json()
+        served.pop("servers", None)
+        assert served == answered(tmp_path, "openapi")
+        ended_by(server, signal.SIGINT)
+
+
+def answered_status(folder: Path, run_id: str) -> str:
+    database = sqlite3.connect(folder / "wfcore.db")
+    try:
+        return str(database.execute("SELECT status FROM runs WHERE id = ?", (run_id,)).fetchone()[0])
+    finally:
+        database.close()
+
+
+def test_a_taken_port_is_told_and_nothing_is_made(tmp_path: Path) -> None:
+    """Exit status 1, one error that names the address, and no database."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ended = wfcore(tmp_path, "serve", "--port", str(taken.getsockname()[1]))
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "error: cannot listen on 127.0.0.1:" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+# org, member, group, token, db
+
+
+def test_the_schema_is_made_and_checked(tmp_path: Path) -> None:
+    """`db check` fails, and makes nothing, before `db upgrade`; after it, it succeeds."""
+    before = wfcore(tmp_path, "db", "check")
+    assert (before.returncode, before.stdout) == (1, "")
+    assert "run `wfcore db upgrade`" in before.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert wfcore(tmp_path, "db", "upgrade").returncode == 0
+    assert wfcore(tmp_path, "db", "check").returncode == 0
+
+
+MISSING = "6f2d8a52-6b0e-4b7c-9a55-0d6a3c1e9f01"
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "told"),
+    [
+        (f"token create --org {MISSING} --user-id u --all-scopes", 1, f"there is no organization `{MISSING}`"),
+        ("group create --org nonsense Finance", 1, "there is no organization `nonsense`"),
+        ("token create --org ORG --user-id u --all-scopes", 1, "no member `u`"),
+        ("org create Again --id ORG", 1, "exists already"),
+        ("org create Acme --id nonsense", 2, "`nonsense` is no UUID"),
+        ("member add --org ORG --user-id u --email nonsense", 2, "`nonsense` is no ASCII e-mail address"),
+        (f"member add --org ORG --user-id u --email a@x.org --group {MISSING}", 2, f"no group `{MISSING}`"),
+        ("member add --org ORG --user-id u --email a@x.org --group b --group a", 2, "`a` is no UUID"),
+        ("token create --org ORG --user-id u --scope nonsense", 2, "`nonsense` is no token scope"),
+        ("token create --org ORG --user-id u --all-scopes --expires-in 0", 2, "at least 1"),
+        ("org create Acme --database sqlite:///text.db", 1, "the database does not answer"),
+        ("org create Acme --database sqlite:///no/such/folder.db", 1, "the database does not answer"),
+        ("org create Acme --database sqlite:///newer.db", 1, "of a newer release"),
+        ("db check --database sqlite:///newer.db", 1, "of a newer release"),
+        ("db check --database sqlite:///empty.db", 1, "no schema yet"),
+    ],
+)
+def test_what_cannot_be_done_is_told(
+    command: str,
+    status: int,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Unknown, taken or invalid names, an empty, newer or broken database: words on stderr, and nothing on stdout."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["org", "create", "Acme"]) == 0
+    org = json.loads(capsys.readouterr().out)["id"]
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "text.db").write_text("this is no database, whatever its name says " * 100)
+    shutil.copy(tmp_path / "wfcore.db", tmp_path / "newer.db")
+    changed(tmp_path / "newer.db", "UPDATE alembic_version SET version_num = '9999'")
+    assert main([org if word == "ORG" else word for word in command.split()]) == status
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert told in captured.err
+
+
+def test_a_locked_database_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another program that holds the file for too long: status 1, in words."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("wfcore.adapters.sql.database.BUSY_SECONDS", 0.05)
+    assert main(["db", "upgrade"]) == 0
+    holder = sqlite3.connect(tmp_path / "wfcore.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    try:
+        assert main(["org", "create", "Acme"]) == 1
+    finally:
+        holder.close()
+    assert "error: the database does not answer: database is locked" in capsys.readouterr().err
+
+
+def changed(file: Path, statement: str) -> None:
+    database = sqlite3.connect(file)
+    try:
+        with database:
+            database.execute(statement)
+    finally:
+        database.close()
+
+
+# validate
+
+
+def test_validate_prints_every_issue_as_json(tmp_path: Path) -> None:
+    """Status 0 without an error, else 1; tools of the embedding program count when they are named; and YAML's `on:`
+    stays a string."""
+    (tmp_path / "tools.py").write_text("def refund(on: str) -> str:\n    return on\n")
+    (tmp_path / "good.yaml").write_text(
+        "workflowStructure:\n"
+        "  nodes:\n"
+        "    - {id: start, type: start}\n"
+        "    - {id: act, type: action, data: {toolId: refund, params: {on: yes}}}\n"
+        "  edges: [{id: e, source: start, target: act}]\n"
+    )
+    good = wfcore(tmp_path, "validate", "good.yaml", "--tools", "tools.py:refund")
+    assert (good.returncode, json.loads(good.stdout)) == (0, {"issues": []})
+    run = wfcore(tmp_path, "run", "good.yaml", "--tools", "tools:refund")
+    assert (run.returncode, run.stdout) == (0, '"yes"\n')
+
+    bad = wfcore(tmp_path, "validate", "good.yaml")
+    assert bad.returncode == 1
+    (issue,) = json.loads(bad.stdout)["issues"]
+    assert set(issue) == {"path", "message", "rule", "severity"}
+    assert "refund" in issue["message"]
+
+    (tmp_path / "broken.yaml").write_text("a: [\n")
+    broken = wfcore(tmp_path, "validate", "broken.yaml")
+    assert broken.returncode == 1
+    assert json.loads(broken.stdout)["issues"][0]["rule"] == "json"
+
+
+# run
+
+
+CTRL_C = "\x03"
+APPROVAL = {"id": "ask", "type": "humanApproval", "data": {"message": "refund?"}}
+OUTCOME = {
+    "id": "end",
+    "type": "action",
+    "data": {"toolId": "core.transform", "params": {"value": "{{ nodes.ask.output.data }}"}},
+}
+
+
+def test_run_prints_the_output_and_shows_the_nodes(tmp_path: Path) -> None:
+    """The output alone on stdout; a plain line per change of a node on stderr, where there is no terminal."""
+    file = workflow(tmp_path, action("core.transform", value="{{ input.n * 2 }}"))
+    ended = wfcore(tmp_path, "run", file, "--input", '{"n": 21}')
+    assert (ended.returncode, ended.stdout) == (0, "42\n")
+    assert "✔ act  core.transform  done" in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [file], "nothing is kept"
+
+
+def test_a_run_that_fails_ends_with_1(tmp_path: Path) -> None:
+    """The reason on stderr, nothing on stdout."""
+    ended = wfcore(tmp_path, "run", workflow(tmp_path, action("core.fail", message="too late")), "--input", '{"n": 1}')
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "the run ended as error: too late" in ended.stderr
+    other = wfcore(tmp_path, "run", workflow(tmp_path, action("no.such.tool")), "--input", '{"n": 1}')
+    assert (other.returncode, other.stdout) == (1, "")
+    assert "no.such.tool" in other.stderr
+
+
+def test_approvals_without_a_terminal(tmp_path: Path) -> None:
+    """--yes approves and --no denies, in the environment too; with neither the run fails and says what to give."""
+    file = workflow(tmp_path, APPROVAL, {**OUTCOME, "data": {"toolId": "core.transform", "params": {"value": "paid"}}})
+    given = ("run", file, "--input", '{"n": 1}')
+    yes = wfcore(tmp_path, *given, WFCORE_YES="true")
+    assert (yes.returncode, yes.stdout) == (0, '"paid"\n')
+    no = wfcore(tmp_path, *given, "--no")
+    assert json.loads(no.stdout)["decision"] == "deny"
+    neither = wfcore(tmp_path, *given)
+    assert (neither.returncode, neither.stdout) == (1, "")
+    assert neither.stderr.count("start  start  done") == 1, "every event is shown once"
+    assert "refund?" in neither.stderr
+    assert "--yes or --no" in neither.stderr
+
+
+def test_approvals_at_a_terminal(tmp_path: Path) -> None:
+    """The person is shown the message, approves, and fills in the form, until what is filled in fits."""
+    form = {
+        "type": "object",
+        "required": ["amount"],
+        "properties": {"amount": {"type": "integer"}, "why": {"type": "string"}},
+    }
+    asks = {**APPROVAL, "data": {**APPROVAL["data"], "formSchema": form}}
+    file = workflow(tmp_path, asks, OUTCOME)
+    wrong = [("refund?", ""), ("approve or deny?", "approve"), ("amount:", "x"), ("why:", ""), ("must be integer", "")]
+    answers = [*wrong, ("amount:", "7"), ("why:", "2")]
+    status, out, told = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], answers)
+    assert status == 0, told
+    assert json.loads(out) == {"amount": 7, "why": "2"}
+
+
+def test_ctrl_c_at_a_question_ends_the_run(tmp_path: Path) -> None:
+    """Ctrl-C at the prompt takes effect at once: status 1, no traceback."""
+    file = workflow(tmp_path, APPROVAL, OUTCOME)
+    status, out, told = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], [("approve or deny?", CTRL_C)])
+    assert (status, out) == (1, "")
+    assert "interrupted" in told
+    assert "Traceback" not in told
+
+
+def at_a_terminal(folder: Path, arguments: list[str], answers: list[tuple[str, str]]) -> tuple[int, str, str]:
+    """Run a command whose stdin and stderr are a terminal, answer its questions: status, stdout, what was told."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*WFCORE, *arguments], cwd=folder, env=environment(), stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        told, read = b"", 0
+        for question, answer in answers:
+            while (found := told.find(question.encode(), read)) < 0:
+                told += os.read(ours, 4096)
+            read = found + len(question)
+            if answer == CTRL_C:
+                process.send_signal(signal.SIGINT)
+            elif answer or question.endswith(":"):
+                os.write(ours, answer.encode() + b"\n")
+        told += rest_of(ours)
+        os.close(ours)
+        out = process.communicate(timeout=LIMIT)[0]
+    return process.returncode, out.decode(), told.decode()
+
+
+def rest_of(terminal: int) -> bytes:
+    """What comes until the other side hangs up, which is an error on Linux and an empty read elsewhere."""
+    told = b""
+    while True:
+        try:
+            more = os.read(terminal, 4096)
+        except OSError:
+            return told
+        if not more:
+            return told
+        told += more
+
+
+# The process itself
+
+
+def test_version_loads_next_to_nothing(tmp_path: Path) -> None:
+    """`--version` answers without a web, database, YAML or terminal library: that is what makes it quick."""
+    probe = "import sys; from wfcore.cli.main import main; main(['--version']); print(*sys.modules, file=sys.stderr)"
+    ended = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+\n", ended.stdout, re.ASCII)
+    heavy = {
+        "starlette",
+        "uvicorn",
+        "sqlalchemy",
+        "alembic",
+        "anyio",
+        "ruamel.yaml",
+        "celpy",
+        "openai",
+        "jsonschema_rs",
+    }
+    assert heavy & set(ended.stderr.split()) == set()
+
+
+def test_the_module_and_the_command_are_the_same(tmp_path: Path) -> None:
+    """`python -m wfcore` is `wfcore`: the package's script is the function that the module calls."""
+    project = tomllib.loads((Path(__file__).parent.parent.parent / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"wfcore": f"{main.__module__}:{main.__name__}"}
+    assert wfcore(tmp_path, "--version").stdout == project["version"] + "\n"

@@ -1,0 +1,120 @@
+"""Workflow files, inputs and tools, as commands read them."""
+
+import io
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from cyclopts import CycloptsError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wfcore.cli.files import load_tools, read_input, read_workflow
+from wfcore.domain.codec import dumps
+from wfcore.domain.errors import Malformed
+
+
+def written(tmp_path: Path, text: str | bytes, name: str = "refunds.yaml") -> str:
+    file = tmp_path / name
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return str(file)
+
+
+def test_name_and_type_may_be_missing(tmp_path: Path) -> None:
+    """A workflow without a name has that of its file; what is given stands."""
+    assert read_workflow(written(tmp_path, "description: x")) == {
+        "name": "refunds",
+        "type": "workflow",
+        "description": "x",
+    }
+    assert read_workflow(written(tmp_path, "{name: Mine, type: task}")) == {"name": "Mine", "type": "task"}
+    assert read_workflow(written(tmp_path, '{"name": "J"}', "x.json"))["name"] == "J"
+
+
+@pytest.mark.parametrize(
+    "word", ["on", "off", "yes", "no", "y", "n", "2024-01-31", "2001-12-14t21:59:43.10-05:00", "1:30"]
+)
+def test_yaml_1_2_keeps_words_as_strings(word: str, tmp_path: Path) -> None:
+    """`on:` and its like, as keys and as values, are strings; so are dates, which JSON does not know."""
+    assert read_workflow(written(tmp_path, f"data: {{{word}: {word}}}"))["data"] == {word: word}
+
+
+KEYS = st.text(st.characters(codec="ascii", categories=["L"]), min_size=1, max_size=5)
+TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), max_size=8)
+TREES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(tree=TREES)
+def test_json_read_as_yaml_means_the_same(tree: object, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """YAML 1.2 contains JSON: a file means the same under either name."""
+    text = dumps({"name": "n", "data": tree})
+    folder = tmp_path_factory.getbasetemp()
+    assert read_workflow(written(folder, text, "w.yaml")) == read_workflow(written(folder, text, "w.json"))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("- a", "no object"),
+        ("", "no object"),
+        ("a: [", "line 1"),
+        ("a: 1\nb:\n  c: 1\n  c: 2", "duplicate key"),
+        ("a: .nan", ""),
+        ("a: .inf", ""),
+        ("1: x", ""),
+        ("a: &x [*x]", ""),
+        ("a: !!python/object:os.system x", "tag"),
+        ("a: !!set {x, y}", ""),
+        ("--- a\n--- b", "another document"),
+        (b"\xff\xfe", ""),
+    ],
+)
+def test_what_json_cannot_hold_is_an_issue(text: str | bytes, problem: str, tmp_path: Path) -> None:
+    """One malformed issue in a sentence; never another exception, and nothing that YAML alone can say."""
+    with pytest.raises(Malformed) as refused:
+        read_workflow(written(tmp_path, text))
+    (issue,) = refused.value.info["errors"]
+    assert problem in issue["message"]
+    assert "\n" not in issue["message"]
+
+
+def test_input_is_an_argument_a_file_or_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON as it stands, behind `@` in a file, or behind `-` on stdin."""
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b'{"n": 3}')))
+    assert read_input('{"n": 1}') == {"n": 1}
+    assert read_input("@" + written(tmp_path, '{"n": 2}')) == {"n": 2}
+    assert read_input("-") == {"n": 3}
+
+
+@pytest.mark.parametrize("text", ["", "x", "[]", "1", "null", "@missing", "{", '{"a": NaN}', '{"a": 1, "a": 2}'])
+def test_other_input_is_wrong_usage(text: str) -> None:
+    """What is no JSON object, or cannot be read, is refused before anything runs."""
+    with pytest.raises(CycloptsError):
+        read_input(text)
+
+
+def test_tools_come_from_modules_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name gives one function or a list of them; a file finds the modules beside it."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    written(tmp_path, "BESIDE = 4\n", "neighbour_of_tools.py")
+    place = written(
+        tmp_path,
+        "from neighbour_of_tools import BESIDE\ndef one(n: int) -> int:\n    return n + BESIDE\nBOTH = [one, one]\n",
+        "my_tools.py",
+    )
+    assert [tool(1) for tool in load_tools([f"{place}:one"])] == [5]
+    assert len(load_tools([f"{place}:BOTH", f"{place}:one"])) == 3
+    assert load_tools(["os.path:join"]) == [__import__("os").path.join]
+
+
+def test_a_module_of_tools_that_fails_is_told_in_a_sentence(tmp_path: Path) -> None:
+    """Whatever the user's module raises is wrong usage, with its kind and message."""
+    place = written(tmp_path, "raise RuntimeError('no luck')", "bad_tools.py")
+    with pytest.raises(CycloptsError, match="RuntimeError: no luck"):
+        load_tools([f"{place}:TOOLS"])

@@ -1,0 +1,86 @@
+"""The tree of a run's nodes."""
+
+import io
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from wfcore.cli.progress import Progress, outline
+from wfcore.domain.run.events import Event, EventKind
+
+
+def structure(edges: list[tuple[str, str]], nodes: str) -> dict[str, object]:
+    kinds = {node: "start" if node == "s" else "action" for node in nodes}
+    return {
+        "nodes": [{"id": node, "type": kind} for node, kind in kinds.items()],
+        "edges": [{"id": str(number), "source": a, "target": b} for number, (a, b) in enumerate(edges)],
+    }
+
+
+def test_a_chain_is_flat_and_a_fork_is_indented() -> None:
+    """What follows stands below, what forks stands further in."""
+    edges = [("s", "a"), ("a", "b"), ("a", "c"), ("c", "d")]
+    assert list(outline(structure(edges, "sabcd"))) == [(0, "s"), (0, "a"), (1, "b"), (1, "c"), (1, "d")]
+
+
+@given(st.lists(st.tuples(st.sampled_from("sabcdef"), st.sampled_from("sabcdef")), max_size=15))
+def test_every_node_that_can_be_reached_stands_there_once(edges: list[tuple[str, str]]) -> None:
+    """Whatever the graph, joins and cycles included: each node reachable from the start, once, never two levels in."""
+    reached, grown = {"s"}, True
+    while grown:
+        more = {b for a, b in edges if a in reached} - reached
+        reached, grown = reached | more, bool(more)
+    found = list(outline(structure(edges, "sabcdef")))
+    assert sorted(node for _, node in found) == sorted(reached)
+    assert all(after <= before + 1 for (before, _), (after, _) in pairwise(found))
+
+
+def test_a_long_chain_and_many_forks_are_no_trouble() -> None:
+    """5,000 nodes in a row, and a fork at every step, need no recursion."""
+    names = ["s", *map(str, range(5_000))]
+    nodes = [{"id": name, "type": "start" if name == "s" else "action"} for name in names]
+    edges = [{"source": a, "target": b} for a, b in pairwise(names)]
+    edges += [{"source": a, "target": b} for a, b in zip(names, names[2:], strict=False)]
+    assert len(list(outline({"nodes": nodes, "edges": edges}))) == 5_001
+
+
+def event(kind: EventKind, **data: object) -> Event:
+    return Event(kind, "r", 1, 0, {"nodeId": "a", **data})
+
+
+def shown(*events: Event, terminal: bool) -> str:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=100, color_system=None, legacy_windows=False)
+    with Progress("Refunds", structure([("s", "a")], "sa"), console) as progress:
+        for one in events:
+            progress.show(one)
+    return out.getvalue()
+
+
+def test_without_a_terminal_every_change_is_a_line() -> None:
+    """One plain line per change of state, without control characters; text in the making is none."""
+    told = shown(
+        event(EventKind.run_started),
+        event(EventKind.node_started),
+        event(EventKind.message_delta, messageId="m", delta="some text"),
+        event(EventKind.node_failed, error={"message": "no [bold]luck[/]"}),
+        terminal=False,
+    )
+    assert told.splitlines() == ["● a  action  running", "✘ a  action  failed  no [bold]luck[/]"]
+    assert "\x1b" not in told
+
+
+def test_on_a_terminal_the_tree_is_live() -> None:
+    """The tree is drawn at the start, with every node, and again with each event: states, text in the making."""
+    told = shown(
+        event(EventKind.node_started),
+        event(EventKind.message_delta, messageId="m", delta="some text"),
+        event(EventKind.node_finished, output=1),
+        terminal=True,
+    )
+    assert told.count("Refunds") >= 4
+    assert "· a" in told
+    assert "● a  action  some text" in told
+    assert "✔ a" in told

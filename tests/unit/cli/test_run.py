@@ -1,0 +1,76 @@
+"""`wfcore run` where several people would have to decide, and where somebody else was quicker."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wfcore.cli.main import main
+from wfcore.runtime.runs import Runs
+
+
+def run(folder: Path, capsys: pytest.CaptureFixture[str], structure: Any, *arguments: str) -> tuple[int, Any, str]:
+    """Status, output and what was told."""
+    file = folder / "w.json"
+    file.write_text(json.dumps({"workflowStructure": structure}))
+    status = main(["run", str(file), *arguments])
+    captured = capsys.readouterr()
+    return status, json.loads(captured.out) if captured.out else None, captured.err
+
+
+def approvals(*settings: dict[str, Any]) -> Any:
+    """Approvals side by side behind the start."""
+    nodes = [{"id": f"ask{n}", "type": "humanApproval", "data": data} for n, data in enumerate(settings)]
+    edges = [{"id": f"e{n}", "source": "start", "target": f"ask{n}"} for n in range(len(nodes))]
+    return {"nodes": [{"id": "start", "type": "start"}, *nodes], "edges": edges}
+
+
+def test_one_person_stands_in_for_several_approvers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two different approvers, of whom none may have started the run: each gets a user id of its own."""
+    asks = approvals({"message": "m", "requiredApprovals": 2, "allowSelfApproval": False})
+    status, output, _ = run(tmp_path, capsys, asks, "--yes")
+    assert (status, output["decision"], output["decidedBy"]) == (0, "approve", ["local-2", "local-3"])
+
+
+def test_named_approvers_are_stood_in_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An approval that only a certain address may give can be given at the terminal."""
+    asks = approvals({"approvers": {"emails": ["boss@example.com"]}})
+    status, output, _ = run(tmp_path, capsys, asks, "--yes")
+    assert (status, output["decidedBy"]) == (0, ["local"])
+
+
+def test_several_open_questions_are_answered_one_after_the_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two approvals wait at once; each answer is a turn, and every node is shown as done once."""
+    status, output, told = run(tmp_path, capsys, approvals({"message": "a"}, {"message": "b"}), "--no")
+    assert status == 0
+    assert {node: each["decision"] for node, each in output.items()} == {"ask0": "deny", "ask1": "deny"}
+    assert [told.count(f"✔ {node} ") for node in ("start", "ask0", "ask1")] == [1, 1, 1]
+
+
+def test_an_answer_that_comes_too_late_is_told_and_the_run_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else decides while the question is open: the run ends as they decided."""
+    resume = Runs.resume
+
+    async def after_another(self: Runs, me: Any, run_id: str, body: Any) -> Any:
+        await resume(self, me, run_id, {**body, "decision": "deny"})
+        return await resume(self, me, run_id, body)
+
+    monkeypatch.setattr(Runs, "resume", after_another)
+    status, output, told = run(tmp_path, capsys, approvals({"message": "a"}), "--yes")
+    assert (status, output["decision"]) == (0, "deny")
+    assert "too late: " in told
+
+
+def test_a_selection_of_skills_that_are_not_there_cannot_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file may hold an `agentSelection`; its skills are looked for in the database, which has none."""
+    file = tmp_path / "w.yaml"
+    file.write_text("agentSelection: {agents: [{agent_id: 7, priority_order: 1}]}")
+    assert main(["run", str(file), "--input", "{}"]) == 1
+    assert "7" in capsys.readouterr().err

@@ -1,0 +1,111 @@
+"""Organizations, members, groups, tokens; from a token to the principal; page tokens (interface, Authentication)."""
+
+import pytest
+from bench import Bench, paths
+
+from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.errors import Conflict, Invalid, Malformed, NotFound, Unauthenticated
+from wfcore.runtime.wire import PageTokens, wire_body
+
+pytestmark = pytest.mark.anyio
+
+
+class TestTokens:
+    """Personal access tokens."""
+
+    async def test_a_token_is_its_member(self, bench: Bench) -> None:
+        """The principal is the member as it is now, with the token's scopes."""
+        core = bench.core.directory
+        team = (await core.create_group(bench.org, "team")).id
+        await core.add_member(bench.org, "u1", "Ann@X.org", role="admin", groups=[team])
+        token = await core.create_token(bench.org, "u1", scopes=["workflows:read"])
+        me = await core.authenticate(token)
+        assert (me.user_id, me.email, me.role, me.groups) == ("u1", "ann@x.org", "admin", {team})
+        assert me.scopes == {"workflows:read"}
+        await core.add_member(bench.org, "u1", "new@x.org")
+        assert (await core.authenticate(token)).groups == frozenset()
+
+    async def test_any_other_text_is_refused_alike(self, bench: Bench) -> None:
+        """A wrong secret, prefix, organization, or no token at all: one error in the same words."""
+        core = bench.core.directory
+        await core.add_member(bench.org, "u1")
+        token = await core.create_token(bench.org, "u1", scopes=TOKEN_SCOPES)
+        svc, org, prefix, secret = token.split("_")
+        ghost = "00000000-0000-4000-8000-00000000dead"
+        flipped = secret[:-1] + ("a" if secret[-1] != "a" else "b")
+        bad = ["", "svc", token + "x", f"{svc}_{org}_{prefix}_{flipped}", f"{svc}_{org}_zzzzzzzz_{secret}"]
+        messages = set()
+        for text in [*bad, f"{svc}_{ghost}_{prefix}_{secret}"]:
+            with pytest.raises(Unauthenticated) as error:
+                await core.authenticate(text)
+            messages.add(error.value.message)
+        assert len(messages) == 1
+
+    async def test_tokens_end(self, bench: Bench) -> None:
+        """At the second at which it expires, and when it is revoked."""
+        core, storage = bench.core.directory, bench.core.ports.storage
+        await core.add_member(bench.org, "u1")
+        short = await core.create_token(bench.org, "u1", scopes=[], expires_in=10)
+        revoked = await core.create_token(bench.org, "u1", scopes=[])
+        async with storage.transaction(bench.org) as work:
+            await work.directory.revoke_token(revoked.split("_")[2], bench.core.ports.now())
+        with pytest.raises(Unauthenticated):
+            await core.authenticate(revoked)
+        bench.clock.advance(9.999)
+        assert (await core.authenticate(short)).user_id == "u1"
+        bench.clock.advance(0.001)
+        with pytest.raises(Unauthenticated):
+            await core.authenticate(short)
+
+    async def test_what_cannot_be_made(self, bench: Bench) -> None:
+        """An unknown scope, a life shorter than a second, nobody's token."""
+        core = bench.core.directory
+        with pytest.raises(Invalid) as error:
+            await core.create_token(bench.org, "u1", scopes=["all"], expires_in=0)
+        assert paths(error) == {("scopes", "enum"), ("expiresInSeconds", "minimum")}
+        with pytest.raises(NotFound):
+            await core.create_token(bench.org, "nobody", scopes=[])
+
+
+async def test_organizations_and_members(bench: Bench) -> None:
+    """An id is taken once; members need a user id, an ASCII address, a role and groups that exist."""
+    core = bench.core.directory
+    with pytest.raises(Conflict) as conflict:
+        await core.create_organization("Again", id=bench.org)
+    assert conflict.value.info == {"reason": "duplicate"}
+    ghost = "00000000-0000-4000-8000-00000000dead"
+    with pytest.raises(Invalid) as error:
+        await core.add_member(bench.org, "", "\u212a@x.org", role="boss", groups=["team"])
+    assert {path for path, _ in paths(error)} == {"userId", "email", "role", "groups"}
+    with pytest.raises(Invalid) as error:
+        await core.add_member(bench.org, "u1", groups=[ghost])
+    assert paths(error) == {("groups", "group")}
+
+
+def test_page_tokens_are_bound() -> None:
+    """Opened where it was sealed it gives the position; altered, or for another list, it is 400."""
+    tokens = PageTokens(b"s" * 32)
+    token = tokens.seal([7, "x"], "org", "runs", None)
+    assert tokens.open(token, "org", "runs", None) == [7, "x"]
+    for text, bound in (
+        (token, ("other", "runs", None)),
+        (token, ("org", "runs", "done")),
+        (token[:-1], ("org", "runs", None)),
+        (token + "=", ("org", "runs", None)),
+        ("", ("org", "runs", None)),
+        ("é", ("org", "runs", None)),
+    ):
+        with pytest.raises(Malformed):
+            tokens.open(text, *bound)
+    with pytest.raises(Malformed):
+        PageTokens(b"t" * 32).open(token, "org", "runs", None)
+
+
+def test_bodies_of_keyword_arguments() -> None:
+    """Snake case becomes the wire's camel case; a body and keyword arguments together are a mistake."""
+    assert wire_body(None, {"access_config": 1, "structure": 2}, {"structure": "workflowStructure"}) == {
+        "accessConfig": 1,
+        "workflowStructure": 2,
+    }
+    with pytest.raises(TypeError):
+        wire_body({}, {"name": "x"})

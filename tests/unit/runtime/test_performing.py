@@ -1,0 +1,187 @@
+"""Performing effects: tools that misbehave, models that stream (interface, Node; Events)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from bench import Bench, act, agent, graph, kinds, one, opened, why
+
+from wfcore.adapters.models.scripted import ScriptedModel
+from wfcore.ports.providers import Delta, Finished, ModelError, ModelRequest, TextDelta, ToolFailed, Usage
+from wfcore.runtime.context import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+async def crash() -> None:
+    """Cancelled from inside."""
+    raise asyncio.CancelledError
+
+
+def leave() -> None:
+    raise SystemExit(3)
+
+
+def refuse() -> None:
+    raise ToolFailed("not today", retryable=False)
+
+
+def thread() -> bool:
+    import threading
+
+    return threading.current_thread() is not threading.main_thread()
+
+
+async def ever() -> None:
+    await asyncio.Event().wait()
+
+
+def unspeakable() -> Any:
+    return object()
+
+
+def large() -> str:
+    return "x" * 3000
+
+
+TOOLS = [crash, leave, refuse, thread, ever, unspeakable, large]
+
+
+class TestTools:
+    """Whatever a tool does, the run learns of it and other runs go on."""
+
+    @pytest.mark.parametrize(
+        ("node", "message", "reason"),
+        [
+            (act("crash"), "the tool was cancelled from inside", "failed"),
+            (act("leave"), "SystemExit: 3", "failed"),
+            (act("refuse"), "not today", "failed"),
+            (act("ever", more={"timeoutSeconds": 0.01}), "no answer within 0.01 seconds", "timeout"),
+            (act("unspeakable"), "the tool's result is no JSON value", "failed"),
+            (act("large"), "the tool's result has 3002 bytes, more than 2000", "failed"),
+            (act("thread", nope=1), "`params.nope`", "failed"),
+        ],
+    )
+    async def test_failures(self, node: dict[str, Any], message: str, reason: str) -> None:
+        """Each fails its node with a clear message; beside it a branch works on to its end."""
+        settings = Settings(max_output_bytes=2000)
+        async with opened("sqlite://", tools=TOOLS, settings=settings) as bench:
+            run = await bench.ran(one(node))
+            assert why(run)[0].startswith(message)
+            assert why(run)[1] == reason
+            beside = graph("s>a s>b a:error>c", a=node, b=act("thread"), c=act("core.transform", value="caught"))
+            caught = await bench.ran(beside)
+            assert caught.output == {"b": True, "c": "caught"}
+
+    async def test_what_cannot_be_helped_is_not_retried(self) -> None:
+        """A failure that says so ends the node at once, whatever `maxAttempts`."""
+        async with opened("sqlite://", tools=TOOLS) as bench:
+            run = await bench.ran(one(act("refuse", more={"retry": {"maxAttempts": 5}})))
+            assert kinds(await bench.events(run.id)).count("node_retrying") == 0
+
+    async def test_parallel_branches_are_called_once_each(self, bench: Bench) -> None:
+        """Twenty branches that end in any order: every tool once, every outcome kept."""
+        names = [f"n{number}" for number in range(20)]
+        structure = graph(" ".join(f"s>{name}" for name in names), **{name: act("hold", name=name) for name in names})
+        run = await bench.started(structure)
+        for name in names:
+            await bench.until(name)
+        for name in reversed(names):
+            bench.tools.free[name].set()
+            await asyncio.sleep(0)
+        assert (await bench.ended(run)).output == {name: name for name in names}
+        assert bench.tools.count("hold") == 20
+
+    async def test_a_failure_cancels_its_siblings(self, bench: Bench) -> None:
+        """The run ends in `error` after the effects in flight were stopped, however long that takes them."""
+        number = await bench.deployed(graph("s>a s>b", a=act("hold"), b=act("flaky", fails=9)))
+        async for event in bench.core.runs.start(bench.me, workflow=number, input={}):
+            assert bench.tools.broken_off == (["it"] if event.kind in ("node_failed", "error") else [])
+        assert event.data["error"]["message"] == "RuntimeError: attempt 1 fails"
+
+
+class Speaking:
+    """A model that says three words, remembers what it was asked, and fails at first if told to."""
+
+    def __init__(self, fails: int = 0, reason: str = "stop") -> None:
+        self.requests: list[ModelRequest] = []
+        self._fails, self._reason = fails, reason
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        self.requests.append(request)
+        for word in ("one ", "two ", "three"):
+            yield TextDelta(word)
+        if len(self.requests) <= self._fails:
+            raise ModelError("broke off")
+        yield Usage(7, 3)
+        yield Finished(self._reason)
+
+
+class TestAgents:
+    """Agent nodes ask a model."""
+
+    async def test_deltas_are_in_order_and_durable(self, database: str) -> None:
+        """Together the deltas are the message; read again from the journal they are the same; usage is counted."""
+        async with opened(database, models={"default": Speaking()}) as bench:
+            run = await bench.ran(one(agent(message="hi")))
+            live = await bench.events(run.id)
+            deltas = [event.data["delta"] for event in live if event.kind == "message_delta"]
+            message = next(event for event in live if event.kind == "message")
+            assert ("".join(deltas), message.data["content"], run.output) == ("one two three",) * 3
+            assert {event.data["messageId"] for event in live if event.kind == "message_delta"} == {
+                message.data["messageId"]
+            }
+            assert live == await bench.core.runs.events(bench.me, run.id)
+            assert run.to_wire()["usage"] == {"calls": 1, "inputTokens": 7, "outputTokens": 3}
+
+    async def test_skill_instructions_come_first(self, database: str) -> None:
+        """The skill's instructions and expected output, then the node's; its model unless the node names one."""
+        model = Speaking()
+        async with opened(database, models={"default": model, "m": model, "n": model}) as bench:
+            skill = await bench.core.skills.create(
+                bench.me, name="s", instructions=["be kind"], model="m", expected_output="a poem"
+            )
+            await bench.core.skills.deploy(bench.me, skill.id)
+            await bench.ran(
+                one(agent(agent_id=skill.id, message="hi {{ input.n }}", instructions="be brief")), {"n": 1}
+            )
+            await bench.ran(one(agent(agent_id=skill.id, message="hi", model="n")))
+            system, human = model.requests[0].messages
+            assert system == {"type": "system", "content": "be kind\nExpected output: a poem\nbe brief"}
+            assert human == {"type": "human", "content": "hi 1"}
+            assert [request.model for request in model.requests] == ["m", "n"]
+
+    @pytest.mark.parametrize(
+        ("data", "models", "message"),
+        [
+            ({"model": "other"}, {"default": Speaking()}, "the model `other` is not configured"),
+            ({}, {"default": Speaking(fails=9)}, "broke off"),
+            ({}, {"default": Speaking(reason="length")}, "the model ended with `length`"),
+            ({"outputSchema": {"type": "object"}}, {"default": Speaking()}, "the answer does not fit `outputSchema`"),
+        ],
+    )
+    async def test_failures(self, data: dict[str, Any], models: Any, message: str) -> None:
+        """A model that is missing, breaks off, stops early or says what does not fit fails the node."""
+        async with opened("sqlite://", models=models) as bench:
+            assert why(await bench.ran(one(agent(message="hi", **data))))[0].startswith(message)
+
+    async def test_an_answer_that_does_not_fit_is_asked_for_again(self) -> None:
+        """Within `maxAttempts`, and then it is the object."""
+        model = ScriptedModel(["no JSON", '{"n": "x"}', '{"n": 1}'])
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        retry = {"maxAttempts": 3, "initialIntervalSeconds": 0}
+        async with opened("sqlite://", models={"default": model}) as bench:
+            run = await bench.ran(one(agent(message="hi", outputSchema=schema, retry=retry)))
+            assert run.output == {"n": 1}
+            retries = [event for event in await bench.events(run.id) if event.kind == "node_retrying"]
+            assert [event.data["error"]["info"]["reason"] for event in retries] == ["output_schema"] * 2
+
+    async def test_a_skill_deleted_meanwhile(self, bench: Bench) -> None:
+        """Without a member row nobody is judged at the start; the node fails and says which skill."""
+        skill = await bench.core.skills.create(bench.me, name="s")
+        await bench.core.skills.deploy(bench.me, skill.id)
+        number = await bench.deployed(one(agent(agent_id=skill.id, message="hi")))
+        await bench.core.skills.delete(bench.me, skill.id)
+        run = await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}))
+        assert why(run) == (f"skill `{skill.id}` is not deployed", "skill_missing")
