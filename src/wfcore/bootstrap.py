@@ -18,10 +18,13 @@ from wfcore.ports.journal import Journal
 from wfcore.ports.providers import EventSink, MemoryBackend, ModelProvider, Tool
 from wfcore.ports.storage import Storage
 from wfcore.ports.system import Clock, Ids
+from wfcore.runtime.audit import AuditTrail
+from wfcore.runtime.catalog import ToolCatalog
 from wfcore.runtime.context import Ports, Settings
 from wfcore.runtime.drive import Driver
 from wfcore.runtime.memories import Memories
 from wfcore.runtime.organization import Directory
+from wfcore.runtime.people import Groups, Members, Tokens
 from wfcore.runtime.plans import Plans
 from wfcore.runtime.resources import Skills, Workflows
 from wfcore.runtime.runs import Runs
@@ -39,6 +42,11 @@ class Core:
         self.memories = Memories(ports)
         self.runs = Runs(ports, plans, self.driver)
         self.directory = Directory(ports)
+        self.members = Members(ports)
+        self.groups = Groups(ports)
+        self.tokens = Tokens(ports, self.directory)
+        self.audit = AuditTrail(ports)
+        self.tools = ToolCatalog(ports)
 
     def principal(
         self,
@@ -130,7 +138,7 @@ async def _stores(
         from wfcore.adapters.memory.journal import MemoryJournal
         from wfcore.adapters.memory.storage import MemoryStorage
 
-        kept = MemoryJournal(usable=lambda *asked: storage.may_use(*asked))
+        kept = MemoryJournal(usable=lambda *asked: storage.may_use(*asked), note=lambda *rows: storage.note(*rows))
         storage = MemoryStorage(pinned=kept.pinned)
         return storage, kept, InMemoryMemories()
     if not database.startswith("sqlite:///"):

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from wfcore.adapters.outbound.guard import Guard
+from wfcore.adapters.outbound.tool import http_tool
 from wfcore.adapters.tools import Catalog
 from wfcore.ports.providers import ToolCall, Tools
 from wfcore.testing.tools_contract import ToolsContract
@@ -24,3 +26,8 @@ class TestCatalog(ToolsContract):
 class TestEmptyCatalog(ToolsContract):
     def open_tools(self) -> Tools:
         return Catalog()
+
+
+class TestCatalogWithTheHttpTool(ToolsContract):
+    def open_tools(self) -> Tools:
+        return Catalog([add], [http_tool(Guard())])

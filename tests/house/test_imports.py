@@ -12,7 +12,7 @@ import pytest
 import wfcore
 
 HEAVY = (
-    "aiosqlite", "alembic", "anyio", "asyncio", "celpy", "cyclopts", "jsonschema_rs", "openai", "rich",
+    "aiosqlite", "alembic", "anyio", "asyncio", "celpy", "cyclopts", "httpx2", "jsonschema_rs", "openai", "rich",
     "sqlalchemy", "sqlite3", "sse_starlette", "starlette", "uvicorn",
 )  # fmt: skip
 
@@ -35,7 +35,7 @@ def test_open_without_a_door() -> None:
     """`wfcore.open` loads neither the web server nor a database nor a model's library until one is asked for."""
     loaded = loaded_by("import wfcore; wfcore.open")
     assert "wfcore.bootstrap" in loaded
-    assert not loaded & {"alembic", "cyclopts", "jsonschema_rs", "openai", "sqlalchemy", "starlette", "uvicorn"}
+    assert not loaded & {"alembic", "cyclopts", "httpx2", "jsonschema_rs", "openai", "sqlalchemy", "starlette", "uvicorn"}
 
 
 @pytest.mark.parametrize("name", wfcore.__all__)

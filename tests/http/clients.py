@@ -91,10 +91,11 @@ class World:
         scopes: Collection[str] = TOKEN_SCOPES,
         groups: Collection[str] = (),
         org: str | None = None,
+        role: str = "member",
     ) -> httpx.AsyncClient:
         """A client that calls as this member."""
         org = org or self.org
-        await self.core.directory.add_member(org, name, f"{name}@x.org", groups=groups)
+        await self.core.directory.add_member(org, name, f"{name}@x.org", groups=groups, role=role)
         token = await self.core.directory.create_token(org, name, scopes=scopes)
         return await self.client(token)
 

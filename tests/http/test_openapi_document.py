@@ -64,7 +64,7 @@ class TestDocument:
                 named = {p["name"] for p in operation["parameters"] if p["in"] == "path"}
                 assert named == set(re.findall(r"\{(\w+)\}", path, re.ASCII)), path
                 assert all(p["required"] for p in operation["parameters"] if p["in"] == "path")
-                assert ("requestBody" in operation) == (method in ("post", "patch")), path
+                assert ("requestBody" in operation) == (method in ("post", "patch", "put")), path
                 assert any(status.startswith("2") for status in operation["responses"])
                 assert {"405", "500"} <= operation["responses"].keys()
                 if operation["security"]:
@@ -93,6 +93,8 @@ class TestAnswers:
         body = {"workflowId": 1, "input": {}, "runId": "r"}
         calls: list[tuple[str, str, Json | None]] = [
             ("POST", "/api/v1/skills", {"name": "S"}), ("GET", "/api/v1/skills/{id}", None),
+            ("POST", "/api/v1/skills/{id}/memories", {"memory": "m"}), ("GET", "/api/v1/skills/{id}/memories", None),
+            ("POST", "/api/v1/skills/{id}/memories/search", {"query": "m"}),
             ("POST", "/agent/v1/runs", body), ("GET", "/api/v1/workflows", None), ("GET", "/api/v1/skills", None),
             ("GET", "/api/v1/workflows/{id}", None), ("GET", "/agent/v1/runs", None), ("GET", "/api/v1/me", None),
             ("GET", "/agent/v1/runs/{runId}", None), ("GET", "/agent/v1/runs/{runId}/events", None),

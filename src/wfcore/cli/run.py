@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from wfcore.bootstrap import Core
     from wfcore.domain.access import Principal
     from wfcore.domain.run.state import Interrupt
-    from wfcore.runtime.resources import View
+    from wfcore.runtime.resource_base import View
     from wfcore.runtime.runs import RunView
 
 Flag = Annotated[bool, Parameter(negative=())]

@@ -36,6 +36,8 @@ Visibility = Literal["shared", "private"]
 ManageDenial = Literal["not_owner", "needs_group_manage"]
 By = Literal["group", "ownerUserId", "ownerEmail", "sharedWith"]
 
+_SUBJECT_TYPES: Final = {"g": "group", "u": "user", "e": "email"}
+
 
 class Role(StrEnum):
     """A member's place in the organization. It gives no access to resources."""
@@ -125,6 +127,10 @@ class Grant:
     def __str__(self) -> str:
         rights = " and ".join(right for right in ("use", "manage") if getattr(self, right))
         return f"{rights} by {self.by} `{self.subject[2:]}`"
+
+    def to_wire(self) -> dict[str, JSON]:
+        kind, subject = _SUBJECT_TYPES[self.subject[0]], self.subject[2:]
+        return {"subjectType": kind, "subject": subject, "use": self.use, "manage": self.manage, "rule": self.by}
 
 
 @attrs.frozen

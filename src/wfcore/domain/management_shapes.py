@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from wfcore.domain.codec import JsonObject, Time
 from wfcore.domain.interfaces import InterfaceKind
-from wfcore.domain.shapes import Body, NonEmpty, RunRecord
+from wfcore.domain.shapes import Body, NonEmpty
 
 KindOfInterface = Annotated[str, Meta(extra_json_schema={"enum": list(InterfaceKind)})]
 MemberId = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -61,11 +61,6 @@ class NextRun(TypedDict):
 
 class NextRuns(TypedDict):
     nextRuns: list[NextRun]
-
-
-class RunHistory(TypedDict):
-    runs: list[RunRecord]
-    nextPageToken: str | None
 
 
 class WorkflowInterface(TypedDict):

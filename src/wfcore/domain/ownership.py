@@ -63,15 +63,15 @@ def is_pending_owner(principal: Principal, resource: Resource) -> bool:
     return pending is not None and pending.pending_owner_user_id == principal.user_id
 
 
-def ask(resource: Resource, target: Principal, owner: Principal, *, path: str, now: datetime) -> Change:
+def ask(resource: Resource, target: Principal, *, by: str, path: str, now: datetime) -> Change:
     """Request that the member `target` becomes the owner. Raises Conflict while a request is pending, IllegalMove.
 
-    Invalid at `path` when `target` is the owner already.
+    `by` is the id of who asks. Invalid at `path` when `target` is the owner already.
     """
     _step(resource, Step.ASK)
-    if is_owner(target, resource.access) or target.user_id == owner.user_id:
+    if is_owner(target, resource.access):
         refuse([Issue(path, f"`{target.user_id}` is the owner already", "owner")])
-    request = OwnershipTransfer(target.user_id, target.verified_email, owner.user_id, now)
+    request = OwnershipTransfer(target.user_id, target.verified_email, by, now)
     return Change(changed(resource, now, pending_transfer=request))
 
 

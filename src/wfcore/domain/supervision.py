@@ -14,6 +14,9 @@ MAX_DEPTH: Final = 10
 
 MAX_SUBORDINATES: Final = 100
 
+MAX_BELOW: Final = 1_000
+"""Skills below one; bounds the work of a check."""
+
 
 def links_of(content: Mapping[str, JSON]) -> dict[str, JSON]:
     """The two fields of a skill's content that say whom it supervises."""
@@ -60,7 +63,7 @@ def link_issues(
     return [
         Issue(f"{IDS}[{index}]", message, rule)
         for index, text in enumerate(content.get(IDS, ()))
-        for message, rule in _faults(number, int(text), known, links)
+        for message, rule in _faults(number, parse_id(text) or 0, known, links)
     ]
 
 
@@ -68,7 +71,7 @@ def _faults(
     number: int, first: int, known: Collection[int], links: Mapping[int, Collection[int]]
 ) -> Iterator[tuple[str, str]]:
     if first != number and first not in known:
-        yield f"there is no skill `{first}`", "reference"
+        yield "there is no such skill", "reference"
         return
     level = {first}
     for _ in range(MAX_DEPTH):

@@ -23,7 +23,7 @@ class Origin:
     remote_address: str | None = None
 
 
-ORIGIN: Final[ContextVar[Origin]] = ContextVar("wfcore_origin", default=Origin())
+ORIGIN: Final[ContextVar[Origin]] = ContextVar("wfcore_origin", default=Origin())  # noqa: B039  (it is frozen)
 """The origin of the call under way: a door to the outside sets it around each request."""
 
 
@@ -40,7 +40,7 @@ class AuditRow:
     kind: str
     resource_id: str
     details: Mapping[str, JSON] = attrs.field(factory=dict)
-    origin: Origin = attrs.field(factory=lambda: ORIGIN.get())
+    origin: Origin = attrs.field(factory=ORIGIN.get)
     key: int = 0
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 import attrs
 
 from wfcore.domain.access import Principal, Role
+from wfcore.domain.interfaces import Interface
 from wfcore.domain.resources import Kind, Resource, Variation
 from wfcore.ports.audit import Audit
 
@@ -186,6 +187,34 @@ class Directory(Protocol):
         ...
 
 
+class Interfaces(Protocol):
+    """The interface rows of one organization's workflows. A workflow need not be there."""
+
+    async def add(self, interface: Interface) -> None:
+        """`Duplicate` when the workflow has a row of this id, or its `made` names a caller's key that is used."""
+        ...
+
+    async def get(self, workflow_id: int, id: str) -> Interface | None: ...
+
+    async def made(self, user_id: str, key: str) -> Interface | None:
+        """The row that this user made under this key, of whatever workflow."""
+        ...
+
+    async def page(self, workflow_id: int, *, limit: int, after: str = "") -> list[Interface]:
+        """By id, ascending."""
+        ...
+
+    async def save(self, interface: Interface) -> None:
+        """Replace what may change of a row: `config`. `Stale` when it is gone."""
+        ...
+
+    async def remove(self, workflow_id: int, id: str) -> None: ...
+
+    async def clear(self, workflow_id: int) -> int:
+        """Remove all rows of the workflow; how many there were."""
+        ...
+
+
 class UnitOfWork(Protocol):
     """Everything one use case reads and writes of one organization."""
 
@@ -197,6 +226,9 @@ class UnitOfWork(Protocol):
 
     @property
     def directory(self) -> Directory: ...
+
+    @property
+    def interfaces(self) -> Interfaces: ...
 
     @property
     def audit(self) -> Audit: ...
@@ -214,6 +246,13 @@ class Storage(Protocol):
 
     def reading(self, org: str) -> AbstractAsyncContextManager[UnitOfWork]:
         """A consistent view without writing."""
+        ...
+
+    async def peek(self, org: str, kind: Kind, id: int) -> Resource | None:
+        """The resource as it was last committed; None too for an organization that does not exist.
+
+        The same as `get` in a unit of work of its own, for the paths that every run takes: it has to be cheap.
+        """
         ...
 
     async def add_organization(self, organization: Organization) -> None:

@@ -10,6 +10,7 @@ import attrs
 from wfcore.domain.access import Access, Principal, Role, derive, missing_scopes
 from wfcore.domain.errors import JSON, Conflict, Forbidden, NotFound
 from wfcore.domain.lifecycle import Status
+from wfcore.domain.ownership import is_owner, is_pending_owner
 from wfcore.domain.resources import Resource
 from wfcore.domain.run.entries import Limits
 from wfcore.ports.dispatcher import Dispatcher
@@ -111,16 +112,21 @@ def authorize(principal: Principal, resource: Resource | None, grant: str) -> Ac
 
     `NotFound` for what does not exist and for what the principal may neither use nor manage, without a difference;
     `Forbidden` when it may do the one and not the other. What is deleted exists only for those who manage it.
+    Two more are of ownership: `own` is the owner's, who has to see the resource; `inherit` is that of the member to
+    whom the ownership is offered, and what is no offer to the principal does not exist.
     """
     if resource is None:
         raise NotFound
     access = derive(principal, resource.access)
-    if not access.visible or (resource.status is Status.DELETED and not access.can_manage):
+    known = is_pending_owner(principal, resource) if grant == "inherit" else access.visible
+    if not known or (resource.status is Status.DELETED and not access.can_manage):
         raise NotFound
     if grant == "manage" and not access.can_manage:
         raise Forbidden("you may use this but not manage it", {"manageDenial": access.manage_denial})
     if grant == "use" and not access.can_use:
         raise Forbidden("you may manage this but not use it", {"canUse": False})
+    if grant == "own" and not is_owner(principal, resource.access):
+        raise Forbidden("only the owner may do this", {"reason": "not_owner"})
     return access
 
 

@@ -4,7 +4,7 @@ Reading them needs use of the skill, changing them manage. The memories of a del
 changed until it is restored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -12,7 +12,7 @@ from wfcore.domain.access import Principal
 from wfcore.domain.codec import check, iso_ms
 from wfcore.domain.errors import JSON, NotFound, refuse
 from wfcore.domain.lifecycle import Operation, move
-from wfcore.domain.memory import mask_issues, mask_paths, revised, text_hash
+from wfcore.domain.memory import Path, mask_issues, mask_paths, revised, text_hash
 from wfcore.domain.memory_shapes import CreateMemory, PatchMemory, SearchMemories
 from wfcore.ports.providers import Memory
 from wfcore.runtime.context import Ports, authorize, conflict, needs
@@ -115,15 +115,9 @@ class Memories:
         paths = mask_paths(update_mask, data)
         refuse([*check(PatchMemory, data), *mask_issues(paths, data)])
         await self._allow(me, skill, "manage")
-        for _ in range(ATTEMPTS):
-            old = await self._found(me, skill, id)
-            text, metadata = revised(old.memory, old.metadata, paths, data)
-            new = attrs.evolve(
-                old, memory=text, hash=text_hash(text), metadata=metadata, updated_at=self._ports.clock.now()
-            )
-            if await self._backend.replace(me.org_uuid, skill, new, old=old):
-                return MemoryView(new)
-        raise conflict("others keep changing this memory", "stale")
+        if not paths:
+            return MemoryView(await self._found(me, skill, id))
+        return MemoryView(await self._revise(me, skill, id, paths, data))
 
     @needs("memories:write")
     async def delete(self, me: Principal, skill: int, id: str) -> MemoryView:
@@ -147,3 +141,16 @@ class Memories:
         if found is None:
             raise NotFound
         return found
+
+    async def _revise(
+        self, me: Principal, skill: int, id: str, paths: Iterable[Path], data: Mapping[str, JSON]
+    ) -> Memory:
+        for _ in range(ATTEMPTS):
+            old = await self._found(me, skill, id)
+            text, metadata = revised(old.memory, old.metadata, paths, data)
+            new = attrs.evolve(
+                old, memory=text, hash=text_hash(text), metadata=metadata, updated_at=self._ports.clock.now()
+            )
+            if await self._backend.replace(me.org_uuid, skill, new, old=old):
+                return new
+        raise conflict("others keep changing this memory", "stale")

@@ -7,7 +7,8 @@ from datetime import timedelta
 from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
 from wfcore.domain.errors import Conflict, Issue, NotFound, Unauthenticated, refuse
 from wfcore.domain.ids import format_token, hash_secret, is_uuid, normalize_email, parse_token, secret_matches
-from wfcore.ports.storage import AccessToken, Duplicate, Group, Member, Organization
+from wfcore.ports.storage import AccessToken, Duplicate, Group, Member, Organization, UnitOfWork
+from wfcore.runtime.audit import audit
 from wfcore.runtime.context import Ports
 
 _NOBODY = hash_secret(secrets.token_hex(16))
@@ -42,20 +43,20 @@ class Directory:
     ) -> Member:
         """Add a member, or replace the one of the same user id. Its e-mail counts as verified."""
         wanted = frozenset(groups)
-        issues = _uuid_issues("groups", wanted)
+        issues = [*_uuid_issues("groups", wanted), *email_issues(email)]
         if not user_id or len(user_id) > 255:
             issues.append(Issue("userId", "must have 1 to 255 characters", "minLength"))
-        address = None if email is None else normalize_email(email)
-        if email is not None and address is None:
-            issues.append(Issue("email", f"`{email}` is no ASCII e-mail address", "email"))
         if role not in list(Role):
             issues.append(Issue("role", f"`{role}` is none of {', '.join(Role)}", "enum"))
         refuse(issues)
+        address = None if email is None else normalize_email(email)
         member = Member(user_id, address, name, Role(role), wanted)
         async with self._ports.storage.transaction(org) as work:
-            known = {group.id for group in await work.directory.groups(wanted)}
-            refuse(Issue("groups", f"the organization has no group `{g}`", "group") for g in sorted(wanted - known))
+            refuse(await group_issues(work, wanted))
+            verb = "create" if await work.directory.member(user_id) is None else "update"
             await work.directory.add_member(member)
+            details = {"role": member.role.value, "email": address, "groups": sorted(wanted)}
+            await audit(work, None, self._ports.now(), "member", verb, user_id, details)
         return member
 
     async def create_group(self, org: str, name: str) -> Group:
@@ -64,6 +65,7 @@ class Directory:
         group = Group(self._ports.ids.uuid(), name)
         async with self._ports.storage.transaction(org) as work:
             await work.directory.add_group(group)
+            await audit(work, None, self._ports.now(), "group", "create", group.id, {"name": name})
         return group
 
     async def create_token(
@@ -75,22 +77,22 @@ class Directory:
         if expires_in is not None and expires_in < 1:
             issues.append(Issue("expiresInSeconds", "must be at least 1", "minimum"))
         refuse(issues)
-        secret = self._ports.ids.token(43)
-        now = self._ports.now()
-        token = AccessToken(
-            self._ports.ids.token(8),
-            hash_secret(secret),
-            user_id,
-            name,
-            tuple(scope for scope in TOKEN_SCOPES if scope in scopes),
-            now,
-            None if expires_in is None else now + timedelta(seconds=expires_in),
-        )
         async with self._ports.storage.transaction(org) as work:
             if await work.directory.member(user_id) is None:
                 raise NotFound(f"the organization has no member `{user_id}`")
-            await work.directory.add_token(token)
-        return format_token(org, token.prefix, secret)
+            row, text = self.new_token(org, user_id, name, scopes, expires_in)
+            await keep_token(work, None, row)
+        return text
+
+    def new_token(
+        self, org: str, user_id: str, name: str, scopes: Collection[str], expires_in: int | None
+    ) -> tuple[AccessToken, str]:
+        """The row of a token that begins now, and its text. `expires_in` counts seconds."""
+        secret, now = self._ports.ids.token(43), self._ports.now()
+        expires_at = None if expires_in is None else now + timedelta(seconds=expires_in)
+        given = tuple(scope for scope in TOKEN_SCOPES if scope in scopes)
+        row = AccessToken(self._ports.ids.token(8), hash_secret(secret), user_id, name, given, now, expires_at)
+        return row, format_token(org, row.prefix, secret)
 
     async def authenticate(self, text: str) -> Principal:
         """The principal of a personal access token. `Unauthenticated`, always in the same words, for any other text."""
@@ -120,6 +122,26 @@ def principal_of(org: str, member: Member, scopes: Iterable[str] = TOKEN_SCOPES)
     return Principal(
         org, member.user_id, member.email, member.groups, frozenset(scopes), member.role, member.email_verified
     )
+
+
+async def keep_token(work: UnitOfWork, me: Principal | None, row: AccessToken) -> None:
+    """Save a new token, of which the audit tells everything but the secret."""
+    await work.directory.add_token(row)
+    details = {"name": row.name, "userId": row.user_id, "scopes": list(row.scopes)}
+    await audit(work, me, row.created_at, "token", "create", row.prefix, details)
+
+
+async def group_issues(work: UnitOfWork, groups: Collection[str]) -> list[Issue]:
+    """Those that the organization does not have."""
+    known = {group.id for group in await work.directory.groups(groups)}
+    unknown = sorted(set(groups) - known)
+    return [Issue("groups", f"the organization has no group `{group}`", "group") for group in unknown]
+
+
+def email_issues(email: str | None) -> list[Issue]:
+    if email is None or normalize_email(email):
+        return []
+    return [Issue("email", f"`{email}` is no ASCII e-mail address", "email")]
 
 
 def unauthenticated() -> Unauthenticated:

@@ -1,5 +1,6 @@
 """From a pinned variation to the plan that a run follows. Variations never change, so plans are kept by their id."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 
@@ -27,23 +28,27 @@ class Plans:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._kept: OrderedDict[tuple[str, str], Plan] = OrderedDict()
+        self._loading = asyncio.Lock()
 
     async def of(self, execution: Execution) -> Plan:
         """The plan of an execution's variation."""
-        variation_id = execution.variation_id or ""
-        found = self._kept.get((execution.ref.org, variation_id))
-        if found is not None:
-            self._kept.move_to_end((execution.ref.org, variation_id))
-            return found
-        async with self._storage.reading(execution.ref.org) as work:
-            variation = await work.workflows.variation(execution.resource_id or 0, variation_id)
-        if variation is None:
-            raise NotFound
-        return self.keep(execution.ref.org, variation_id, variation.content)
+        return await self.get(execution.ref.org, execution.resource_id or 0, execution.variation_id or "")
 
-    def kept(self, org: str, variation_id: str) -> Plan | None:
-        """The plan of a variation, if it is there."""
-        return self._kept.get((org, variation_id))
+    async def get(self, org: str, workflow_id: int, variation_id: str) -> Plan:
+        """The plan of a variation that may run. However many ask at once, it is read and compiled once."""
+        key = (org, variation_id)
+        plan = self._kept.get(key)
+        if plan is not None:
+            self._kept.move_to_end(key)
+            return plan
+        async with self._loading:
+            if key in self._kept:
+                return self._kept[key]
+            async with self._storage.reading(org) as work:
+                variation = await work.workflows.variation(workflow_id, variation_id)
+            if variation is None:
+                raise NotFound
+            return self.keep(org, variation_id, variation.content)
 
     def keep(self, org: str, variation_id: str, content: Mapping[str, JSON]) -> Plan:
         """Compile the content of a variation, unless its plan is there."""

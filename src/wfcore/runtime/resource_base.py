@@ -1,15 +1,14 @@
 """What every use case on a workflow or skill is made of: look it up, authorize, save what an operation made of it."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import attrs
 
 from wfcore.domain import resources as rules
 from wfcore.domain.access import Access, Principal
 from wfcore.domain.errors import JSON
+from wfcore.domain.ids import iso
 from wfcore.domain.resources import Change, Kind, Resource, Variation
 from wfcore.ports.storage import Stale, UnitOfWork
+from wfcore.runtime.audit import audit_change
 from wfcore.runtime.context import Ports, authorize, conflict
 
 
@@ -35,6 +34,29 @@ class View:
         return rules.to_wire(self.resource, self.access, self.variation, self.with_variation)
 
 
+@attrs.frozen
+class DeployedVariation:
+    """A variation that was deployed, as a list shows it: without its content."""
+
+    variation: Variation
+    is_active: bool
+
+    @property
+    def id(self) -> str:
+        return self.variation.id
+
+    def to_wire(self) -> dict[str, JSON]:
+        one = self.variation
+        return {
+            "id": one.id,
+            "deployedAt": iso(one.deployed_at) if one.deployed_at else None,
+            "deployedBy": one.deployed_by,
+            "createdAt": iso(one.created_at),
+            "createdBy": one.created_by,
+            "isActive": self.is_active,
+        }
+
+
 class ResourceBase:
     """The resources of one kind. `area` is that of their token scopes."""
 
@@ -44,14 +66,18 @@ class ResourceBase:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
 
-    async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None) -> Resource:
+    async def _authorized(self, work: UnitOfWork, me: Principal, id: int, grant: str) -> View:
+        """The resource without its variation, to whom has this grant (`authorize`)."""
         resource = await work.resources(self.kind).get(id)
-        access = authorize(me, resource, "manage")
+        access = authorize(me, resource, grant)
         assert resource is not None  # noqa: S101  (authorize raised)
-        current = View(resource, access).etag
-        if if_match is not None and not {"*", current} & {tag.strip() for tag in if_match.split(",")}:
-            raise conflict("this was changed since it was read", "stale", etag=current)
-        return resource
+        return View(resource, access)
+
+    async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None = None) -> Resource:
+        found = await self._authorized(work, me, id, "manage")
+        if if_match is not None and not {"*", found.etag} & {tag.strip() for tag in if_match.split(",")}:
+            raise conflict("this was changed since it was read", "stale", etag=found.etag)
+        return found.resource
 
     async def _variations(self, work: UnitOfWork, resource: Resource) -> tuple[Variation | None, Variation | None]:
         repository = work.resources(self.kind)
@@ -61,7 +87,9 @@ class ResourceBase:
 
         return await one(resource.active_variation_id), await one(resource.draft_variation_id)
 
-    async def _save(self, work: UnitOfWork, old: Resource, change: Change, *, deployed: bool = False) -> None:
+    async def _save(
+        self, work: UnitOfWork, me: Principal, old: Resource, change: Change, *, deployed: bool = False
+    ) -> None:
         repository = work.resources(self.kind)
         if change.saved:
             write = repository.save_variation if deployed else repository.add_variation
@@ -73,11 +101,10 @@ class ResourceBase:
                 raise conflict("somebody else changed this at the same time", "stale") from None
         if change.dropped:
             await repository.drop_variation(old.id, change.dropped)
+        await audit_change(work, me, self._ports.now(), old, change.resource)
 
     async def _seen(self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active") -> View:
-        resource = await work.resources(self.kind).get(id)
-        access = authorize(me, resource, grant)
-        assert resource is not None  # noqa: S101  (authorize raised)
-        active, draft = await self._variations(work, resource)
+        found = await self._authorized(work, me, id, grant)
+        active, draft = await self._variations(work, found.resource)
         shown = (draft or active) if view == "draft" else active
-        return View(resource, access, shown, with_variation=True)
+        return attrs.evolve(found, variation=shown, with_variation=True)

@@ -7,31 +7,48 @@ checks them through the one gate, and either does all of what was asked or raise
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import attrs
-
 from wfcore.domain import access as access_rules
 from wfcore.domain import resources as rules
-from wfcore.domain.access import Access, Principal, derive
+from wfcore.domain.access import Principal, derive
 from wfcore.domain.codec import check, fingerprint
 from wfcore.domain.errors import JSON, Issue, refuse
 from wfcore.domain.graph import selection_issues
 from wfcore.domain.graph_rules import write_issues
 from wfcore.domain.ids import iso, slug_candidates, slugify_name
+from wfcore.domain.lifecycle import Operation, move
+from wfcore.domain.management_shapes import RollbackBody
 from wfcore.domain.resources import CONTENT, Change, Kind, Resource, Variation
-from wfcore.domain.schedule import check_trigger
-from wfcore.domain.shapes import CreateSkill, CreateWorkflow, PatchSkill, PatchWorkflow, ToggleBody, ValidateBody
-from wfcore.ports.storage import Kept, Stale, UnitOfWork
+from wfcore.domain.schedule import Firing, check_trigger, next_fires, schedule_of
+from wfcore.domain.shapes import (
+    CreateSkill,
+    CreateWorkflow,
+    PatchSkill,
+    PatchWorkflow,
+    Supervision,
+    ToggleBody,
+    ValidateBody,
+)
+from wfcore.domain.supervision import form_issues, links_of
+from wfcore.ports.storage import Kept, UnitOfWork
 from wfcore.runtime.audit import audit_change
-from wfcore.runtime.context import Ports, authorize, conflict, needs
+from wfcore.runtime.context import Ports, conflict, needs
 from wfcore.runtime.deploying import deploy_faults
+from wfcore.runtime.interfaces import Interfaces
+from wfcore.runtime.ownership import OwnershipUseCases
 from wfcore.runtime.plans import structure_of
-from wfcore.runtime.wire import key_issues, wire_body
+from wfcore.runtime.resource_base import DeployedVariation, View
+from wfcore.runtime.supervision import link_faults
+from wfcore.runtime.views import RunView
+from wfcore.runtime.wire import bad_query, key_issues, wire_body
+
+MAX_FIRINGS = 100
+"""Firings that are told ahead at a time."""
 
 NAMES = {"structure": "workflowStructure", "access": "accessConfig"}
 """Short keyword arguments of the library beside the snake case of the wire names."""
 
 
-class ResourceUseCases:
+class ResourceUseCases(OwnershipUseCases):
     """The life that workflows and skills share. Errors come in the order: scope, body, resource."""
 
     create_shape: type
@@ -69,6 +86,7 @@ class ResourceUseCases:
                 by=me.user_id,
                 now=self._ports.now(),
             )
+            refuse(await self._link_issues(work, me, number, data, {}))
             await repository.add(change.resource)
             if change.saved:
                 await repository.add_variation(number, change.saved)
@@ -113,6 +131,8 @@ class ResourceUseCases:
             steps = []
             if changes:
                 active, draft = await self._variations(work, resource)
+                base = draft or active
+                refuse(await self._link_issues(work, me, id, changes, base.content if base else {}))
                 change = rules.edit_content(
                     resource,
                     active,
@@ -146,10 +166,42 @@ class ResourceUseCases:
             resource = await self._managed(work, me, id, if_match)
             _, draft = await self._variations(work, resource)
             change = rules.deploy(resource, draft, by=me.user_id, now=self._ports.now())
-            if change.saved:
-                refuse(await self._deploy_issues(work, change.saved.content, me), as_invalid=True)
-            await self._save(work, me, resource, change, deployed=True)
-            return await self._seen(work, me, id, "see")
+            return await self._deployed(work, me, resource, change)
+
+    @needs("*:write")
+    async def rollback(
+        self,
+        me: Principal,
+        id: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: JSON,
+    ) -> View:
+        """Deploy the variation `variationId` again; checked as a deploy is. A pending draft stays."""
+        data = wire_body(body, fields)
+        refuse(check(RollbackBody, data))
+        wanted = data["variationId"]
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            resource = await self._managed(work, me, id, if_match)
+            move(resource.status, Operation.ROLLBACK)
+            target = await work.resources(self.kind).variation(id, wanted)
+            if target is None:
+                refuse([Issue("variationId", f"there is no variation `{wanted[:80]}`", "reference")])
+            assert target is not None  # noqa: S101  (refused)
+            _, draft = await self._variations(work, resource)
+            change = rules.rollback(resource, target, draft, by=me.user_id, now=self._ports.now())
+            return await self._deployed(work, me, resource, change)
+
+    @needs("*:read")
+    async def variations(
+        self, me: Principal, id: int, *, limit: int = 25, before: str | None = None
+    ) -> list[DeployedVariation]:
+        """Those that were ever deployed, latest deployment first, behind the one whose id is `before`."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = (await self._authorized(work, me, id, "see")).resource
+            found = await work.resources(self.kind).variations(id, limit=limit, before=before)
+        return [DeployedVariation(one, one.id == resource.active_variation_id) for one in found]
 
     @needs("*:write")
     async def delete(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
@@ -185,6 +237,22 @@ class ResourceUseCases:
     async def _deploy_issues(self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal) -> list[Issue]:
         return []
 
+    async def _link_issues(
+        self, work: UnitOfWork, me: Principal, id: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
+    ) -> list[Issue]:
+        """What is wrong with references among resources of this kind when `given` is put over the content `base`."""
+        return []
+
+    async def _deployed(self, work: UnitOfWork, me: Principal, resource: Resource, change: Change) -> View:
+        """Save what makes a variation the active one, if that can run."""
+        if change.saved:
+            content = change.saved.content
+            found = await self._deploy_issues(work, content, me)
+            found += await self._link_issues(work, me, resource.id, content, content)
+            refuse(found, as_invalid=True)
+        await self._save(work, me, resource, change, deployed=True)
+        return await self._seen(work, me, resource.id, "see")
+
     async def _access(
         self, work: UnitOfWork, me: Principal, data: Mapping[str, JSON], current: access_rules.AccessConfig | None
     ) -> access_rules.AccessConfig:
@@ -203,11 +271,15 @@ class ResourceUseCases:
 
 
 class Workflows(ResourceUseCases):
-    """Workflows (interface, `/api/v1/workflows`)."""
+    """Workflows (interface, `/api/v1/workflows`). Their `interfaces` have use cases of their own."""
 
     kind, area = Kind.WORKFLOW, "workflows"
     create_shape, patch_shape = CreateWorkflow, PatchWorkflow
     defaults: ClassVar = {"type": "workflow"}
+
+    def __init__(self, ports: Ports) -> None:
+        super().__init__(ports)
+        self.interfaces = Interfaces(ports)
 
     @needs("*:write")
     async def toggle(self, me: Principal, id: int, body: Mapping[str, JSON] | None = None, **fields: JSON) -> View:
@@ -220,6 +292,26 @@ class Workflows(ResourceUseCases):
             return rules.toggle(old, scheduled, data.get("isEnabled"), now=self._ports.now())
 
         return await self._change(me, id, operation)
+
+    @needs("*:read")
+    async def next_runs(self, me: Principal, id: int, *, count: int = 10) -> list[Firing]:
+        """When the active variation's schedule fires next, switched on or not; at most 100 times. None: no firing."""
+        if count < 1:
+            raise bad_query("count", "must be at least 1")
+        active = (await self.get(me, id)).variation
+        schedule = schedule_of(active.content["trigger"]) if active else None
+        return next_fires(schedule, self._ports.now(), min(count, MAX_FIRINGS)) if schedule else []
+
+    @needs("*:read")
+    async def runs(
+        self, me: Principal, id: int, *, limit: int = 25, before: tuple[int, str] | None = None
+    ) -> list[RunView]:
+        """Its run history, newest first, behind the run of this time and id. It takes the use of the workflow."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            await self._authorized(work, me, id, "use")
+        history = (self.kind.value, id)
+        rows = await self._ports.journal.list_runs(me.org_uuid, limit=limit, before=before, resource=history)
+        return [RunView(row) for row in rows]
 
     @needs("*:read")
     async def validate(self, me: Principal, body: Mapping[str, JSON]) -> list[Issue]:
@@ -267,6 +359,29 @@ class Skills(ResourceUseCases):
 
     kind, area = Kind.SKILL, "skills"
     create_shape, patch_shape = CreateSkill, PatchSkill
+
+    @needs("*:write")
+    async def supervise(
+        self,
+        me: Principal,
+        id: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: JSON,
+    ) -> View:
+        """Say anew whom it supervises, in the draft: what is left out is empty. Both fields are content of a skill."""
+        data = wire_body(body, fields)
+        refuse(check(Supervision, data))
+        return await self.patch(me, id, {**links_of(CONTENT[self.kind]), **data}, if_match=if_match)
+
+    def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
+        return super()._body_issues(data, shape) or form_issues(data)
+
+    async def _link_issues(
+        self, work: UnitOfWork, me: Principal, id: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
+    ) -> list[Issue]:
+        return await link_faults(work, me, id, given, base)
 
 
 def _self_revoking(me: Principal, access: access_rules.AccessConfig) -> list[Issue]:

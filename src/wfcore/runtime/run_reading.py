@@ -6,6 +6,7 @@ from contextlib import aclosing
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import Forbidden, NotFound
 from wfcore.domain.ids import is_run_id
+from wfcore.domain.resources import Kind
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.interrupts import may_decide, may_see
@@ -105,8 +106,7 @@ class RunReading:
         return fold(await self._plans.of(execution), await self._ports.journal.read(execution.ref))
 
     async def _can_use(self, me: Principal, execution: Execution) -> bool:
-        async with self._ports.storage.reading(me.org_uuid) as work:
-            resource = await work.workflows.get(execution.resource_id or 0)
+        resource = await self._ports.storage.peek(me.org_uuid, Kind.WORKFLOW, execution.resource_id or 0)
         try:
             authorize(me, resource, "use")
         except (NotFound, Forbidden):

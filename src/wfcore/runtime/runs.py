@@ -14,7 +14,7 @@ from wfcore.domain.access import Principal
 from wfcore.domain.codec import iso_ms
 from wfcore.domain.errors import JSON, Conflict, Forbidden, Issue, NotFound, refuse
 from wfcore.domain.lifecycle import Operation, move
-from wfcore.domain.resources import Resource
+from wfcore.domain.resources import Kind, Resource
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.interrupts import check_answer, may_decide
 from wfcore.domain.run.machine import Machine
@@ -123,17 +123,18 @@ class Runs(RunReading):
         """The workflow, the variation that is to run, its plan, and why it has to end in error ("": it need not)."""
         draft = data.get("version") == "draft"
         number = int(data["workflowId"])
-        async with self._ports.storage.reading(me.org_uuid) as work:
-            resource = await work.workflows.get(number)
-            authorize(me, resource, "use")
-            assert resource is not None  # noqa: S101  (authorize raised)
-            if draft:
-                authorize(me, resource, "manage")
-            move(resource.status, Operation.RUN_DRAFT if draft else Operation.RUN)
-            chosen = (resource.draft_variation_id if draft else None) or resource.active_variation_id or ""
-            plan = self._plans.kept(me.org_uuid, chosen)
-            if plan is not None and not draft and not plan.names_skills:
+        resource = await self._ports.storage.peek(me.org_uuid, Kind.WORKFLOW, number)
+        authorize(me, resource, "use")
+        assert resource is not None  # noqa: S101  (authorize raised)
+        if draft:
+            authorize(me, resource, "manage")
+        move(resource.status, Operation.RUN_DRAFT if draft else Operation.RUN)
+        chosen = (resource.draft_variation_id if draft else None) or resource.active_variation_id or ""
+        if not draft:
+            plan = await self._plans.get(me.org_uuid, number, chosen)
+            if not plan.names_skills:
                 return resource, chosen, plan, ""
+        async with self._ports.storage.reading(me.org_uuid) as work:
             variation = await work.workflows.variation(number, chosen)
             if variation is None:
                 raise NotFound

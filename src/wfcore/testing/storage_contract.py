@@ -22,7 +22,9 @@ import pytest
 from wfcore.domain.errors import NotFound, Unavailable
 from wfcore.domain.resources import Kind
 from wfcore.ports.storage import Duplicate, Stale, Storage
+from wfcore.testing.storage_contract_audit import AuditContract
 from wfcore.testing.storage_contract_directory import DirectoryContract
+from wfcore.testing.storage_contract_interfaces import InterfacesContract
 from wfcore.testing.storage_contract_resources import ResourcesContract
 from wfcore.testing.storage_values import (
     ORG,
@@ -66,7 +68,7 @@ class CancelAt:
             task.cancel()
 
 
-class StorageContract(ResourcesContract, DirectoryContract):
+class StorageContract(ResourcesContract, DirectoryContract, AuditContract, InterfacesContract):
     """Inherit, name the class `Test...`, and write `open_storage`."""
 
     pytestmark = pytest.mark.anyio

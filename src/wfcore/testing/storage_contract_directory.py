@@ -3,12 +3,16 @@
 import attrs
 import pytest
 
-from wfcore.domain.access import Role
+from wfcore.domain.access import AccessConfig, GroupGrant, Role, SharedUser
+from wfcore.domain.lifecycle import Status
+from wfcore.domain.resources import Kind
 from wfcore.ports.storage import Duplicate, Group, Member, Storage
 from wfcore.testing.storage_values import (
+    GROUP,
     ORG,
     at,
     new_member,
+    new_resource,
     new_token,
 )
 
@@ -38,6 +42,70 @@ class DirectoryContract:
             assert await work.directory.members(limit=2, after="b") == everybody[2:]
             assert await work.directory.member_by_email("one@x.org") == everybody[0]
 
+    async def test_members_are_narrowed_by_group_and_role(self, store: Storage) -> None:
+        """`members`: those in this group, those of this role, in the same order and pages."""
+        async with store.transaction(ORG) as work:
+            for name, groups in (("a", {"g1"}), ("b", {"g2"}), ("c", {"g1", "g2"})):
+                await work.directory.add_member(new_member(name, groups=frozenset(groups)))
+            await work.directory.add_member(Member("d", None, None, Role.OWNER, frozenset({"g1"})))
+            assert [m.user_id for m in await work.directory.members(limit=9, group="g1")] == ["a", "c", "d"]
+            assert [m.user_id for m in await work.directory.members(limit=1, after="a", group="g1")] == ["c"]
+            assert [m.user_id for m in await work.directory.members(limit=9, role=Role.OWNER)] == ["d"]
+            assert await work.directory.members(limit=9, group="g3") == []
+
+    async def test_a_member_that_goes_leaves_its_groups(self, store: Storage) -> None:
+        """`remove_member`: forget the member and which groups it was in; one that is not there is no matter."""
+        async with store.transaction(ORG) as work:
+            await work.directory.add_member(new_member("u1", groups=frozenset({"g1"})))
+            for _ in range(2):
+                await work.directory.remove_member("u1")
+            assert await work.directory.member("u1") is None
+            await work.directory.add_member(new_member("u1"))
+            assert await work.directory.members(limit=9, group="g1") == []
+
+    async def test_a_group_is_renamed_and_goes(self, store: Storage) -> None:
+        """`rename_group` and `remove_group`: who was in it is in it no more; one that is not there is no matter."""
+        async with store.transaction(ORG) as work:
+            await work.directory.add_group(Group("g1", "old"))
+            await work.directory.add_group(Group("g2", "other"))
+            await work.directory.add_member(new_member("u1", groups=frozenset({"g1", "g2"})))
+            await work.directory.rename_group(Group("g1", "new"))
+            await work.directory.rename_group(Group("g9", "nobody"))
+            assert await work.directory.groups() == [Group("g1", "new"), Group("g2", "other")]
+            for _ in range(2):
+                await work.directory.remove_group("g1")
+            assert await work.directory.groups() == [Group("g2", "other")]
+            assert await work.directory.member("u1") == new_member("u1", groups=frozenset({"g2"}))
+
+    async def test_groups_are_paged_by_id(self, store: Storage) -> None:
+        """`groups`: at most `limit`, those after an id."""
+        async with store.transaction(ORG) as work:
+            for name in ("b", "a", "c"):
+                await work.directory.add_group(Group(name, name))
+            assert [g.id for g in await work.directory.groups(limit=2)] == ["a", "b"]
+            assert [g.id for g in await work.directory.groups(limit=2, after="b")] == ["c"]
+
+    async def test_unmanaged_is_what_no_member_manages(self, store: Storage) -> None:
+        """`unmanaged`: of what these subjects are given the management of, what no member can manage as things
+        stand: by group, user id or verified e-mail. What is deleted, or merely usable, does not count."""
+        async with store.transaction(ORG) as work:
+            for number, access in enumerate(_CONFIGS, 1):
+                await work.workflows.add(new_resource(number, access=access))
+            await work.workflows.add(new_resource(9, access=_OWNED, status=Status.DELETED))
+            await work.skills.add(new_resource(1, Kind.SKILL, access=_OWNED))
+            lost = ["u:u1", "e:u1@x.org", f"g:{GROUP}", f"g:{ORG}"]
+            everything = [(Kind.SKILL, 1), (Kind.WORKFLOW, 1), (Kind.WORKFLOW, 2), (Kind.WORKFLOW, 5)]
+            assert await work.directory.unmanaged(lost, limit=9) == everything
+            assert await work.directory.unmanaged(lost, limit=2) == everything[:2]
+            assert await work.directory.unmanaged([f"g:{GROUP}"], limit=9) == [(Kind.WORKFLOW, 2)]
+            assert await work.directory.unmanaged([], limit=9) == []
+            await work.directory.add_member(attrs.evolve(new_member("u2", email="u1@x.org"), email_verified=False))
+            assert await work.directory.unmanaged(lost, limit=9) == everything
+            await work.directory.add_member(new_member("u2", email="u1@x.org", groups=frozenset({GROUP})))
+            assert await work.directory.unmanaged(lost, limit=9) == [(Kind.WORKFLOW, 5)]
+            await work.directory.add_member(new_member("u1", email="else@x.org"))
+            assert await work.directory.unmanaged(lost, limit=9) == []
+
     async def test_groups_are_found_by_id(self, store: Storage) -> None:
         """All groups, or those of these ids, by id ascending; `Duplicate` when the id is taken."""
         async with store.transaction(ORG) as work:
@@ -61,3 +129,27 @@ class DirectoryContract:
                 await work.directory.revoke_token("p", when)
             assert await work.directory.token("p") == attrs.evolve(token, revoked_at=at(3))
             assert await work.directory.token("q") is None
+
+    async def test_tokens_of_a_member_are_paged_and_revoked_together(self, store: Storage) -> None:
+        """`tokens`: those of one member, by prefix; `revoke_tokens` leaves others, and what is revoked, as it was."""
+        mine = [new_token(name) for name in ("a", "b", "c")]
+        async with store.transaction(ORG) as work:
+            for token in (*reversed(mine), attrs.evolve(new_token("d"), user_id="u2")):
+                await work.directory.add_token(token)
+            assert await work.directory.tokens("u1", limit=2) == mine[:2]
+            assert await work.directory.tokens("u1", limit=2, after="b") == mine[2:]
+            await work.directory.revoke_token("b", at(3))
+            await work.directory.revoke_tokens("u1", at(4))
+            found = await work.directory.tokens("u1", limit=9)
+            assert [token.revoked_at for token in found] == [at(4), at(3), at(4)]
+            assert [token.revoked_at for token in await work.directory.tokens("u2", limit=9)] == [None]
+
+
+_OWNED = AccessConfig("private", {}, (SharedUser("u2@x.org", "", "u1", "u2"),), "u1", "u1@x.org")
+_CONFIGS = (
+    _OWNED,
+    AccessConfig("shared", {GROUP: GroupGrant(use=True, manage=True)}, (), None, None),
+    AccessConfig("shared", {ORG: GroupGrant(use=True, manage=True)}, (), None, None),
+    AccessConfig("shared", {GROUP: GroupGrant(use=True, manage=False)}, (), None, None),
+    AccessConfig("private", {}, (), "u1", None),
+)

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from wfcore.domain.access import AccessConfig, GroupGrant, Principal
 from wfcore.domain.lifecycle import Status
+from wfcore.domain.resources import Kind
 from wfcore.ports.storage import Duplicate, Kept, Stale, Storage
 from wfcore.testing.storage_values import (
     FULL,
     ORG,
+    OTHER_ORG,
     access_configs,
     all_pages,
     at,
@@ -46,6 +48,19 @@ class ResourcesContract:
             assert await work.workflows.get(99) is None
             assert await work.workflows.slug_taken(FULL.slug)
             assert not await work.workflows.slug_taken("free")
+
+    async def test_a_peek_sees_what_is_committed(self, store: Storage) -> None:
+        """`peek` reads the same as `get`, of its own organization only, and nothing of a transaction under way."""
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(new_resource(1))
+            await work.workflows.add(FULL)
+            assert await store.peek(ORG, Kind.WORKFLOW, 1) is None
+        assert await store.peek(ORG, Kind.WORKFLOW, 1) == new_resource(1)
+        assert await store.peek(ORG, Kind.WORKFLOW, FULL.id) == FULL
+        assert await store.peek(ORG, Kind.SKILL, 1) is None
+        assert await store.peek(ORG, Kind.WORKFLOW, 99) is None
+        assert await store.peek(OTHER_ORG, Kind.WORKFLOW, 1) is None
+        assert await store.peek("33333333-3333-4333-8333-333333333333", Kind.WORKFLOW, 1) is None
 
     async def test_a_stale_save_changes_nothing(self, store: Storage) -> None:
         """`Stale` when the row has changed since it was read; the winner's stands."""

@@ -22,6 +22,7 @@ from wfcore.adapters.http.table import Call, Route
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import JSON, WfcoreError
 from wfcore.domain.ids import parse_id
+from wfcore.ports.audit import ORIGIN, Origin
 from wfcore.runtime.context import check_scopes
 from wfcore.runtime.organization import unauthenticated
 from wfcore.runtime.wire import PageTokens
@@ -100,6 +101,7 @@ class Door:
     async def _answer(self, connection: HTTPConnection, receive: Receive, headers: dict[str, str]) -> Response | None:
         """The response, whatever happens; None when the client has gone."""
         request_id = headers["X-Request-Id"]
+        outside = ORIGIN.set(Origin(request_id, connection.client.host if connection.client else None))
         try:
             return await self._respond(connection, receive, headers)
         except Disconnected:
@@ -109,6 +111,8 @@ class Door:
         except Exception:
             logger.exception("a request failed", extra={"request_id": request_id})
             return error_answer(WfcoreError("internal error"), request_id)
+        finally:
+            ORIGIN.reset(outside)
 
     async def _respond(self, connection: HTTPConnection, receive: Receive, headers: dict[str, str]) -> Response:
         scope = connection.scope

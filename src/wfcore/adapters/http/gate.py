@@ -103,6 +103,12 @@ def short_text(text: str) -> str:
     return text
 
 
+def user_id(text: str) -> str:
+    if not 1 <= len(text) <= 255 or "\0" in text:
+        raise ValueError("must have 1 to 255 characters, none of them NUL")
+    return text
+
+
 def resource_id(text: str) -> int:
     if (number := parse_id(text)) is None:
         raise ValueError("must be the id of a workflow")

@@ -7,17 +7,33 @@ from typing import Any, TypedDict
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
-from wfcore.adapters.http.gate import Query, idempotency_key, one_header, one_of, short_text
+from wfcore.adapters.http.gate import Query, idempotency_key, one_header, one_of, page_size, short_text, user_id
+from wfcore.adapters.http.interface_routes import InterfaceRoutes
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Handler, Route
 from wfcore.domain.codec import page_of
 from wfcore.domain.errors import Issue
+from wfcore.domain.ids import iso
 from wfcore.domain.lifecycle import Status
-from wfcore.domain.shapes import Body, ToggleBody, ValidateBody
+from wfcore.domain.management_shapes import (
+    AccessExplanation,
+    DeployedVariations,
+    NextRuns,
+    RollbackBody,
+    SupervisionLinks,
+    TransferBody,
+)
+from wfcore.domain.resources import CONTENT, Kind
+from wfcore.domain.shapes import Body, RunRecord, Supervision, ToggleBody, ValidateBody
+from wfcore.domain.supervision import links_of
 from wfcore.runtime.context import scopes_of
-from wfcore.runtime.resources import ResourceUseCases, View, Workflows
+from wfcore.runtime.resource_base import View
+from wfcore.runtime.resources import ResourceUseCases, Skills, Workflows
 
 _STATUS = Query("status", one_of(*Status), {"enum": list(Status)}, "Only those in this state")
 _SEARCH = Query("q", short_text, {"type": "string", "maxLength": 200}, "Part of the name or slug")
+_MEMBER = Query("userId", user_id, {"type": "string", "maxLength": 255}, "What this member may do")
+_COUNT = Query("count", page_size, {"type": "integer", "minimum": 1, "default": 10},
+               "How many; more than 100 is taken as 100", 10)  # fmt: skip
 
 
 def _view(default: str) -> Query:
@@ -77,6 +93,38 @@ class ResourceRoutes:
             "discardDraft", "POST", "/{id}/discard-draft", self.discard_draft, "Forget the draft",
             scopes_of(cases.discard_draft), body=Body,
         )  # fmt: skip
+        yield self._route(
+            "variations", "GET", "/{id}/variations", self.variations, "List what was deployed, latest deployment first",
+            scopes_of(cases.variations), answer=DeployedVariations, query=PAGING,
+        )  # fmt: skip
+        yield self._route(
+            "rollback", "POST", "/{id}/rollback", self.rollback, "Deploy an old variation again",
+            scopes_of(cases.rollback), body=RollbackBody, body_required=True, **changed,
+        )  # fmt: skip
+        yield from self._ownership()
+
+    def _ownership(self) -> Iterator[Route]:
+        cases, transfer = self._cases, "/{id}/ownership-transfer"
+        yield self._route(
+            "transferOwnership", "POST", transfer, self.transfer, "Ask a member to become the owner",
+            scopes_of(cases.transfer_ownership), body=TransferBody, body_required=True,
+        )  # fmt: skip
+        yield self._route(
+            "cancelTransfer", "DELETE", transfer, self.cancel_transfer, "Take the request back",
+            scopes_of(cases.cancel_transfer),
+        )  # fmt: skip
+        yield self._route(
+            "acceptTransfer", "POST", f"{transfer}/accept", self.accept_transfer, "Become the owner",
+            scopes_of(cases.accept_transfer), body=Body,
+        )  # fmt: skip
+        yield self._route(
+            "declineTransfer", "POST", f"{transfer}/decline", self.decline_transfer, "Do not become the owner",
+            scopes_of(cases.decline_transfer), body=Body,
+        )  # fmt: skip
+        yield self._route(
+            "explainAccess", "GET", "/{id}/access", self.explain_access, "Who may use and manage it, and by which rule",
+            scopes_of(cases.explain_access), answer=AccessExplanation, query=(_MEMBER,),
+        )  # fmt: skip
 
     def _route(
         self, name: str, method: str, path: str, handle: Handler, summary: str, scopes: tuple[str, ...], **more: Any
@@ -117,9 +165,33 @@ class ResourceRoutes:
     async def discard_draft(self, call: Call) -> Response:
         return _seen(await self._cases.discard_draft(call.me, call.id))
 
+    async def variations(self, call: Call) -> Response:
+        bound_to, size = (self._rows, "variations", call.id), call.query["pageSize"]
+        found = await self._cases.variations(call.me, call.id, limit=size + 1, before=call.position(*bound_to))
+        following = found[size - 1].id if len(found) > size else None
+        return call.page("variations", found[:size], following, *bound_to)
+
+    async def rollback(self, call: Call) -> Response:
+        return _seen(await self._cases.rollback(call.me, call.id, call.body, if_match=_if_match(call)))
+
+    async def transfer(self, call: Call) -> Response:
+        return _seen(await self._cases.transfer_ownership(call.me, call.id, call.body))
+
+    async def cancel_transfer(self, call: Call) -> Response:
+        return _seen(await self._cases.cancel_transfer(call.me, call.id))
+
+    async def accept_transfer(self, call: Call) -> Response:
+        return _seen(await self._cases.accept_transfer(call.me, call.id))
+
+    async def decline_transfer(self, call: Call) -> Response:
+        return _seen(await self._cases.decline_transfer(call.me, call.id))
+
+    async def explain_access(self, call: Call) -> Response:
+        return json_answer((await self._cases.explain_access(call.me, call.id, call.query["userId"])).to_wire())
+
 
 class WorkflowRoutes(ResourceRoutes):
-    """Workflows also have a schedule to toggle and a graph to validate."""
+    """Workflows also have a schedule to toggle, a graph to validate, runs and interfaces."""
 
     _cases: Workflows
 
@@ -138,6 +210,15 @@ class WorkflowRoutes(ResourceRoutes):
             "validateSaved", "POST", "/{id}/validate", self.validate_saved, "Every issue that hinders a deploy",
             scopes_of(cases.validate_saved), body=Body, query=(_view("draft"),), answer=Issues,
         )  # fmt: skip
+        yield self._route(
+            "nextRuns", "GET", "/{id}/next-runs", self.next_runs, "When the schedule fires next",
+            scopes_of(cases.next_runs), answer=NextRuns, query=(_COUNT,),
+        )  # fmt: skip
+        yield self._route(
+            "runs", "GET", "/{id}/runs", self.runs, "Run history, newest first", scopes_of(cases.runs),
+            answer=page_of("runs", RunRecord), query=PAGING,
+        )  # fmt: skip
+        yield from InterfaceRoutes(cases.interfaces, self._base, self._route).table()
 
     async def toggle(self, call: Call) -> Response:
         return _seen(await self._cases.toggle(call.me, call.id, call.body))
@@ -148,9 +229,50 @@ class WorkflowRoutes(ResourceRoutes):
     async def validate_saved(self, call: Call) -> Response:
         return _issues(await self._cases.validate_saved(call.me, call.id, call.query["view"]))
 
+    async def next_runs(self, call: Call) -> Response:
+        found = await self._cases.next_runs(call.me, call.id, count=call.query["count"])
+        rows = [{"at": iso(firing.at), "local": firing.local, "note": firing.note} for firing in found]
+        return json_answer({"nextRuns": rows})
+
+    async def runs(self, call: Call) -> Response:
+        bound_to, size = (self._rows, "runs", call.id), call.query["pageSize"]
+        place = call.position(*bound_to)
+        found = await self._cases.runs(call.me, call.id, limit=size + 1, before=place and (place[0], place[1]))
+        last = found[size - 1].row if len(found) > size else None
+        return call.page("runs", found[:size], last and [last.created_at, last.id], *bound_to)
+
+
+class SkillRoutes(ResourceRoutes):
+    """Skills also supervise one another."""
+
+    _cases: Skills
+
+    def table(self) -> Iterator[Route]:
+        yield from super().table()
+        cases, path = self._cases, "/{id}/supervision"
+        yield self._route(
+            "supervision", "GET", path, self.supervision, "Whom it supervises", scopes_of(cases.get),
+            answer=SupervisionLinks, query=(_view("draft"),),
+        )  # fmt: skip
+        yield self._route(
+            "supervise", "PUT", path, self.supervise, "Say anew whom it supervises, in the draft",
+            scopes_of(cases.supervise), body=Supervision, headers=(IF_MATCH,), answer=SupervisionLinks,
+        )  # fmt: skip
+
+    async def supervision(self, call: Call) -> Response:
+        return _links(await self._cases.get(call.me, call.id, call.query["view"]))
+
+    async def supervise(self, call: Call) -> Response:
+        return _links(await self._cases.supervise(call.me, call.id, call.body, if_match=_if_match(call)))
+
 
 def _seen(view: View, status: int = HTTPStatus.OK, **headers: str) -> Response:
     return json_answer(view.to_wire(), status, {"ETag": view.etag, **headers})
+
+
+def _links(view: View) -> Response:
+    content = view.variation.content if view.variation else CONTENT[Kind.SKILL]
+    return json_answer(links_of(content), headers={"ETag": view.etag})
 
 
 def _issues(found: list[Issue]) -> Response:

@@ -8,15 +8,19 @@ from starlette.responses import Response
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.memory_routes import MemoryRoutes
 from wfcore.adapters.http.openapi import document
-from wfcore.adapters.http.resource_routes import ResourceRoutes, WorkflowRoutes
+from wfcore.adapters.http.people_routes import PeopleRoutes
+from wfcore.adapters.http.resource_routes import SkillRoutes, WorkflowRoutes
 from wfcore.adapters.http.run_routes import RunRoutes
 from wfcore.adapters.http.table import Call, Route
 from wfcore.domain.access import TOKEN_SCOPES
 from wfcore.domain.errors import Unavailable
 from wfcore.domain.shapes import Scope, Workflow
+from wfcore.runtime.audit import AuditTrail
+from wfcore.runtime.catalog import ToolCatalog
 from wfcore.runtime.context import Ports
 from wfcore.runtime.memories import Memories
 from wfcore.runtime.organization import Directory
+from wfcore.runtime.people import Groups, Members, Tokens
 from wfcore.runtime.resources import Skills, Workflows
 from wfcore.runtime.runs import Runs
 
@@ -32,6 +36,11 @@ class Core(Protocol):
     memories: Memories
     runs: Runs
     directory: Directory
+    members: Members
+    groups: Groups
+    tokens: Tokens
+    audit: AuditTrail
+    tools: ToolCatalog
 
 
 class Caller(TypedDict):
@@ -55,9 +64,10 @@ def route_table(core: Core) -> list[Route]:
     routes = [
         *WorkflowRoutes(core.workflows, "workflows", workflows, Workflow).table(),
         *WorkflowRoutes(core.workflows, "agents", "/api/v1/agents", Workflow, workflows).table(),
-        *ResourceRoutes(core.skills, "skills", "/api/v1/skills", Scope).table(),
+        *SkillRoutes(core.skills, "skills", "/api/v1/skills", Scope).table(),
         *MemoryRoutes(core.memories).table(),
         *RunRoutes(core.runs, core.ports.clock).table(),
+        *PeopleRoutes(core.members, core.groups, core.tokens, core.audit, core.tools).table(),
     ]
     return [*routes, *_own_routes(core, routes)]
 

@@ -16,8 +16,10 @@ from typing import Final
 import attrs
 
 from wfcore.adapters.memory.audit import AuditLog, MemoryAudit
+from wfcore.adapters.memory.interfaces import InterfaceKey, MemoryInterfaces
 from wfcore.domain.access import Principal, Role, derive, grants
 from wfcore.domain.errors import NotFound, Unavailable
+from wfcore.domain.interfaces import Interface
 from wfcore.domain.lifecycle import Status
 from wfcore.domain.resources import Kind, Resource, Variation
 from wfcore.ports.audit import AuditRow
@@ -51,10 +53,11 @@ class Tenant:
     members: dict[str, Member] = attrs.Factory(dict)
     groups: dict[str, Group] = attrs.Factory(dict)
     tokens: dict[str, AccessToken] = attrs.Factory(dict)
+    interfaces: dict[InterfaceKey, Interface] = attrs.Factory(dict)
 
     def copy(self) -> "Tenant":
         shelves = {kind: shelf.copy() for kind, shelf in self.shelves.items()}
-        return Tenant(shelves, dict(self.members), dict(self.groups), dict(self.tokens))
+        return Tenant(shelves, dict(self.members), dict(self.groups), dict(self.tokens), dict(self.interfaces))
 
 
 @attrs.frozen
@@ -219,7 +222,7 @@ class MemoryDirectory:
         if group.id in self.tenant.groups:
             self.tenant.groups[group.id] = group
 
-    async def remove_group(self, id: str) -> None:  # noqa: A002
+    async def remove_group(self, id: str) -> None:
         self.tenant.groups.pop(id, None)
         for name, member in self.tenant.members.items():
             self.tenant.members[name] = attrs.evolve(member, groups=member.groups - {id})
@@ -290,6 +293,10 @@ class MemoryUnitOfWork:
     def directory(self) -> MemoryDirectory:
         return MemoryDirectory(self.tenant)
 
+    @property
+    def interfaces(self) -> MemoryInterfaces:
+        return MemoryInterfaces(self.tenant.interfaces)
+
     def resources(self, kind: Kind) -> MemoryResources:
         return MemoryResources(self.tenant.shelves[kind], self.pinned)
 
@@ -320,6 +327,11 @@ class MemoryStorage:
     def note(self, org: str, rows: Iterable[AuditRow]) -> None:
         """Write rows of the audit down at once: those that the in-memory journal has."""
         self._logs[org].extend(rows)
+
+    async def peek(self, org: str, kind: Kind, id: int) -> Resource | None:
+        self._refuse_closed()
+        tenant = self._tenants.get(org)
+        return tenant.shelves[kind].rows.get(id) if tenant else None
 
     def may_use(self, org: str, principal: Principal, kind: str, id: int) -> bool:
         """Whether the principal may use this resource: what the in-memory journal asks to list runs."""

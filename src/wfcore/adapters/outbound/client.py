@@ -64,11 +64,13 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
             addresses = await self._guard.addresses(host, port)
         except OSError:
             raise httpcore2.ConnectError("the name cannot be resolved") from None
-        failed: Exception = httpcore2.ConnectError("no address")
+        failed: Exception
         for address in addresses[:MOST_ADDRESSES]:
             try:
                 return await self._network.connect_tcp(str(address), port, timeout, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+            except httpcore2.ConnectError:
+                failed = httpcore2.ConnectError("no connection")
+            except httpcore2.ConnectTimeout as error:
                 failed = error
         raise failed
 

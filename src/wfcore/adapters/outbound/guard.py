@@ -66,7 +66,8 @@ _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 _URL = re.compile(
-    r"https?://(?:\[[0-9a-f:.]+\]|[^/?#@:\\\[\]\s]+)(?::(?P<port>[0-9]{1,5}))?(?:[/?#].*)?", re.ASCII | re.IGNORECASE
+    r"https?://(?:\[[0-9a-f:.]+\]|[^/?#@:\\\[\]\s]+)(?::(?P<port>[0-9]{1,5}))?(?:[/?#][^\x00-\x1f\x7f]*)?",
+    re.ASCII | re.IGNORECASE,
 )
 _ENTRY = re.compile(
     r"(?:\[(?P<boxed>[0-9a-f:./]+)\]|(?P<four>[0-9./]+))(?::(?P<port>[0-9]{1,5}))?|(?P<six>[0-9a-f:./]+)",
@@ -98,16 +99,14 @@ def parse_host(host: str) -> Address | None:
 
     `host` is in lower case, an IPv6 address without brackets.
     """
-    try:
-        if ":" in host:
+    with suppress(ValueError):
+        if ":" in host and "%" not in host:
             return IPv6Address(host)
         if _NUMBER.fullmatch(host.rpartition(".")[2]):
             return IPv4Address(host)
-    except ValueError:
-        raise Refused(f"`{host[:100]}` is neither a name nor an address in its plain spelling") from None
-    if len(host) > LONGEST_NAME or not _NAME.fullmatch(host):
-        raise Refused(f"`{host[:100]}` is neither a name nor an address in its plain spelling")
-    return None
+        if len(host) <= LONGEST_NAME and _NAME.fullmatch(host):
+            return None
+    raise Refused(f"`{host[:100]}` is neither a name nor an address in its plain spelling")
 
 
 def is_public(address: Address) -> bool:

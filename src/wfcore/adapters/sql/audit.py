@@ -35,9 +35,7 @@ class SqlAudit:
         found = self.page_statement(wanted, limit=limit, before=before)
         return [_to_row(row) for row in await self.connection.execute(found)]
 
-    def page_statement(
-        self, wanted: AuditFilter, *, limit: int, before: tuple[datetime, int] | None
-    ) -> sa.Select[Any]:
+    def page_statement(self, wanted: AuditFilter, *, limit: int, before: tuple[datetime, int] | None) -> sa.Select[Any]:
         """One walk back along an index of times, that of the user or of the action when one is asked for."""
         found = sa.select(audit).where(audit.c.org == self.org)
         if wanted.user_id is not None:

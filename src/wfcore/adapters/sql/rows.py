@@ -1,6 +1,7 @@
 """Values as rows, and rows as values."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -52,7 +53,7 @@ def resource_row(resource: Resource) -> dict[str, Any]:
     }
 
 
-def to_resource(row: RowMapping, org_uuid: str) -> Resource:
+def to_resource(row: Mapping[str, Any], org_uuid: str) -> Resource:
     return Resource(
         kind=Kind(row["kind"]),
         org_uuid=org_uuid,
@@ -66,7 +67,7 @@ def to_resource(row: RowMapping, org_uuid: str) -> Resource:
         updated_at=from_ms(row["updated_at"]),
         active_variation_id=row["active_variation_id"],
         draft_variation_id=row["draft_variation_id"],
-        is_enabled=row["is_enabled"],
+        is_enabled=bool(row["is_enabled"]),
         pending_transfer=_to_transfer(row["pending_transfer"]),
         deleted_at=_maybe_instant(row["deleted_at"]),
         revision=row["revision"],

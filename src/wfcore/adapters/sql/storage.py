@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property
+from typing import Final
 
 import attrs
 import sqlalchemy as sa
@@ -12,11 +13,12 @@ from wfcore.adapters.sql import migrations
 from wfcore.adapters.sql.audit import SqlAudit
 from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.directory import SqlDirectory
+from wfcore.adapters.sql.interfaces import SqlInterfaces
 from wfcore.adapters.sql.resources import SqlResources, add_row
-from wfcore.adapters.sql.rows import from_ms, to_ms
+from wfcore.adapters.sql.rows import from_ms, to_ms, to_resource
 from wfcore.adapters.sql.tables import organizations
 from wfcore.domain.errors import NotFound, Unavailable
-from wfcore.domain.resources import Kind
+from wfcore.domain.resources import Kind, Resource
 from wfcore.ports.storage import Organization
 
 
@@ -41,11 +43,20 @@ class SqlUnitOfWork:
         return SqlDirectory(self.connection, self.org, self.org_uuid)
 
     @cached_property
+    def interfaces(self) -> SqlInterfaces:
+        return SqlInterfaces(self.connection, self.org)
+
+    @cached_property
     def audit(self) -> SqlAudit:
         return SqlAudit(self.connection, self.org)
 
     def resources(self, kind: Kind) -> SqlResources:
         return SqlResources(self.connection, self.org, self.org_uuid, kind)
+
+
+PEEK: Final = """
+SELECT r.* FROM resources r JOIN organizations o ON o.key = r.org WHERE o.uuid = ?1 AND r.kind = ?2 AND r.id = ?3"""
+"""One resource by its key, on the hot connection: a fiftieth of the cost of a unit of work."""
 
 
 class SqlStorage:
@@ -63,6 +74,17 @@ class SqlStorage:
     async def reading(self, org: str) -> AsyncIterator[SqlUnitOfWork]:
         async with self.database.reading() as connection:
             yield await _unit_of_work(connection, org)
+
+    async def peek(self, org: str, kind: Kind, id: int) -> Resource | None:
+        wanted = (org, kind.value, id)
+        if self.database.lock.locked():  # somebody may be using the hot connection in a thread
+            async with self.database.reading() as connection:
+                rows = (await connection.exec_driver_sql(PEEK, wanted)).mappings().all()
+                return to_resource(dict(rows[0]), org) if rows else None
+        cursor = self.database.hot.execute(PEEK, wanted)
+        names = [column[0] for column in cursor.description]
+        values = cursor.fetchone()
+        return to_resource(dict(zip(names, values, strict=True)), org) if values else None
 
     async def add_organization(self, organization: Organization) -> None:
         row = {

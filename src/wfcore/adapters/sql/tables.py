@@ -242,6 +242,23 @@ sa.event.listen(
     ).execute_if(dialect="sqlite"),
 )
 
+interfaces: Final = Table(
+    "interfaces",
+    metadata,
+    _org(),
+    _int("workflow_id"),
+    _text("id"),
+    _text("kind"),
+    _text("config"),
+    _int("created_at"),
+    _text("made_by", null=True),
+    _text("made_key", null=True),
+    _text("fingerprint", null=True),
+    PrimaryKeyConstraint("org", "workflow_id", "id"),
+    sa.UniqueConstraint("org", "made_by", "made_key"),
+    sqlite_with_rowid=False,
+)
+
 # Executions. The journal of one is the truth; the other rows are written in the same transaction.
 
 executions: Final = Table(

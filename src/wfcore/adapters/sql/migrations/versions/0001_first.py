@@ -172,6 +172,21 @@ def _create_content() -> None:
         PrimaryKeyConstraint("org", "kind", "user_id", "key"),
         sqlite_with_rowid=False,
     )
+    op.create_table(
+        "interfaces",
+        _org(),
+        _int("workflow_id"),
+        _text("id"),
+        _text("kind"),
+        _text("config"),
+        _int("created_at"),
+        _text("made_by", null=True),
+        _text("made_key", null=True),
+        _text("fingerprint", null=True),
+        PrimaryKeyConstraint("org", "workflow_id", "id"),
+        sa.UniqueConstraint("org", "made_by", "made_key"),
+        sqlite_with_rowid=False,
+    )
 
 
 def _create_memories() -> None:

@@ -1,0 +1,79 @@
+"""The interface rows of one organization, in a table."""
+
+import json
+from typing import Any
+
+import attrs
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from wfcore.adapters.sql.database import insert_new
+from wfcore.adapters.sql.rows import from_ms, to_json, to_ms
+from wfcore.adapters.sql.tables import interfaces
+from wfcore.domain.interfaces import Interface, InterfaceKind, Made
+from wfcore.ports.storage import Duplicate, Stale
+
+
+@attrs.frozen
+class SqlInterfaces:
+    """Implements the port `Interfaces` within one transaction. `org` is the organization's number."""
+
+    connection: AsyncConnection
+    org: int
+
+    async def add(self, interface: Interface) -> None:
+        done = await self.connection.execute(insert_new(interfaces).values({"org": self.org} | _row(interface)))
+        if not done.rowcount:
+            raise Duplicate("interfaces")
+
+    async def get(self, workflow_id: int, id: str) -> Interface | None:
+        return await self._one(*self._of(workflow_id), interfaces.c.id == id)
+
+    async def made(self, user_id: str, key: str) -> Interface | None:
+        return await self._one(
+            interfaces.c.org == self.org, interfaces.c.made_by == user_id, interfaces.c.made_key == key
+        )
+
+    async def page(self, workflow_id: int, *, limit: int, after: str = "") -> list[Interface]:
+        found = sa.select(interfaces).where(*self._of(workflow_id), interfaces.c.id > after)
+        rows = (await self.connection.execute(found.order_by(interfaces.c.id).limit(limit))).all()
+        return [_interface(row) for row in rows]
+
+    async def save(self, interface: Interface) -> None:
+        wanted = (*self._of(interface.workflow_id), interfaces.c.id == interface.id)
+        change = interfaces.update().where(*wanted).values(config=to_json(interface.config))
+        if not (await self.connection.execute(change)).rowcount:
+            raise Stale(f"interface {interface.id}")
+
+    async def remove(self, workflow_id: int, id: str) -> None:
+        await self.connection.execute(interfaces.delete().where(*self._of(workflow_id), interfaces.c.id == id))
+
+    async def clear(self, workflow_id: int) -> int:
+        return (await self.connection.execute(interfaces.delete().where(*self._of(workflow_id)))).rowcount
+
+    def _of(self, workflow_id: int) -> tuple[sa.ColumnElement[bool], ...]:
+        return interfaces.c.org == self.org, interfaces.c.workflow_id == workflow_id
+
+    async def _one(self, *wanted: sa.ColumnElement[bool]) -> Interface | None:
+        row = (await self.connection.execute(sa.select(interfaces).where(*wanted))).first()
+        return _interface(row) if row else None
+
+
+def _row(interface: Interface) -> dict[str, Any]:
+    made = interface.made
+    return {
+        "workflow_id": interface.workflow_id,
+        "id": interface.id,
+        "kind": interface.kind.value,
+        "config": to_json(interface.config),
+        "created_at": to_ms(interface.created_at),
+        "made_by": made and made.by,
+        "made_key": made and made.key,
+        "fingerprint": made and made.fingerprint,
+    }
+
+
+def _interface(row: sa.Row[Any]) -> Interface:
+    made = None if row.made_by is None else Made(row.made_by, row.made_key, row.fingerprint)
+    kind, config = InterfaceKind(row.kind), json.loads(row.config)
+    return Interface(row.id, row.workflow_id, kind, config, from_ms(row.created_at), made)

@@ -1,0 +1,115 @@
+"""The interface rows of workflows: by which doors each can be reached (interface, workflow interfaces)."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from wfcore.domain.access import Principal
+from wfcore.domain.codec import check, fingerprint
+from wfcore.domain.errors import JSON, NotFound, refuse
+from wfcore.domain.interfaces import Interface, InterfaceKind, Made
+from wfcore.domain.lifecycle import Operation, move
+from wfcore.domain.management_shapes import CreateInterface, PatchInterface
+from wfcore.domain.resources import Kind
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.audit import audit
+from wfcore.runtime.context import conflict, needs
+from wfcore.runtime.resource_base import ResourceBase
+from wfcore.runtime.wire import key_issues, wire_body
+
+
+class Interfaces(ResourceBase):
+    """All of it takes the management of the workflow, whose number comes after the principal."""
+
+    kind, area = Kind.WORKFLOW, "workflows"
+
+    @needs("*:write")
+    async def create(
+        self,
+        me: Principal,
+        workflow: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        key: str | None = None,
+        **fields: JSON,
+    ) -> Interface:
+        """Add a row. `key` is an Idempotency-Key: the same key and body give the row they made while it lasts."""
+        data = wire_body(body, fields)
+        refuse([*key_issues(key), *check(CreateInterface, data)])
+        made = None if key is None else Made(me.user_id, key, fingerprint([workflow, data]))
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            await self._writable(work, me, workflow)
+            if made and (known := await work.interfaces.made(me.user_id, made.key)):
+                if known.made != made:
+                    raise conflict("this Idempotency-Key was used with another body", "key_reused")
+                return known
+            kind, config = InterfaceKind(data["kind"]), data.get("config", {})
+            row = Interface(self._ports.ids.uuid(), workflow, kind, config, self._ports.now(), made)
+            await work.interfaces.add(row)
+            await self._note(work, me, "create", row)
+        return row
+
+    @needs("*:read")
+    async def page(self, me: Principal, workflow: int, *, limit: int = 25, after: str = "") -> list[Interface]:
+        """By id, ascending, ids greater than `after`."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            await self._managed(work, me, workflow)
+            return await work.interfaces.page(workflow, limit=limit, after=after)
+
+    @needs("*:read")
+    async def get(self, me: Principal, workflow: int, id: str) -> Interface:
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            await self._managed(work, me, workflow)
+            return await _found(work, workflow, id)
+
+    @needs("*:write")
+    async def patch(
+        self, me: Principal, workflow: int, id: str, body: Mapping[str, JSON] | None = None, **fields: JSON
+    ) -> Interface:
+        """Replace the `config`; the kind stays what it is."""
+        data = wire_body(body, fields)
+        refuse(check(PatchInterface, data))
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            await self._writable(work, me, workflow)
+            old = await _found(work, workflow, id)
+            row = attrs.evolve(old, config=data.get("config", old.config))
+            await work.interfaces.save(row)
+            await self._note(work, me, "change", row)
+        return row
+
+    @needs("*:write")
+    async def delete(self, me: Principal, workflow: int, id: str) -> Interface:
+        """Remove one row, which is returned as it was."""
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            await self._writable(work, me, workflow)
+            row = await _found(work, workflow, id)
+            await work.interfaces.remove(workflow, id)
+            await self._note(work, me, "delete", row)
+        return row
+
+    @needs("*:write")
+    async def clear(self, me: Principal, workflow: int) -> int:
+        """Remove every row; how many there were (interface, Remove every interface from a workflow)."""
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            await self._writable(work, me, workflow)
+            deleted = await work.interfaces.clear(workflow)
+            if deleted:
+                details = {"deleted": deleted}
+                await audit(work, me, self._ports.now(), self.kind, "clear_interfaces", str(workflow), details)
+        return deleted
+
+    # Parts
+
+    async def _writable(self, work: UnitOfWork, me: Principal, workflow: int) -> None:
+        move((await self._managed(work, me, workflow)).status, Operation.EDIT)
+
+    async def _note(self, work: UnitOfWork, me: Principal, verb: str, row: Interface) -> None:
+        details = {"workflowId": row.workflow_id, "kind": row.kind.value}
+        await audit(work, me, self._ports.now(), "interface", verb, row.id, details)
+
+
+async def _found(work: UnitOfWork, workflow: int, id: str) -> Interface:
+    row = await work.interfaces.get(workflow, id)
+    if row is None:
+        raise NotFound
+    return row

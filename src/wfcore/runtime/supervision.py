@@ -1,0 +1,68 @@
+"""Looking up the skills below a skill, to tell what hinders it from supervising them."""
+
+from collections.abc import Collection, Mapping
+
+from wfcore.domain.access import Principal, derive
+from wfcore.domain.errors import JSON, Issue
+from wfcore.domain.lifecycle import Status
+from wfcore.domain.resources import Resource
+from wfcore.domain.supervision import (
+    DESCRIPTIONS,
+    IDS,
+    MAX_BELOW,
+    MAX_DEPTH,
+    description_issues,
+    link_issues,
+    subordinates,
+)
+from wfcore.ports.storage import UnitOfWork
+
+
+async def link_faults(
+    work: UnitOfWork, me: Principal, number: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
+) -> list[Issue]:
+    """Everything for which skill `number` cannot have the links of `given` over the content `base`.
+
+    Who writes has to see the skills that it names; those that stand in `base` already can be written back.
+    """
+    if IDS not in given and DESCRIPTIONS not in given:
+        return []
+    content = {**base, **given}
+    named = subordinates(content)
+    links = await _links_below(work, named - {number})
+    if len(links) > MAX_BELOW:
+        return [Issue(IDS, f"more than {MAX_BELOW} skills would stand below", "limit")]
+    known = await _known(work, me, named, subordinates(base))
+    return [
+        *link_issues(number, content, known, links),
+        *description_issues(given.get(DESCRIPTIONS, ()), content.get(IDS, ())),
+    ]
+
+
+async def _known(work: UnitOfWork, me: Principal, named: Collection[int], kept: Collection[int]) -> set[int]:
+    found = {number: await work.skills.get(number) for number in named}
+    return {
+        number
+        for number, skill in found.items()
+        if skill and skill.status is not Status.DELETED and (number in kept or derive(me, skill.access).visible)
+    }
+
+
+async def _links_below(work: UnitOfWork, level: set[int]) -> dict[int, set[int]]:
+    """Whom every skill from this level down supervises, as far down as counts."""
+    links = dict[int, set[int]]()
+    for _ in range(MAX_DEPTH):
+        for number in sorted(level - links.keys()):
+            skill = await work.skills.get(number)
+            links[number] = await _links_of(work, skill) if skill else set()
+            if len(links) > MAX_BELOW:
+                return links
+        level = {below for above in level for below in links[above]}
+    return links
+
+
+async def _links_of(work: UnitOfWork, skill: Resource) -> set[int]:
+    """By its draft or by what is deployed."""
+    names = [name for name in (skill.active_variation_id, skill.draft_variation_id) if name]
+    found = [await work.skills.variation(skill.id, name) for name in names]
+    return {number for variation in found if variation for number in subordinates(variation.content)}

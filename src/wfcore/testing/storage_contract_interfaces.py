@@ -1,0 +1,81 @@
+"""What every store of interface rows has to keep: a part of the storage contract."""
+
+import attrs
+import pytest
+
+from wfcore.domain.interfaces import Interface, InterfaceKind, Made
+from wfcore.ports.storage import Duplicate, Stale, Storage
+from wfcore.testing.storage_values import ORG, OTHER_ORG, at
+
+
+def new_interface(id: str, workflow: int = 1, made: Made | None = None) -> Interface:
+    return Interface(id, workflow, InterfaceKind.MCP, {"z": [1.0], "a": None}, at(1), made)
+
+
+class InterfacesContract:
+    """Inherited by `StorageContract`."""
+
+    async def test_interfaces_are_read_as_they_were_written(self, store: Storage) -> None:
+        """Every field of a row is kept, its `config` verbatim, and nobody's later change of it reaches the store."""
+        row = new_interface("a", made=Made("u1", "k", "f"))
+        async with store.transaction(ORG) as work:
+            await work.interfaces.add(row)
+            await work.interfaces.add(new_interface("b"))
+            for _ in range(2):
+                found = await work.interfaces.get(1, "a")
+                assert found == row
+                assert repr(found.config) == repr(row.config)
+                dict(found.config)["z"].clear()
+            assert await work.interfaces.get(2, "a") is None
+            assert await work.interfaces.get(1, "c") is None
+
+    async def test_an_interface_is_added_once(self, store: Storage) -> None:
+        """`Duplicate` when the workflow has a row of this id, or when the caller's key is used; nothing is written."""
+        first = new_interface("a", made=Made("u1", "k", "f"))
+        async with store.transaction(ORG) as work:
+            await work.interfaces.add(first)
+            for taken in (new_interface("a"), new_interface("b", made=Made("u1", "k", "other"))):
+                with pytest.raises(Duplicate):
+                    await work.interfaces.add(taken)
+            await work.interfaces.add(new_interface("a", workflow=2, made=Made("u2", "k", "f")))
+            assert await work.interfaces.made("u1", "k") == first
+            assert await work.interfaces.made("u1", "other") is None
+            assert await work.interfaces.get(1, "b") is None
+            await work.interfaces.remove(1, "a")
+            await work.interfaces.add(new_interface("b", made=Made("u1", "k", "other")))
+
+    async def test_interfaces_are_paged_by_id(self, store: Storage) -> None:
+        """By id, ascending, after a given one; those of one workflow only."""
+        async with store.transaction(ORG) as work:
+            for name in ("c", "a", "b"):
+                await work.interfaces.add(new_interface(name))
+            await work.interfaces.add(new_interface("d", workflow=2))
+            assert [row.id for row in await work.interfaces.page(1, limit=2)] == ["a", "b"]
+            assert [row.id for row in await work.interfaces.page(1, limit=2, after="b")] == ["c"]
+
+    async def test_only_the_config_of_an_interface_changes(self, store: Storage) -> None:
+        """`save` replaces the `config` alone; `Stale` when the row is gone."""
+        row = new_interface("a")
+        other = attrs.evolve(row, kind=InterfaceKind.CHATAPP, config={"b": 1}, created_at=at(9))
+        async with store.transaction(ORG) as work:
+            await work.interfaces.add(row)
+            await work.interfaces.save(other)
+            assert await work.interfaces.get(1, "a") == attrs.evolve(row, config={"b": 1})
+            with pytest.raises(Stale):
+                await work.interfaces.save(new_interface("b"))
+
+    async def test_interfaces_of_one_workflow_are_cleared(self, store: Storage) -> None:
+        """`clear` removes all rows of that workflow of that organization, and counts them; `remove` removes one."""
+        async with store.transaction(OTHER_ORG) as work:
+            await work.interfaces.add(new_interface("a"))
+        async with store.transaction(ORG) as work:
+            for name in ("a", "b", "c"):
+                await work.interfaces.add(new_interface(name))
+            await work.interfaces.add(new_interface("a", workflow=2))
+            await work.interfaces.remove(1, "b")
+            await work.interfaces.remove(1, "nobody")
+            assert await work.interfaces.get(1, "b") is None
+            assert [await work.interfaces.clear(1), await work.interfaces.clear(1)] == [2, 0]
+            assert len(await work.interfaces.page(2, limit=9)) == 1
+        async with store.reading(OTHER_ORG) as work:
+            assert len(await work.interfaces.page(1, limit=9)) == 1

@@ -1,0 +1,128 @@
+"""The contract of `core.http` in a run: what an action gives, what it repeats, and where it may not go."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wire_stub import Answer, Line, WireStub, hangs_up, silence
+
+from wfcore import bootstrap
+from wfcore.bootstrap import Core
+from wfcore.runtime.context import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def empty_database(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("schema") / "empty.db"
+    async with bootstrap.open(f"sqlite:///{path}", worker=False):
+        return path
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def core(request: pytest.FixtureRequest, empty_database: Path, tmp_path: Path) -> AsyncIterator[Core]:
+    """Open, with loopback let through."""
+    shutil.copy(empty_database, tmp_path / "app.db")
+    database = "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path / 'app.db'}"
+    settings = Settings(http_allow=["127.0.0.1"])
+    async with bootstrap.open(database, settings=settings, synchronous="NORMAL", grace=0) as opened:
+        yield opened
+
+
+async def ran(core: Core, params: dict[str, Any], **data: Any) -> Any:
+    """The record of a run of one `core.http` action."""
+    me = core.principal((await core.directory.create_organization("Acme")).uuid, "me")
+    action = {"id": "call", "type": "action", "data": {"toolId": "core.http", "params": params, **data}}
+    structure = {
+        "nodes": [{"id": "start", "type": "start"}, action],
+        "edges": [{"id": "e", "source": "start", "target": "call"}],
+    }
+    flow = await core.workflows.create(me, name="Call", structure=structure)
+    await core.workflows.deploy(me, flow.id)
+    run = await core.runs.start(me, workflow=flow.id, input={"order": 7})
+    async with aclosing(core.runs.batches(run)) as batches:
+        async for _ in batches:
+            pass
+    return await core.runs.get(me, run.id)
+
+
+def says(status: int, body: bytes, kind: str) -> Answer:
+    async def answer(line: Line) -> None:
+        await line.begin(status, content_type=kind)
+        await line.send(body)
+        await line.end()
+
+    return answer
+
+
+async def test_the_answer_is_the_output(core: Core) -> None:
+    """Templates are rendered, the object is sent as JSON, and an error status is an answer like any other."""
+    async with WireStub([says(422, b'{"why": "no"}', "application/json")]) as server:
+        params = {"method": "POST", "url": f"{server.base_url}/orders/{{{{ input.order }}}}",
+                  "headers": {"X-Order": "{{ string(input.order) }}"}, "body": {"n": "{{ input.order }}"}}  # fmt: skip
+        run = await ran(core, params)
+    assert run.status == "done"
+    assert (run.output["status"], run.output["body"]) == (422, {"why": "no"})
+    assert run.output["headers"]["content-type"] == "application/json"
+    (call,) = server.calls
+    assert (call.path, call.body, call.headers["x-order"]) == ("/v1/orders/7", {"n": 7}, "7")
+
+
+async def test_every_attempt_has_the_same_key(core: Core) -> None:
+    """A connection that breaks is a failed attempt; the next one carries the same `Idempotency-Key`."""
+    async with WireStub([hangs_up, hangs_up, says(200, b"ok", "text/plain")]) as server:
+        retry = {"maxAttempts": 3, "initialIntervalSeconds": 0.001}
+        run = await ran(core, {"method": "POST", "url": server.base_url, "body": {}}, retry=retry)
+    assert (run.status, run.output["body"]) == ("done", "ok")
+    assert len({call.headers["idempotency-key"] for call in server.calls}) == 1
+    assert len(server.calls) == 3
+    assert run.id in server.calls[0].headers["idempotency-key"]
+
+
+@pytest.mark.parametrize("url", ["http://10.0.0.1/", "http://127.1/", "http://[::1]/", "file:///etc/passwd"])
+async def test_what_the_guard_refuses_is_not_tried_again(core: Core, url: str) -> None:
+    """The node fails at once, whatever its retries, and so does the run."""
+    run = await ran(core, {"url": url}, retry={"maxAttempts": 5, "initialIntervalSeconds": 1_000})
+    assert run.status == "error"
+
+
+async def test_a_broken_off_call_leaves_no_connection(core: Core) -> None:
+    """When the node's time is over, the server is hung up on."""
+    async with WireStub([silence]) as server:
+        run = await ran(core, {"url": server.base_url, "method": "POST", "body": {}}, timeoutSeconds=0.05)
+        async with asyncio.timeout(5):
+            await server.gone.wait()
+    assert (run.status, run.error["info"]["reason"]) == ("error", "timeout")
+
+
+async def test_nothing_is_let_through_unless_told() -> None:
+    """Without settings of its own, an installation reaches no loopback address."""
+    async with bootstrap.open("sqlite://", grace=0) as core, WireStub([hangs_up]) as server:
+        run = await ran(core, {"url": server.base_url})
+        assert run.status == "error"
+        assert "is not let through" in run.error["message"]
+        assert server.calls == []
+
+
+async def test_arguments_are_checked(core: Core) -> None:
+    """What does not fit the tool's schema fails the node by name."""
+    run = await ran(core, {"url": "http://127.0.0.1/", "method": "get"})
+    assert run.status == "error"
+    assert "params.method" in run.error["message"]
+
+
+async def test_an_entry_that_means_nothing_stops_the_opening() -> None:
+    """A name cannot be let through: opening says so, rather than to let nothing through in silence."""
+    with pytest.raises(ValueError, match="`localhost` is no address"):
+        async with bootstrap.open("sqlite://", settings=Settings(http_allow=["localhost"])):
+            pass

@@ -1,0 +1,226 @@
+"""Members, groups, tokens, audit and tools over HTTP (interface, Authentication and Errors)."""
+
+import httpx
+import pytest
+from clients import APPROVAL, POLL, World, assert_envelope, chain, deployed, pages
+
+from wfcore.domain.access import TOKEN_SCOPES
+
+pytestmark = pytest.mark.anyio
+
+FORBIDDEN = (403, "FORBIDDEN", "PERMISSION_DENIED")
+CONFLICT = (409, "CONFLICT", "ALREADY_EXISTS")
+MALFORMED = (400, "BAD_REQUEST", "INVALID_ARGUMENT")
+INVALID = (422, "VALIDATION", "INVALID_ARGUMENT")
+
+
+class TestMembers:
+    """`/api/v1/members`."""
+
+    async def test_a_member_lives_from_create_to_delete(self, either: World) -> None:
+        """201 with Location, then 200 with the member, whatever its user id is made of."""
+        boss = await either.user("boss", role="owner")
+        name = "auth0|ann/ü 1"
+        body = {"userId": name, "email": "Ann@X.org", "name": "Ann", "role": "member", "groups": []}
+        made = await boss.post("/api/v1/members", json=body)
+        assert (made.status_code, made.json()) == (201, body | {"email": "ann@x.org"})
+        place = made.headers["Location"]
+        assert (await boss.get(place)).json() == made.json()
+        changed = await boss.patch(place, json={"role": "admin"})
+        assert (changed.status_code, changed.json()["role"]) == (200, "admin")
+        assert [row["userId"] for row in (await boss.get("/api/v1/members")).json()["members"]] == [name, "boss"]
+        gone = await boss.delete(place)
+        assert (gone.status_code, gone.json()) == (200, changed.json())
+        assert_envelope(await boss.delete(place), 404, "NOT_FOUND", "NOT_FOUND")
+
+    async def test_lists_are_paged_and_narrowed(self, world: World) -> None:
+        """Pages meet, and a page token belongs to its filter."""
+        boss = await world.user("boss", role="owner")
+        group = (await boss.post("/api/v1/groups", json={"name": "team"})).json()["id"]
+        for index in range(5):
+            groups = [group] if index % 2 else []
+            await boss.post("/api/v1/members", json={"userId": f"m{index}", "groups": groups})
+        everybody = [row["userId"] for row in await pages(boss, "/api/v1/members", "members", 2)]
+        assert everybody == ["boss", "m0", "m1", "m2", "m3", "m4"]
+        narrowed = await boss.get("/api/v1/members", params={"groupId": group, "pageSize": "1"})
+        assert [row["userId"] for row in narrowed.json()["members"]] == ["m1"]
+        token = narrowed.json()["nextPageToken"]
+        assert_envelope(await boss.get("/api/v1/members", params={"pageToken": token}), *MALFORMED)
+
+    async def test_members_read_and_do_not_write(self, world: World) -> None:
+        """A member reads members and groups; what changes them is 403 with the role, also with the scope."""
+        boss, ann = await world.user("boss", role="owner"), await world.user("ann")
+        group = (await boss.post("/api/v1/groups", json={"name": "team"})).json()["id"]
+        for path in ("/api/v1/members", "/api/v1/members/boss", "/api/v1/groups", f"/api/v1/groups/{group}"):
+            assert (await ann.get(path)).status_code == 200
+        for method, path in (
+            ("POST", "/api/v1/members"), ("PATCH", "/api/v1/members/ann"), ("DELETE", "/api/v1/members/none"),
+            ("POST", "/api/v1/groups"), ("PATCH", "/api/v1/groups/none"), ("DELETE", f"/api/v1/groups/{group}"),
+            ("GET", "/api/v1/audit"),
+        ):  # fmt: skip
+            body = None if method in ("DELETE", "GET") else {}
+            answer = await ann.request(method, path, json=body)
+            assert assert_envelope(answer, *FORBIDDEN)["info"] == {"role": "member"}
+
+    async def test_what_would_be_left_alone_is_named(self, either: World) -> None:
+        """Removing the owning member or the last managing group is 409 with the resources in `info`."""
+        boss, ann = await either.user("boss", role="owner"), await either.user("ann")
+        await ann.post("/api/v1/skills", json={"name": "S", "accessConfig": {"visibility": "private"}})
+        refused = assert_envelope(await boss.delete("/api/v1/members/ann"), *CONFLICT)
+        assert refused["info"] == {"reason": "unmanaged", "resources": [{"type": "skill", "id": 1}]}
+        last = assert_envelope(await boss.delete("/api/v1/members/boss"), *CONFLICT)
+        assert last["info"] == {"reason": "last_owner"}
+
+    async def test_a_removed_or_demoted_member_is_so_at_its_next_call(self, either: World) -> None:
+        """Nothing of a credential is remembered: role and membership are those of now."""
+        boss, ann = await either.user("boss", role="owner"), await either.user("ann", role="admin")
+        assert (await ann.get("/api/v1/audit")).status_code == 200
+        await boss.patch("/api/v1/members/ann", json={"role": "member"})
+        assert_envelope(await ann.get("/api/v1/audit"), *FORBIDDEN)
+        await boss.delete("/api/v1/members/ann")
+        assert_envelope(await ann.get("/api/v1/me"), 401, "UNAUTHORIZED", "UNAUTHENTICATED")
+
+
+class TestGroups:
+    """`/api/v1/groups`."""
+
+    async def test_a_group_lives_from_create_to_delete(self, world: World) -> None:
+        """201 with Location, then 200 with the group; the implicit one is not there."""
+        boss = await world.user("boss", role="owner")
+        made = await boss.post("/api/v1/groups", json={"name": "team"})
+        place = made.headers["Location"]
+        assert (made.status_code, made.json()) == (201, {"id": place.rpartition("/")[2], "name": "team"})
+        assert (await boss.patch(place, json={"name": "crew"})).json() == made.json() | {"name": "crew"}
+        listed = await boss.get("/api/v1/groups")
+        assert listed.json() == {"groups": [made.json() | {"name": "crew"}], "nextPageToken": None}
+        assert (await boss.delete(place)).json() == (await boss.post("/api/v1/groups", json={"name": "x"})).json() | {
+            **made.json(), "name": "crew",
+        }  # fmt: skip
+        for path in (place, f"/api/v1/groups/{world.org}"):
+            assert_envelope(await boss.get(path), 404, "NOT_FOUND", "NOT_FOUND")
+        assert_envelope(await boss.post("/api/v1/groups", json={"name": " ", "id": "x"}), *INVALID)
+
+
+class TestTokens:
+    """`/api/v1/tokens`."""
+
+    async def test_a_token_works_until_it_is_revoked(self, either: World) -> None:
+        """201 with the token this once; after its DELETE, and again after, the next call is 401."""
+        ann = await either.user("ann")
+        body = {"name": "ci", "scopes": ["workflows:read"], "expiresInSeconds": 3600}
+        made = await ann.post("/api/v1/tokens", json=body)
+        assert made.status_code == 201
+        text = made.json()["token"]
+        caller = await either.client(text)
+        assert (await caller.get("/api/v1/me")).json()["scopes"] == ["workflows:read"]
+        row = {key: value for key, value in made.json().items() if key != "token"}
+        place = made.headers["Location"]
+        assert (await ann.get(place)).json() == row
+        assert row in (await ann.get("/api/v1/tokens")).json()["tokens"]
+        gone = await ann.delete(place)
+        assert (gone.status_code, gone.json()["revokedAt"] is None) == (200, False)
+        assert_envelope(await caller.get("/api/v1/me"), 401, "UNAUTHORIZED", "UNAUTHENTICATED")
+        assert (await ann.delete(place)).json() == gone.json()
+
+    async def test_no_token_is_wider_than_its_maker(self, world: World) -> None:
+        """403 with `info.missing`; what is no scope at all is 422."""
+        ann = await world.user("ann", scopes=["tokens:write", "skills:read"])
+        wide = await ann.post("/api/v1/tokens", json={"name": "t", "scopes": ["skills:write", "skills:read"]})
+        assert assert_envelope(wide, *FORBIDDEN)["info"] == {"missing": ["skills:write"]}
+        assert_envelope(await ann.post("/api/v1/tokens", json={"name": "t", "scopes": ["all"]}), *INVALID)
+
+    async def test_other_peoples_tokens_are_the_admins_affair(self, world: World) -> None:
+        """`userId` is 403 to a member and a list to an admin; another's token is 404 to a member."""
+        boss, ann, bob = await world.user("boss", role="admin"), await world.user("ann"), await world.user("bob")
+        place = (await ann.post("/api/v1/tokens", json={"name": "t", "scopes": []})).headers["Location"]
+        assert_envelope(await bob.get("/api/v1/tokens", params={"userId": "ann"}), *FORBIDDEN)
+        assert len((await ann.get("/api/v1/tokens", params={"userId": "ann"})).json()["tokens"]) == 2
+        found = await pages(boss, "/api/v1/tokens?userId=ann", "tokens", 1)
+        assert [row["userId"] for row in found] in (["ann", "ann"], ["boss"])
+        for method in ("GET", "DELETE"):
+            hidden, never = [await bob.request(method, p) for p in (place, "/api/v1/tokens/zzzzzzzz")]
+            assert hidden.status_code == never.status_code == 404
+        assert (await boss.delete(place)).status_code == 200
+
+
+class TestAudit:
+    """`GET /api/v1/audit`."""
+
+    async def test_rows_say_from_where(self, either: World) -> None:
+        """Request id and remote address are those of the call, for runs' decisions too; newest first."""
+        boss, ann = await either.user("boss", role="owner"), await either.user("ann")
+        number = await deployed(ann, chain(APPROVAL))
+        await ann.post("/agent/v1/runs", json={"workflowId": number, "input": {}},
+                       headers=POLL | {"Idempotency-Key": "r"})  # fmt: skip
+        async for _ in (await ann.send(ann.build_request("GET", "/agent/v1/runs/r/events"), stream=True)).aiter_bytes():
+            pass
+        answer = await ann.post("/agent/v1/runs/r/resume", json={"decision": "deny"},
+                                headers=POLL | {"X-Request-Id": "the-decision"})  # fmt: skip
+        assert answer.status_code in (200, 202)
+        params = {"userId": "ann", "from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00+01:00"}
+        found = (await boss.get("/api/v1/audit", params=params)).json()
+        assert [row["action"] for row in found["audit"]] == ["run.resume", "workflow.deploy", "workflow.create"]
+        decision = found["audit"][0]
+        assert (decision["resource"], decision["requestId"]) == ({"type": "run", "id": "r"}, "the-decision")
+        assert {row["remoteAddress"] for row in found["audit"]} == {"127.0.0.1"}
+        operator = (await boss.get("/api/v1/audit", params={"action": "member.create"})).json()["audit"][0]
+        assert (operator["userId"], operator["requestId"], operator["remoteAddress"]) == (None, None, None)
+
+    async def test_pages_belong_to_their_filter(self, world: World) -> None:
+        """Pages meet; a token of another filter is 400, and so is what is no instant."""
+        boss = await world.user("boss", role="owner")
+        for index in range(5):
+            await boss.post("/api/v1/groups", json={"name": f"g{index}"})
+        names = [row["details"].get("name") for row in await pages(boss, "/api/v1/audit", "audit", 2)]
+        assert names == ["g4", "g3", "g2", "g1", "g0", "token", None]
+        params = {"action": "group.create", "pageSize": "2"}
+        token = (await boss.get("/api/v1/audit", params=params)).json()["nextPageToken"]
+        second = await boss.get("/api/v1/audit", params=params | {"pageToken": token})
+        assert [row["details"]["name"] for row in second.json()["audit"]] == ["g2", "g1"]
+        assert_envelope(await boss.get("/api/v1/audit", params={"pageToken": token}), *MALFORMED)
+        for bad in ({"from": "yesterday"}, {"to": "2026-01-01"}, {"userId": ""}, {"from": "9999-99-99T00:00:00Z"}):
+            assert_envelope(await boss.get("/api/v1/audit", params=bad), *MALFORMED)
+
+
+class TestTools:
+    """`GET /api/v1/tools`."""
+
+    async def test_the_catalog_has_built_in_and_own_tools(self, world: World) -> None:
+        """By id, with the JSON Schema of the arguments, paged."""
+        ann = await world.user("ann", scopes=["workflows:read"])
+        found = await pages(ann, "/api/v1/tools", "tools", 2)
+        ids = [tool["id"] for tool in found]
+        assert ids == sorted(ids)
+        own = next(tool for tool in found if tool["id"] == "count")
+        assert own == {
+            "id": "count", "name": "count", "description": "Count the calls by name.", "builtIn": False,
+            "parameters": own["parameters"],
+        }  # fmt: skip
+        assert own["parameters"]["properties"]["name"]["type"] == "string"
+        assert {tool["id"] for tool in found if tool["builtIn"]} >= {"core.transform", "core.wait", "core.fail"}
+
+
+async def test_every_answer_of_people_fits_its_schema(world: World) -> None:
+    """Real answers validate against the schema the OpenAPI document gives."""
+    boss = await world.user("boss", role="owner", scopes=TOKEN_SCOPES)
+    described = (await boss.get("/openapi.json")).json()
+    ann, team = {"userId": "ann"}, {"name": "team"}
+    calls = [
+        ("POST", "/api/v1/members", ann), ("GET", "/api/v1/members", None), ("GET", "/api/v1/members/{userId}", None),
+        ("POST", "/api/v1/groups", team), ("GET", "/api/v1/groups", None),
+        ("POST", "/api/v1/tokens", team | {"scopes": []}), ("GET", "/api/v1/tokens", None),
+        ("GET", "/api/v1/audit", None), ("GET", "/api/v1/tools", None),
+        ("PATCH", "/api/v1/members/{userId}", {"role": "admin"}), ("DELETE", "/api/v1/members/{userId}", None),
+    ]  # fmt: skip
+    for method, path, sent in calls:
+        answer = await boss.request(method, path.replace("{userId}", "ann"), json=sent)
+        fits(described, path, method, answer)
+
+
+def fits(described: dict[str, object], path: str, method: str, answer: httpx.Response) -> None:
+    import jsonschema_rs
+
+    paths, components = described["paths"], described["components"]
+    operation = paths[path][method.lower()]  # type: ignore[index]
+    schema = operation["responses"][str(answer.status_code)]["content"]["application/json"]["schema"]
+    jsonschema_rs.validate(schema | {"components": components}, answer.json())

@@ -1,0 +1,341 @@
+"""The client behind the guard: where it connects, what redirects may do, and the bounds of size and time."""
+
+import gzip
+import ssl
+from pathlib import Path
+from typing import Any
+
+import httpcore2
+import httpx2
+import pytest
+from loopback import World, answer, redirect, serving
+
+from wfcore.adapters.outbound.client import Answer, Broken, Client, Hop
+from wfcore.adapters.outbound.guard import Guard, Refused
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+PUBLIC, OTHER = "93.184.216.34", "1.1.1.1"
+SECRETS = {"authorization": "Bearer canary", "cookie": "a=canary", "idempotency-key": "canary", "x-api-key": "canary"}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World(monkeypatch)
+    made.put("a.example", PUBLIC)
+    made.put("b.example", OTHER)
+    return made
+
+
+def client(world: World, *allowed: str) -> Client:
+    return Client(Guard(Guard.allowing(allowed).allowed, world.resolve), seconds=5)
+
+
+async def get(world: World, url: str, **headers: str) -> Answer:
+    return await client(world).send("GET", url, headers)
+
+
+HOSTILE = Path(__file__).with_name("hostile_urls.txt").read_text("utf-8").split()
+ODDER = [
+    "", "http://a.example\r\nX: y/", "http://a.example /", "http://a.example\x00/", "http://a.example/\r",
+    "http://" + "a." * 127 + "example/", "http://" + "a" * 64 + ".example/", "http://a.example/" + "a" * 9_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", [*HOSTILE, *ODDER])
+async def test_hostile_urls_connect_to_nothing(world: World, url: str) -> None:
+    """However it is spelled and whatever its name resolves to: refused, and no connection was tried."""
+    for name in ("localhost", "localhost.localdomain", "ip6-localhost", "sub.localhost"):
+        world.put(name, "127.0.0.1 ::1")
+    for name in ("inner.example", "mixed.example", "metadata", "169.254.169.254.nip.example"):
+        world.put(name, "169.254.169.254 10.0.0.1 ::ffff:8.8.8.8 fd00::1")
+    world.put("metadata.google.internal", "169.254.169.254")
+    world.put("zone.example", "fe80::1%eth0 2606:4700::1%2")
+    with pytest.raises(Refused):
+        await get(world, url)
+    assert world.made == []
+
+
+def test_the_corpus_is_large(anyio_backend: str) -> None:
+    """There are over a hundred different URLs in it."""
+    assert len(set(HOSTILE)) > 130
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "port"),
+    [
+        ("http://a.example", PUBLIC, 80),
+        ("https://a.example", PUBLIC, 443),
+        ("http://A.EXAMPLE:8080/x?y#z", PUBLIC, 8080),
+        ("http://1.1.1.1/", OTHER, 80),
+        ("http://[2606:4700::1111]:8443/", "2606:4700::1111", 8443),
+        ("http://bücher.example/", PUBLIC, 80),
+        ("http://a.example#@127.0.0.1@b/..@c:x@", PUBLIC, 80),
+    ],
+)
+async def test_harmless_urls_connect_to_the_vetted_address(world: World, url: str, address: str, port: int) -> None:
+    """The connection is made to the address that was looked at, not to the name; no answer is a failure."""
+    world.put("xn--bcher-kva.example", PUBLIC)
+    with pytest.raises(Broken, match="no connection"):
+        await get(world, url)
+    assert world.made == [(address, port)]
+    assert len(world.asked) <= 1
+
+
+async def test_a_name_that_changes_its_mind(world: World) -> None:
+    """A name that is public the first time and private the second: the first request is made, its redirect refused."""
+    world.put("rebind.example", PUBLIC, "127.0.0.1")
+    async with serving(redirect("/again")) as server:
+        world.places = {PUBLIC: server, "127.0.0.1": server}
+        with pytest.raises(Refused):
+            await get(world, "http://rebind.example/")
+    assert world.made == [(PUBLIC, 80)]
+    assert world.asked == ["rebind.example", "rebind.example"]
+
+
+async def test_the_second_address_serves_when_the_first_does_not(world: World) -> None:
+    """Addresses are tried in turn, private ones left out, and the host keeps its name in the request."""
+    world.put("many.example", f"10.0.0.1 {OTHER} {PUBLIC}")
+    async with serving(answer(200, b"x")) as server:
+        world.places = {PUBLIC: server, "10.0.0.1": server}
+        assert (await get(world, "http://many.example:81/")).body == b"x"
+    assert world.made == [(OTHER, 81), (PUBLIC, 81)]
+    assert server.heard[0].headers["host"] == "many.example:81"
+
+
+async def test_no_proxy_of_the_environment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxies in the environment would bypass the guard, and are not used."""
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    async with serving(answer()) as server:
+        world.places = {PUBLIC: server}
+        assert (await get(world, "http://a.example/")).status == 200
+    assert world.made == [(PUBLIC, 80)]
+    assert server.heard[0].line == "GET / HTTP/1.1"
+
+
+class Handshake(httpcore2.AsyncNetworkStream):
+    """A connection on which nothing but the order to begin TLS is heard."""
+
+    context: ssl.SSLContext | None = None
+    name: str | None = None
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        self.context, self.name = ssl_context, server_hostname
+        raise httpcore2.ConnectError("enough")
+
+
+async def test_the_certificate_is_that_of_the_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection goes to the address, the handshake asks for the name and checks the certificate against it."""
+    stream = Handshake()
+
+    async def connected(*_: Any) -> httpcore2.AsyncNetworkStream:
+        return stream
+
+    monkeypatch.setattr(httpcore2.AnyIOBackend, "connect_tcp", connected)
+    with pytest.raises(Broken, match="enough"):
+        await get(world, "https://a.example/")
+    assert stream.name == "a.example"
+    assert stream.context is not None
+    assert (stream.context.check_hostname, stream.context.verify_mode) == (True, ssl.CERT_REQUIRED)
+
+
+class TestRedirects:
+    """RFC 9110, 15.4, and what a redirect must not do."""
+
+    @pytest.mark.parametrize(
+        "location",
+        [
+            "http://127.0.0.1/", "//127.0.0.1/", "http://[::1]/", "http://169.254.169.254/latest/", "http://0x7f.1/",
+            "http://2130706433/", "http://inner.example/", "file:///etc/passwd", "gopher://b.example/", "ftp://b.example/",
+            "http://user@b.example/", "//user:pass@b.example", "http://b.example:0/", "http://[", "http://b.example:x/",
+            "https:\\\\127.0.0.1", "javascript:alert(1)", "http://127.0.0.1:80\\@b.example/",
+        ],
+    )  # fmt: skip
+    async def test_each_target_is_vetted(self, world: World, location: str) -> None:
+        """A redirect to where no request may go is refused like the request itself."""
+        world.put("inner.example", "10.0.0.1")
+        async with serving(redirect(location), answer(200, b"secret")) as server:
+            world.places = {PUBLIC: server, OTHER: server, "127.0.0.1": server}
+            with pytest.raises(Refused):
+                await get(world, "http://a.example/")
+        assert world.made == [(PUBLIC, 80)]
+
+    @pytest.mark.parametrize(
+        ("status", "method", "following"),
+        [
+            (301, "POST", "GET"), (302, "POST", "GET"), (303, "POST", "GET"), (303, "PUT", "GET"),
+            (303, "HEAD", "HEAD"), (303, "DELETE", "GET"), (301, "PUT", "PUT"), (302, "PATCH", "PATCH"),
+            (307, "POST", "POST"), (308, "PUT", "PUT"), (307, "GET", "GET"), (301, "HEAD", "HEAD"),
+        ],
+    )  # fmt: skip
+    async def test_method_and_body(self, world: World, status: int, method: str, following: str) -> None:
+        """A request that becomes a GET loses its body and what described it; any other is repeated as it was."""
+        body = None if method in ("GET", "HEAD") else b"{}"
+        async with serving(redirect("/b?c", status), answer()) as server:
+            world.places = {PUBLIC: server}
+            given = {"content-type": "application/json"} if body else {}
+            await client(world).send(method, "http://a.example/a", given, body)
+        first, second = server.heard
+        assert (first.line, first.body) == (f"{method} /a HTTP/1.1", body or b"")
+        assert second.line == f"{following} /b?c HTTP/1.1"
+        kept = body if following == method else None
+        assert second.body == (kept or b"")
+        assert ("content-type" in second.headers) == (kept is not None)
+
+    @pytest.mark.parametrize("location", ["http://b.example/", "http://a.example:81/", "//b.example"])
+    async def test_credentials_do_not_cross_origins(self, world: World, location: str) -> None:
+        """Another host or port gets no header that may be a credential, and nobody gets them afterwards."""
+        async with serving(redirect(location), redirect("http://a.example/back"), answer()) as server:
+            world.places = {PUBLIC: server, OTHER: server}
+            await get(world, "http://a.example/", **SECRETS, accept="text/plain")
+        first, *others = server.heard
+        assert SECRETS.items() <= first.headers.items()
+        assert len(others) == 2
+        for heard in others:
+            assert "canary" not in str(heard.headers)
+            assert heard.headers["accept"] == "text/plain"
+
+    async def test_they_stay_within_one(self, world: World) -> None:
+        """A redirect to another path of the same origin is made with all headers."""
+        async with serving(redirect("http://A.example:80/x", 307), answer()) as server:
+            world.places = {PUBLIC: server}
+            await get(world, "http://a.example/", **SECRETS)
+        assert SECRETS.items() <= server.heard[1].headers.items()
+        assert server.heard[1].headers["host"] == "a.example"
+
+    def test_https_does_not_become_http(self, anyio_backend: str) -> None:
+        """A redirect from https to http is refused; the other way it is another origin."""
+        hop = Hop("GET", httpx2.URL("https://a.example/"), SECRETS, None)
+        with pytest.raises(Refused, match="https to http"):
+            hop.redirected(302, "http://a.example/")
+        upwards = Hop("GET", httpx2.URL("http://a.example/"), SECRETS, None).redirected(302, "https://a.example/")
+        assert upwards.headers == {}
+
+    @pytest.mark.parametrize(("redirects", "followed"), [(5, True), (6, False)])
+    async def test_there_is_an_end(self, world: World, redirects: int, followed: bool) -> None:
+        """Five redirects are followed, not a sixth."""
+        async with serving(*[redirect(f"/{n}") for n in range(redirects)], answer(204)) as server:
+            world.places = {PUBLIC: server}
+            if followed:
+                assert (await get(world, "http://a.example/")).status == 204
+            else:
+                with pytest.raises(Refused, match="more than 5 redirects"):
+                    await get(world, "http://a.example/")
+        assert len(server.heard) == 6
+
+    @pytest.mark.parametrize("status", [300, 304, 305, 306])
+    async def test_other_statuses_are_answers(self, world: World, status: int) -> None:
+        """What is no redirect to follow is the answer, and so is a redirect without a target."""
+        async with serving(answer(status, location="http://127.0.0.1/")) as server:
+            world.places = {PUBLIC: server}
+            assert (await get(world, "http://a.example/")).status == status
+        async with serving(answer(302)) as server:
+            world.places = {PUBLIC: server}
+            assert (await get(world, "http://a.example/")).status == 302
+
+    async def test_no_cookie_is_kept(self, world: World) -> None:
+        """A cookie set on the way is sent to nobody."""
+        setting = answer(302, location="/b", set_cookie="a=b; Path=/")
+        async with serving(setting, answer()) as server:
+            world.places = {PUBLIC: server}
+            await get(world, "http://a.example/")
+        assert "cookie" not in server.heard[1].headers
+
+
+def chunked(*parts: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
+    body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + end
+    return answer(content_length=None, transfer_encoding="chunked") + body
+
+
+MOST = 1_000
+
+
+class TestBounds:
+    """Size and time."""
+
+    async def answered(self, reply: bytes | None, seconds: float = 5) -> Answer:
+        async with serving(reply) as server:
+            small = Client(Guard.allowing([f"127.0.0.1:{server.port}"]), seconds=seconds, most_bytes=MOST)
+            return await small.send("GET", server.url, {})
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            answer(body=b"x" * MOST),
+            chunked(b"x" * 400, b"x" * 600),
+            answer(content_length=None) + b"x" * MOST,
+            answer(body=gzip.compress(b"x" * MOST), content_encoding="gzip"),
+            answer(body=gzip.compress(b"x" * MOST), content_encoding="X-GZIP"),
+        ],
+    )
+    async def test_a_body_up_to_the_bound_is_whole(self, reply: bytes) -> None:
+        """However it is framed, and decompressed if need be."""
+        found = await self.answered(reply)
+        assert found.body == b"x" * MOST
+        assert "content-encoding" not in found.headers
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            answer(body=b"x" * (MOST + 1)),
+            chunked(b"x" * 400, b"x" * 601),
+            chunked(*[b"x"] * (MOST + 1)),
+            answer(content_length=None) + b"x" * (MOST + 1),
+            answer(body=gzip.compress(b"x" * (MOST + 1)), content_encoding="gzip"),
+            answer(body=gzip.compress(bytes(20_000_000)), content_encoding="gzip"),
+            answer(body=gzip.compress(b"", 0) + bytes(MOST), content_encoding="gzip"),
+        ],
+    )
+    async def test_a_larger_one_is_refused(self, reply: bytes) -> None:
+        """Beyond the bound there is no answer, be it as sent or decompressed."""
+        with pytest.raises(Refused, match="more than 1000 bytes"):
+            await self.answered(reply)
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            b"",
+            b"HTTP/1.1 200",
+            b"nonsense\r\n\r\n",
+            answer(content_length=10) + b"x" * 9,
+            chunked(b"xxx", end=b""),
+            chunked(b"xxx", end=b"5\r\nxx"),
+            chunked(end=b"zz\r\n"),
+            answer(content_length="-1"),
+            answer(body=gzip.compress(b"x" * 99)[:-5], content_encoding="gzip"),
+            answer(body=gzip.compress(b"x") * 2, content_encoding="gzip"),
+            answer(body=b"no gzip", content_encoding="gzip"),
+        ],
+    )
+    async def test_a_cut_or_unreadable_answer_is_broken(self, reply: bytes) -> None:
+        """A part is never taken for the whole."""
+        with pytest.raises(Broken):
+            await self.answered(reply)
+
+    @pytest.mark.parametrize("reply", [None, answer(content_length=5)])
+    async def test_time_is_bounded(self, reply: bytes | None) -> None:
+        """A server that says nothing, or no more, is left."""
+        async with serving(reply, None) as server:
+            server.answers = [None] if reply is None else [reply]
+            short = Client(Guard.allowing(["127.0.0.1"]), seconds=0.05)
+            with pytest.raises(Broken, match=r"within 0\.05 seconds" if reply is None else "."):
+                await short.send("GET", server.url, {})
+
+    @pytest.mark.parametrize("size", [70_000, 300_000])
+    async def test_headers_are_bounded(self, size: int) -> None:
+        """An answer with more than 64 KiB of headers is none."""
+        with pytest.raises((Refused, Broken)):
+            await self.answered(answer(x="y" * size))
+
+    async def test_another_encoding_is_left_as_it_is(self) -> None:
+        """What was not asked for is not decompressed: the body stays, and the header that says so."""
+        found = await self.answered(answer(body=b"abc", content_encoding="br"))
+        assert (found.body, found.headers["content-encoding"]) == (b"abc", "br")
+
+    async def test_repeated_headers_are_joined(self) -> None:
+        """Names come in lower case; values of the same name with commas between them."""
+        found = await self.answered(b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: 0\r\n\r\n")
+        assert found.headers["x-a"] == "1, 2"

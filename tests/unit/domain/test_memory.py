@@ -1,0 +1,92 @@
+"""Which fields an update of a memory changes (interface, Update a memory of a scope)."""
+
+import hashlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wfcore.domain.memory import mask_issues, mask_paths, revised, text_hash
+
+OLD: tuple[str, dict[str, Any]] = ("old", {"a": 1, "b.c": {"d": 2}})
+
+METADATA = st.dictionaries(st.text("ab.é `*", max_size=3), st.integers(0, 9), max_size=4)
+
+
+def updated(mask: str | None, body: dict[str, Any]) -> tuple[Any, Any]:
+    paths = mask_paths(mask, body)
+    assert mask_issues(paths, body) == []
+    return revised(*OLD, paths, body)
+
+
+@pytest.mark.parametrize(
+    ("mask", "body", "new"),
+    [
+        (None, {}, OLD),
+        (None, {"memory": "new"}, ("new", OLD[1])),
+        (None, {"metadata": {}}, ("old", {})),
+        (None, {"memory": "new", "metadata": {"x": 1}, "organizationId": "o"}, ("new", {"x": 1})),
+        ("memory", {"memory": "new", "metadata": {"x": 1}}, ("new", OLD[1])),
+        ("metadata", {"memory": "new", "metadata": {"x": 1}}, ("old", {"x": 1})),
+        ("metadata,memory", {"memory": "new", "metadata": {"x": 1}}, ("new", {"x": 1})),
+        ("memory,memory", {"memory": "new"}, ("new", OLD[1])),
+        ("metadata.a", {"metadata": {"a": None, "z": 1}}, ("old", {**OLD[1], "a": None})),
+        ("metadata.new", {"metadata": {"new": [1]}}, ("old", {**OLD[1], "new": [1]})),
+        ("metadata.b.c", {"metadata": {"b.c": 3}}, ("old", {**OLD[1], "b.c": 3})),
+        ("metadata.", {"metadata": {"": 3}}, ("old", {**OLD[1], "": 3})),
+        ("metadata.a,metadata", {"metadata": {"a": 2}}, ("old", {"a": 2})),
+        ("metadata,metadata.a", {"metadata": {"a": 2}}, ("old", {"a": 2})),
+    ],
+)
+def test_only_what_is_named_changes(mask: str | None, body: Any, new: Any) -> None:
+    """A mask names what is taken from the body; without one it is what the body has. Nothing else changes."""
+    assert updated(mask, body) == new
+
+
+@pytest.mark.parametrize(
+    ("mask", "faults"),
+    [
+        ("", ["`` is none of"]),
+        ("*", ["`*` is none of"]),
+        ("memory, metadata", ["` metadata` is none of"]),
+        ("memory,", ["`` is none of"]),
+        ("Memory", ["`Memory` is none of"]),
+        ("memory.x", ["`memory.x` is none of"]),
+        ("id,hash,metadata", ["`id` is none of", "`hash` is none of"]),
+        ("metadata.b", ["`metadata.b` is not in the body"]),
+        ("metadata.b.c", ["`metadata.b.c` is not in the body"]),
+        ("x,metadata.b,memory", ["`x` is none of", "`metadata.b` is not in the body"]),
+        ("x" * 5_000, ["`" + "x" * 100 + "` is none of"]),
+    ],
+)
+def test_every_bad_path_is_told(mask: str, faults: list[str]) -> None:
+    """A path that is no field, and one that the body does not have, is malformed; all are told at once."""
+    body = {"memory": "m", "metadata": {"a": 1, "b ": {"c": 1}}}
+    issues = mask_issues(mask_paths(mask, body), body)
+    assert [(issue.path, issue.rule) for issue in issues] == [("updateMask", "query")] * len(faults)
+    assert all(issue.message.startswith(fault) for issue, fault in zip(issues, faults, strict=True))
+
+
+@pytest.mark.parametrize("body", [{}, {"metadata": None}, {"metadata": "a"}, {"metadata": ["a"]}])
+@pytest.mark.parametrize("mask", ["memory", "metadata.a"])
+def test_a_body_of_any_form_can_be_asked(mask: str, body: Any) -> None:
+    """A field that is not there is told as such, whatever stands in its place."""
+    assert [issue.message for issue in mask_issues(mask_paths(mask, body), body)] == [f"`{mask}` is not in the body"]
+
+
+@given(METADATA, METADATA)
+def test_a_mask_of_keys_merges(old: dict[str, int], new: dict[str, int]) -> None:
+    """Naming every key of the new metadata is a merge; the old value is not changed in place."""
+    before = dict(old)
+    body = {"metadata": new}
+    paths = mask_paths(",".join(f"metadata.{key}" for key in new), body) if new else []
+    assert mask_issues(paths, body) == []
+    assert revised("t", old, paths, body) == ("t", old | new)
+    assert old == before
+
+
+def test_the_hash_is_that_of_the_text() -> None:
+    """SHA-256 in hexadecimal, of the text in UTF-8."""
+    assert text_hash("grün") == hashlib.sha256("grün".encode()).hexdigest()
+    assert text_hash("a") != text_hash("b")

@@ -1,0 +1,142 @@
+"""The transfer of ownership: the table, who is a party, and what an acceptance leaves."""
+
+import attrs
+import pytest
+from hypothesis import assume, given
+
+from wfcore.domain import ownership
+from wfcore.domain.access import AccessConfig, Principal, SharedUser, derive
+from wfcore.domain.errors import Conflict, Invalid
+from wfcore.domain.lifecycle import IllegalMove, Status
+from wfcore.domain.ownership import PARTY, TABLE, Step
+from wfcore.domain.resources import Change, OwnershipTransfer, Resource
+from wfcore.testing.storage_values import FOR_ALL, ORG, access_configs, at, new_resource, principal, principals
+
+OWNER, HEIR, THIRD = (principal(name, f"{name}@x.org") for name in ("owner", "heir", "third"))
+PRIVATE = AccessConfig("private", {}, (), "owner", "owner@x.org")
+PENDING = OwnershipTransfer("heir", "heir@x.org", "owner", at(1))
+
+
+def resource(pending: bool, access: AccessConfig = PRIVATE, status: Status = Status.ACTIVE) -> Resource:
+    made = new_resource(1, access=access, status=status)
+    return attrs.evolve(made, pending_transfer=PENDING) if pending else made
+
+
+def take(step: Step, old: Resource) -> Change:
+    if step is Step.ASK:
+        return ownership.ask(old, HEIR, by="owner", path="userId", now=at(2))
+    if step is Step.ACCEPT:
+        return ownership.accept(old, HEIR, "owner@x.org", now=at(2))
+    return ownership.withdraw(old, step, now=at(2))
+
+
+@pytest.mark.parametrize("pending", TABLE)
+@pytest.mark.parametrize("step", Step)
+def test_the_table_of_moves(pending: bool, step: Step) -> None:
+    """Every move in every state: what is in the table leads where it says, the rest is a conflict that says why."""
+    old = resource(pending)
+    if step in TABLE[pending]:
+        new = take(step, old).resource
+        assert (new.pending_transfer is not None) == TABLE[pending][step]
+        assert (new.revision, new.updated_at) == (old.revision + 1, at(2))
+    else:
+        with pytest.raises(Conflict) as error:
+            take(step, old)
+        assert error.value.info["reason"] == ("transfer_pending" if pending else "no_transfer")
+        assert error.value.info["legal"] == [str(legal) for legal in TABLE[pending]]
+    assert PARTY.keys() == set(Step)
+
+
+@pytest.mark.parametrize("step", Step)
+def test_what_is_deleted_has_no_transfer(step: Step) -> None:
+    """A transfer is an edit: it is refused where an edit is."""
+    with pytest.raises(IllegalMove):
+        take(step, resource(step is not Step.ASK, status=Status.DELETED))
+
+
+def test_a_request_changes_nothing_yet() -> None:
+    """Asking records who asked whom and when; access stays; what was withdrawn left no trace."""
+    old = resource(pending=False)
+    asked = take(Step.ASK, old).resource
+    assert asked.pending_transfer == attrs.evolve(PENDING, requested_at=at(2))
+    assert asked.access == old.access
+    for step in (Step.CANCEL, Step.DECLINE):
+        back = take(step, asked).resource
+        assert attrs.evolve(back, revision=1, updated_at=old.updated_at) == old
+
+
+@pytest.mark.parametrize("target", [OWNER, principal("other-id", "owner@x.org")])
+def test_the_owner_is_no_target(target: Principal) -> None:
+    """Neither by id nor by e-mail can the owner be asked."""
+    with pytest.raises(Invalid):
+        ownership.ask(resource(pending=False), target, by="owner", path="email", now=at(2))
+
+
+def test_who_is_the_owner() -> None:
+    """The user id, or the verified e-mail; an address that is not verified, or none at all, makes nobody an owner."""
+    assert ownership.is_owner(OWNER, PRIVATE)
+    assert ownership.is_owner(principal("x", "Owner@x.org"), PRIVATE)
+    assert not ownership.is_owner(principal("x", "owner@x.org", verified=False), PRIVATE)
+    nobody = attrs.evolve(PRIVATE, owner_user_id=None, owner_email=None)
+    assert not ownership.is_owner(principal("x"), nobody)
+
+
+def test_only_the_one_who_was_asked_is_the_pending_owner() -> None:
+    """By user id: the same e-mail under another id was not asked."""
+    assert ownership.is_pending_owner(HEIR, resource(pending=True))
+    assert not ownership.is_pending_owner(HEIR, resource(pending=False))
+    assert not ownership.is_pending_owner(principal("x", "heir@x.org"), resource(pending=True))
+    assert not ownership.is_pending_owner(OWNER, resource(pending=True))
+
+
+def test_the_former_owner_of_a_private_resource_keeps_its_use() -> None:
+    """On acceptance the former owner goes into `sharedWith`, once, and the new owner goes out of it."""
+    entries = tuple(SharedUser(f"{name}@x.org", "", "owner") for name in ("heir", "owner", "third"))
+    access = take(Step.ACCEPT, resource(True, attrs.evolve(PRIVATE, shared_with=entries))).resource.access
+    assert (access.owner_user_id, access.owner_email) == ("heir", "heir@x.org")
+    assert access.shared_with == (
+        entries[2],
+        SharedUser("owner@x.org", ownership.iso(at(2)), "heir", "owner"),
+    )
+
+
+def test_a_former_owner_without_an_address_cannot_be_shared_with() -> None:
+    """An entry is an e-mail; without one there is none."""
+    old = resource(True, attrs.evolve(PRIVATE, owner_email=None))
+    assert ownership.accept(old, HEIR, None, now=at(2)).resource.access.shared_with == ()
+
+
+def test_a_shared_resource_shares_as_before() -> None:
+    """Ownership gives nothing while it is shared, so nobody's grants change."""
+    access = take(Step.ACCEPT, resource(True, attrs.evolve(FOR_ALL, owner_user_id="owner"))).resource.access
+    assert access == attrs.evolve(FOR_ALL, owner_user_id="heir", owner_email="heir@x.org")
+
+
+@given(config=access_configs, heir=principals, other=principals)
+def test_an_acceptance_takes_nothing_from_others(config: AccessConfig, heir: Principal, other: Principal) -> None:
+    """The new owner manages what is private; nobody but the former owner loses anything, who keeps the use."""
+    pending = OwnershipTransfer(heir.user_id, None, "owner", at(1))
+    old = attrs.evolve(new_resource(1, access=config, status=Status.ACTIVE), pending_transfer=pending)
+    former = config.owner_email or (f"{config.owner_user_id}@x.org" if config.owner_user_id else None)
+    new = ownership.accept(old, heir, former, now=at(2)).resource.access
+    assert ownership.is_owner(heir, new)
+    assert derive(heir, new).can_manage or config.visibility == "shared"
+    displaced = {entry.user_id for entry in config.shared_with if entry.email == former}
+    assume(other.user_id not in displaced)  # the e-mail is the key of an entry: the former owner's is the one there is
+    before, after = derive(other, config), derive(other, new)
+    if config.visibility == "shared":
+        assert before == after
+    elif not ownership.is_owner(other, config):
+        assert after.can_use >= before.can_use
+        assert not after.can_manage or ownership.is_owner(other, new)
+
+
+def test_the_organization_is_not_touched() -> None:
+    """A transfer moves nothing but owner, sharing and the request."""
+    old, new = resource(pending=True), take(Step.ACCEPT, resource(pending=True)).resource
+    same = attrs.evolve(
+        new, access=old.access, pending_transfer=PENDING, revision=old.revision, updated_at=old.updated_at
+    )
+    assert same == old
+    assert new.org_uuid == ORG
+    assert not derive(THIRD, new.access).visible
