@@ -145,7 +145,7 @@ async def everything(journal: Journal) -> list[object]:
         [attrs.evolve(row, key=0) for row in opened],
         [await journal.read(ref) for ref in refs],
         await journal.next_wake(),
-        [number for number, *_ in await journal.dead_workers(0, 0)],
+        [holder.worker for holder in await journal.holders()],
     ]
 
 

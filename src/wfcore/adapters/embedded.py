@@ -28,6 +28,9 @@ SILENCE = 10.0
 """Seconds without a heartbeat after which a worker on another machine counts as dead."""
 
 
+STUCK = 60.0
+"""Seconds without a heartbeat after which no worker counts as alive, whatever the process table says."""
+
 PATIENCE = 10.0
 """Seconds before an execution that could not be driven is tried again."""
 
@@ -160,14 +163,18 @@ class EmbeddedDispatcher:
                 self._handler.signal(execution)
 
     async def _bury_the_dead(self) -> None:
-        """Free what dead workers hold: here the process table tells, elsewhere only a long silence."""
+        """Free what dead workers hold. Here the process table tells; elsewhere, or of a process that is there but does
+        nothing (or is another one with the same number), only silence.
+        """
         here, now = this_machine(), self._clock.now()
-        silent = {number for number, _, _ in await self._journal.dead_workers(now, int(SILENCE * 1000))}
-        for number, host, pid in await self._journal.dead_workers(now, 0):
-            gone = not is_alive(pid) if host == here else number in silent
-            if gone and number != self._worker:
-                freed = await self._journal.release(number)
-                log.warning("worker died; its executions are taken up", extra={"worker": number, "executions": freed})
+        for holder in await self._journal.holders():
+            if holder.worker == self._worker:
+                continue
+            silent = (now - holder.seen_at) / 1000
+            if silent > STUCK or (not is_alive(holder.pid) if holder.host == here else silent > SILENCE):
+                freed = await self._journal.release(holder.worker)
+                extra = {"worker": holder.worker, "executions": freed}
+                log.warning("worker died; its executions are taken up", extra=extra)
 
     # Executions
 

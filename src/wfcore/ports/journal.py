@@ -137,6 +137,16 @@ class OpenInterrupt:
     key: int
 
 
+@attrs.frozen
+class Holder:
+    """A worker that holds executions, and when it last said that it is alive."""
+
+    worker: int
+    host: str
+    pid: int
+    seen_at: int
+
+
 class Journal(Protocol):
     """Implementers: every method either did all it says, durably, or raised and did nothing.
 
@@ -209,9 +219,8 @@ class Journal(Protocol):
         """The worker is alive. A worker that is not registered (any more) is registered again."""
         ...
 
-    async def dead_workers(self, now: int, silent_ms: int) -> list[tuple[int, str, int]]:
-        """Workers (number, host, pid) that hold executions; those silent for longer than `silent_ms`, and all
-        others too when `silent_ms` is 0."""
+    async def holders(self) -> list[Holder]:
+        """The workers that hold executions, by number. One that nobody registered has no host and was never seen."""
         ...
 
     async def release(self, worker: int) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import Append, Journal, JournalConflict
+from wfcore.ports.journal import Append, Holder, Journal, JournalConflict
 from wfcore.testing.journal_values import NOW, begin, due, find, steps
 
 
@@ -109,29 +109,28 @@ class ClaimsContract:
         with pytest.raises(JournalConflict):
             await journal.append(ref, Append(1, steps(1), holder=dead))
 
-    async def test_silence_is_death(self, journal: Journal) -> None:
-        """Workers that hold something and were silent for longer than `silent_ms`; all holders for 0."""
+    async def test_holders_say_when_they_were_seen(self, journal: Journal) -> None:
+        """Exactly the workers that hold something, by number, with their latest heartbeat."""
         silent, loud, idle = [await journal.register("host", n, NOW) for n in (1, 2, 3)]
         for worker in (silent, loud):
             await begin(journal, f"r-{worker}", claimed_by=worker)
         await journal.heartbeat(loud, NOW + 10)
-        assert await journal.dead_workers(NOW + 10, 10) == []
-        assert await journal.dead_workers(NOW + 11, 10) == [(silent, "host", 1)]
-        assert [number for number, _, _ in await journal.dead_workers(NOW, 0)] == [silent, loud]
+        assert await journal.holders() == [Holder(silent, "host", 1, NOW), Holder(loud, "host", 2, NOW + 10)]
         assert await journal.release(idle) == 0
+        await journal.release(loud)
+        assert await journal.holders() == [Holder(silent, "host", 1, NOW)]
 
     async def test_who_is_alive_is_registered(self, journal: Journal) -> None:
-        """A heartbeat or a claim brings back a worker that was given up; one that never was is silent."""
+        """A heartbeat or a claim brings back a worker that was given up; one that never was has never been seen."""
         worker = await journal.register("host", 7, NOW)
         ref = await due(journal, "r-1", 0)
         await journal.release(worker)
         assert await journal.claim_due(worker, NOW, 9) == [ref]
-        assert await journal.dead_workers(NOW + 5, 5) == []
-        assert await journal.dead_workers(NOW + 6, 5) == [(worker, "host", 7)]
+        assert await journal.holders() == [Holder(worker, "host", 7, NOW)]
         await journal.heartbeat(worker, NOW + 6)
-        assert await journal.dead_workers(NOW + 6, 5) == []
+        assert await journal.holders() == [Holder(worker, "host", 7, NOW + 6)]
         await begin(journal, "r-2", claimed_by=99)
-        assert await journal.dead_workers(NOW + 6, 5) == [(99, "", 0)]
+        assert (await journal.holders())[-1] == Holder(99, "", 0, 0)
 
     async def test_a_number_is_never_given_twice(self, journal: Journal) -> None:
         """Not even after its worker was released."""

@@ -129,6 +129,8 @@ def test_an_acceptance_takes_nothing_from_others(config: AccessConfig, heir: Pri
     elif not ownership.is_owner(other, config):
         assert after.can_use >= before.can_use
         assert not after.can_manage or ownership.is_owner(other, new)
+    elif config.owner_user_id == other.user_id:
+        assert after.can_use
 
 
 def test_the_organization_is_not_touched() -> None:

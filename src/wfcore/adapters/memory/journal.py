@@ -14,6 +14,7 @@ from wfcore.ports.journal import (
     Append,
     Execution,
     ExecutionRef,
+    Holder,
     JournalConflict,
     NewExecution,
     NewRun,
@@ -88,9 +89,7 @@ class MemoryJournal:
         if run is None or append.expected:
             raise ValueError("an execution begins with a run and an empty journal")
         ref = ExecutionRef(new.org, len(self._held) + 1)
-        row = Execution(
-            ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, 0
-        )
+        row = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, 0)
         held = _Held(row, [], claimed_by=append.claimed_by)
         self._check(new.org, held, append)
         self._held[ref.id] = held
@@ -173,15 +172,11 @@ class MemoryJournal:
     async def heartbeat(self, worker: int, now: int) -> None:
         self._see(worker, now)
 
-    async def dead_workers(self, now: int, silent_ms: int) -> list[tuple[int, str, int]]:
-        holders = sorted({held.claimed_by for held in self._held.values() if held.claimed_by is not None})
-        nobody = _Worker("", 0, now - silent_ms - 1)
-        found = [(number, self._workers.get(number, nobody)) for number in holders]
-        return [
-            (number, worker.host, worker.pid)
-            for number, worker in found
-            if silent_ms == 0 or worker.seen_at < now - silent_ms
-        ]
+    async def holders(self) -> list[Holder]:
+        holding = sorted({held.claimed_by for held in self._held.values() if held.claimed_by is not None})
+        nobody = _Worker("", 0, 0)
+        found = [(number, self._workers.get(number, nobody)) for number in holding]
+        return [Holder(number, worker.host, worker.pid, worker.seen_at) for number, worker in found]
 
     async def release(self, worker: int) -> int:
         self._workers.pop(worker, None)
@@ -209,11 +204,7 @@ class MemoryJournal:
         """Raise before anything has changed: what `append` may meet, in the order in which it matters."""
         if append.new_run and append.new_run.id in self._runs.get(org, {}):
             raise RunExists(f"there is a run `{append.new_run.id}` already")
-        if (
-            held is None
-            or len(held.entries) != append.expected
-            or append.holder not in (None, held.claimed_by)
-        ):
+        if held is None or len(held.entries) != append.expected or append.holder not in (None, held.claimed_by):
             raise JournalConflict("the journal is not as long as the writer thought, or the claim is gone")
         own = held.runs if append.new_run is None else [*held.runs, append.new_run.id]
         for change in append.changes:

@@ -80,7 +80,7 @@ class MemoryResources:
         self.shelf.rows[resource.id] = resource
         self.shelf.slugs.add(resource.slug)
 
-    async def get(self, id: int) -> Resource | None:  # noqa: A002 - the word of the interface
+    async def get(self, id: int) -> Resource | None:
         return self.shelf.rows.get(id)
 
     async def save(self, old: Resource, new: Resource) -> None:
@@ -108,12 +108,12 @@ class MemoryResources:
         )
         return [resource for resource, _ in zip(found, range(limit), strict=False)]
 
-    async def add_variation(self, id: int, variation: Variation) -> None:  # noqa: A002
+    async def add_variation(self, id: int, variation: Variation) -> None:
         if (id, variation.id) in self.shelf.variations:
             raise Duplicate("variations")
         self.shelf.variations[id, variation.id] = deepcopy(variation)
 
-    async def save_variation(self, id: int, variation: Variation) -> None:  # noqa: A002
+    async def save_variation(self, id: int, variation: Variation) -> None:
         current = self.shelf.variations.get((id, variation.id))
         if current is None:
             raise Stale(f"variation {variation.id}")
@@ -121,17 +121,17 @@ class MemoryResources:
             current, deployed_at=variation.deployed_at, deployed_by=variation.deployed_by
         )
 
-    async def drop_variation(self, id: int, variation_id: str) -> None:  # noqa: A002
+    async def drop_variation(self, id: int, variation_id: str) -> None:
         current = self.shelf.variations.get((id, variation_id))
         if current and current.deployed_at is None and not self.pinned(variation_id):
             del self.shelf.variations[id, variation_id]
 
-    async def variation(self, id: int, variation_id: str) -> Variation | None:  # noqa: A002
+    async def variation(self, id: int, variation_id: str) -> Variation | None:
         return deepcopy(self.shelf.variations.get((id, variation_id)))
 
     async def variations(
         self,
-        id: int,  # noqa: A002
+        id: int,
         *,
         limit: int,
         before: str | None = None,

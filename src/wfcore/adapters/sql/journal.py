@@ -20,6 +20,7 @@ from wfcore.ports.journal import (
     Append,
     Execution,
     ExecutionRef,
+    Holder,
     JournalConflict,
     NewExecution,
     NewRun,
@@ -150,9 +151,8 @@ class SqlJournal:
     async def heartbeat(self, worker: int, now: int) -> None:
         await self._commits.run(lambda hot: self._see(hot, worker, now))
 
-    async def dead_workers(self, now: int, silent_ms: int) -> list[tuple[int, str, int]]:
-        rows = await self._aside(sql.DEAD_WORKERS, now, silent_ms)
-        return [(worker, host, pid) for worker, host, pid in rows]
+    async def holders(self) -> list[Holder]:
+        return [Holder(*row) for row in await self._quickly(sql.HOLDERS)]
 
     async def release(self, worker: int) -> int:
         def write(hot: sqlite3.Connection) -> int:

@@ -124,10 +124,9 @@ SEE_WORKER: Final = """
 INSERT INTO workers (id, host, pid, seen_at) VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (id) DO UPDATE SET seen_at = max(seen_at, excluded.seen_at)"""
 
-DEAD_WORKERS: Final = """
-SELECT DISTINCT e.claimed_by, coalesce(w.host, ''), coalesce(w.pid, 0)
-FROM executions e LEFT JOIN workers w ON w.id = e.claimed_by
-WHERE e.claimed_by IS NOT NULL AND (?2 = 0 OR coalesce(w.seen_at < ?1 - ?2, 1)) ORDER BY e.claimed_by"""
+HOLDERS: Final = """
+SELECT DISTINCT e.claimed_by, coalesce(w.host, ''), coalesce(w.pid, 0), coalesce(w.seen_at, 0)
+FROM executions e LEFT JOIN workers w ON w.id = e.claimed_by WHERE e.claimed_by IS NOT NULL ORDER BY e.claimed_by"""
 
 RELEASE: Final = "UPDATE executions SET claimed_by = NULL, wake_at = 0 WHERE claimed_by = ?1"
 

@@ -216,7 +216,7 @@ class TestPlans:
             (sql.DUE, "executions_due"),
             (sql.NEXT_WAKE, "executions_due"),
             (sql.RELEASE, "executions_claims"),
-            (sql.DEAD_WORKERS, "executions_claims"),
+            (sql.HOLDERS, "executions_claims"),
             (sql.BEGIN_RUN, "runs_execution"),
             (sql.READ, "PRIMARY KEY"),
         ],
@@ -224,7 +224,7 @@ class TestPlans:
     async def test_no_statement_scans_a_table(self, database: Database, statement: str, index: str) -> None:
         """Every listing and every claim goes by an index, in the order of that index."""
         asked = max(number for number in range(1, 10) if f"?{number}" in statement or number == 1)
-        values = (None,) * (0 if statement == sql.NEXT_WAKE else asked)
+        values = (None,) * (asked if "?" in statement else 0)
         plan = [row[3] for row in database.hot.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
         assert any(index in step for step in plan), plan
         scans = [step for step in plan if step.startswith("SCAN") and "INDEX" not in step]
