@@ -20,7 +20,7 @@ from wfcore.ports.journal import Append, Execution, ExecutionRef, JournalConflic
 from wfcore.runtime.context import Ports
 from wfcore.runtime.perform import ClaimLost, Performer
 from wfcore.runtime.plans import Plans
-from wfcore.runtime.rows import new_run, settled
+from wfcore.runtime.rows import left_open, new_run, settled
 
 log = logging.getLogger("wfcore.drive")
 
@@ -248,9 +248,10 @@ class Session:
         machine, parent = self.machine, self.machine.run_id
         expected = machine.length
         turn = e.Resumed(now, self._ports.ids.uuid())
+        left = left_open(machine)
         self._collect_events()
         machine.apply(turn)
-        old = RunChange(parent, RunStatus.interrupted, now, resumed_by=turn.run_id)
+        old = RunChange(parent, RunStatus.interrupted, now, left, turn.run_id)
         run = new_run(machine, machine.starter.user_id, "", parent)
         if machine.turn_open:
             waiting = tuple(machine.interrupts.values())

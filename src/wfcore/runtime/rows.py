@@ -18,16 +18,23 @@ def result_of(machine: Machine) -> dict[str, JSON]:
         result["output"] = machine.output
     if machine.error:
         result["error"] = machine.error
-    if machine.interrupts:
-        result["interrupts"] = [interrupt_to_wire(interrupt) for interrupt in machine.interrupts.values()]
     if machine.usage:
         result["usage"] = machine.usage
     return result
 
 
+def left_open(machine: Machine) -> dict[str, JSON]:
+    """What the record of a turn keeps when another takes over: the interrupts that were open, and the usage.
+
+    While a run is parked its open interrupts are rows of their own, and its record needs no copy.
+    """
+    waiting = [interrupt_to_wire(interrupt) for interrupt in machine.interrupts.values()]
+    return {"interrupts": waiting, **result_of(machine)}
+
+
 def run_change(machine: Machine) -> RunChange:
     """The row of the turn that the machine is in."""
-    return RunChange(machine.run_id, machine.status, machine.at, result_of(machine))
+    return RunChange(machine.run_id, machine.status, machine.at, result_of(machine) or None)
 
 
 def settled(machine: Machine, expected: int, entries: Sequence[Entry], **more: Any) -> Append:

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import attrs
 
 from wfcore.domain.access import Principal
-from wfcore.domain.codec import iso_ms
 from wfcore.domain.errors import JSON, Conflict, Forbidden, Issue, NotFound, refuse
 from wfcore.domain.lifecycle import Operation, move
 from wfcore.domain.resources import Kind, Resource
@@ -34,7 +33,7 @@ from wfcore.runtime.context import Ports, authorize, conflict, needs
 from wfcore.runtime.deploying import deploy_faults, lost_access
 from wfcore.runtime.drive import Driver
 from wfcore.runtime.plans import Plans
-from wfcore.runtime.rows import new_run, result_of, settled
+from wfcore.runtime.rows import left_open, new_run, result_of, settled
 from wfcore.runtime.run_bodies import carried, check_resume, check_start, used_for
 from wfcore.runtime.run_reading import RunReading
 from wfcore.runtime.views import RunView, Turn, target_to_wire
@@ -81,7 +80,7 @@ class Runs(RunReading):
         run_id, now = own or self._ports.ids.uuid(), self._ports.clock.now()
         new = NewExecution(me.org_uuid, "workflow", resource.id, variation_id, me.user_id, self._thread_id(me, data))
         machine = Machine(plan, [])
-        info = _run_info(new, run_id, now) | carried(data)
+        info = _run_info(new) | carried(data)
         actor, limits = e.Actor(me.user_id, me.email), self._ports.settings.limits
         started = e.Started(now, run_id, actor, data["input"], info, limits, refusal)
         machine.apply(started)
@@ -216,7 +215,7 @@ class Runs(RunReading):
     ) -> RunView:
         """Write the new turn. Branches under way go on undisturbed; a parked run is claimed for this worker."""
         expected, was_open, worker = machine.length, machine.turn_open, self._ports.dispatcher.worker
-        left = _left_open(machine) if was_open else None
+        left = left_open(machine)
         machine.sink = []
         _apply(machine, entry)
         old = RunChange(row.id, RunStatus.interrupted, machine.at, left, resumed_by=entry.run_id)
@@ -324,19 +323,6 @@ def _may_decide(me: Principal, interrupt: Interrupt, starter: e.Actor, can_use: 
         raise Forbidden("this is not yours to decide", {"reason": "not_an_approver"}) from None
 
 
-def _left_open(machine: Machine) -> JSON:
-    """What the record of a turn shows that ends while branches of it go on."""
-    shown = result_of(machine)
-    return {name: shown[name] for name in ("interrupts", "usage") if name in shown}
-
-
-def _run_info(new: NewExecution, run_id: str, now: int) -> dict[str, JSON]:
-    """What expressions read as `run`, beside what the body carries."""
-    return {
-        "id": run_id,
-        "target": target_to_wire(new.kind, new.resource_id),
-        "workflowId": new.resource_id,
-        "threadId": new.thread_id,
-        "userId": new.user_id,
-        "startedAt": iso_ms(now),
-    }
+def _run_info(new: NewExecution) -> dict[str, JSON]:
+    """What expressions read as `run`, beside what the machine knows and what the body carries."""
+    return {"target": target_to_wire(new.kind, new.resource_id), "threadId": new.thread_id}

@@ -163,6 +163,8 @@ class MemoriesContract:
         found = await memories.search(ORG, 1, "who LIKES green tea?", limit=9)
         assert [each.id for each in found] == ["m-2", "m-3", "m-1"]
         assert [each.id for each in await memories.search(ORG, 1, "likes green tea", limit=1)] == ["m-2"]
+        said_often = await memories.search(ORG, 1, "tea Tea TEA green apples", limit=9)
+        assert {each.id for each in said_often[:2]} == {"m-1", "m-2"}
 
     @pytest.mark.parametrize("query", ["", "?!", "coffee", '"', "te*", "tea' OR 1=1 --coffee"])
     async def test_a_query_is_words_and_nothing_else(self, memories: MemoryBackend, query: str) -> None:

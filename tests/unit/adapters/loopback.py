@@ -21,7 +21,10 @@ class Heard:
 
 @attrs.define
 class Server:
-    """Answers the first request with the first of `answers` and so on, the last for ever. None says nothing."""
+    """Answers the first request with the first of `answers` and so on, the last for ever. None says nothing.
+
+    The connection is closed after an answer, unless that says `keep-alive`.
+    """
 
     answers: Sequence[bytes | None]
     port: int = 0
@@ -33,20 +36,22 @@ class Server:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            line, *rows = head.strip().split("\r\n")
-            headers = {name.lower(): value for name, _, value in (row.partition(": ") for row in rows)}
-            self.heard.append(Heard(line, headers, await reader.readexactly(int(headers.get("content-length", 0)))))
-            answer = self.answers[min(len(self.heard), len(self.answers)) - 1]
-            if answer is None:
-                await reader.read()
-            else:
-                writer.write(answer)
-                await writer.drain()
+            while b"keep-alive" in await self.reply(reader, writer):
+                pass
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
             writer.close()
+
+    async def reply(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        line, *rows = head.strip().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (row.partition(": ") for row in rows)}
+        self.heard.append(Heard(line, headers, await reader.readexactly(int(headers.get("content-length", 0)))))
+        answer = self.answers[min(len(self.heard), len(self.answers)) - 1]
+        writer.write(answer or b"")
+        await writer.drain()
+        return await reader.read() if answer is None else answer
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 import gzip
 import ssl
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import httpx2
 import pytest
 from loopback import World, answer, redirect, serving
 
-from wfcore.adapters.outbound.client import Answer, Broken, Client, Hop
+from wfcore.adapters.outbound.client import Answer, Broken, Client, GuardedTransport, Hop
 from wfcore.adapters.outbound.guard import Guard, Refused
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -91,6 +92,20 @@ async def test_a_name_that_changes_its_mind(world: World) -> None:
             await get(world, "http://rebind.example/")
     assert world.made == [(PUBLIC, 80)]
     assert world.asked == ["rebind.example", "rebind.example"]
+
+
+async def test_no_connection_is_used_twice(world: World) -> None:
+    """A second request to the same host resolves and connects anew, though the server would go on."""
+    async with (
+        serving(answer(body=b"x", connection="keep-alive")) as server,
+        GuardedTransport(Guard((), world.resolve)) as transport,
+    ):
+        world.places = {PUBLIC: server}
+        for _ in range(2):
+            response = await transport.handle_async_request(httpx2.Request("GET", "http://a.example/"))
+            assert await response.aread() == b"x"
+    assert world.made == [(PUBLIC, 80), (PUBLIC, 80)]
+    assert world.asked == ["a.example", "a.example"]
 
 
 async def test_the_second_address_serves_when_the_first_does_not(world: World) -> None:
@@ -276,6 +291,18 @@ class TestBounds:
         found = await self.answered(reply)
         assert found.body == b"x" * MOST
         assert "content-encoding" not in found.headers
+        assert found.headers.get("content-length", "1000") == "1000"
+
+    async def test_a_bomb_is_not_unfolded(self) -> None:
+        """Of 50 MB in 50 KB, no more is ever made than the bound allows."""
+        bomb = answer(body=gzip.compress(bytes(50_000_000)), content_encoding="gzip")
+        tracemalloc.start()
+        try:
+            with pytest.raises(Refused):
+                await self.answered(bomb)
+            assert tracemalloc.get_traced_memory()[1] < 5_000_000
+        finally:
+            tracemalloc.stop()
 
     @pytest.mark.parametrize(
         "reply",

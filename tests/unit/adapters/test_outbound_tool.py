@@ -148,6 +148,8 @@ class TestAnswer:
             (b"a", "text/plain; charset=zlib", "a"),
             (b"a", "text/plain; charset=no-such", "a"),
             (b"a", "text/plain; charset=a\x01b", "a"),
+            (b"a", "text/plain; charset=\u00fc", "a"),
+            (b"a", "text/plain; charset*=punycode''utf-7", "a"),
             (b"a\x00b", None, "a\x00b"),
         ],
     )

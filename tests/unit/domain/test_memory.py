@@ -51,7 +51,7 @@ def test_only_what_is_named_changes(mask: str | None, body: Any, new: Any) -> No
         ("*", ["`*` is none of"]),
         ("memory, metadata", ["` metadata` is none of"]),
         ("memory,", ["`` is none of"]),
-        ("Memory", ["`Memory` is none of"]),
+        ("Memory,Memory", ["`Memory` is none of"]),
         ("memory.x", ["`memory.x` is none of"]),
         ("id,hash,metadata", ["`id` is none of", "`hash` is none of"]),
         ("metadata.b", ["`metadata.b` is not in the body"]),

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from bench import Bench, act, ask, one
+from bench import Bench, act, ask, eventually, one
 
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import Conflict, Forbidden, Invalid, WfcoreError
@@ -125,8 +125,11 @@ class TestWhatIsWritten:
         await bench.ended(run)
         before = await actions(bench, boss)
         bench.clock.advance(11)
-        async for event in await bench.core.runs.follow(bench.me, run.id):
-            assert event.kind
+
+        async def next_turn() -> Any:
+            return (await bench.core.runs.get(bench.me, run.id)).row.resumed_by
+
+        await bench.ended(await eventually(next_turn))
         assert await actions(bench, boss) == before
 
     async def test_a_pause_of_a_run_under_way(self, bench: Bench, boss: Principal) -> None:

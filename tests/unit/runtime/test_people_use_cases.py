@@ -93,6 +93,13 @@ class TestMembers:
         assert (await refused(members.patch(admin, "ann", email="admin@x.org"), Conflict))["reason"] == "duplicate"
         assert (await members.patch(admin, "ann", email="ann@x.org")).to_wire()["email"] == "ann@x.org"
 
+    async def test_an_address_that_two_have_already_hinders_neither(self, bench: Bench, admin: Principal) -> None:
+        """The operator may have given it twice: other fields can still be changed, and the address written back."""
+        for name in ("ann", "bob"):
+            await bench.core.directory.add_member(bench.org, name, "team@x.org")
+            changed = await bench.core.members.patch(admin, name, name="One of two", email="team@x.org")
+            assert changed.to_wire()["email"] == "team@x.org"
+
     async def test_writing_takes_a_role_before_anything_else(self, bench: Bench) -> None:
         """A member with the scope is told its role, whatever the body and whether the target exists."""
         await joined(bench, "ann")

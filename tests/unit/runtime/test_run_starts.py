@@ -217,7 +217,7 @@ class TestInput:
         body = {"workflowId": number, "input": {}, "streamProtocolVersion": 2, "config": {}, **carried}
         run = await bench.ended(await bench.core.runs.start(bench.me, body))
         assert {name: run.output[name] for name in carried} == carried
-        assert (run.output["userId"], run.output["workflowId"], run.output["id"]) == ("me", number, run.id)
+        assert (run.output["userId"], run.output["target"]["id"], run.output["id"]) == ("me", number, run.id)
 
     async def test_the_record_has_the_fields_of_the_interface(self, bench: Bench) -> None:
         """`GET /runs/{runId}` answers with exactly these keys."""

@@ -2,7 +2,7 @@
 
 A host is an address in its one plain spelling, or a name. A name is resolved once, each of its addresses is looked at,
 and the connection is made to one that passed: what the name means a moment later changes nothing. The networks are
-those of the IANA special-purpose address registries (RFC 6890) that are not globally reachable.
+those of the IANA special-purpose address registries (RFC 6890), multicast, and one that a cloud keeps to itself.
 """
 
 import asyncio

@@ -121,7 +121,7 @@ def _body(answer: "Answer") -> JSON:
     if "content-type" not in answer.headers:
         return _guessed(answer.body)
     told = Message()
-    told["content-type"] = answer.headers["content-type"].encode("ascii", "replace").decode()
+    told["content-type"] = answer.headers["content-type"]
     main, _, sub = told.get_content_type().partition("/")
     if sub == "json" or sub.endswith("+json"):
         return _json(answer.body)

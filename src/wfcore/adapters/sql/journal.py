@@ -267,5 +267,5 @@ def _write_interrupts(hot: sqlite3.Connection, number: int, org: int | None, app
             hot.execute(sql.HAND_OVER, (number, run_id))
         return
     hot.execute(sql.KEEP_INTERRUPTS, (number, sql.to_json([interrupt.id for interrupt in append.interrupts])))
-    rows = [(org, number, interrupt.id, run_id, sql.to_json(interrupt)) for interrupt in append.interrupts]
+    rows = [(org, number, interrupt.id, run_id, sql.interrupt_text(interrupt)) for interrupt in append.interrupts]
     hot.executemany(sql.PUT_INTERRUPT, rows)

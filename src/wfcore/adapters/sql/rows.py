@@ -53,7 +53,7 @@ def resource_row(resource: Resource) -> dict[str, Any]:
     }
 
 
-def to_resource(row: Mapping[str, Any], org_uuid: str) -> Resource:
+def to_resource(row: Mapping[str, Any] | RowMapping, org_uuid: str) -> Resource:
     return Resource(
         kind=Kind(row["kind"]),
         org_uuid=org_uuid,

@@ -7,6 +7,7 @@ is the length of the journal.
 from collections.abc import Sequence
 from typing import Any, Final
 
+import attrs
 import msgspec
 
 from wfcore.domain.errors import JSON
@@ -152,6 +153,12 @@ _interrupt = msgspec.json.Decoder(Interrupt).decode
 def to_json(value: Any) -> str:
     """A value as JSON text; an attrs value as an object of its fields."""
     return msgspec.json.encode(value).decode()
+
+
+def interrupt_text(interrupt: Interrupt) -> str:
+    """An interrupt as JSON text without what it says by default: most of a parked run's bytes would be that."""
+    shown = attrs.asdict(interrupt, recurse=False, filter=lambda field, value: value != field.default)
+    return to_json(shown)
 
 
 def to_execution(row: Row) -> Execution:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import attrs
 
+from wfcore.domain.codec import iso_ms
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallModel, Effect
 from wfcore.domain.run.events import Event, EventKind
@@ -78,8 +79,9 @@ class Machine(Nodes):
             raise IllegalEntry("the execution has begun before")
         self.at = self.turn_began = entry.at
         self.root = self.run_id = entry.run_id
-        self.starter, self.limits, self.info = entry.by, entry.limits, entry.info
-        self.scope = {"input": entry.input, "nodes": self.nodes, "run": entry.info}
+        self.starter, self.limits = entry.by, entry.limits
+        self.info = {"id": entry.run_id, "userId": entry.by.user_id, "startedAt": iso_ms(entry.at), **entry.info}
+        self.scope = {"input": entry.input, "nodes": self.nodes, "run": self.info}
         self._move("start")
         self.turn_open = True
         self._emit(EventKind.run_started, {"target": entry.info.get("target")})
