@@ -87,7 +87,7 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """Made once: to load the authorities takes 20 milliseconds."""
+    """Made once: to load the authorities takes tens of milliseconds."""
     return httpcore2.default_ssl_context()
 
 

@@ -53,16 +53,10 @@ class GroupCommit:
         self._database = database
         self._pending: list[Part] = []
         self._scheduled = False
-        self._in_thread = False
         self._thread: ThreadPoolExecutor | None = None
         self._flusher: asyncio.Task[None] | None = None
         self._commit_seconds = 0.0
         self._patience: tuple[sqlite3.Connection, int] | None = None
-
-    @property
-    def idle(self) -> bool:
-        """Whether `database.hot` may be read on the event loop: no thread is using it."""
-        return not self._in_thread
 
     def insert(self, rows: Rows) -> asyncio.Future[None]:
         """Rows for `APPEND`, all or none. `JournalConflict` when one of them is refused."""
@@ -125,13 +119,10 @@ class GroupCommit:
         parts = self._take()
         self._thread = self._thread or ThreadPoolExecutor(1, "wfcore-journal")
         commit = partial(self._commit, parts, round(BUSY_SECONDS * 1000))
-        self._in_thread = True
         try:
             _settle(parts, await asyncio.get_running_loop().run_in_executor(self._thread, commit))
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
             _fail(parts, error)
-        finally:
-            self._in_thread = False
 
     def _take(self) -> list[Part]:
         """Those that somebody still waits for."""

@@ -1,0 +1,44 @@
+"""A page of the audit walks back along an index, whatever it is narrowed by."""
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+
+from wfcore.adapters.sql.audit import SqlAudit
+from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.ports.audit import AuditFilter
+from wfcore.testing.storage_values import at
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "index"),
+    [
+        (AuditFilter(), "audit_at"),
+        (AuditFilter(since=at(1), until=at(2)), "audit_at"),
+        (AuditFilter(user_id="u1", since=at(1)), "audit_user"),
+        (AuditFilter(action="workflow.deploy", until=at(2)), "audit_action"),
+    ],
+)
+async def test_a_page_scans_and_sorts_nothing(tmp_path: Path, wanted: AuditFilter, index: str) -> None:
+    """One search of one index, from the row of the page before on."""
+    database = Database(f"sqlite:///{tmp_path}/a.db", synchronous="NORMAL")
+    await database.open()
+    store = SqlStorage(database)
+    await store.upgrade()
+    async with database.reading() as connection:
+        page = SqlAudit(connection, 1).page_statement(wanted, limit=5, before=(at(2), 7))
+        text = page.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True})
+        (step,) = [row.detail for row in await connection.execute(sa.text(f"EXPLAIN QUERY PLAN {text}"))]
+    await store.close()
+    assert step.startswith(f"SEARCH audit USING INDEX {index} (org=?")
+    assert "at<?" in step or "at>?" in step or "(at,key)<" in step
