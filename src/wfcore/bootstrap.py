@@ -130,16 +130,14 @@ async def _ready(storage: Storage, *, migrate: bool) -> None:
         raise Unavailable(problem)
 
 
-async def _stores(
-    database: str, synchronous: Literal["FULL", "NORMAL"]
-) -> tuple[Storage, Journal, MemoryBackend]:
+async def _stores(database: str, synchronous: Literal["FULL", "NORMAL"]) -> tuple[Storage, Journal, MemoryBackend]:
     """The adapters that a database URL stands for."""
     if database in ("sqlite://", "sqlite:///:memory:"):
         from wfcore.adapters.memory.journal import MemoryJournal
         from wfcore.adapters.memory.storage import MemoryStorage
 
-        kept = MemoryJournal(usable=lambda *asked: storage.may_use(*asked), note=lambda *rows: storage.note(*rows))
-        storage = MemoryStorage(pinned=kept.pinned)
+        storage = MemoryStorage(pinned=lambda variation_id: kept.pinned(variation_id))  # noqa: PLW0108  (made below)
+        kept = MemoryJournal(usable=storage.may_use, note=storage.note)
         return storage, kept, InMemoryMemories()
     if not database.startswith("sqlite:///"):
         raise ValueError(f"`{database}` is no database URL of this release: sqlite:///path or sqlite://")

@@ -35,7 +35,16 @@ def test_open_without_a_door() -> None:
     """`wfcore.open` loads neither the web server nor a database nor a model's library until one is asked for."""
     loaded = loaded_by("import wfcore; wfcore.open")
     assert "wfcore.bootstrap" in loaded
-    assert not loaded & {"alembic", "cyclopts", "httpx2", "jsonschema_rs", "openai", "sqlalchemy", "starlette", "uvicorn"}
+    assert not loaded & {
+        "alembic",
+        "cyclopts",
+        "httpx2",
+        "jsonschema_rs",
+        "openai",
+        "sqlalchemy",
+        "starlette",
+        "uvicorn",
+    }
 
 
 @pytest.mark.parametrize("name", wfcore.__all__)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 from typing import Any
+from uuid import uuid4
 
 import attrs
 import httpx
@@ -166,3 +167,8 @@ async def serving(app: ASGIApp, **settings: Any) -> AsyncIterator[int]:
     finally:
         server.should_exit = True
         await task
+
+
+async def new_world(core: Core, connect: Connect, closing: AsyncExitStack) -> World:
+    organization = await core.directory.create_organization("Refund office", id=str(uuid4()))
+    return World(core, organization.uuid, connect, closing)

@@ -3,11 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
-from uuid import uuid4
 
 import httpx
 import pytest
-from clients import Connect, World, count, hold, serving
+from clients import Connect, World, count, hold, new_world, serving
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -40,11 +39,6 @@ async def socket_server(
     ):
         url = f"http://127.0.0.1:{port}"
         yield core, partial(httpx.AsyncClient, base_url=url, timeout=10, verify=False, trust_env=False)
-
-
-async def new_world(core: Core, connect: Connect, closing: AsyncExitStack) -> World:
-    organization = await core.directory.create_organization("Refund office", id=str(uuid4()))
-    return World(core, organization.uuid, connect, closing)
 
 
 @pytest.fixture

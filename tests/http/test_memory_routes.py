@@ -2,11 +2,12 @@
 
 import asyncio
 import hashlib
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
 import pytest
-from clients import Json, World, assert_envelope
+from clients import Json, World, assert_envelope, new_world
 
 from wfcore.domain.access import Principal
 
@@ -148,10 +149,6 @@ class TestPaging:
     @pytest.fixture(scope="class")
     async def listed(self, memory_server: Any) -> Any:
         """A client of an organization whose first skill has 203 memories; nobody changes them."""
-        from contextlib import AsyncExitStack
-
-        from conftest import new_world
-
         async with AsyncExitStack() as closing:
             world = await new_world(*memory_server, closing)
             ada = await world.user()

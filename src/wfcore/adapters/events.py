@@ -65,7 +65,7 @@ class HubSubscription:
         if self._waiting is not None:
             _wake(self._waiting)
 
-    async def next(self, timeout: float) -> list[Event] | None:  # noqa: ASYNC109  (the port says so)
+    async def next(self, timeout: float) -> list[Event] | None:
         """`Subscription.next`. One reader at a time; RuntimeError for a second."""
         if not self._heard and not self._lagged:
             await self._wait(timeout)

@@ -127,9 +127,7 @@ def _agent(expression: Expressions) -> Data:
         "outputSchema": _SCHEMA,
         **_TRIES,
     }
-    skill = st.fixed_dictionaries(
-        {"agent_id": st.sampled_from(SKILLS)}, optional={**optional, "message": message}
-    )
+    skill = st.fixed_dictionaries({"agent_id": st.sampled_from(SKILLS)}, optional={**optional, "message": message})
     return skill | st.fixed_dictionaries({"message": message}, optional=optional)
 
 

@@ -56,8 +56,7 @@ def sketch(*edges: str, **data: Mapping[str, JSON]) -> dict[str, JSON]:
     return {
         "nodes": nodes,
         "edges": [
-            {"id": f"edge {count}", "source": source, "target": target}
-            | ({"sourceHandle": handle} if handle else {})
+            {"id": f"edge {count}", "source": source, "target": target} | ({"sourceHandle": handle} if handle else {})
             for count, (source, handle, target) in enumerate(found, 1)
         ],
     }
@@ -112,9 +111,7 @@ class History:
         """The open interrupt of a node."""
         return next(i for i in self.machine.interrupts.values() if i.node_id == node)
 
-    def succeed(
-        self, node: str, output: JSON = None, step: int = 0, usage: dict[str, JSON] | None = None
-    ) -> Self:
+    def succeed(self, node: str, output: JSON = None, step: int = 0, usage: dict[str, JSON] | None = None) -> Self:
         """The effect of a node had this result."""
         effect = self.effect(node, step)
         return self.apply(Succeeded(self.at, *effect.address, effect.attempt, output, usage))

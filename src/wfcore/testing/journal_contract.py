@@ -66,9 +66,7 @@ class JournalContract(ClaimsContract):
         change = RunChange("r-1", RunStatus.done, NOW + 1)
         for changes in ((), (change,)):
             with pytest.raises(JournalConflict):
-                await journal.append(
-                    ref, Append(expected, steps(count, 7), changes=changes, moves=True, wake_at=0)
-                )
+                await journal.append(ref, Append(expected, steps(count, 7), changes=changes, moves=True, wake_at=0))
             if count:
                 with pytest.raises(JournalConflict):
                     await journal.append(ref, Append(expected, steps(count, 7)))

@@ -35,9 +35,7 @@ def new_organization(uuid: str) -> Organization:
     return Organization(uuid, f"name of {uuid}", at(0))
 
 
-def principal(
-    user_id: str = "u0", email: str | None = None, *groups: str, verified: bool = True
-) -> Principal:
+def principal(user_id: str = "u0", email: str | None = None, *groups: str, verified: bool = True) -> Principal:
     return Principal(ORG, user_id, email, frozenset(groups), frozenset(), Role.MEMBER, verified)
 
 
@@ -143,14 +141,10 @@ async def undone(store: Storage) -> AsyncIterator[UnitOfWork]:
         await transaction.__aexit__(KeyError, KeyError("undone"), None)
 
 
-async def all_pages(
-    work: UnitOfWork, caller: Principal, limit: int, status: str | None = None
-) -> list[Resource]:
+async def all_pages(work: UnitOfWork, caller: Principal, limit: int, status: str | None = None) -> list[Resource]:
     """Every page of the workflows, one after the other; no page is longer than `limit`."""
     found: list[Resource] = []
-    while page := await work.workflows.page(
-        caller, limit=limit, after=found[-1].id if found else 0, status=status
-    ):
+    while page := await work.workflows.page(caller, limit=limit, after=found[-1].id if found else 0, status=status):
         assert len(page) <= limit
         found += page
     return found

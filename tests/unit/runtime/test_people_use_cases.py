@@ -344,7 +344,7 @@ _moves = st.lists(
 
 
 @given(_moves, st.sampled_from(["private", "first", "second", "both"]))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_no_sequence_of_changes_leaves_a_resource_unmanaged(bench: Bench, moves: Any, how: str) -> None:
     """Whatever is tried, in whatever order: every live resource has a member who can manage it, and an owner stays."""
     org = (await bench.core.directory.create_organization("Law")).uuid

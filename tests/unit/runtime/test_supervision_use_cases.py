@@ -11,6 +11,15 @@ from wfcore.runtime import supervision
 
 pytestmark = pytest.mark.anyio
 
+BAD_LINKS: list[tuple[Any, Any, str, str]] = [
+    ({IDS: [1]}, Malformed, f"{IDS}[0]", "type"),
+    ({IDS: ["x"]}, Invalid, f"{IDS}[0]", "pattern"),
+    ({IDS: ["1", "1"]}, Invalid, f"{IDS}[1]", "duplicate"),
+    ({IDS: ["77"]}, Invalid, f"{IDS}[0]", "reference"),
+    ({DESCRIPTIONS: {"1": "x"}}, Invalid, f"{DESCRIPTIONS}.1", "reference"),
+    ({"model": "m"}, Invalid, "model", "unknown"),
+]
+
 
 async def new_skill(bench: Bench, *below: int, by: Any = None, **fields: Any) -> int:
     """A skill that supervises these, deployed."""
@@ -44,29 +53,18 @@ class TestSupervise:
         none = await bench.core.skills.supervise(bench.me, top, {})
         assert not none.resource.has_unpublished_changes
 
-    @pytest.mark.parametrize(
-        ("body", "error", "path", "rule"),
-        [
-            ({IDS: [1]}, Malformed, f"{IDS}[0]", "type"),
-            ({IDS: ["x"]}, Invalid, f"{IDS}[0]", "pattern"),
-            ({IDS: ["1", "1"]}, Invalid, f"{IDS}[1]", "duplicate"),
-            ({IDS: ["77"]}, Invalid, f"{IDS}[0]", "reference"),
-            ({DESCRIPTIONS: {"1": "x"}}, Invalid, f"{DESCRIPTIONS}.1", "reference"),
-            ({"model": "m"}, Invalid, "model", "unknown"),
-        ],
-    )
-    async def test_bad_links(self, bench: Bench, body: Any, error: Any, path: str, rule: str) -> None:
+    async def test_bad_links(self, bench: Bench) -> None:
         """Each fault has its path, through `supervise` as through `patch` and `create`; nothing is written."""
         await new_skill(bench)
-        top = await new_skill(bench)
-        skills = bench.core.skills
-        tries = [skills.supervise(bench.me, top, body)]
-        if "model" not in body:
-            tries += [skills.patch(bench.me, top, body), skills.create(bench.me, {"name": "new", **body})]
-        for refused in tries:
-            with pytest.raises(error) as found:
-                await refused
-            assert paths(found) == {(path, rule)}
+        top, skills = await new_skill(bench), bench.core.skills
+        for body, error, path, rule in BAD_LINKS:
+            tries = [skills.supervise(bench.me, top, body)]
+            if "model" not in body:
+                tries += [skills.patch(bench.me, top, body), skills.create(bench.me, {"name": "new", **body})]
+            for refused in tries:
+                with pytest.raises(error) as found:
+                    await refused
+                assert paths(found) == {(path, rule)}
         assert len(await skills.page(bench.me)) == 2
         assert not (await skills.get(bench.me, top)).resource.has_unpublished_changes
 

@@ -111,9 +111,7 @@ class SqlResources:
     async def drop_variation(self, id: int, variation_id: str) -> None:
         pinned = sa.exists().where(executions.c.variation_id == variation_id, executions.c.org == self.org)
         draft = variations.c.deployed_at.is_(None)
-        await self.connection.execute(
-            variations.delete().where(*self._one_of(id, variation_id), draft, ~pinned)
-        )
+        await self.connection.execute(variations.delete().where(*self._one_of(id, variation_id), draft, ~pinned))
 
     async def variation(self, id: int, variation_id: str) -> Variation | None:
         found = sa.select(variations).where(*self._one_of(id, variation_id))
@@ -179,10 +177,5 @@ def _containing(query: str | None) -> list[sa.ColumnElement[bool]]:
         return []
     lowered = query.translate(_ASCII_LOWER)
     return [
-        sa.or_(
-            *(
-                sa.func.instr(sa.func.lower(column), lowered) > 0
-                for column in (resources.c.name, resources.c.slug)
-            )
-        )
+        sa.or_(*(sa.func.instr(sa.func.lower(column), lowered) > 0 for column in (resources.c.name, resources.c.slug)))
     ]

@@ -172,9 +172,7 @@ variations: Final = Table(
     _int("deployed_at", null=True),
     _text("deployed_by", null=True),
     PrimaryKeyConstraint("org", "kind", "resource_id", "id"),
-    sa.ForeignKeyConstraint(
-        ["org", "kind", "resource_id"], ["resources.org", "resources.kind", "resources.id"]
-    ),
+    sa.ForeignKeyConstraint(["org", "kind", "resource_id"], ["resources.org", "resources.kind", "resources.id"]),
 )
 Index(
     "variations_deployed",
@@ -237,7 +235,7 @@ memory_words: Final = sa.table("memory_words", sa.column("rowid"), sa.column("sc
 sa.event.listen(
     memories,
     "after_create",
-    sa.DDL(
+    sa.DDL(  # type: ignore[no-untyped-call]
         "CREATE VIRTUAL TABLE memory_words USING fts5(scope, memory, tokenize = 'unicode61 remove_diacritics 2')"
     ).execute_if(dialect="sqlite"),
 )

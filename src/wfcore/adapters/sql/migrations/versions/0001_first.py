@@ -151,9 +151,7 @@ def _create_content() -> None:
         _int("deployed_at", null=True),
         _text("deployed_by", null=True),
         PrimaryKeyConstraint("org", "kind", "resource_id", "id"),
-        sa.ForeignKeyConstraint(
-            ["org", "kind", "resource_id"], ["resources.org", "resources.kind", "resources.id"]
-        ),
+        sa.ForeignKeyConstraint(["org", "kind", "resource_id"], ["resources.org", "resources.kind", "resources.id"]),
     )
     op.create_index(
         "variations_deployed",
@@ -234,9 +232,7 @@ def _create_runs() -> None:
         ["wake_at"],
         sqlite_where=sa.text("wake_at IS NOT NULL AND claimed_by IS NULL"),
     )
-    op.create_index(
-        "executions_claims", "executions", ["claimed_by"], sqlite_where=sa.text("claimed_by IS NOT NULL")
-    )
+    op.create_index("executions_claims", "executions", ["claimed_by"], sqlite_where=sa.text("claimed_by IS NOT NULL"))
     op.create_table(
         "journal",
         _int("execution"),
