@@ -155,7 +155,7 @@ def test_check_guards_apply(data: access.JSON, who: Principal, current: AccessCo
     known = {entry.email: entry for entry in current.shared_with} if current else {}
     assert config.visibility == data["visibility"]
     assert config.visibility == "shared" or not config.group_permissions
-    assert config.visibility == "shared" or config.owner_user_id or config.owner_email
+    assert config.visibility == "shared" or (config.owner_user_id, config.owner_email) != (None, None)
     for entry in config.shared_with:
         before = known.get(entry.email, SharedUser("", "now", who.user_id))
         assert (entry.added_at, entry.added_by) == (before.added_at, before.added_by)

@@ -5,7 +5,7 @@ tenant exists. JSON is kept verbatim: what is read is equal to what was written,
 aware datetimes in UTC with millisecond precision.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
@@ -13,6 +13,7 @@ from typing import Protocol
 import attrs
 
 from wfcore.domain.access import Principal, Role
+from wfcore.domain.errors import JSON
 from wfcore.domain.interfaces import Interface
 from wfcore.domain.resources import Kind, Resource, Variation
 from wfcore.ports.audit import Audit
@@ -67,10 +68,12 @@ class AccessToken:
 
 @attrs.frozen
 class Kept:
-    """The kept answer to a create: what its key was used for, and which resource it made."""
+    """The kept answer to a create: what its key was used for, which resource it made, and what was said of it."""
 
     fingerprint: str
     resource_id: int
+    etag: str
+    answer: Mapping[str, JSON]
 
 
 class Resources(Protocol):
