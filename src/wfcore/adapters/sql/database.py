@@ -12,6 +12,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
@@ -67,6 +68,7 @@ class Database:
         self._slots = asyncio.Semaphore(READERS)
         self._hot: sqlite3.Connection | None = None
         self._quick: sqlite3.Connection | None = None
+        self._thread: ThreadPoolExecutor | None = None
         self._engines = AsyncExitStack()
         self._writer: AsyncEngine
         self._reader: AsyncEngine
@@ -90,6 +92,13 @@ class Database:
         if self._quick is None:
             raise Unavailable("the database is closed")
         return self._quick
+
+    @property
+    def thread(self) -> Executor:
+        """A thread for commits on `hot` that would stand in the way of the event loop. It ends with `close`."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "wfcore-commit")
+        return self._thread
 
     async def open(self) -> None:
         """Open the file, or make it. Raises Unavailable when it cannot be opened."""
@@ -199,6 +208,9 @@ class Database:
             await self._engines.aclose()
             for connection in plain:
                 connection.close()
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                thread.shutdown()
             for _ in range(READERS):
                 self._slots.release()
 

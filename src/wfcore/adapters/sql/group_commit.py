@@ -8,7 +8,6 @@ never stands still for long.
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, TypeVar
@@ -53,7 +52,6 @@ class GroupCommit:
         self._database = database
         self._pending: list[Part] = []
         self._scheduled = False
-        self._thread: ThreadPoolExecutor | None = None
         self._flusher: asyncio.Task[None] | None = None
         self._commit_seconds = 0.0
         self._patience: tuple[sqlite3.Connection, int] | None = None
@@ -117,10 +115,9 @@ class GroupCommit:
 
     async def _flush_in_thread(self) -> None:
         parts = self._take()
-        self._thread = self._thread or ThreadPoolExecutor(1, "wfcore-journal")
         commit = partial(self._commit, parts, round(BUSY_SECONDS * 1000))
         try:
-            _settle(parts, await asyncio.get_running_loop().run_in_executor(self._thread, commit))
+            _settle(parts, await asyncio.get_running_loop().run_in_executor(self._database.thread, commit))
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
             _fail(parts, error)
 

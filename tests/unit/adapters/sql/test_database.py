@@ -26,7 +26,9 @@ def anyio_backend() -> str:
 
 
 def connection_threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if "_connection_worker" in thread.name}
+    return {
+        thread for thread in threading.enumerate() if "_connection_worker" in thread.name or "wfcore" in thread.name
+    }
 
 
 @pytest.fixture
@@ -208,6 +210,7 @@ async def test_closing_waits_and_leaves_nothing(tmp_path: Path) -> None:
     await database.open()
     async with database.writing() as connection:
         await connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    await asyncio.get_running_loop().run_in_executor(database.thread, lambda: None)
     assert connection_threads() - others
     async with database.reading():
         closing = asyncio.create_task(database.close())
