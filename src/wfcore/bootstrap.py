@@ -1,6 +1,6 @@
 """Where ports meet adapters; the only such place. Every port can be replaced by giving another one to `open`."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -8,6 +8,7 @@ from wfcore.adapters.events import EventHub
 from wfcore.adapters.memory.memories import InMemoryMemories
 from wfcore.adapters.outbound.guard import Guard
 from wfcore.adapters.outbound.tool import http_tool
+from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_beside
 from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.adapters.tools import Catalog
 from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
@@ -20,7 +21,9 @@ from wfcore.ports.storage import Storage
 from wfcore.ports.system import Clock, Ids
 from wfcore.runtime.audit import AuditTrail
 from wfcore.runtime.catalog import ToolCatalog
+from wfcore.runtime.connections import Connections
 from wfcore.runtime.context import Ports, Settings
+from wfcore.runtime.context_items import ContextItems
 from wfcore.runtime.drive import Driver
 from wfcore.runtime.memories import Memories
 from wfcore.runtime.organization import Directory
@@ -28,6 +31,7 @@ from wfcore.runtime.people import Groups, Members, Tokens
 from wfcore.runtime.plans import Plans
 from wfcore.runtime.resources import Skills, Workflows
 from wfcore.runtime.runs import Runs
+from wfcore.runtime.scheduler import Scheduler
 
 
 class Core:
@@ -41,12 +45,15 @@ class Core:
         self.skills = Skills(ports)
         self.memories = Memories(ports)
         self.runs = Runs(ports, plans, self.driver)
+        self.scheduler = Scheduler(ports, self.runs)
         self.directory = Directory(ports)
         self.members = Members(ports)
         self.groups = Groups(ports)
         self.tokens = Tokens(ports, self.directory)
         self.audit = AuditTrail(ports)
         self.tools = ToolCatalog(ports)
+        self.context_items = ContextItems(ports)
+        self.connections = Connections(ports)
 
     def principal(
         self,
@@ -77,6 +84,8 @@ async def open(  # noqa: A001  (the name of the public function)
     migrate: bool = True,
     synchronous: Literal["FULL", "NORMAL"] = "FULL",
     grace: float = 5.0,
+    secret: bytes | None = None,
+    previous_secrets: Sequence[bytes] = (),
     storage: Storage | None = None,
     journal: Journal | None = None,
     dispatcher: Dispatcher | None = None,
@@ -90,10 +99,12 @@ async def open(  # noqa: A001  (the name of the public function)
     `tools` are functions (`wfcore.tool` gives them more than a name) or `Tool`s; `models` are providers by name, of
     which `default` serves agents that name none. With `worker` this process drives runs, from now on and those that
     were left by processes that ended. On leaving, runs get `grace` seconds to come to a rest; what is still under way
-    goes on at the next start.
+    goes on at the next start. `secret`, 32 bytes, seals the secrets of connections, and those that one of
+    `previous_secrets` has sealed can be read; without it, there is a key in a file beside an embedded database.
     """
     settings = settings or Settings()
     clock = clock or SystemClock()
+    keys = _keys(secret, previous_secrets, database if storage is None else None)
     if storage is None or journal is None:
         storage, journal, kept = await _stores(database, synchronous)
         memories = memories or kept
@@ -105,6 +116,7 @@ async def open(  # noqa: A001  (the name of the public function)
         Catalog(tools, [http_tool(Guard.allowing(settings.http_allow))]),
         models if models is not None else _scripted(),
         memories or InMemoryMemories(),
+        Sealing(keys),
         clock,
         ids or RandomIds(),
         settings,
@@ -114,12 +126,30 @@ async def open(  # noqa: A001  (the name of the public function)
         core = Core(ports)
         if worker:
             await ports.dispatcher.start(core.driver)
+            core.scheduler.start()
         try:
             yield core
         finally:
+            await core.scheduler.stop()
             await ports.dispatcher.stop(grace)
     finally:
         await storage.close()
+
+
+def _keys(secret: bytes | None, previous: Sequence[bytes], database: str | None) -> Callable[[], Sequence[bytes]]:
+    """The secret keys, to be had when first needed: a file beside the database is made no sooner."""
+
+    def load() -> Sequence[bytes]:
+        if secret is not None or database is None:
+            return [] if secret is None else [secret, *previous]
+        try:
+            return [key_beside(file_of(database)), *previous]
+        except (OSError, ValueError) as error:
+            raise Unavailable("the secret key cannot be read") from error
+
+    if any(len(key) != KEY_BYTES for key in (secret, *previous) if key is not None):
+        raise ValueError(f"`secret` must be {KEY_BYTES} bytes")
+    return load
 
 
 async def _ready(storage: Storage, *, migrate: bool) -> None:

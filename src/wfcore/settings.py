@@ -2,6 +2,7 @@
 
     database = "sqlite:///app.db"
     secret_key = "..."              # 32 bytes in base64url
+    previous_secret_keys = ["..."]  # those it had before: what they sealed can still be read
     default_model = "fast"
     [models.fast]
     provider = "openai"             # or "scripted"
@@ -13,15 +14,24 @@
     max_run_seconds = 86_400
     max_request_bytes = 10_485_760
     max_concurrent_runs = 1_000
+    catch_up_seconds = 3_600        # how late a schedule may still fire
+    [oauth]
+    issuer = "https://..."          # whose JWT access tokens are taken beside personal access tokens
+    audience = "https://..."        # what they have to be made out to
+    jwks_url = "https://..."        # optional: what the issuer's metadata names
+    [oauth.claims]                  # optional: which claims hold what
+    organization = "org_id"
+    user = "sub"
+    email = "email"                 # without: the member's own
+    email_verified = "email_verified"
+    groups = "groups"               # without: the member's own
     [http_tool]
     allow = ["127.0.0.1:9000"]      # addresses and networks that requests of customers may reach though not public
 
 In the environment the same keys are `WFCORE_DATABASE`, `WFCORE_LIMITS_MAX_NODE_VISITS`, `WFCORE_MODELS_FAST_API_KEY`,
-`WFCORE_HTTP_TOOL_ALLOW` (with commas between the entries).
+`WFCORE_HTTP_TOOL_ALLOW` and `WFCORE_PREVIOUS_SECRET_KEYS` (with commas between the entries).
 """
 
-import base64
-import binascii
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,19 +43,23 @@ from msgspec import Meta
 
 from wfcore.domain.errors import JSON
 from wfcore.domain.run.entries import Limits
+from wfcore.ports.identity import ClaimNames, TokenVerifier
 from wfcore.ports.providers import ModelProvider
+from wfcore.ports.system import Clock
 from wfcore.runtime.context import Settings
 
 PREFIX: Final = "WFCORE_"
-KEY_BYTES: Final = 32
 PLAIN: Final = frozenset({"database", "secret_key", "default_model"})
-TABLES: Final = frozenset({"limits", "http_tool"})
-LATER: Final = frozenset({"oauth", "limits.requests_per_minute"})
+LISTS: Final = frozenset({"previous_secret_keys"})
+TABLES: Final = frozenset({"limits", "http_tool", "oauth"})
+LATER: Final = frozenset({"limits.requests_per_minute"})
 """Keys of releases to come. They are refused: a setting that is accepted and does nothing would be a lie."""
 
 T = TypeVar("T")
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
+Name = Annotated[str, Meta(min_length=1)]
+Url = Annotated[str, Meta(pattern=r"^https?://[^\s/?#@]+(?:/[^\s?#]*)?\Z")]
 
 
 class BadSettings(ValueError):
@@ -71,6 +85,7 @@ class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_run_seconds: Seconds = Limits().max_run_seconds
     max_request_bytes: Count = Settings().max_request_bytes
     max_concurrent_runs: Count = Settings().max_concurrent_runs
+    catch_up_seconds: Seconds = Settings().catch_up
 
 
 class HttpToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,15 +94,36 @@ class HttpToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow: list[str] = []
 
 
+class ClaimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[oauth.claims]`. What is not given keeps its default."""
+
+    organization: Name = ClaimNames().organization
+    user: Name = ClaimNames().user
+    email: Name | None = ClaimNames().email
+    email_verified: Name = ClaimNames().email_verified
+    groups: Name | None = ClaimNames().groups
+
+
+class OAuthSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[oauth]`."""
+
+    issuer: Url
+    audience: Name
+    jwks_url: Url | None = None
+    claims: ClaimSettings = ClaimSettings()
+
+
 class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings. `options` are the file's other keys, which are options of the command line."""
 
     database: str | None = None
     secret_key: str | None = None
+    previous_secret_keys: list[str] = []
     default_model: str | None = None
     models: dict[str, ModelSettings] = {}
     limits: LimitSettings = LimitSettings()
     http_tool: HttpToolSettings = HttpToolSettings()
+    oauth: OAuthSettings | None = None
     options: dict[str, Any] = {}
 
     def settings(self) -> Settings:
@@ -99,6 +135,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             max_concurrent_runs=limits.max_concurrent_runs,
             default_model=self.default_model or (names[0] if len(names) == 1 else "default"),
             http_allow=tuple(self.http_tool.allow),
+            catch_up=limits.catch_up_seconds,
         )
 
     def providers(self) -> dict[str, ModelProvider] | None:
@@ -108,9 +145,22 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         return {name: _provider(f"models.{name}", model) for name, model in self.models.items()} or None
 
+    def token_verifier(self, clock: Clock) -> TokenVerifier | None:
+        """Who verifies the access tokens of the configured issuer; None when there is none."""
+        if (oauth := self.oauth) is None:
+            return None
+        from wfcore.adapters.oauth import AccessTokens
+
+        claims = ClaimNames(**msgspec.structs.asdict(oauth.claims))
+        return AccessTokens(oauth.issuer, oauth.audience, clock, jwks_url=oauth.jwks_url, claims=claims)
+
     def secret(self) -> bytes | None:
         """The configured secret key. Raises BadSettings when it is not 32 bytes in base64url."""
         return None if self.secret_key is None else decode_key(self.secret_key, "secret_key")
+
+    def previous_secrets(self) -> list[bytes]:
+        """The keys of before, whose seals can still be opened. Raises BadSettings as `secret` does."""
+        return [decode_key(text, "previous_secret_keys") for text in self.previous_secret_keys]
 
 
 def load(file: str | None = None, environ: Mapping[str, str] = os.environ) -> Configuration:
@@ -125,6 +175,7 @@ def load(file: str | None = None, environ: Mapping[str, str] = os.environ) -> Co
     if found.default_model is not None and found.default_model not in found.models:
         raise BadSettings(f"`default_model`: there is no model `{found.default_model}`")
     found.secret()
+    found.previous_secrets()
     return found
 
 
@@ -140,13 +191,12 @@ def read_file(path: str) -> dict[str, JSON]:
 
 def decode_key(text: str, where: str) -> bytes:
     """32 bytes from base64url, padded or not. The error does not show the text: it may be half a secret."""
+    from wfcore.adapters import sealing
+
     try:
-        key = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise BadSettings(f"`{where}` must be {KEY_BYTES} bytes in base64url")
-    return key
+        return sealing.decode_key(text, where)
+    except ValueError as error:
+        raise BadSettings(str(error)) from None
 
 
 def _configuration(tree: Mapping[str, JSON], source: str) -> Configuration:
@@ -158,7 +208,7 @@ def _configuration(tree: Mapping[str, JSON], source: str) -> Configuration:
     models = {name: _convert(table, ModelSettings, f"models.{name}", source) for name, table in tables.items()}
     for name, model in models.items():
         _check_model(f"models.{name}", model, source)
-    own = {name: value for name, value in tree.items() if name in PLAIN or name in TABLES}
+    own = {name: value for name, value in tree.items() if name in PLAIN | LISTS | TABLES}
     rest = {name: value for name, value in tree.items() if name not in own and name != "models"}
     found = _convert(own, Configuration, "", source)
     _check_allowed(found.http_tool.allow, source)
@@ -231,11 +281,20 @@ def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
         elif area == "models":
             name, field = _model_field(variable, rest)
             tree.setdefault("models", {}).setdefault(name, {})[field] = text
+        elif area == "oauth":
+            claims, table = rest.removeprefix("claims_"), tree.setdefault("oauth", {})
+            (table if claims == rest else table.setdefault("claims", {}))[claims] = text
         elif key == "http_tool_allow":
-            tree["http_tool"] = {"allow": [entry.strip() for entry in text.split(",") if entry.strip()]}
+            tree["http_tool"] = {"allow": _entries(text)}
+        elif key in LISTS:
+            tree[key] = _entries(text)
         elif key in PLAIN:
             tree[key] = text
     return tree
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
 
 
 def _model_field(variable: str, rest: str) -> tuple[str, str]:

@@ -64,6 +64,20 @@ class TestVersions:
 class TestSchedule:
     """Firings to come."""
 
+    async def test_how_a_schedule_goes(self, either: World) -> None:
+        """Off it waits for nothing; switched on it tells the slot it waits for, and nothing was missed yet."""
+        ada = await either.user()
+        schedule = {"frequency": "daily", "timezone": "UTC", "time_of_day": "02:30"}
+        await ada.post(
+            FLOWS, json={**flow(chain(APPROVAL)), "trigger": {"trigger_type": "schedule", "schedule": schedule}}
+        )
+        await ada.post(f"{FLOWS}/1/deploy")
+        off = {"isEnabled": False, "nextAt": None, "pausedBecause": None, "lastRunId": None, "missed": []}
+        assert (await ada.get(f"{FLOWS}/1/schedule")).json() == off
+        await ada.post(f"{FLOWS}/1/toggle")
+        first = (await ada.get(f"{FLOWS}/1/next-runs")).json()["nextRuns"][0]["at"]
+        assert (await ada.get(f"{FLOWS}/1/schedule")).json() == off | {"isEnabled": True, "nextAt": first}
+
     async def test_next_runs(self, either: World) -> None:
         """`count` firings with instant, local time and note; none without a schedule; a bad `count` is 400."""
         ada = await either.user()
@@ -130,12 +144,17 @@ class TestInterfaces:
         assert (await ada.delete(rows)).json() == {"deleted": 0}
 
     async def test_a_repeated_create_makes_one_row(self, either: World) -> None:
-        """`Idempotency-Key`: the same answer; another body is a conflict."""
+        """`Idempotency-Key`: the same answer even when the row, or the workflow, is gone; another body: a conflict."""
         ada = await either.user()
         await ada.post(FLOWS, json=flow())
         key = {"Idempotency-Key": "one"}
         first, again = [await ada.post(f"{FLOWS}/1/interfaces", json={"kind": "mcp"}, headers=key) for _ in range(2)]
         assert (first.status_code, again.status_code, again.text) == (201, 201, first.text)
+        row = first.headers["Location"]
+        for change in (ada.patch(row, json={"config": {"a": 1}}), ada.delete(row), ada.delete(f"{FLOWS}/1")):
+            assert (await change).status_code == 200
+            again = await ada.post(f"{FLOWS}/1/interfaces", json={"kind": "mcp"}, headers=key)
+            assert (again.status_code, again.text, again.headers["Location"]) == (201, first.text, row)
         other = await ada.post(f"{FLOWS}/1/interfaces", json={"kind": "chatapp"}, headers=key)
         assert_envelope(other, 409, "CONFLICT", "ALREADY_EXISTS")
 
@@ -249,6 +268,7 @@ async def test_answers_fit_their_schemas(world: World) -> None:
     one = f"{FLOWS}/{{id}}"
     calls: list[tuple[str, str, Json | None]] = [
         ("GET", f"{one}/variations", None), ("POST", f"{one}/rollback", {"variationId": first}),
+        ("GET", f"{one}/schedule", None),
         ("GET", f"{one}/next-runs", None), ("GET", f"{one}/runs", None), ("GET", f"{one}/interfaces", None),
         ("POST", f"{one}/interfaces", {"kind": "mcp"}), ("GET", f"{one}/interfaces/{{interfaceId}}", None),
         ("PATCH", f"{one}/interfaces/{{interfaceId}}", {"config": {}}), ("GET", f"{one}/access", None),

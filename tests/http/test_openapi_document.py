@@ -8,6 +8,7 @@ import jsonschema_rs
 import pytest
 from clients import APPROVAL, POLL, Json, World, chain, deployed
 
+from wfcore.adapters.http.examples import ANSWERS, PARAMETERS, REQUESTS
 from wfcore.adapters.http.openapi import document
 from wfcore.adapters.http.routes import route_table
 from wfcore.domain.codec import check
@@ -81,6 +82,28 @@ class TestDocument:
                 assert operation.get("deprecated", False) == path.startswith("/api/v1/agents")
                 successor = described["paths"][path.replace("/agents", "/workflows")][method]
                 assert operation["security"] == successor["security"]
+
+
+class TestExamples:
+    """What the document shows is true."""
+
+    def test_every_request_body_has_one_that_fits(self, described: Json, world: World) -> None:
+        """The shape of each body carries an example that the shape's own check accepts."""
+        for route in route_table(world.core):
+            if route.body is not None:
+                (example,) = described["components"]["schemas"][route.body.__name__]["examples"]
+                assert check(route.body, example) == [], route.name
+
+    def test_every_example_fits_its_schema(self, described: Json) -> None:
+        """Examples of bodies, answers and path parameters validate, and none is of something that is not there."""
+        components = described["components"]
+        for name, example in {**REQUESTS, **ANSWERS}.items():
+            schema = {"$ref": f"#/components/schemas/{name}", "components": components}
+            jsonschema_rs.validate(schema, example)
+        shown = {p["name"]: p for p in values(described) if isinstance(p, dict) and p.get("in") == "path"}
+        assert PARAMETERS.keys() <= shown.keys()
+        for name, example in PARAMETERS.items():
+            jsonschema_rs.validate(shown[name]["schema"], example)
 
 
 class TestAnswers:

@@ -130,6 +130,25 @@ class TestIdempotentCreate:
         assert {answer.headers["Location"] for answer in made} == {"/api/v1/workflows/1"}
         assert len((await ada.get("/api/v1/workflows")).json()["workflows"]) == 1
 
+    @pytest.mark.parametrize("base", ["/api/v1/workflows", "/api/v1/skills"])
+    async def test_a_repeated_create_gives_the_first_answer(self, either: World, base: str) -> None:
+        """Status, body, `Location` and `ETag` are those of the first answer, whatever became of the resource since."""
+        group = await either.core.directory.create_group(either.org, "Clerks")
+        ada = await either.user(groups=[group.id])
+        rights = {either.org: {"use": False, "manage": False}, group.id: {"use": True, "manage": True}}
+        body = {"name": "R", "accessConfig": {"visibility": "shared", "groupPermissions": rights, "sharedWith": []}}
+        body |= {} if "skills" in base else {"type": "workflow"}
+        first = await ada.post(base, json=body, headers={"Idempotency-Key": "one"})
+        for change in (
+            ada.patch(f"{base}/1", json={"name": "Else"}), ada.delete(f"{base}/1"),
+            either.core.directory.add_member(either.org, "ada", "ada@x.org", groups=[]),
+        ):  # fmt: skip
+            await change
+            again = await ada.post(base, json=body, headers={"Idempotency-Key": "one"})
+            assert (again.status_code, again.text) == (201, first.text)
+            assert [again.headers[name] == first.headers[name] for name in ("Location", "ETag")] == [True, True]
+        assert (await ada.get(f"{base}/1")).status_code == 404
+
     async def test_another_body_is_a_conflict_and_another_user_has_other_keys(self, world: World) -> None:
         """Keys belong to a principal; one that is used with another body is 409."""
         ada, bob = await world.user("ada"), await world.user("bob")

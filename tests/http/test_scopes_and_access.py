@@ -23,14 +23,14 @@ EXPECTED = {
     "explainAccess": ("workflows:read",), "supervision": ("workflows:read",), "supervise": ("workflows:write",),
     "interfaces": ("workflows:read",), "getInterface": ("workflows:read",), "createInterface": ("workflows:write",),
     "patchInterface": ("workflows:write",), "deleteInterface": ("workflows:write",),
-    "clearInterfaces": ("workflows:write",),
+    "clearInterfaces": ("workflows:write",), "schedule": ("workflows:read",),
 }  # fmt: skip
 RUNS = {
     "runs.start": ("workflows:invoke",), "runs.startUnversioned": ("workflows:invoke",),
     "runs.resume": ("workflows:invoke",), "runs.cancel": ("workflows:invoke",),
     "runs.interrupt": ("workflows:invoke",), "runs.list": ("workflows:read",), "runs.get": ("workflows:read",),
     "runs.events": ("workflows:read",), "interrupts.list": ("workflows:read",), "me": (),
-    "openapi": None, "healthz": None, "readyz": None,
+    "openapi": None, "healthz": None, "readyz": None, "protectedResource": None,
     "memories.create": ("memories:write",), "memories.list": ("memories:read",), "memories.get": ("memories:read",),
     "memories.search": ("memories:read",), "memories.patch": ("memories:write",),
     "memories.delete": ("memories:write",),
@@ -40,6 +40,12 @@ RUNS = {
     "groups.patch": ("members:write",), "groups.delete": ("members:write",),
     "tokens.create": ("tokens:write",), "tokens.list": ("tokens:write",), "tokens.get": ("tokens:write",),
     "tokens.revoke": ("tokens:write",), "audit.list": ("members:write",), "tools.list": ("workflows:read",),
+    "contextItems.create": ("context:write",), "contextItems.list": ("context:read",),
+    "contextItems.get": ("context:read",), "contextItems.patch": ("context:write",),
+    "contextItems.delete": ("context:write",),
+    "connections.create": ("connections:write",), "connections.list": ("connections:read",),
+    "connections.get": ("connections:read",), "connections.patch": ("connections:write",),
+    "connections.delete": ("connections:write",),
 }  # fmt: skip
 
 
@@ -155,6 +161,7 @@ class TestAccess:
 
 
 BODIES: dict[str, Json] = {
+    "contextItems.patch": {"title": "N"},
     "memories.create": {"memory": "m"}, "memories.patch": {"memory": "m"}, "memories.search": {"query": "q"},
     "rollback": {"variationId": "v"}, "transferOwnership": {"userId": "ada"}, "createInterface": {"kind": "mcp"},
     "patchInterface": {"config": {}},

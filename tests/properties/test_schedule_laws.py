@@ -16,6 +16,7 @@ from wfcore.domain.schedule import (
     Frequency,
     Schedule,
     check_trigger,
+    last_fires,
     next_fire,
     next_fires,
     parse_schedule,
@@ -239,6 +240,20 @@ def test_firings_increase_and_next_fires_iterates_next_fire(data: st.DataObject,
         assert firing.at > last
         last = firing.at
     assert len(firings) == 4 or next_fire(schedule, last) is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), name=zones, fields=random_fields, count=st.integers(1, 5), minutes=st.integers(0, 10_000))
+def test_last_fires_is_the_end_of_all(data: st.DataObject, name: str, fields: Fields, count: int, minutes: int) -> None:
+    """`last_fires` is the tail of what `next_fire` finds on the way from one instant to another."""
+    schedule = data.draw(st.one_of(st.just(custom(name, fields)), plain_schedules(name)))
+    after = data.draw(moments(name))
+    until = after + minutes * MINUTE
+    every, slot = [], next_fire(schedule, after)
+    while slot and slot <= until:
+        every.append(slot)
+        slot = next_fire(schedule, slot)
+    assert last_fires(schedule, after, until, count) == every[-count:]
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,6 +1,7 @@
 """`wfcore db`: the database's schema."""
 
-from wfcore.cli.opening import DATABASE, Config, Database, file_of, opened
+from wfcore.adapters.sealing import file_of
+from wfcore.cli.opening import DATABASE, Config, Database, opened
 
 
 async def upgrade(*, database: Database = DATABASE, config: Config = None) -> None:

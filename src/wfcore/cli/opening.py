@@ -5,7 +5,6 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import CycloptsError, Parameter
@@ -51,18 +50,14 @@ async def opened(
             settings=configuration.settings(),
             worker=worker,
             migrate=migrate,
+            secret=configuration.secret(),
+            previous_secrets=configuration.previous_secrets(),
         )
         try:
             opened_core = await stack.enter_async_context(core)
         except (ValueError, TypeError) as error:
             raise CycloptsError(msg=str(error)) from None
         yield opened_core
-
-
-def file_of(database: str) -> Path | None:
-    """The file of an embedded database; None for one in memory, and for what is no URL of a file."""
-    path = database.removeprefix("sqlite:///")
-    return None if path in (database, "", ":memory:") or "?" in path else Path(path)
 
 
 def print_result(value: Any) -> None:

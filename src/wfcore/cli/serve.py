@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from wfcore.cli.opening import DATABASE, Config, Database, Tools, file_of, opened
+from wfcore.adapters.sealing import file_of
+from wfcore.cli.opening import DATABASE, Config, Database, Tools, opened
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -51,7 +52,10 @@ async def serve(
     given = load_tools(tools)
     with listen(host, port) as listener:
         async with opened(database, config, tools=given, worker=not no_worker) as core:
-            server = _server(app(core, secret=_secret(load(config).secret(), database)), url_of(host, listener))
+            configured = load(config)
+            oauth = configured.token_verifier(core.ports.clock)
+            application = app(core, oauth=oauth, secret=_secret(configured.secret(), database))
+            server = _server(application, url_of(host, listener))
             await server.serve([listener])
 
 

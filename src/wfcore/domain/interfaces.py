@@ -19,15 +19,6 @@ class InterfaceKind(StrEnum):
 
 
 @attrs.frozen
-class Made:
-    """The request that made a row: whose it was, its Idempotency-Key, and what it asked for."""
-
-    by: str
-    key: str
-    fingerprint: str
-
-
-@attrs.frozen
 class Interface:
     """One row. `config` is kept verbatim."""
 
@@ -36,7 +27,6 @@ class Interface:
     kind: InterfaceKind
     config: Mapping[str, JSON]
     created_at: datetime
-    made: Made | None = None
 
     @property
     def path(self) -> str:

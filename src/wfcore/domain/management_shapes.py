@@ -63,6 +63,23 @@ class NextRuns(TypedDict):
     nextRuns: list[NextRun]
 
 
+class MissedSlot(TypedDict):
+    """A slot without a run: nobody was there in time, the run before went on, or the run could not start."""
+
+    at: Time
+    reason: Literal["late", "overlap", "refused"]
+
+
+class ScheduleState(TypedDict):
+    """How a schedule goes. It fires at `nextAt`; `pausedBecause` tells why it switched itself off."""
+
+    isEnabled: bool
+    nextAt: Time | None
+    pausedBecause: str | None
+    lastRunId: str | None
+    missed: list[MissedSlot]
+
+
 class WorkflowInterface(TypedDict):
     id: str
     kind: KindOfInterface

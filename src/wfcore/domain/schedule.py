@@ -5,6 +5,7 @@ Every schedule is a union of cron expressions over the wall clock of its time zo
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -269,6 +270,27 @@ def next_fires(schedule: Schedule, after: datetime, count: int) -> list[Firing]:
         firings.append(Firing(slot.at, local.isoformat(), _note(schedule, slot)))
         after = slot.at
     return firings
+
+
+def last_fires(schedule: Schedule, after: datetime, until: datetime, count: int) -> list[datetime]:
+    """The last `count` firings strictly after `after` and not after `until`, in order; fewer when there are no more.
+
+    It looks at ever longer stretches before `until`, so what it costs does not grow with the time since `after`.
+    """
+    span = timedelta(hours=1)
+    while True:
+        start = after if until - after <= span else until - span
+        found = deque(_fires_between(schedule, start, until), maxlen=count)
+        if len(found) == count or start == after:
+            return list(found)
+        span *= 2
+
+
+def _fires_between(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:
+    slot = next_fire(schedule, after)
+    while slot is not None and slot <= until:
+        yield slot
+        slot = next_fire(schedule, slot)
 
 
 def _next_slot(schedule: Schedule, after: datetime) -> Slot | None:

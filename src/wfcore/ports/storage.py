@@ -5,18 +5,21 @@ tenant exists. JSON is kept verbatim: what is read is equal to what was written,
 aware datetimes in UTC with millisecond precision.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import attrs
 
 from wfcore.domain.access import Principal, Role
+from wfcore.domain.connections import Connection
+from wfcore.domain.context_items import ContextItem
 from wfcore.domain.errors import JSON
 from wfcore.domain.interfaces import Interface
 from wfcore.domain.resources import Kind, Resource, Variation
 from wfcore.ports.audit import Audit
+from wfcore.ports.schedules import DueTimer, Schedules
 
 
 class Duplicate(Exception):
@@ -68,12 +71,10 @@ class AccessToken:
 
 @attrs.frozen
 class Kept:
-    """The kept answer to a create: what its key was used for, which resource it made, and what was said of it."""
+    """The kept answer to a create: what its key was used for, and the answer."""
 
     fingerprint: str
-    resource_id: int
-    etag: str
-    answer: Mapping[str, JSON]
+    answer: JSON
 
 
 class Resources(Protocol):
@@ -120,12 +121,6 @@ class Resources(Protocol):
 
     async def variations(self, id: int, *, limit: int, before: str | None = None) -> list[Variation]:
         """The deployed ones, latest deployment first."""
-        ...
-
-    async def find_kept(self, user_id: str, key: str) -> Kept | None: ...
-
-    async def keep(self, user_id: str, key: str, kept: Kept) -> None:
-        """`Duplicate` when this user's key is used already."""
         ...
 
 
@@ -194,14 +189,10 @@ class Interfaces(Protocol):
     """The interface rows of one organization's workflows. A workflow need not be there."""
 
     async def add(self, interface: Interface) -> None:
-        """`Duplicate` when the workflow has a row of this id, or its `made` names a caller's key that is used."""
+        """`Duplicate` when the workflow has a row of this id."""
         ...
 
     async def get(self, workflow_id: int, id: str) -> Interface | None: ...
-
-    async def made(self, user_id: str, key: str) -> Interface | None:
-        """The row that this user made under this key, of whatever workflow."""
-        ...
 
     async def page(self, workflow_id: int, *, limit: int, after: str = "") -> list[Interface]:
         """By id, ascending."""
@@ -218,6 +209,46 @@ class Interfaces(Protocol):
         ...
 
 
+class Answers(Protocol):
+    """The kept answers to creates of one organization, by what was created, the caller and the Idempotency-Key."""
+
+    async def find(self, kind: str, user_id: str, key: str) -> Kept | None: ...
+
+    async def add(self, kind: str, user_id: str, key: str, kept: Kept) -> None:
+        """`Duplicate` when this user's key is used for this kind already."""
+        ...
+
+
+class OrgRow(Protocol):
+    """A row with an id."""
+
+    @property
+    def id(self) -> str: ...
+
+
+Row = TypeVar("Row", bound=OrgRow)
+
+
+class OrgRows(Protocol[Row]):
+    """Rows of one kind that belong to one organization as a whole."""
+
+    async def add(self, row: Row) -> None:
+        """`Duplicate` when the id is taken."""
+        ...
+
+    async def get(self, id: str) -> Row | None: ...
+
+    async def page(self, *, limit: int, after: str = "") -> list[Row]:
+        """By id, ascending."""
+        ...
+
+    async def save(self, row: Row) -> None:
+        """Replace the row of this id. `Stale` when it is gone."""
+        ...
+
+    async def remove(self, id: str) -> None: ...
+
+
 class UnitOfWork(Protocol):
     """Everything one use case reads and writes of one organization."""
 
@@ -232,6 +263,18 @@ class UnitOfWork(Protocol):
 
     @property
     def interfaces(self) -> Interfaces: ...
+
+    @property
+    def answers(self) -> Answers: ...
+
+    @property
+    def schedules(self) -> Schedules: ...
+
+    @property
+    def context_items(self) -> OrgRows[ContextItem]: ...
+
+    @property
+    def connections(self) -> OrgRows[Connection]: ...
 
     @property
     def audit(self) -> Audit: ...
@@ -255,6 +298,13 @@ class Storage(Protocol):
         """The resource as it was last committed; None too for an organization that does not exist.
 
         The same as `get` in a unit of work of its own, for the paths that every run takes: it has to be cheap.
+        """
+        ...
+
+    async def due_timers(self, now: int, *, limit: int) -> Sequence[DueTimer]:
+        """The timers of all organizations with a `next_at` not after `now` (epoch milliseconds), the longest due first.
+
+        It is asked every second: it has to be cheap.
         """
         ...
 

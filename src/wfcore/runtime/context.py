@@ -16,6 +16,7 @@ from wfcore.domain.run.entries import Limits
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.journal import Journal
 from wfcore.ports.providers import EventSink, MemoryBackend, ModelProvider, Tools
+from wfcore.ports.sealing import Sealer
 from wfcore.ports.storage import Storage
 from wfcore.ports.system import Clock, Ids
 
@@ -34,6 +35,8 @@ class Settings:
     """Addresses and networks, with or without a port, that requests of customers may reach though not public."""
     hold_for: float = 2.0
     """How long a driver keeps an execution in memory when only time has to pass."""
+    catch_up: float = 3_600.0
+    """How late a schedule's latest slot may still fire after a time in which nobody worked."""
 
 
 @attrs.frozen
@@ -47,6 +50,7 @@ class Ports:
     tools: Tools
     models: Mapping[str, ModelProvider]
     memories: MemoryBackend
+    sealer: Sealer
     clock: Clock
     ids: Ids
     settings: Settings = attrs.field(factory=Settings)

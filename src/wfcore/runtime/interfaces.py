@@ -5,15 +5,16 @@ from collections.abc import Mapping
 import attrs
 
 from wfcore.domain.access import Principal
-from wfcore.domain.codec import check, fingerprint
+from wfcore.domain.codec import check
 from wfcore.domain.errors import JSON, NotFound, refuse
-from wfcore.domain.interfaces import Interface, InterfaceKind, Made
+from wfcore.domain.interfaces import Interface, InterfaceKind
 from wfcore.domain.lifecycle import Operation, move
 from wfcore.domain.management_shapes import CreateInterface, PatchInterface
 from wfcore.domain.resources import Kind
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.audit import audit
-from wfcore.runtime.context import conflict, needs
+from wfcore.runtime.context import needs
+from wfcore.runtime.idempotency import keep_answer, kept_answer
 from wfcore.runtime.resource_base import ResourceBase
 from wfcore.runtime.wire import key_issues, wire_body
 
@@ -33,19 +34,18 @@ class Interfaces(ResourceBase):
         key: str | None = None,
         **fields: JSON,
     ) -> Interface:
-        """Add a row. `key` is an Idempotency-Key: the same key and body give the row they made while it lasts."""
+        """Add a row. `key` is an Idempotency-Key: the same key and body give the same answer."""
         data = wire_body(body, fields)
         refuse([*key_issues(key), *check(CreateInterface, data)])
-        made = None if key is None else Made(me.user_id, key, fingerprint([workflow, data]))
+        asked = [workflow, data]
         async with self._ports.storage.transaction(me.org_uuid) as work:
+            if kept := await kept_answer(work, me, "interface", key, asked, Interface):
+                return kept
             await self._writable(work, me, workflow)
-            if made and (known := await work.interfaces.made(me.user_id, made.key)):
-                if known.made != made:
-                    raise conflict("this Idempotency-Key was used with another body", "key_reused")
-                return known
             kind, config = InterfaceKind(data["kind"]), data.get("config", {})
-            row = Interface(self._ports.ids.uuid(), workflow, kind, config, self._ports.now(), made)
+            row = Interface(self._ports.ids.uuid(), workflow, kind, config, self._ports.now())
             await work.interfaces.add(row)
+            await keep_answer(work, me, "interface", key, asked, row)
             await self._note(work, me, "create", row)
         return row
 

@@ -4,9 +4,12 @@ import secrets
 from collections.abc import Collection, Iterable
 from datetime import timedelta
 
+import attrs
+
 from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
 from wfcore.domain.errors import Conflict, Issue, NotFound, Unauthenticated, refuse
 from wfcore.domain.ids import format_token, hash_secret, is_uuid, normalize_email, parse_token, secret_matches
+from wfcore.ports.identity import Identity
 from wfcore.ports.storage import AccessToken, Duplicate, Group, Member, Organization, UnitOfWork
 from wfcore.runtime.audit import audit
 from wfcore.runtime.context import Ports
@@ -111,6 +114,25 @@ class Directory:
         if member is None:
             raise unauthenticated()
         return principal_of(token.org_uuid, member, kept.scopes)
+
+    async def recognize(self, identity: Identity) -> Principal:
+        """The principal of a verified access token: a member, with that member's role.
+
+        `Unauthenticated` for whoever is no member. Groups that a token names count where the organization has them.
+        """
+        try:
+            async with self._ports.storage.reading(identity.org_uuid) as work:
+                member = await work.directory.member(identity.user_id)
+                known = await work.directory.groups(identity.groups) if identity.groups else []
+        except NotFound:
+            raise unauthenticated() from None
+        if member is None:
+            raise unauthenticated()
+        if identity.groups is not None:
+            member = attrs.evolve(member, groups=frozenset(group.id for group in known))
+        if identity.email is not None:
+            member = attrs.evolve(member, email=identity.email, email_verified=identity.email_verified)
+        return principal_of(identity.org_uuid, member, identity.scopes)
 
     def _is_valid(self, token: AccessToken) -> bool:
         now = self._ports.now()

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from wfcore.domain import access as access_rules
 from wfcore.domain import resources as rules
 from wfcore.domain.access import Principal, derive
-from wfcore.domain.codec import check, fingerprint
+from wfcore.domain.codec import check
 from wfcore.domain.errors import JSON, Issue, refuse
 from wfcore.domain.graph import selection_issues
 from wfcore.domain.graph_rules import write_issues
@@ -18,7 +18,7 @@ from wfcore.domain.ids import iso, slug_candidates, slugify_name
 from wfcore.domain.lifecycle import Operation, move
 from wfcore.domain.management_shapes import RollbackBody
 from wfcore.domain.resources import CONTENT, Change, Kind, Resource, Variation
-from wfcore.domain.schedule import Firing, check_trigger, next_fires, schedule_of
+from wfcore.domain.schedule import check_trigger
 from wfcore.domain.shapes import (
     CreateSkill,
     CreateWorkflow,
@@ -29,20 +29,19 @@ from wfcore.domain.shapes import (
     ValidateBody,
 )
 from wfcore.domain.supervision import form_issues, links_of
-from wfcore.ports.storage import Kept, UnitOfWork
+from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.audit import audit_change
-from wfcore.runtime.context import Ports, conflict, needs
+from wfcore.runtime.context import Ports, needs
 from wfcore.runtime.deploying import deploy_faults
+from wfcore.runtime.idempotency import keep_answer, kept_answer
 from wfcore.runtime.interfaces import Interfaces
 from wfcore.runtime.ownership import OwnershipUseCases
 from wfcore.runtime.plans import structure_of
 from wfcore.runtime.resource_base import DeployedVariation, View
 from wfcore.runtime.supervision import link_faults
+from wfcore.runtime.timers import ScheduleUseCases
 from wfcore.runtime.views import RunView
-from wfcore.runtime.wire import bad_query, key_issues, wire_body
-
-MAX_FIRINGS = 100
-"""Firings that are told ahead at a time."""
+from wfcore.runtime.wire import key_issues, wire_body
 
 NAMES = {"structure": "workflowStructure", "access": "accessConfig"}
 """Short keyword arguments of the library beside the snake case of the wire names."""
@@ -62,13 +61,10 @@ class ResourceUseCases(OwnershipUseCases):
         """Create it in state `draft`. `key` is an Idempotency-Key: the same key and body give the same answer."""
         data = wire_body(body, {**self.defaults, **fields} if body is None else fields, NAMES)
         refuse([*key_issues(key), *self._body_issues(data, self.create_shape)])
-        used_for = fingerprint(data)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             repository = work.resources(self.kind)
-            if key is not None and (kept := await repository.find_kept(me.user_id, key)):
-                if kept.fingerprint != used_for:
-                    raise conflict("this Idempotency-Key was used with another body", "key_reused")
-                return await self._seen(work, me, kept.resource_id, "see")
+            if kept := await kept_answer(work, me, self.kind.value, key, data, View):
+                return kept
             access = await self._access(work, me, data, None)
             refuse(_self_revoking(me, access))
             number = await repository.next_id()
@@ -90,10 +86,10 @@ class ResourceUseCases(OwnershipUseCases):
             await repository.add(change.resource)
             if change.saved:
                 await repository.add_variation(number, change.saved)
-            if key is not None:
-                await repository.keep(me.user_id, key, Kept(used_for, number))
+            made = View(change.resource, derive(me, change.resource.access), None, with_variation=True)
+            await keep_answer(work, me, self.kind.value, key, data, made)
             await audit_change(work, me, self._ports.now(), None, change.resource)
-        return View(change.resource, derive(me, change.resource.access), None, with_variation=True)
+        return made
 
     @needs("*:read")
     async def get(self, me: Principal, id: int, view: str = "active") -> View:
@@ -270,7 +266,7 @@ class ResourceUseCases(OwnershipUseCases):
         raise AssertionError("there is always another slug")
 
 
-class Workflows(ResourceUseCases):
+class Workflows(ScheduleUseCases, ResourceUseCases):
     """Workflows (interface, `/api/v1/workflows`). Their `interfaces` have use cases of their own."""
 
     kind, area = Kind.WORKFLOW, "workflows"
@@ -292,15 +288,6 @@ class Workflows(ResourceUseCases):
             return rules.toggle(old, scheduled, data.get("isEnabled"), now=self._ports.now())
 
         return await self._change(me, id, operation)
-
-    @needs("*:read")
-    async def next_runs(self, me: Principal, id: int, *, count: int = 10) -> list[Firing]:
-        """When the active variation's schedule fires next, switched on or not; at most 100 times. None: no firing."""
-        if count < 1:
-            raise bad_query("count", "must be at least 1")
-        active = (await self.get(me, id)).variation
-        schedule = schedule_of(active.content["trigger"]) if active else None
-        return next_fires(schedule, self._ports.now(), min(count, MAX_FIRINGS)) if schedule else []
 
     @needs("*:read")
     async def runs(

@@ -6,12 +6,14 @@ caller, target and body join the run there is, anything else is a Conflict that 
 
 import hashlib
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Literal
 
 import attrs
 
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import JSON, Conflict, Forbidden, Issue, NotFound, refuse
+from wfcore.domain.ids import iso
 from wfcore.domain.lifecycle import Operation, move
 from wfcore.domain.resources import Kind, Resource
 from wfcore.domain.run import entries as e
@@ -44,6 +46,8 @@ __all__ = ["RunView", "Runs"]
 NAMES = {"workflow": "workflowId", "skill": "skillId"}
 """Short keyword arguments of the library beside the snake case of the wire names."""
 
+NOTHING: Mapping[str, JSON] = {}
+
 TRIES = 10
 """How often a decision is tried again on a journal that grew meanwhile, before it is a Conflict."""
 
@@ -68,7 +72,15 @@ class Runs(RunReading):
         """
         return Turn(self._start(me, wire_body(body, fields, NAMES), key), self.batches)
 
-    async def _start(self, me: Principal, data: Mapping[str, JSON], key: str | None) -> RunView:
+    async def start_slot(self, deployer: Principal, workflow_id: int, run_id: str, slot: datetime) -> RunView:
+        """The run that a slot of a schedule starts by itself, as `start` does for who deployed the workflow."""
+        data = {"workflowId": workflow_id, "input": {}, "origin": "other"}
+        return await self._start(deployer, data, run_id, {"scheduledAt": iso(slot)})
+
+    async def _start(
+        self, me: Principal, data: Mapping[str, JSON], key: str | None, more: Mapping[str, JSON] = NOTHING
+    ) -> RunView:
+        """`more` is what expressions read as `run` beside what the body carries."""
         check_start(data, key)
         own, fingerprint = key or data.get("runId"), used_for(me, "run", data)
         if own and await self._ports.journal.find_run(me.org_uuid, own):
@@ -80,7 +92,7 @@ class Runs(RunReading):
         run_id, now = own or self._ports.ids.uuid(), self._ports.clock.now()
         new = NewExecution(me.org_uuid, "workflow", resource.id, variation_id, me.user_id, self._thread_id(me, data))
         machine = Machine(plan, [])
-        info = _run_info(new) | carried(data)
+        info = {**_run_info(new), **carried(data), **more}
         actor, limits = e.Actor(me.user_id, me.email), self._ports.settings.limits
         started = e.Started(now, run_id, actor, data["input"], info, limits, refusal)
         machine.apply(started)

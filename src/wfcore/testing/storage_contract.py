@@ -25,7 +25,9 @@ from wfcore.ports.storage import Duplicate, Stale, Storage
 from wfcore.testing.storage_contract_audit import AuditContract
 from wfcore.testing.storage_contract_directory import DirectoryContract
 from wfcore.testing.storage_contract_interfaces import InterfacesContract
+from wfcore.testing.storage_contract_org_rows import OrgRowsContract
 from wfcore.testing.storage_contract_resources import ResourcesContract
+from wfcore.testing.storage_contract_schedules import SchedulesContract
 from wfcore.testing.storage_values import (
     ORG,
     OTHER_ORG,
@@ -68,7 +70,9 @@ class CancelAt:
             task.cancel()
 
 
-class StorageContract(ResourcesContract, DirectoryContract, AuditContract, InterfacesContract):
+class StorageContract(
+    ResourcesContract, DirectoryContract, AuditContract, InterfacesContract, SchedulesContract, OrgRowsContract
+):
     """Inherit, name the class `Test...`, and write `open_storage`."""
 
     pytestmark = pytest.mark.anyio

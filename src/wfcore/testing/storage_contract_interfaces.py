@@ -3,13 +3,13 @@
 import attrs
 import pytest
 
-from wfcore.domain.interfaces import Interface, InterfaceKind, Made
+from wfcore.domain.interfaces import Interface, InterfaceKind
 from wfcore.ports.storage import Duplicate, Stale, Storage
 from wfcore.testing.storage_values import ORG, OTHER_ORG, at
 
 
-def new_interface(id: str, workflow: int = 1, made: Made | None = None) -> Interface:
-    return Interface(id, workflow, InterfaceKind.MCP, {"z": [1.0], "a": None}, at(1), made)
+def new_interface(id: str, workflow: int = 1) -> Interface:
+    return Interface(id, workflow, InterfaceKind.MCP, {"z": [1.0], "a": None}, at(1))
 
 
 class InterfacesContract:
@@ -17,7 +17,7 @@ class InterfacesContract:
 
     async def test_interfaces_are_read_as_they_were_written(self, store: Storage) -> None:
         """Every field of a row is kept, its `config` verbatim, and nobody's later change of it reaches the store."""
-        row = new_interface("a", made=Made("u1", "k", "f"))
+        row = new_interface("a")
         async with store.transaction(ORG) as work:
             await work.interfaces.add(row)
             await work.interfaces.add(new_interface("b"))
@@ -30,19 +30,14 @@ class InterfacesContract:
             assert await work.interfaces.get(1, "c") is None
 
     async def test_an_interface_is_added_once(self, store: Storage) -> None:
-        """`Duplicate` when the workflow has a row of this id, or when the caller's key is used; nothing is written."""
-        first = new_interface("a", made=Made("u1", "k", "f"))
+        """`Duplicate` when the workflow has a row of this id; nothing is written."""
+        first = new_interface("a")
         async with store.transaction(ORG) as work:
             await work.interfaces.add(first)
-            for taken in (new_interface("a"), new_interface("b", made=Made("u1", "k", "other"))):
-                with pytest.raises(Duplicate):
-                    await work.interfaces.add(taken)
-            await work.interfaces.add(new_interface("a", workflow=2, made=Made("u2", "k", "f")))
-            assert await work.interfaces.made("u1", "k") == first
-            assert await work.interfaces.made("u1", "other") is None
-            assert await work.interfaces.get(1, "b") is None
-            await work.interfaces.remove(1, "a")
-            await work.interfaces.add(new_interface("b", made=Made("u1", "k", "other")))
+            with pytest.raises(Duplicate):
+                await work.interfaces.add(attrs.evolve(first, config={}))
+            await work.interfaces.add(new_interface("a", workflow=2))
+            assert await work.interfaces.get(1, "a") == first
 
     async def test_interfaces_are_paged_by_id(self, store: Storage) -> None:
         """By id, ascending, after a given one; those of one workflow only."""

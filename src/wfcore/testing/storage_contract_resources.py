@@ -203,14 +203,21 @@ class ResourcesContract:
             assert await work.workflows.variation(1, "deployed")
 
     async def test_an_answer_is_kept_once(self, store: Storage) -> None:
-        """`Duplicate` when this user's key is used already; another user's or kind's is another key."""
-        kept, other = Kept("f", 1), Kept("g", 2)
+        """`Duplicate` when this user's key is used already; another user's, kind's or organization's is another key."""
+        kept, other = Kept("f", {"z": [1.0, None], "a": "é"}), Kept("g", {})
         async with store.transaction(ORG) as work:
-            await work.workflows.keep("u1", "k", kept)
+            await work.answers.add("workflow", "u1", "k", kept)
             with pytest.raises(Duplicate):
-                await work.workflows.keep("u1", "k", other)
-            await work.workflows.keep("u2", "k", other)
-            await work.skills.keep("u1", "k", other)
-            assert await work.workflows.find_kept("u1", "k") == kept
-            assert await work.workflows.find_kept("u2", "k") == other
-            assert await work.workflows.find_kept("u1", "other") is None
+                await work.answers.add("workflow", "u1", "k", other)
+            await work.answers.add("workflow", "u2", "k", other)
+            await work.answers.add("skill", "u1", "k", other)
+            for _ in range(2):
+                found = await work.answers.find("workflow", "u1", "k")
+                assert found is not None
+                assert repr(found) == repr(kept)
+                found.answer["z"].clear()
+            assert await work.answers.find("workflow", "u2", "k") == other
+            assert await work.answers.find("skill", "u1", "k") == other
+            assert await work.answers.find("workflow", "u1", "other") is None
+        async with store.reading(OTHER_ORG) as work:
+            assert await work.answers.find("workflow", "u1", "k") is None

@@ -8,7 +8,7 @@ from threading import Barrier
 import pytest
 
 from wfcore.cli.secret import key_beside
-from wfcore.settings import BadSettings
+from wfcore.settings import BadSettings, load
 
 
 def test_the_key_is_made_once_and_kept(tmp_path: Path) -> None:
@@ -45,3 +45,13 @@ def test_a_file_that_holds_no_key_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_database_in_memory_has_a_passing_key() -> None:
     """Nothing outlives the process, so each has a key of its own and no file is written."""
     assert key_beside(None) != key_beside(None)
+
+
+def test_former_keys_are_a_list() -> None:
+    """They come from the environment with commas between them; what is no key is refused and not shown."""
+    assert load(environ={}).previous_secrets() == []
+    keys = {"WFCORE_PREVIOUS_SECRET_KEYS": f"{'A' * 43}, {'_' * 42}8"}
+    assert load(environ=keys).previous_secrets() == [bytes(32), b"\xff" * 32]
+    with pytest.raises(BadSettings, match="previous_secret_keys") as caught:
+        load(environ={"WFCORE_PREVIOUS_SECRET_KEYS": "canary"})
+    assert "canary" not in str(caught.value)

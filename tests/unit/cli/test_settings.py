@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from wfcore.adapters.models.openai import OpenAIModel
 from wfcore.adapters.models.scripted import ScriptedModel
+from wfcore.adapters.system import SystemClock
 from wfcore.runtime.context import Settings
 from wfcore.settings import BadSettings, decode_key, load
 
@@ -32,6 +33,11 @@ max_request_bytes = 9
 max_concurrent_runs = 10
 [http_tool]
 allow = ["127.0.0.1:9000", "10.0.0.0/8"]
+[oauth]
+issuer = "https://issuer.example/realm"
+audience = "https://api.example"
+[oauth.claims]
+groups = "teams"
 """
 
 
@@ -53,6 +59,9 @@ def test_every_key_of_a_file_has_its_effect(toml: Path) -> None:
     assert isinstance(models["none"], ScriptedModel)
     assert found.secret() == bytes(range(224, 256))
     assert settings.http_allow == ("127.0.0.1:9000", "10.0.0.0/8")
+    oauth = found.token_verifier(SystemClock())
+    assert oauth is not None
+    assert (oauth.issuer, oauth.audience) == ("https://issuer.example/realm", "https://api.example")
     assert found.database == "sqlite:///app.db"
     assert found.options == {"port": 9000}
 
@@ -116,7 +125,12 @@ def test_the_only_model_is_the_default_one() -> None:
         ("[models.x]\nprovider = 'anthropic'\nmodel = 'm'", "`models.x.provider`", "not offered by this release"),
         ("[models.x]\nprovider = 'other'\nmodel = 'm'", "`models.x.provider`", "neither `openai` nor `scripted`"),
         ("[limits]\nrequests_per_minute = 1", "`limits.requests_per_minute`", "not offered by this release"),
-        ("[oauth]\nissuer = 'x'", "`oauth`", "not offered by this release"),
+        ("[oauth]\nissuer = 'https://i'", "`oauth`", "missing required field `audience`"),
+        ("[oauth]\nissuer = 'x'\naudience = 'a'", "`oauth.issuer`", "matching regex"),
+        ("[oauth]\nissuer = 'https://i?x'\naudience = 'a'", "`oauth.issuer`", "matching regex"),
+        ("[oauth]\nissuer = 'https://i'\naudience = ''", "`oauth.audience`", "length >= 1"),
+        ("[oauth]\nissuer = 'https://i'\naudience = 'a'\nkey = 'x'", "`oauth`", "unknown field `key`"),
+        ("[oauth]\nissuer = 'https://i'\naudience = 'a'\nclaims = {role = 'r'}", "`oauth.claims`", "unknown field"),
         ("[http_tool]\nallow = 'x'", "`http_tool.allow`", "expected `array`"),
         ("[http_tool]\nallow = ['x:1']", "`http_tool.allow`", "`x:1` is no address or network"),
         ("[http_tool]\nopen = true", "`http_tool`", "unknown field `open`"),

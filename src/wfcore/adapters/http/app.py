@@ -14,8 +14,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wfcore.adapters.http.answers import error_answer
-from wfcore.adapters.http.auth import Authenticate, by_token, challenge
+from wfcore.adapters.http.auth import Authenticate, by_token, challenge, origin_of
 from wfcore.adapters.http.gate import BodyLimits, Disconnected, parse_body, read_body, read_query
+from wfcore.adapters.http.oauth_routes import METADATA_PATH
 from wfcore.adapters.http.router import Router, segments_of
 from wfcore.adapters.http.routes import Core, route_table
 from wfcore.adapters.http.table import Call, Route
@@ -23,6 +24,7 @@ from wfcore.domain.access import Principal
 from wfcore.domain.errors import JSON, WfcoreError
 from wfcore.domain.ids import parse_id
 from wfcore.ports.audit import ORIGIN, Origin
+from wfcore.ports.identity import TokenVerifier
 from wfcore.runtime.context import check_scopes
 from wfcore.runtime.organization import unauthenticated
 from wfcore.runtime.wire import PageTokens
@@ -40,6 +42,7 @@ def app(
     core: Core,
     *,
     authenticate: Authenticate | None = None,
+    oauth: TokenVerifier | None = None,
     mount: str = "",
     secret: bytes | None = None,
     max_request_bytes: int | None = None,
@@ -47,14 +50,18 @@ def app(
 ) -> ASGIApp:
     """Both APIs over an open core, to be served alone or mounted in an application that is there already.
 
-    `authenticate` gives the principal of a request; without it personal access tokens are asked for. `mount` is the
+    `authenticate` gives the principal of a request; without it personal access tokens are asked for and, with `oauth`
+    (`wfcore.adapters.oauth.AccessTokens`), the access tokens of that issuer are taken beside them. `mount` is the
     path prefix where no outer application sets `root_path`. `secret` seals page tokens: processes that serve the
     same clients share it; without it tokens die with the process. A body may have `max_request_bytes` (the core's
     settings without it) and take `receive_timeout` seconds to arrive.
     """
+    if authenticate and oauth:
+        raise ValueError("`authenticate` decides alone who calls: give it or `oauth`, not both")
     return Door(
         core,
-        authenticate or by_token(core.directory),
+        authenticate or by_token(core.directory, oauth),
+        oauth,
         mount.rstrip("/"),
         PageTokens(secret or secrets.token_bytes(32)),
         BodyLimits(max_request_bytes or core.ports.settings.max_request_bytes, receive_timeout),
@@ -65,14 +72,21 @@ class Door:
     """The application. One instance serves any number of requests at a time."""
 
     def __init__(
-        self, core: Core, authenticate: Authenticate, mount: str, tokens: PageTokens, limits: BodyLimits
+        self,
+        core: Core,
+        authenticate: Authenticate,
+        oauth: TokenVerifier | None,
+        mount: str,
+        tokens: PageTokens,
+        limits: BodyLimits,
     ) -> None:
         self._core = core
         self._authenticate = authenticate
+        self._oauth = oauth
         self._mount = mount
         self._tokens = tokens
         self._limits = limits
-        self._router = Router(route_table(core))
+        self._router = Router(route_table(core, oauth))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -107,7 +121,7 @@ class Door:
         except Disconnected:
             return None
         except WfcoreError as error:
-            return error_answer(error, request_id, challenge=challenge(connection))
+            return error_answer(error, request_id, challenge=self._challenge(connection))
         except Exception:
             logger.exception("a request failed", extra={"request_id": request_id})
             return error_answer(WfcoreError("internal error"), request_id)
@@ -116,7 +130,7 @@ class Door:
 
     async def _respond(self, connection: HTTPConnection, receive: Receive, headers: dict[str, str]) -> Response:
         scope = connection.scope
-        root = scope.get("root_path", "") + self._mount
+        root = self._root(connection)
         segments = segments_of(scope, root)
         route, path = self._router.find(scope["method"], segments)
         if route.successor is not None:
@@ -126,8 +140,26 @@ class Door:
             query = read_query(scope["query_string"], route.query)
             body = await self._body(connection, receive, route)
             return await route.handle(
-                Call(me, connection.headers, path, query, body, root, self._tokens, headers["X-Request-Id"])
+                Call(
+                    me,
+                    connection.headers,
+                    path,
+                    query,
+                    body,
+                    root,
+                    self._tokens,
+                    headers["X-Request-Id"],
+                    origin_of(connection),
+                )
             )
+
+    def _root(self, connection: HTTPConnection) -> str:
+        """The path prefix under which this application is reached."""
+        return str(connection.scope.get("root_path", "")) + self._mount
+
+    def _challenge(self, connection: HTTPConnection) -> str:
+        metadata = None if self._oauth is None else quote(self._root(connection)) + METADATA_PATH
+        return challenge(connection, metadata)
 
     async def _admit(self, connection: HTTPConnection, route: Route) -> Principal | None:
         """Who calls, with the token scopes that the route takes; None on the open routes."""

@@ -1,22 +1,33 @@
 """Who calls: the principal of a bearer token, or whoever the embedding product says it is."""
 
+import re
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import HTTPConnection
 
 from wfcore.domain.access import Principal
-from wfcore.runtime.organization import Directory
+from wfcore.ports.identity import TokenVerifier
+from wfcore.runtime.organization import Directory, unauthenticated
 
 Authenticate = Callable[[HTTPConnection], Awaitable[Principal | None]]
 """Gives the principal of a request, from its headers, cookies, session or state; None when there is none (401)."""
 
+_HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?", re.ASCII)
 
-def by_token(directory: Directory) -> Authenticate:
-    """Personal access tokens (interface, Authentication)."""
+
+def by_token(directory: Directory, oauth: TokenVerifier | None = None) -> Authenticate:
+    """Personal access tokens and, where an issuer is configured, its own (interface, Authentication 2)."""
 
     async def authenticate(connection: HTTPConnection) -> Principal | None:
         token = bearer_token(connection)
-        return None if token is None else await directory.authenticate(token)
+        if token is None:
+            return None
+        if oauth is None or token.startswith("svc_"):
+            return await directory.authenticate(token)
+        identity = await oauth.verify(token)
+        if identity is None:
+            raise unauthenticated()
+        return await directory.recognize(identity)
 
     return authenticate
 
@@ -28,6 +39,19 @@ def bearer_token(connection: HTTPConnection) -> str | None:
     return token.strip(" ") if scheme.lower() == "bearer" else None
 
 
-def challenge(connection: HTTPConnection) -> str:
-    """`WWW-Authenticate` of a 401 (RFC 6750, 3): it says so when a token was sent and was no good."""
-    return "Bearer" if bearer_token(connection) is None else 'Bearer error="invalid_token"'
+def challenge(connection: HTTPConnection, metadata: str | None = None) -> str:
+    """`WWW-Authenticate` of a 401 (RFC 6750, 3): it says so when a token was sent and was no good.
+
+    `metadata` is the path at which it is told who issues tokens (RFC 9728, 5.1).
+    """
+    error = None if bearer_token(connection) is None else 'error="invalid_token"'
+    place = None if metadata is None else f'resource_metadata="{origin_of(connection)}{metadata}"'
+    return f"Bearer {', '.join(part for part in (error, place) if part)}".rstrip(" ")
+
+
+def origin_of(connection: HTTPConnection) -> str:
+    """Scheme and host as the client wrote them; the server's own where that was no host."""
+    written = connection.headers.get("Host", "")
+    host, port = connection.scope.get("server") or ("localhost", None)
+    own = f"{host}:{port}" if port else host
+    return f"{connection.scope.get('scheme', 'http')}://{written if _HOST.fullmatch(written) else own}"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
+from wfcore.adapters.http.examples import ANSWERS, PARAMETERS, REQUESTS
 from wfcore.adapters.http.gate import Query
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH, LAST_EVENT_ID, Route
 from wfcore.domain.codec import schema_ref
@@ -52,10 +53,18 @@ def document(routes: Iterable[Route]) -> dict[str, JSON]:
         "info": {"title": "wfcore", "version": "1.0.0", "description": "Workflows, scopes and runs."},
         "paths": paths,
         "components": {
-            "schemas": schema_components(*shapes),
+            "schemas": _with_examples(schema_components(*shapes)),
             "responses": {str(status): _error(status) for status in _ERRORS},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
+    }
+
+
+def _with_examples(schemas: Mapping[str, JSON]) -> dict[str, JSON]:
+    examples = {**REQUESTS, **ANSWERS}
+    return {
+        name: schema | {"examples": [examples[name]]} if name in examples else schema
+        for name, schema in schemas.items()
     }
 
 
@@ -78,6 +87,7 @@ def _operation(route: Route) -> dict[str, JSON]:
 def _path_parameters(path: str) -> list[JSON]:
     return [
         {"name": name, "in": "path", "required": True, "schema": _ID if name == "id" else _TEXT}
+        | ({"example": PARAMETERS[name]} if name in PARAMETERS else {})
         for name in _PARAMETER.findall(path)
     ]
 

@@ -19,6 +19,7 @@ from wfcore.domain.management_shapes import (
     DeployedVariations,
     NextRuns,
     RollbackBody,
+    ScheduleState,
     SupervisionLinks,
     TransferBody,
 )
@@ -215,6 +216,10 @@ class WorkflowRoutes(ResourceRoutes):
             scopes_of(cases.next_runs), answer=NextRuns, query=(_COUNT,),
         )  # fmt: skip
         yield self._route(
+            "schedule", "GET", "/{id}/schedule", self.schedule, "How the schedule goes, and what it missed",
+            scopes_of(cases.schedule), answer=ScheduleState,
+        )  # fmt: skip
+        yield self._route(
             "runs", "GET", "/{id}/runs", self.runs, "Run history, newest first", scopes_of(cases.runs),
             answer=page_of("runs", RunRecord), query=PAGING,
         )  # fmt: skip
@@ -233,6 +238,9 @@ class WorkflowRoutes(ResourceRoutes):
         found = await self._cases.next_runs(call.me, call.id, count=call.query["count"])
         rows = [{"at": iso(firing.at), "local": firing.local, "note": firing.note} for firing in found]
         return json_answer({"nextRuns": rows})
+
+    async def schedule(self, call: Call) -> Response:
+        return json_answer((await self._cases.schedule(call.me, call.id)).to_wire())
 
     async def runs(self, call: Call) -> Response:
         bound_to, size = (self._rows, "runs", call.id), call.query["pageSize"]

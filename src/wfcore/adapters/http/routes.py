@@ -7,7 +7,9 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.memory_routes import MemoryRoutes
+from wfcore.adapters.http.oauth_routes import OAuthRoutes
 from wfcore.adapters.http.openapi import document
+from wfcore.adapters.http.org_row_routes import connection_routes, context_item_routes
 from wfcore.adapters.http.people_routes import PeopleRoutes
 from wfcore.adapters.http.resource_routes import SkillRoutes, WorkflowRoutes
 from wfcore.adapters.http.run_routes import RunRoutes
@@ -15,9 +17,12 @@ from wfcore.adapters.http.table import Call, Route
 from wfcore.domain.access import TOKEN_SCOPES
 from wfcore.domain.errors import Unavailable
 from wfcore.domain.shapes import Scope, Workflow
+from wfcore.ports.identity import TokenVerifier
 from wfcore.runtime.audit import AuditTrail
 from wfcore.runtime.catalog import ToolCatalog
+from wfcore.runtime.connections import Connections
 from wfcore.runtime.context import Ports
+from wfcore.runtime.context_items import ContextItems
 from wfcore.runtime.memories import Memories
 from wfcore.runtime.organization import Directory
 from wfcore.runtime.people import Groups, Members, Tokens
@@ -41,6 +46,8 @@ class Core(Protocol):
     tokens: Tokens
     audit: AuditTrail
     tools: ToolCatalog
+    context_items: ContextItems
+    connections: Connections
 
 
 class Caller(TypedDict):
@@ -58,7 +65,7 @@ class Health(TypedDict):
     status: str
 
 
-def route_table(core: Core) -> list[Route]:
+def route_table(core: Core, oauth: TokenVerifier | None = None) -> list[Route]:
     """Every route over this core."""
     workflows = "/api/v1/workflows"
     routes = [
@@ -68,6 +75,9 @@ def route_table(core: Core) -> list[Route]:
         *MemoryRoutes(core.memories).table(),
         *RunRoutes(core.runs, core.ports.clock).table(),
         *PeopleRoutes(core.members, core.groups, core.tokens, core.audit, core.tools).table(),
+        *context_item_routes(core.context_items).table(),
+        *connection_routes(core.connections).table(),
+        *OAuthRoutes(oauth).table(),
     ]
     return [*routes, *_own_routes(core, routes)]
 

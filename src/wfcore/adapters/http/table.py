@@ -39,6 +39,8 @@ class Call:
     """The path prefix under which the application is mounted."""
     tokens: PageTokens
     request_id: str
+    origin: str
+    """Scheme and host as the client wrote them."""
 
     @property
     def me(self) -> Principal:

@@ -18,18 +18,12 @@ class MemoryInterfaces:
     rows: dict[InterfaceKey, Interface]
 
     async def add(self, interface: Interface) -> None:
-        made = interface.made
-        used = made is not None and await self.made(made.by, made.key) is not None
-        if used or (interface.workflow_id, interface.id) in self.rows:
+        if (interface.workflow_id, interface.id) in self.rows:
             raise Duplicate("interfaces")
         self.rows[interface.workflow_id, interface.id] = deepcopy(interface)
 
     async def get(self, workflow_id: int, id: str) -> Interface | None:
         return deepcopy(self.rows.get((workflow_id, id)))
-
-    async def made(self, user_id: str, key: str) -> Interface | None:
-        found = (row for row in self.rows.values() if row.made and (row.made.by, row.made.key) == (user_id, key))
-        return deepcopy(next(found, None))
 
     async def page(self, workflow_id: int, *, limit: int, after: str = "") -> list[Interface]:
         keys = sorted(key for key in self.rows if key[0] == workflow_id and key[1] > after)

@@ -15,14 +15,20 @@ from typing import Final
 
 import attrs
 
+from wfcore.adapters.memory.answers import AnswerKey, MemoryAnswers
 from wfcore.adapters.memory.audit import AuditLog, MemoryAudit
 from wfcore.adapters.memory.interfaces import InterfaceKey, MemoryInterfaces
+from wfcore.adapters.memory.org_rows import MemoryOrgRows
+from wfcore.adapters.memory.schedules import MemorySchedules
 from wfcore.domain.access import Principal, Role, derive, grants
+from wfcore.domain.connections import Connection
+from wfcore.domain.context_items import ContextItem
 from wfcore.domain.errors import NotFound, Unavailable
 from wfcore.domain.interfaces import Interface
 from wfcore.domain.lifecycle import Status
 from wfcore.domain.resources import Kind, Resource, Variation
 from wfcore.ports.audit import AuditRow
+from wfcore.ports.schedules import DueTimer, Timer
 from wfcore.ports.storage import AccessToken, Duplicate, Group, Kept, Member, Organization, Stale
 
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -39,10 +45,9 @@ class Shelf:
     rows: dict[int, Resource] = attrs.Factory(dict)
     slugs: set[str] = attrs.Factory(set)
     variations: dict[tuple[int, str], Variation] = attrs.Factory(dict)
-    kept: dict[tuple[str, str], Kept] = attrs.Factory(dict)
 
     def copy(self) -> "Shelf":
-        return Shelf(self.last_id, dict(self.rows), set(self.slugs), dict(self.variations), dict(self.kept))
+        return Shelf(self.last_id, dict(self.rows), set(self.slugs), dict(self.variations))
 
 
 @attrs.define
@@ -54,10 +59,23 @@ class Tenant:
     groups: dict[str, Group] = attrs.Factory(dict)
     tokens: dict[str, AccessToken] = attrs.Factory(dict)
     interfaces: dict[InterfaceKey, Interface] = attrs.Factory(dict)
+    answers: dict[AnswerKey, Kept] = attrs.Factory(dict)
+    timers: dict[int, Timer] = attrs.Factory(dict)
+    context_items: dict[str, ContextItem] = attrs.Factory(dict)
+    connections: dict[str, Connection] = attrs.Factory(dict)
 
     def copy(self) -> "Tenant":
         shelves = {kind: shelf.copy() for kind, shelf in self.shelves.items()}
-        return Tenant(shelves, dict(self.members), dict(self.groups), dict(self.tokens), dict(self.interfaces))
+        people = (dict(self.members), dict(self.groups), dict(self.tokens))
+        return Tenant(
+            shelves,
+            *people,
+            dict(self.interfaces),
+            dict(self.answers),
+            timers=dict(self.timers),
+            context_items=dict(self.context_items),
+            connections=dict(self.connections),
+        )
 
 
 @attrs.frozen
@@ -145,14 +163,6 @@ class MemoryResources:
         if before is not None:
             deployed = _behind(deployed, before)
         return [deepcopy(self.shelf.variations[id, name]) for _, name in deployed[:limit]]
-
-    async def find_kept(self, user_id: str, key: str) -> Kept | None:
-        return self.shelf.kept.get((user_id, key))
-
-    async def keep(self, user_id: str, key: str, kept: Kept) -> None:
-        if (user_id, key) in self.shelf.kept:
-            raise Duplicate("kept")
-        self.shelf.kept[user_id, key] = kept
 
 
 def _has_status(resource: Resource, status: str | None) -> bool:
@@ -297,6 +307,22 @@ class MemoryUnitOfWork:
     def interfaces(self) -> MemoryInterfaces:
         return MemoryInterfaces(self.tenant.interfaces)
 
+    @property
+    def context_items(self) -> MemoryOrgRows[ContextItem]:
+        return MemoryOrgRows(self.tenant.context_items)
+
+    @property
+    def connections(self) -> MemoryOrgRows[Connection]:
+        return MemoryOrgRows(self.tenant.connections)
+
+    @property
+    def answers(self) -> MemoryAnswers:
+        return MemoryAnswers(self.tenant.answers)
+
+    @property
+    def schedules(self) -> MemorySchedules:
+        return MemorySchedules(self.tenant.timers)
+
     def resources(self, kind: Kind) -> MemoryResources:
         return MemoryResources(self.tenant.shelves[kind], self.pinned)
 
@@ -344,6 +370,16 @@ class MemoryStorage:
         if org not in self._tenants:
             raise NotFound
         return self._tenants[org]
+
+    async def due_timers(self, now: int, *, limit: int) -> list[DueTimer]:
+        self._refuse_closed()
+        due = [
+            (timer.next_at, DueTimer(org, number))
+            for org, tenant in self._tenants.items()
+            for number, timer in tenant.timers.items()
+            if timer.next_at is not None and timer.next_at <= now
+        ]
+        return [one for _, one in sorted(due, key=lambda pair: pair[0])[:limit]]
 
     async def add_organization(self, organization: Organization) -> None:
         self._refuse_closed()

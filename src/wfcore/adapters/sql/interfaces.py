@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from wfcore.adapters.sql.database import insert_new
 from wfcore.adapters.sql.rows import from_ms, to_json, to_ms
 from wfcore.adapters.sql.tables import interfaces
-from wfcore.domain.interfaces import Interface, InterfaceKind, Made
+from wfcore.domain.interfaces import Interface, InterfaceKind
 from wfcore.ports.storage import Duplicate, Stale
 
 
@@ -27,12 +27,9 @@ class SqlInterfaces:
             raise Duplicate("interfaces")
 
     async def get(self, workflow_id: int, id: str) -> Interface | None:
-        return await self._one(*self._of(workflow_id), interfaces.c.id == id)
-
-    async def made(self, user_id: str, key: str) -> Interface | None:
-        return await self._one(
-            interfaces.c.org == self.org, interfaces.c.made_by == user_id, interfaces.c.made_key == key
-        )
+        found = sa.select(interfaces).where(*self._of(workflow_id), interfaces.c.id == id)
+        row = (await self.connection.execute(found)).first()
+        return _interface(row) if row else None
 
     async def page(self, workflow_id: int, *, limit: int, after: str = "") -> list[Interface]:
         found = sa.select(interfaces).where(*self._of(workflow_id), interfaces.c.id > after)
@@ -54,26 +51,17 @@ class SqlInterfaces:
     def _of(self, workflow_id: int) -> tuple[sa.ColumnElement[bool], ...]:
         return interfaces.c.org == self.org, interfaces.c.workflow_id == workflow_id
 
-    async def _one(self, *wanted: sa.ColumnElement[bool]) -> Interface | None:
-        row = (await self.connection.execute(sa.select(interfaces).where(*wanted))).first()
-        return _interface(row) if row else None
-
 
 def _row(interface: Interface) -> dict[str, Any]:
-    made = interface.made
     return {
         "workflow_id": interface.workflow_id,
         "id": interface.id,
         "kind": interface.kind.value,
         "config": to_json(interface.config),
         "created_at": to_ms(interface.created_at),
-        "made_by": made and made.by,
-        "made_key": made and made.key,
-        "fingerprint": made and made.fingerprint,
     }
 
 
 def _interface(row: sa.Row[Any]) -> Interface:
-    made = None if row.made_by is None else Made(row.made_by, row.made_key, row.fingerprint)
     kind, config = InterfaceKind(row.kind), json.loads(row.config)
-    return Interface(row.id, row.workflow_id, kind, config, from_ms(row.created_at), made)
+    return Interface(row.id, row.workflow_id, kind, config, from_ms(row.created_at))

@@ -17,11 +17,10 @@ from wfcore.adapters.sql.rows import (
     variation_row,
 )
 from wfcore.adapters.sql.tables import counters, executions, grants, resources, variations
-from wfcore.adapters.sql.tables import kept as kept_answers
 from wfcore.domain import access
 from wfcore.domain.access import AccessConfig, Principal
 from wfcore.domain.resources import Kind, Resource, Variation
-from wfcore.ports.storage import Duplicate, Kept, Stale
+from wfcore.ports.storage import Duplicate, Stale
 
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -133,17 +132,6 @@ class SqlResources:
             found = found.where(self._deployed_before(id, before))
         rows = (await self.connection.execute(found.order_by(*latest_first).limit(limit))).mappings().all()
         return [to_variation(row) for row in rows]
-
-    async def find_kept(self, user_id: str, key: str) -> Kept | None:
-        found = sa.select(kept_answers.c.fingerprint, kept_answers.c.resource_id).where(
-            *self._mine(kept_answers), kept_answers.c.user_id == user_id, kept_answers.c.key == key
-        )
-        row = (await self.connection.execute(found)).first()
-        return Kept(*row) if row else None
-
-    async def keep(self, user_id: str, key: str, kept: Kept) -> None:
-        row = {"org": self.org, "kind": self.kind.value, "user_id": user_id, "key": key}
-        await add_row(self.connection, kept_answers, row | attrs.asdict(kept))
 
     def _mine(self, table: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
         return table.c.org == self.org, table.c.kind == self.kind.value

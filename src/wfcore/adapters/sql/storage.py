@@ -10,15 +10,21 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from wfcore.adapters.sql import migrations
+from wfcore.adapters.sql.answers import SqlAnswers
 from wfcore.adapters.sql.audit import SqlAudit
 from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.directory import SqlDirectory
 from wfcore.adapters.sql.interfaces import SqlInterfaces
+from wfcore.adapters.sql.org_rows import SqlOrgRows, sql_connections, sql_context_items
 from wfcore.adapters.sql.resources import SqlResources, add_row
 from wfcore.adapters.sql.rows import from_ms, to_ms, to_resource
+from wfcore.adapters.sql.schedules import DUE, SqlSchedules
 from wfcore.adapters.sql.tables import organizations
+from wfcore.domain.connections import Connection
+from wfcore.domain.context_items import ContextItem
 from wfcore.domain.errors import NotFound, Unavailable
 from wfcore.domain.resources import Kind, Resource
+from wfcore.ports.schedules import DueTimer
 from wfcore.ports.storage import Organization
 
 
@@ -45,6 +51,22 @@ class SqlUnitOfWork:
     @cached_property
     def interfaces(self) -> SqlInterfaces:
         return SqlInterfaces(self.connection, self.org)
+
+    @cached_property
+    def answers(self) -> SqlAnswers:
+        return SqlAnswers(self.connection, self.org)
+
+    @cached_property
+    def schedules(self) -> SqlSchedules:
+        return SqlSchedules(self.connection, self.org)
+
+    @cached_property
+    def context_items(self) -> SqlOrgRows[ContextItem]:
+        return sql_context_items(self.connection, self.org)
+
+    @cached_property
+    def connections(self) -> SqlOrgRows[Connection]:
+        return sql_connections(self.connection, self.org)
 
     @cached_property
     def audit(self) -> SqlAudit:
@@ -80,6 +102,9 @@ class SqlStorage:
         names = [column[0] for column in cursor.description]
         values = cursor.fetchone()
         return to_resource(dict(zip(names, values, strict=True)), org) if values else None
+
+    async def due_timers(self, now: int, *, limit: int) -> list[DueTimer]:
+        return [DueTimer(*row) for row in self.database.quick.execute(DUE, (now, limit))]
 
     async def add_organization(self, organization: Organization) -> None:
         row = {

@@ -192,7 +192,7 @@ kept: Final = Table(
     _text("user_id"),
     _text("key"),
     _text("fingerprint"),
-    _int("resource_id"),
+    _text("answer"),
     PrimaryKeyConstraint("org", "kind", "user_id", "key"),
     sqlite_with_rowid=False,
 )
@@ -249,11 +249,51 @@ interfaces: Final = Table(
     _text("kind"),
     _text("config"),
     _int("created_at"),
-    _text("made_by", null=True),
-    _text("made_key", null=True),
-    _text("fingerprint", null=True),
     PrimaryKeyConstraint("org", "workflow_id", "id"),
-    sa.UniqueConstraint("org", "made_by", "made_key"),
+    sqlite_with_rowid=False,
+)
+
+schedules: Final = Table(
+    "schedules",
+    metadata,
+    _org(),
+    _int("workflow_id"),
+    _text("variation_id"),
+    _int("next_at", null=True),
+    _text("paused", null=True),
+    _text("last_run_id", null=True),
+    _text("missed"),
+    PrimaryKeyConstraint("org", "workflow_id"),
+    sqlite_with_rowid=False,
+)
+Index("schedules_due", schedules.c.next_at, sqlite_where=schedules.c.next_at.is_not(None))
+
+context_items: Final = Table(
+    "context_items",
+    metadata,
+    _org(),
+    _text("id"),
+    _text("title"),
+    _text("content"),
+    _int("created_at"),
+    _int("updated_at"),
+    PrimaryKeyConstraint("org", "id"),
+    sqlite_with_rowid=False,
+)
+
+connections: Final = Table(
+    "connections",
+    metadata,
+    _org(),
+    _text("id"),
+    _text("name"),
+    _text("provider"),
+    _text("kind"),
+    _text("config"),
+    _text("sealed"),
+    _text("status"),
+    _int("last_checked_at", null=True),
+    PrimaryKeyConstraint("org", "id"),
     sqlite_with_rowid=False,
 )
 

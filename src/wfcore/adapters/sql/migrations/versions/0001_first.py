@@ -17,7 +17,9 @@ def upgrade() -> None:
     """Make every table."""
     _create_directory()
     _create_content()
+    _create_organization_rows()
     _create_memories()
+    _create_schedules()
     _create_runs()
 
 
@@ -166,7 +168,7 @@ def _create_content() -> None:
         _text("user_id"),
         _text("key"),
         _text("fingerprint"),
-        _int("resource_id"),
+        _text("answer"),
         PrimaryKeyConstraint("org", "kind", "user_id", "key"),
         sqlite_with_rowid=False,
     )
@@ -178,11 +180,51 @@ def _create_content() -> None:
         _text("kind"),
         _text("config"),
         _int("created_at"),
-        _text("made_by", null=True),
-        _text("made_key", null=True),
-        _text("fingerprint", null=True),
         PrimaryKeyConstraint("org", "workflow_id", "id"),
-        sa.UniqueConstraint("org", "made_by", "made_key"),
+        sqlite_with_rowid=False,
+    )
+
+
+def _create_schedules() -> None:
+    op.create_table(
+        "schedules",
+        _org(),
+        _int("workflow_id"),
+        _text("variation_id"),
+        _int("next_at", null=True),
+        _text("paused", null=True),
+        _text("last_run_id", null=True),
+        _text("missed"),
+        PrimaryKeyConstraint("org", "workflow_id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("schedules_due", "schedules", ["next_at"], sqlite_where=sa.text("next_at IS NOT NULL"))
+
+
+def _create_organization_rows() -> None:
+    op.create_table(
+        "context_items",
+        _org(),
+        _text("id"),
+        _text("title"),
+        _text("content"),
+        _int("created_at"),
+        _int("updated_at"),
+        PrimaryKeyConstraint("org", "id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "connections",
+        _org(),
+        _text("id"),
+        _text("name"),
+        _text("provider"),
+        _text("kind"),
+        _text("config"),
+        _text("sealed"),
+        _text("status"),
+        _int("last_checked_at", null=True),
+        PrimaryKeyConstraint("org", "id"),
         sqlite_with_rowid=False,
     )
 

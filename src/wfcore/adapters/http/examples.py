@@ -1,0 +1,158 @@
+"""Examples of what is sent and answered, by the shape they are of: the document shows them beside its schemas."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from wfcore.domain.errors import JSON
+
+_ORG: Final = "6f1c2b9e-58c4-4f0b-9f0e-0d4a8c1e7a11"
+_AT: Final = "2026-01-02T03:04:05.678Z"
+_VARIATION: Final = "01941f29-7c00-7000-8000-000000000001"
+_ROW: Final = "01941f29-7c00-7000-8000-000000000002"
+_RUN: Final = "order-4711"
+
+_TRIGGER: Final = {"trigger_type": "manual"}
+_ASK: Final = {"id": "ask", "type": "humanApproval", "data": {"message": "Refund {{ input.amount }}?"}}
+_STRUCTURE: Final = {
+    "nodes": [{"id": "start", "type": "start"}, _ASK],
+    "edges": [{"id": "e1", "source": "start", "target": "ask"}],
+}
+_CONTENT: Final = {"trigger": _TRIGGER, "workflowStructure": _STRUCTURE}
+_ACCESS: Final = {
+    "visibility": "shared",
+    "groupPermissions": {_ORG: {"use": True, "manage": True}},
+    "sharedWith": [],
+    "ownerUserId": "ada",
+    "ownerEmail": "ada@example.org",
+}
+_RESOURCE: Final = {
+    "id": 1,
+    "slug": "refunds",
+    "name": "Refunds",
+    "description": None,
+    "status": "draft",
+    "orgUuid": _ORG,
+    "activeVariationId": None,
+    "draftVariationId": _VARIATION,
+    "hasUnpublishedChanges": True,
+    "accessConfig": _ACCESS,
+    "createdAt": _AT,
+    "updatedAt": _AT,
+    "deletedAt": None,
+    "canManage": True,
+    "canUse": True,
+    "manageDenial": None,
+    "variation": None,
+}
+_INTERRUPT: Final = {
+    "interruptId": "ask",
+    "runId": _RUN,
+    "type": "approval",
+    "nodeId": "ask",
+    "message": "Refund 40?",
+    "expiresAt": None,
+}
+_RECORD: Final = {
+    "runId": _RUN,
+    "status": "interrupted",
+    "target": {"type": "workflow", "id": 1},
+    "threadId": None,
+    "parentRunId": None,
+    "resumedBy": None,
+    "output": None,
+    "error": None,
+    "interrupts": [_INTERRUPT],
+    "usage": None,
+    "createdAt": _AT,
+    "updatedAt": _AT,
+    "finishedAt": None,
+}
+_MEMBER: Final = {"userId": "grace", "email": "grace@example.org", "name": "Grace", "role": "member", "groups": []}
+_TOKEN: Final = {
+    "id": "Ab3dEf7h",
+    "name": "ci",
+    "userId": "ada",
+    "scopes": ["workflows:read"],
+    "createdAt": _AT,
+    "expiresAt": None,
+    "revokedAt": None,
+}
+_ISSUE: Final = {"path": "name", "message": "is required", "rule": "required"}
+_ERROR: Final = {
+    "code": "BAD_REQUEST",
+    "status": "INVALID_ARGUMENT",
+    "message": "`name`: is required",
+    "requestId": "01941f29-7c00-7000-8000-00000000000a",
+    "info": {"errors": [_ISSUE]},
+}
+
+PARAMETERS: Final[Mapping[str, JSON]] = {
+    "id": 1,
+    "runId": _RUN,
+    "userId": "grace",
+    "groupId": _ROW,
+    "interfaceId": _ROW,
+    "memoryId": _ROW,
+    "tokenId": "Ab3dEf7h",
+    "itemId": _ROW,
+    "connectionId": _ROW,
+}
+"""What stands in a path, by parameter."""
+
+REQUESTS: Final[Mapping[str, JSON]] = {
+    "Body": {},
+    "CreateWorkflow": {"name": "Refunds", "type": "workflow", **_CONTENT},
+    "PatchWorkflow": {"description": "Money back", "workflowStructure": _STRUCTURE},
+    "ValidateBody": {"name": "Refunds", **_CONTENT},
+    "ToggleBody": {"isEnabled": False},
+    "RollbackBody": {"variationId": _VARIATION},
+    "TransferBody": {"userId": "grace"},
+    "CreateInterface": {"kind": "mcp", "config": {"title": "Refunds"}},
+    "PatchInterface": {"config": {"title": "Money back"}},
+    "CreateSkill": {"name": "Refunds", "instructions": ["Be kind."]},
+    "PatchSkill": {"instructions": ["Be kind.", "Be brief."]},
+    "Supervision": {"supervisionSubordinateIds": [], "supervisionSubordinateDescriptions": {}},
+    "CreateMemory": {"memory": "Prefers vouchers", "metadata": {"source": "chat"}, "userId": "customer-7"},
+    "PatchMemory": {"memory": "Prefers money"},
+    "SearchMemories": {"query": "vouchers", "limit": 5},
+    "CreateRun": {"workflowId": 1, "input": {"amount": 40}},
+    "ResumeRun": {"decision": "approve"},
+    "CreateMember": {"userId": "linus", "email": "linus@example.org", "role": "member"},
+    "PatchMember": {"name": "Grace H.", "role": "admin"},
+    "CreateGroup": {"name": "Clerks"},
+    "PatchGroup": {"name": "Chief clerks"},
+    "CreateContextItem": {"title": "Refund rules", "content": "Within 30 days."},
+    "PatchContextItem": {"content": "Within 60 days."},
+    "CreateConnection": {
+        "name": "Payments", "provider": "payments", "kind": "api_key",
+        "config": {"apiKey": "sk-4711", "header": "X-Api-Key"},
+    },
+    "PatchConnection": {"status": "disabled"},
+    "CreateToken": {"name": "ci", "scopes": ["workflows:read"], "expiresInSeconds": 86_400},
+}  # fmt: skip
+"""Bodies of requests. Each is accepted where the resources that it names are there."""
+
+ANSWERS: Final[Mapping[str, JSON]] = {
+    "Workflow": _RESOURCE | {"type": "workflow", "isEnabled": False},
+    "Scope": _RESOURCE,
+    "RunAccepted": {"runId": _RUN, "status": "interrupted"},
+    "RunRecord": _RECORD,
+    "Interrupt": _INTERRUPT,
+    "Event": {"kind": "node_started", "runId": _RUN, "seq": 2, "at": _AT, "nodeId": "ask"},
+    "WorkflowInterface": {"id": _ROW, "kind": "mcp", "config": {}, "createdAt": _AT, "url": f"/interfaces/mcp/{_ROW}"},
+    "Memory": {
+        "id": _ROW, "memory": "Likes tea", "metadata": {}, "createdAt": _AT, "updatedAt": _AT,
+        "hash": "d73e14c05fd1687b02cd2925f679804d884465fa14a42ec442961d0eb336dca0",
+    },
+    "Member": _MEMBER,
+    "Group": {"id": _ROW, "name": "Clerks"},
+    "Token": _TOKEN,
+    "NewToken": _TOKEN | {"token": f"svc_{_ORG}_Ab3dEf7h_{'x' * 43}"},
+    "Issues": {"issues": [_ISSUE | {"severity": "error"}]},
+    "ContextItem": {
+        "id": _ROW, "title": "Refund rules", "content": "Within 30 days.", "createdAt": _AT, "updatedAt": _AT,
+    },
+    "NextRuns": {"nextRuns": [{"at": _AT, "local": "2026-01-02T04:04:05", "note": None}]},
+    "ErrorEnvelope": {"error": _ERROR},
+}  # fmt: skip
+"""What is answered."""

@@ -1,0 +1,109 @@
+"""The routes of rows that belong to an organization as a whole: its context items and its connections."""
+
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Protocol
+
+import attrs
+from starlette.responses import Response
+
+from wfcore.adapters.http.answers import json_answer
+from wfcore.adapters.http.gate import idempotency_key
+from wfcore.adapters.http.table import IDEMPOTENCY_KEY, PAGING, Call, Route
+from wfcore.domain.access import Principal
+from wfcore.domain.codec import page_of
+from wfcore.domain.connection_shapes import Connection, CreateConnection, PatchConnection
+from wfcore.domain.context_shapes import ContextItem, CreateContextItem, PatchContextItem
+from wfcore.domain.errors import JSON
+from wfcore.runtime.connections import Connections
+from wfcore.runtime.context import scopes_of
+from wfcore.runtime.context_items import ContextItems
+
+
+class View(Protocol):
+    """What the use cases answer with."""
+
+    @property
+    def id(self) -> str: ...
+
+    def to_wire(self) -> dict[str, JSON]: ...
+
+
+class Cases(Protocol):
+    """The use cases of one kind of rows."""
+
+    async def create(self, me: Principal, body: Mapping[str, JSON], *, key: str | None) -> View: ...
+
+    async def page(self, me: Principal, *, limit: int, after: str) -> list[Any]: ...
+
+    async def get(self, me: Principal, id: str) -> View: ...
+
+    async def patch(self, me: Principal, id: str, body: Mapping[str, JSON]) -> View: ...
+
+    async def delete(self, me: Principal, id: str) -> View: ...
+
+
+@attrs.frozen
+class OrgRowRoutes:
+    """Create, list, read, change, remove. `rows` is the name of a list, `row_id` that of an id in the path."""
+
+    cases: Cases
+    base: str
+    rows: str
+    row_id: str
+    noun: str
+    shape: type
+    create_shape: type
+    patch_shape: type
+
+    def table(self) -> Iterator[Route]:
+        cases, one = self.cases, f"{self.base}/{{{self.row_id}}}"
+        yield Route(
+            f"{self.rows}.create", "POST", self.base, self.create, f"Add a {self.noun}", scopes_of(cases.create),
+            self.shape, status=HTTPStatus.CREATED, body=self.create_shape, body_required=True,
+            headers=(IDEMPOTENCY_KEY,),
+        )  # fmt: skip
+        yield Route(
+            f"{self.rows}.list", "GET", self.base, self.list, f"List the {self.noun}s", scopes_of(cases.page),
+            page_of(self.rows, self.shape), query=PAGING,
+        )  # fmt: skip
+        yield Route(
+            f"{self.rows}.get", "GET", one, self.get, f"Read a {self.noun}", scopes_of(cases.get), self.shape
+        )  # fmt: skip
+        yield Route(
+            f"{self.rows}.patch", "PATCH", one, self.patch, f"Change a {self.noun}", scopes_of(cases.patch),
+            self.shape, body=self.patch_shape, body_required=True,
+        )  # fmt: skip
+        yield Route(
+            f"{self.rows}.delete", "DELETE", one, self.delete, f"Remove a {self.noun}", scopes_of(cases.delete),
+            self.shape,
+        )  # fmt: skip
+
+    async def create(self, call: Call) -> Response:
+        row = await self.cases.create(call.me, call.body, key=idempotency_key(call.headers))
+        return json_answer(row.to_wire(), HTTPStatus.CREATED, {"Location": call.url(self.base, row.id)})
+
+    async def list(self, call: Call) -> Response:
+        size, after = call.query["pageSize"], call.position(self.rows) or ""
+        found = await self.cases.page(call.me, limit=size + 1, after=after)
+        following = found[size - 1].id if len(found) > size else None
+        return call.page(self.rows, found[:size], following, self.rows)
+
+    async def get(self, call: Call) -> Response:
+        return json_answer((await self.cases.get(call.me, call.path[self.row_id])).to_wire())
+
+    async def patch(self, call: Call) -> Response:
+        return json_answer((await self.cases.patch(call.me, call.path[self.row_id], call.body)).to_wire())
+
+    async def delete(self, call: Call) -> Response:
+        return json_answer((await self.cases.delete(call.me, call.path[self.row_id])).to_wire())
+
+
+def context_item_routes(cases: ContextItems) -> OrgRowRoutes:
+    base, rows = "/api/v1/context-items", "contextItems"
+    return OrgRowRoutes(cases, base, rows, "itemId", "context item", ContextItem, CreateContextItem, PatchContextItem)
+
+
+def connection_routes(cases: Connections) -> OrgRowRoutes:
+    base, rows = "/api/v1/connections", "connections"
+    return OrgRowRoutes(cases, base, rows, "connectionId", "connection", Connection, CreateConnection, PatchConnection)

@@ -1,0 +1,25 @@
+"""The kept answers to creates of one organization, in a dict."""
+
+from copy import deepcopy
+
+import attrs
+
+from wfcore.ports.storage import Duplicate, Kept
+
+AnswerKey = tuple[str, str, str]
+"""What was created, the caller, the Idempotency-Key."""
+
+
+@attrs.frozen
+class MemoryAnswers:
+    """Implements the port `Answers`."""
+
+    rows: dict[AnswerKey, Kept]
+
+    async def find(self, kind: str, user_id: str, key: str) -> Kept | None:
+        return deepcopy(self.rows.get((kind, user_id, key)))
+
+    async def add(self, kind: str, user_id: str, key: str, kept: Kept) -> None:
+        if (kind, user_id, key) in self.rows:
+            raise Duplicate("kept")
+        self.rows[kind, user_id, key] = deepcopy(kept)

@@ -1,0 +1,35 @@
+"""The rows of one organization that have an id and nothing above them, in a dict for each kind."""
+
+from copy import deepcopy
+from typing import Generic
+
+import attrs
+
+from wfcore.ports.storage import Duplicate, Row, Stale
+
+
+@attrs.frozen
+class MemoryOrgRows(Generic[Row]):
+    """Implements the port `OrgRows`."""
+
+    rows: dict[str, Row]
+
+    async def add(self, row: Row) -> None:
+        if row.id in self.rows:
+            raise Duplicate(row.id)
+        self.rows[row.id] = deepcopy(row)
+
+    async def get(self, id: str) -> Row | None:
+        return deepcopy(self.rows.get(id))
+
+    async def page(self, *, limit: int, after: str = "") -> list[Row]:
+        names = sorted(name for name in self.rows if name > after)
+        return [deepcopy(self.rows[name]) for name in names[:limit]]
+
+    async def save(self, row: Row) -> None:
+        if row.id not in self.rows:
+            raise Stale(row.id)
+        self.rows[row.id] = deepcopy(row)
+
+    async def remove(self, id: str) -> None:
+        self.rows.pop(id, None)

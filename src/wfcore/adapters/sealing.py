@@ -1,0 +1,129 @@
+"""Sealing secrets with AES-256-GCM, and the key of an embedded database, kept in a file beside it.
+
+A sealed text is `1.<key id>.<nonce and ciphertext in base64url>`. Its place is authenticated with it, so that it
+opens in no other row or field. Of the secret key, which serves for page tokens too, keys of their own are derived.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from wfcore.domain.errors import Unavailable
+from wfcore.ports.sealing import Unsealable
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES: Final = 32
+NONCE_BYTES: Final = 12
+
+
+class Sealing:
+    """Implements the port `Sealer`. `keys` gives the secret keys when first needed: the first one seals, all open."""
+
+    def __init__(self, keys: Callable[[], Sequence[bytes]]) -> None:
+        self._load = keys
+
+    @cached_property
+    def _secrets(self) -> Sequence[bytes]:
+        if not (found := self._load()):
+            raise Unavailable("no secret key is configured")
+        return found
+
+    @cached_property
+    def _ciphers(self) -> "dict[str, AESGCM]":
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        keys = reversed(self._secrets)  # the first key has the last word, should one be named twice
+        return {_derived(key, "key id")[:8].hex(): AESGCM(_derived(key, "sealing")) for key in keys}
+
+    def seal(self, text: str, *place: str) -> str:
+        name, nonce = _derived(self._secrets[0], "key id")[:8].hex(), os.urandom(NONCE_BYTES)
+        sealed = nonce + self._ciphers[name].encrypt(nonce, text.encode(), msgspec.json.encode(place))
+        return f"1.{name}.{base64.urlsafe_b64encode(sealed).decode()}"
+
+    def open(self, sealed: str, *place: str) -> str:
+        from cryptography.exceptions import InvalidTag
+
+        cipher = self._ciphers.get(_key_id(sealed))
+        if cipher is None:
+            raise Unsealable("sealed by another key")
+        try:
+            raw = base64.b64decode(sealed.rpartition(".")[2], altchars=b"-_", validate=True)
+            return cipher.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], msgspec.json.encode(place)).decode()
+        except (InvalidTag, ValueError):
+            raise Unsealable("sealed for another place, or altered") from None
+
+    def knows(self, sealed: str) -> bool:
+        try:
+            return _key_id(sealed) in self._ciphers
+        except Unavailable:
+            return False
+
+    def mark(self, value: bytes) -> str:
+        return hmac.digest(_derived(self._secrets[0], "marks"), value, hashlib.sha256).hex()
+
+
+def _derived(secret: bytes, purpose: str) -> bytes:
+    return hmac.digest(secret, f"wfcore {purpose} 1".encode(), hashlib.sha256)
+
+
+def _key_id(sealed: str) -> str:
+    version, _, rest = sealed.partition(".")
+    return rest.partition(".")[0] if version == "1" else ""
+
+
+def decode_key(text: str, where: str) -> bytes:
+    """32 bytes from base64url, padded or not. ValueError, which does not show the text: it may be half a secret."""
+    try:
+        key = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"`{where}` must be {KEY_BYTES} bytes in base64url")
+    return key
+
+
+def file_of(database: str) -> Path | None:
+    """The file of an embedded database; None for one in memory, and for what is no URL of a file."""
+    path = database.removeprefix("sqlite:///")
+    return None if path in (database, "", ":memory:") or "?" in path else Path(path)
+
+
+def key_beside(database: Path | None) -> bytes:
+    """The key in `<database>.key`, made now when there is none; a passing one for a database in memory.
+
+    However many processes begin at once, all get the same key, and none a half-written one: the file is complete
+    before it has its name, and the name can be given once. Raises ValueError when the file holds no key.
+    """
+    if database is None:
+        return secrets.token_bytes(KEY_BYTES)
+    file = database.with_name(database.name + ".key")
+    if not file.exists():
+        _make(file)
+    return decode_key(file.read_text("ascii", "replace").strip(), str(file))
+
+
+def _make(file: Path) -> None:
+    draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(base64.urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)) + b"\n")
+            out.flush()
+            os.fsync(out.fileno())
+        try:
+            os.link(draft, file)
+        except FileExistsError:
+            return
+    finally:
+        draft.unlink()

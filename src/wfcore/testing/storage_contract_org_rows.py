@@ -1,0 +1,78 @@
+"""What every store of an organization's context items and connections has to keep: a part of the storage contract."""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from wfcore.domain.connections import Connection, ConnectionKind, ConnectionStatus
+from wfcore.domain.context_items import ContextItem
+from wfcore.ports.storage import Duplicate, Stale, Storage
+from wfcore.testing.storage_values import ORG, OTHER_ORG, at
+
+
+def new_item(id: str) -> ContextItem:
+    return ContextItem(id, "Tone", "Be kind.\n", at(1), at(2))
+
+
+def new_connection(id: str) -> Connection:
+    config, sealed = {"z": [1.0], "a": "x"}, {"headers.B": "1.k.x", "headers.A": "1.k.y"}
+    return Connection(id, "Desk", "desk", ConnectionKind.MCP, config, sealed)
+
+
+def rows_of(work: Any, name: str) -> Any:
+    return getattr(work, name)
+
+
+KINDS = pytest.mark.parametrize(("name", "new"), [("context_items", new_item), ("connections", new_connection)])
+New = Callable[[str], Any]
+
+
+class OrgRowsContract:
+    """Inherited by `StorageContract`."""
+
+    @KINDS
+    async def test_rows_are_read_as_they_were_written(self, store: Storage, name: str, new: New) -> None:
+        """Every field is kept, JSON verbatim; an id is added once, and another organization does not see it."""
+        async with store.transaction(ORG) as work:
+            rows = rows_of(work, name)
+            await rows.add(new("a"))
+            assert repr(await rows.get("a")) == repr(new("a"))
+            assert await rows.get("a") == new("a")
+            assert await rows.get("b") is None
+            with pytest.raises(Duplicate):
+                await rows.add(new("a"))
+        async with store.transaction(OTHER_ORG) as work:
+            rows = rows_of(work, name)
+            assert [await rows.get("a"), await rows.page(limit=9)] == [None, []]
+            await rows.add(new("a"))
+            await rows.remove("a")
+        async with store.reading(ORG) as work:
+            assert await rows_of(work, name).get("a") == new("a")
+
+    @KINDS
+    async def test_rows_are_paged_by_id(self, store: Storage, name: str, new: New) -> None:
+        """By id, ascending, after a given one; what is removed is not among them."""
+        async with store.transaction(ORG) as work:
+            rows = rows_of(work, name)
+            for row_id in ("c", "a", "d", "b"):
+                await rows.add(new(row_id))
+            await rows.remove("c")
+            await rows.remove("nobody")
+            assert [row.id for row in await rows.page(limit=2)] == ["a", "b"]
+            assert [row.id for row in await rows.page(limit=2, after="b")] == ["d"]
+
+    async def test_rows_are_replaced_as_a_whole(self, store: Storage) -> None:
+        """`save` replaces every field; `Stale` when the row is gone, and nothing is written."""
+        item = attrs.evolve(new_item("a"), title="New", content="c", updated_at=at(9))
+        connection = Connection("a", "N", "P", ConnectionKind.OAUTH2, {}, {}, ConnectionStatus.DISABLED, at(7))
+        async with store.transaction(ORG) as work:
+            for rows, old, new in (
+                (work.context_items, new_item("a"), item), (work.connections, new_connection("a"), connection),
+            ):  # fmt: skip
+                with pytest.raises(Stale):
+                    await rows.save(new)  # type: ignore[arg-type]
+                await rows.add(old)  # type: ignore[arg-type]
+                await rows.save(new)  # type: ignore[arg-type]
+                assert await rows.get("a") == new

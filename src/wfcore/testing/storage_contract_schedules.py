@@ -1,0 +1,49 @@
+"""What every store of timers has to keep: a part of the storage contract."""
+
+import attrs
+
+from wfcore.ports.schedules import DueTimer, Missed, Timer
+from wfcore.ports.storage import Storage
+from wfcore.testing.storage_values import ORG, OTHER_ORG
+
+FULL = Timer(1, "v1", 9_000, "because", "run-1", (Missed(1_000, "late"), Missed(2_000, "overlap")))
+"""A timer without a field at its default."""
+
+
+class SchedulesContract:
+    """Inherited by `StorageContract`."""
+
+    async def test_a_timer_is_read_as_it_was_put(self, store: Storage) -> None:
+        """Every field is kept; `put` again replaces it; `remove` forgets it, also what is not there."""
+        async with store.transaction(ORG) as work:
+            await work.schedules.put(FULL)
+        bare = Timer(1, "v2", None)
+        async with store.transaction(ORG) as work:
+            assert await work.schedules.get(1) == FULL
+            assert await work.schedules.get(2) is None
+            await work.schedules.put(bare)
+            assert await work.schedules.get(1) == bare
+            await work.schedules.remove(1)
+            await work.schedules.remove(2)
+            assert await work.schedules.get(1) is None
+
+    async def test_timers_of_organizations_are_apart(self, store: Storage) -> None:
+        """The same workflow id in two organizations is two timers."""
+        async with store.transaction(ORG) as work:
+            await work.schedules.put(FULL)
+        async with store.transaction(OTHER_ORG) as work:
+            assert await work.schedules.get(1) is None
+            await work.schedules.remove(1)
+        async with store.reading(ORG) as work:
+            assert await work.schedules.get(1) == FULL
+
+    async def test_due_timers_of_every_organization_come_the_longest_due_first(self, store: Storage) -> None:
+        """Those with a `next_at` not after the time, at most `limit`; none of a transaction that failed."""
+        for org, times in ((ORG, {1: 3_000, 2: 5_001, 3: None}), (OTHER_ORG, {1: 5_000, 7: 1_000})):
+            async with store.transaction(org) as work:
+                for number, at in times.items():
+                    await work.schedules.put(attrs.evolve(FULL, workflow_id=number, next_at=at))
+        wanted = [DueTimer(OTHER_ORG, 7), DueTimer(ORG, 1), DueTimer(OTHER_ORG, 1)]
+        assert await store.due_timers(5_000, limit=9) == wanted
+        assert await store.due_timers(5_000, limit=2) == wanted[:2]
+        assert await store.due_timers(999, limit=9) == []

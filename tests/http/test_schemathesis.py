@@ -1,0 +1,120 @@
+"""Every operation of the OpenAPI document under schemathesis, with all its checks (interface, Versioning 1)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import schemathesis
+from clients import APPROVAL, chain, count
+from hypothesis import HealthCheck, settings
+from schemathesis import Case
+from schemathesis.config import SchemathesisConfig
+from starlette.requests import HTTPConnection
+from starlette.types import Receive, Scope, Send
+
+import wfcore.bootstrap
+from wfcore.adapters.http import app
+from wfcore.bootstrap import Core
+from wfcore.domain.access import TOKEN_SCOPES, Principal
+
+HEADERS = {"Authorization": "Bearer ada", "Accept": "application/json"}
+"""An owner with every scope. Streams have tests of their own: here they are asked for as JSON."""
+
+BODIES = r"^(workflows|agents|skills)\.(create|patch|supervise)$|^members\.(create|patch)$"
+"""Graphs, schedules, access and links have rules beyond a schema: 422."""
+STATES = r"\.(rollback|toggle)$"
+"""Whether there is such a variation, or a schedule, is known to the store alone: 422."""
+CHOICES = r"\.transferOwnership$|^runs\.(start|startUnversioned|resume)$|^connections\.(create|patch)$"
+"""Which fields go together: one of several has to be there (400), no two of them, or what the `kind` asks (422)."""
+MASKS = r"^memories\.patch$"
+"""An `updateMask` names fields of the very body that it comes with: 400."""
+VALIDATE = r"^(workflows|agents)\.validate$"
+"""Validating tells what is wrong with a body in a 200; that is its purpose."""
+
+ALIAS = r"^/api/v1/agents/|^/agent/runs"
+"""The same handlers and shapes under their earlier names: the examples are enough."""
+
+ACCEPTED = ["2xx", "403", "404", "409"]
+
+
+def also(operations: str, *statuses: str) -> dict[str, Any]:
+    """These operations may answer so to what their schema allows."""
+    checks = {"positive_data_acceptance": {"expected-statuses": [*ACCEPTED, *statuses]}}
+    return {"include-operation-id-regex": operations, "checks": checks}
+
+
+CONFIG = {
+    "headers": HEADERS,
+    "generation": {
+        "deterministic": True,
+        "database": "none",
+        "with-security-parameters": False,
+        "allow-extra-parameters": False,
+    },
+    "phases": {"fuzzing": {"enabled": False}},  # tests of hostile requests draw bodies at random
+    "checks": {"positive_data_acceptance": {"expected-statuses": ACCEPTED}},
+    "operations": [
+        {"include-path-regex": ALIAS, "phases": {"coverage": {"enabled": False}}},
+        also(BODIES, "422"),
+        also(STATES, "422"),
+        also(CHOICES, "400", "422"),
+        also(MASKS, "400"),
+        {"include-operation-id-regex": VALIDATE, "checks": {"negative_data_rejection": {"enabled": False}}},
+    ],
+}
+
+
+KEY = {"apiKey": "sk-4711"}
+
+
+class Product:
+    """The application over a store of its own for each operation, filled with what the examples name."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await self.app(scope, receive, send)
+            return
+        await receive()
+        async with wfcore.bootstrap.open("sqlite://", tools=[count]) as core:
+            self.me, self.names = await filled(core)
+            self.app = app(core, secret=b"s" * 32, authenticate=self.authenticate)
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def authenticate(self, connection: HTTPConnection) -> Principal | None:
+        return self.me if connection.headers.getlist("Authorization") == [HEADERS["Authorization"]] else None
+
+
+async def filled(core: Core) -> tuple[Principal, Mapping[str, Any]]:
+    """The caller, and what there is by path parameter."""
+    org = (await core.directory.create_organization("Refund office")).uuid
+    for name in ("ada", "grace"):
+        await core.directory.add_member(org, name, f"{name}@example.org", role="owner")
+    me = await core.directory.authenticate(await core.directory.create_token(org, "ada", scopes=TOKEN_SCOPES))
+    await core.workflows.create(me, name="Refunds", structure=chain(APPROVAL))
+    await core.workflows.deploy(me, 1)
+    await core.skills.create(me, name="Refunds")
+    await core.runs.start(me, workflow=1, input={}, key="order-4711")
+    return me, {  # what the examples cannot know, since the server numbers it
+        "interfaceId": (await core.workflows.interfaces.create(me, 1, kind="mcp")).id,
+        "memoryId": (await core.memories.create(me, 1, memory="m")).id,
+        "groupId": (await core.groups.create(me, name="Clerks")).id,
+        "itemId": (await core.context_items.create(me, title="Rules", content="30 days")).id,
+        "connectionId": (await core.connections.create(me, name="P", provider="p", kind="api_key", config=KEY)).id,
+        "tokenId": (await core.tokens.create(me, name="ci", scopes=["skills:read"])).id,
+    }
+
+
+product = Product()
+api = schemathesis.openapi.from_asgi("/openapi.json", product, config=SchemathesisConfig.from_dict(CONFIG))
+
+
+@api.parametrize()
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+def test_answers_are_those_of_the_document(case: Case) -> None:
+    """No 5xx, no undocumented answer; what the schemas refuse is refused, what they allow is accepted."""
+    if case.meta and case.meta.generation.mode.is_positive:
+        case.query.pop("pageToken", None)  # only the server makes them
+        for name in case.path_parameters.keys() & product.names.keys():
+            case.path_parameters[name] = product.names[name]
+    case.call_and_validate(headers=HEADERS)

@@ -1,0 +1,375 @@
+"""Schedules that fire: once per slot, in time or not at all, and never behind anybody's back."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from bench import Bench, act, eventually, graph, one, opened, private, start
+
+from wfcore.domain.errors import NotFound
+from wfcore.ports.audit import AuditFilter
+from wfcore.ports.schedules import Missed, Timer
+from wfcore.runtime.context import Settings
+from wfcore.runtime.runs import RunView
+from wfcore.runtime.scheduler import KEPT, slot_run_id
+from wfcore.testing.fakes import NOON, FakeClock
+
+pytestmark = pytest.mark.anyio
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+PLAIN = one(act("echo", value="{{ run.scheduledAt }}"))
+HOLD = one(act("hold", name="it"))
+
+
+def schedule(*cron: str) -> dict[str, Any]:
+    expressions = {"cron_expressions": list(cron), "cron_description": "c"}
+    return {"trigger_type": "schedule", "schedule": {"frequency": "custom", "timezone": "UTC", **expressions}}
+
+
+HOURLY, MINUTELY = schedule("0 * * * *"), schedule("* * * * *")
+
+
+def slot(hours: float) -> datetime:
+    """An instant so many hours after the clock's start, which is noon."""
+    return datetime.fromtimestamp(NOON / 1000, UTC) + timedelta(hours=hours)
+
+
+def ms(instant: datetime) -> int:
+    return int(instant.timestamp() * 1000)
+
+
+async def scheduled(bench: Bench, structure: Any = PLAIN, trigger: Any = HOURLY, by: Any = None, **more: Any) -> int:
+    """A workflow, deployed and switched on."""
+    flows = bench.core.workflows
+    number = (await flows.create(bench.me, name="f", structure=structure, trigger=trigger, **more)).id
+    await flows.deploy(by or bench.me, number)
+    await flows.toggle(bench.me, number, is_enabled=True)
+    return number
+
+
+async def later(bench: Bench, seconds: float) -> None:
+    """Let time pass, and whoever is due have had its turn."""
+    bench.clock.advance(seconds)
+    await bench.core.scheduler.fire_due()
+
+
+async def timer(bench: Bench, number: int) -> Timer | None:
+    return (await bench.core.workflows.schedule(bench.me, number)).timer
+
+
+async def history(bench: Bench, number: int) -> list[RunView]:
+    return await bench.core.workflows.runs(bench.me, number)
+
+
+async def run_ids(bench: Bench, number: int) -> set[str]:
+    return {run.id for run in await history(bench, number)}
+
+
+class TestFire:
+    """A slot that has come starts one run."""
+
+    async def test_a_slot_starts_a_run(self, bench: Bench) -> None:
+        """As who deployed the workflow, with the input `{}` and `run.scheduledAt`; not before its time, once."""
+        number = await scheduled(bench, by=bench.other)
+        await later(bench, HOUR - 1)
+        assert await run_ids(bench, number) == set()
+        await later(bench, 1)
+        await later(bench, 1)
+        (run,) = await history(bench, number)
+        assert run.id == f"schedule-{number}-20260101T1300Z"
+        done = await bench.ended(run)
+        assert (done.row.user_id, done.status) == ("other", "done")
+        assert "2026-01-01T13:00:00.000Z" in str(done.output)
+        assert await timer(bench, number) == Timer(
+            number, (await bench.core.workflows.get(bench.me, number)).resource.active_variation_id or "",
+            ms(slot(2)), None, run.id,
+        )  # fmt: skip
+
+    async def test_every_slot_fires_by_itself(self, bench: Bench) -> None:
+        """Nobody has to ask: the open core looks once a second."""
+        number = await scheduled(bench)
+        for hours in (1, 2):
+            bench.clock.advance(HOUR)
+            wanted = slot_run_id(number, slot(hours))
+
+            async def is_there(wanted: str = wanted) -> bool:
+                bench.clock.advance(1)
+                return wanted in await run_ids(bench, number)
+
+            await eventually(is_there)
+            await bench.ended(wanted)
+        assert len(await history(bench, number)) == 2
+
+    async def test_each_workflow_has_a_timer_of_its_own(self, bench: Bench) -> None:
+        """Two schedules fire at their own times; one that cannot be served keeps the other one not waiting."""
+        first, second = await scheduled(bench), await scheduled(bench, trigger=schedule("30 * * * *"))
+        await later(bench, HOUR / 2)
+        assert [len(await history(bench, number)) for number in (first, second)] == [0, 1]
+        await later(bench, HOUR / 2)
+        assert [len(await history(bench, number)) for number in (first, second)] == [1, 1]
+
+    async def test_a_schedule_that_never_fires(self, bench: Bench) -> None:
+        """Switched on, it waits for nothing."""
+        number = await scheduled(bench, trigger=schedule("0 0 30 2 *"))
+        await later(bench, 400 * DAY)
+        view = await bench.core.workflows.schedule(bench.me, number)
+        assert (view.is_enabled, view.timer and view.timer.next_at) == (True, None)
+
+
+class TestSwitch:
+    """The timer follows the workflow, in the same transaction."""
+
+    @pytest.mark.parametrize("off", ["toggle", "delete", "restore", "rollback", "deploy"])
+    async def test_switched_off_nothing_fires(self, bench: Bench, off: str) -> None:
+        """By the switch, a delete (also after the restore), and a deploy or rollback to content without schedule."""
+        flows = bench.core.workflows
+        number = (await flows.create(bench.me, name="f", structure=PLAIN)).id
+        await flows.deploy(bench.me, number)
+        first = (await flows.get(bench.me, number)).resource.active_variation_id
+        await flows.patch(bench.me, number, trigger=HOURLY)
+        await flows.deploy(bench.me, number)
+        await flows.toggle(bench.me, number)
+        assert await timer(bench, number)
+        ways: dict[str, list[Callable[[], Any]]] = {
+            "toggle": [lambda: flows.toggle(bench.me, number)],
+            "delete": [lambda: flows.delete(bench.me, number)],
+            "restore": [lambda: flows.delete(bench.me, number), lambda: flows.restore(bench.me, number)],
+            "rollback": [lambda: flows.rollback(bench.me, number, variation_id=first)],
+            "deploy": [lambda: flows.patch(bench.me, number, trigger=None), lambda: flows.deploy(bench.me, number)],
+        }
+        for step in ways[off]:
+            await step()
+        assert await timer(bench, number) is None
+        await later(bench, 3 * HOUR)
+        assert await history(bench, number) == []
+
+    async def test_a_deploy_with_another_schedule_sets_the_timer(self, bench: Bench) -> None:
+        """The new schedule counts from the deploy on; a draft's counts not at all."""
+        flows, number = bench.core.workflows, await scheduled(bench)
+        await flows.patch(bench.me, number, trigger=schedule("30 * * * *"))
+        found = await timer(bench, number)
+        assert found
+        assert found.next_at == ms(slot(1))
+        await flows.deploy(bench.me, number)
+        found = await timer(bench, number)
+        assert found
+        assert found.next_at == ms(slot(0.5))
+
+    async def test_a_deploy_with_the_same_schedule_loses_no_slot(self, bench: Bench) -> None:
+        """A slot that is due when other content is deployed still fires, with that content."""
+        flows, number = bench.core.workflows, await scheduled(bench)
+        await flows.patch(bench.me, number, structure=one(act("echo", value="new")))
+        bench.clock._now += HOUR * 1000  # nobody wakes up
+        await flows.deploy(bench.me, number)
+        await bench.core.scheduler.fire_due()
+        run = await bench.ended(slot_run_id(number, slot(1)))
+        assert "new" in str(run.output)
+
+    async def test_edits_leave_the_timer_alone(self, bench: Bench) -> None:
+        """A new name, other access or a draft is nothing to the schedule."""
+        flows, number = bench.core.workflows, await scheduled(bench)
+        before = await timer(bench, number)
+        bench.clock._now += 10 * MINUTE * 1000
+        await flows.patch(bench.me, number, name="g", accessConfig=private("other@x.org"))
+        await flows.patch(bench.me, number, structure=HOLD)
+        assert await timer(bench, number) == before
+
+    async def test_hidden_and_unknown_schedules_are_not_found(self, bench: Bench) -> None:
+        """Whoever may not see the workflow does not see its schedule either."""
+        number = await scheduled(bench, accessConfig=private())
+        for caller, wanted in ((bench.other, number), (bench.me, 99)):
+            with pytest.raises(NotFound):
+                await bench.core.workflows.schedule(caller, wanted)
+
+
+class TestLate:
+    """After a time in which nobody worked."""
+
+    async def test_the_latest_missed_slot_fires_and_the_others_are_listed(self, bench: Bench) -> None:
+        """One run for a long silence; the rest is told as `late`."""
+        number = await scheduled(bench)
+        await later(bench, 3.5 * HOUR)
+        assert await run_ids(bench, number) == {slot_run_id(number, slot(3))}
+        found = await timer(bench, number)
+        assert found
+        assert found.missed == (Missed(ms(slot(1)), "late"), Missed(ms(slot(2)), "late"))
+        assert found.next_at == ms(slot(4))
+
+    async def test_a_slot_too_old_does_not_fire(self, database: str) -> None:
+        """Beyond the window of catching up the latest slot is missed as well; at its very end it still fires."""
+        async with opened(database, settings=Settings(catch_up=600), worker=False) as bench:
+            number = await scheduled(bench)
+            await later(bench, HOUR + 601)
+            assert await run_ids(bench, number) == set()
+            await later(bench, HOUR - 1)
+            assert await run_ids(bench, number) == {slot_run_id(number, slot(2))}
+            found = await timer(bench, number)
+            assert found
+            assert found.missed == (Missed(ms(slot(1)), "late"),)
+
+    async def test_a_long_silence_is_told_in_few_words(self, bench: Bench) -> None:
+        """A year of a schedule of every minute costs little, and only the latest missed slots are kept."""
+        number = await scheduled(bench, trigger=MINUTELY)
+        await later(bench, 365 * DAY)
+        found = await timer(bench, number)
+        assert found
+        newest = [one.at for one in found.missed]
+        assert len(await history(bench, number)) == 1
+        assert newest == [ms(slot(365 * 24)) - 60_000 * n for n in range(KEPT - 1, 0, -1)]
+        for _ in range(2):
+            await bench.ended(found.last_run_id or "")
+            await later(bench, 5 * MINUTE)
+        found = await timer(bench, number)
+        assert found
+        assert len(found.missed) == KEPT
+
+    async def test_a_run_that_goes_on_is_not_overtaken(self, bench: Bench) -> None:
+        """The next slot is skipped and listed as `overlap`; once the run has ended, slots fire again."""
+        number = await scheduled(bench, HOLD)
+        await later(bench, HOUR)
+        await bench.until("it")
+        await later(bench, HOUR)
+        found = await timer(bench, number)
+        assert found
+        assert found.missed == (Missed(ms(slot(2)), "overlap"),)
+        assert len(await history(bench, number)) == 1
+        bench.tools.free["it"].set()
+        await bench.ended(found.last_run_id or "")
+        await later(bench, HOUR)
+        assert await run_ids(bench, number) == {slot_run_id(number, slot(1)), slot_run_id(number, slot(3))}
+
+    async def test_a_run_that_waits_for_a_person_holds_nothing_up(self, bench: Bench) -> None:
+        """Parked it does not go on; carried on by a resume it does."""
+        structure = graph("s>h h:approved>a", h={"type": "humanApproval", "data": {"message": "m"}}, a=act("hold"))
+        number = await scheduled(bench, structure)
+        await later(bench, HOUR)
+        first = await bench.ended(slot_run_id(number, slot(1)))
+        assert first.status == "interrupted"
+        await later(bench, HOUR)
+        second = await bench.ended(slot_run_id(number, slot(2)))
+        await bench.core.runs.resume(bench.me, second.id, decision="approve")
+        await bench.until("it")
+        await later(bench, HOUR)
+        found = await timer(bench, number)
+        assert found
+        assert found.missed == (Missed(ms(slot(3)), "overlap"),)
+
+
+class TestPause:
+    """A schedule that cannot go on switches itself off and says why."""
+
+    async def paused(self, bench: Bench, number: int) -> str:
+        """Why it is paused; that it is, and that this was written down."""
+        view = await bench.core.workflows.schedule(bench.me, number)
+        assert not view.is_enabled
+        assert view.timer
+        assert (view.timer.next_at, view.timer.missed[-1].reason) == (None, "refused")
+        assert await history(bench, number) == []
+        async with bench.core.ports.storage.reading(bench.org) as work:
+            rows = await work.audit.page(AuditFilter(action="workflow.pause"), limit=9, before=None)
+        assert [(row.resource_id, row.details) for row in rows] == [(str(number), {"reason": view.timer.paused})]
+        return view.timer.paused or ""
+
+    async def test_who_deployed_it_is_gone(self, bench: Bench) -> None:
+        """A member who left starts nothing any more; switched on again after a deploy by another one it fires."""
+        await bench.core.directory.add_member(bench.org, "me")
+        number = await scheduled(bench, by=bench.other)
+        await later(bench, HOUR)
+        assert "no longer a member" in await self.paused(bench, number)
+        flows = bench.core.workflows
+        await flows.patch(bench.me, number, structure=one(act("echo", value=1)))
+        await flows.deploy(bench.me, number)
+        await flows.toggle(bench.me, number)
+        found = await timer(bench, number)
+        assert found
+        assert (found.paused, len(found.missed)) == (None, 1)
+        await later(bench, HOUR)
+        assert await run_ids(bench, number) == {slot_run_id(number, slot(2))}
+
+    async def test_who_deployed_it_lost_access(self, bench: Bench) -> None:
+        """The groups and addresses of the member as it is now decide."""
+        for name in ("me", "other"):
+            await bench.core.directory.add_member(bench.org, name)
+        number = await scheduled(bench, by=bench.other)
+        await bench.core.workflows.patch(bench.me, number, accessConfig=private())
+        await later(bench, HOUR)
+        assert "may no longer use it" in await self.paused(bench, number)
+
+    async def test_an_input_that_is_refused(self, bench: Bench) -> None:
+        """A start node that wants more than `{}` has no scheduled runs."""
+        structure = graph("s>a", s=start(type="object", required=["n"]), a=act("echo", value=1))
+        number = await scheduled(bench, structure)
+        await later(bench, HOUR)
+        assert "refused" in await self.paused(bench, number)
+
+    async def test_a_run_id_that_somebody_took(self, bench: Bench) -> None:
+        """The slot is refused and the next one fires: nobody else's run counts as the slot's."""
+        number = await scheduled(bench)
+        await bench.core.runs.start(bench.other, workflow=number, input={}, key=slot_run_id(number, slot(1)))
+        await later(bench, HOUR)
+        found = await timer(bench, number)
+        assert found
+        assert found.missed == (Missed(ms(slot(1)), "refused"),)
+        await later(bench, HOUR)
+        assert slot_run_id(number, slot(2)) in await run_ids(bench, number)
+
+
+class TestTwice:
+    """A slot fires once, whoever tries and whoever dies."""
+
+    async def test_two_cores_on_one_file(self, database: str) -> None:
+        """Both see every slot, together they start it once and move the timer on once."""
+        clock = FakeClock()
+        async with opened(database, clock=clock) as here, opened(database, clock=clock, org=here.org) as there:
+            number = await scheduled(here)
+            for _ in range(5):
+                clock.advance(HOUR)
+                await asyncio.gather(here.core.scheduler.fire_due(), there.core.scheduler.fire_due())
+                found = await timer(here, number)
+                assert found
+                await here.ended(found.last_run_id or "")
+            assert await run_ids(here, number) == {slot_run_id(number, slot(n)) for n in range(1, 6)}
+            assert found.missed == ()
+            assert here.tools.count("echo") + there.tools.count("echo") == 5
+
+    async def test_a_restart_in_between(self, database: str) -> None:
+        """The timer outlives the process; the slot that came meanwhile fires."""
+        async with opened(database) as bench:
+            org, number = bench.org, await scheduled(bench)
+        async with opened(database, org=org, clock=FakeClock(NOON + HOUR * 1000)) as bench:
+            await bench.core.scheduler.fire_due()
+            assert await run_ids(bench, number) == {slot_run_id(number, slot(1))}
+
+    @pytest.mark.parametrize("silence", [0, 2 * HOUR])
+    async def test_a_death_between_start_and_advance(self, bench: Bench, silence: int) -> None:
+        """The run is there, the timer still stands on its slot: the slot does not fire again, nor is it missed."""
+        number = await scheduled(bench)
+        before = await timer(bench, number)
+        assert before
+        await later(bench, HOUR)
+        async with bench.core.ports.storage.transaction(bench.org) as work:
+            await work.schedules.put(before)
+        await bench.ended(slot_run_id(number, slot(1)))
+        await later(bench, silence)
+        found = await timer(bench, number)
+        assert found
+        assert slot(1) not in [slot((one.at - NOON) / 3_600_000) for one in found.missed]
+        assert bench.tools.count("echo") == (1 if silence == 0 else 2)
+        assert len(await history(bench, number)) == (1 if silence == 0 else 2)
+
+    async def test_switched_off_while_it_fires(self, bench: Bench) -> None:
+        """Whoever changes the timer while a slot is served has the last word."""
+        number = await scheduled(bench)
+        runs, flows = bench.core.runs, bench.core.workflows
+        begun = runs.start_slot
+
+        async def start_slot(*args: Any) -> RunView:
+            await flows.toggle(bench.me, number, is_enabled=False)
+            return await begun(*args)
+
+        bench.core.scheduler._runs.start_slot = start_slot  # type: ignore[method-assign]
+        await later(bench, HOUR)
+        assert await timer(bench, number) is None
+        assert len(await history(bench, number)) == 1
