@@ -1,5 +1,6 @@
 """The commands, each as a real process: what stands on stdout, what on stderr, and the exit status."""
 
+import contextlib
 import json
 import os
 import pty
@@ -370,13 +371,21 @@ def at_a_terminal(folder: Path, arguments: list[str], answers: list[tuple[str, s
                 told += os.read(ours, 4096)
             read = found + len(question)
             if answer == CTRL_C:
-                process.send_signal(signal.SIGINT)
+                interrupt(process)
             elif answer or question.endswith(":"):
                 os.write(ours, answer.encode() + b"\n")
         told += rest_of(ours)
         os.close(ours)
         out = process.communicate(timeout=LIMIT)[0]
     return process.returncode, out.decode(), told.decode()
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Ctrl-C until it is heard: one that falls between the question and the read of its answer is not."""
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
 
 
 def rest_of(terminal: int) -> bytes:
