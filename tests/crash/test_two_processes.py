@@ -21,7 +21,7 @@ def until(happened: Callable[[], bool], seconds: float = 20.0) -> float:
     began = time.monotonic()
     while not happened():
         assert time.monotonic() < began + seconds, "it did not happen"
-        time.sleep(0.01)
+        time.sleep(0.01)  # another process does it, on the real clock: there is no fake one to move
     return time.monotonic() - began
 
 

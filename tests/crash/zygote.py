@@ -74,8 +74,10 @@ def _warm_up(run: Any) -> None:
         for life in ("seed", "live"):
             run(spec(Path(place), Path(place) / "wfcore.db", life, "zygote"))
     gc.collect()
+    deadline = time.monotonic() + 30
     while threading.active_count() > 1:  # a fork is safe when no other thread holds anything
-        time.sleep(0.001)
+        assert time.monotonic() < deadline, f"threads that do not end: {threading.enumerate()}"
+        time.sleep(0.001)  # threads that end by themselves give no sign to wait for
     gc.freeze()
 
 
