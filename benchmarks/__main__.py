@@ -7,8 +7,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks import durable, memory, parked
+from benchmarks import durable, memory, parked, streams
 from benchmarks.imports import imports
+from benchmarks.management import management
 from benchmarks.scale import Scale
 from benchmarks.table import Figure, as_json, as_table
 
@@ -22,6 +23,9 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "durable-diamonds": durable.conditions,
     "durable-parallel": durable.parallel,
     "parked": parked.parked,
+    "deltas": streams.deltas,
+    "frames": streams.frames,
+    "management": management,
     "import": imports,
 }
 

@@ -9,6 +9,7 @@ import attrs
 
 from benchmarks.graphs import Structure
 from benchmarks.measure import Cost, Stopwatch
+from wfcore.adapters.tools import tool
 from wfcore.bootstrap import Core
 from wfcore.bootstrap import open as open_core
 from wfcore.domain.access import Principal
@@ -16,11 +17,13 @@ from wfcore.domain.access import Principal
 ORG = "00000000-0000-4000-8000-000000000001"
 
 
+@tool(idempotent=True)
 async def step() -> dict[str, int]:
     """The trivial tool."""
     return {"n": 500}
 
 
+@tool(idempotent=True)
 async def nap() -> None:
     """A tool that takes 10 ms."""
     await asyncio.sleep(0.01)

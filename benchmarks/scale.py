@@ -18,7 +18,10 @@ class Scale:
     parked: int = 1_000
     diamonds: int = 100
     wide: int = 50
+    rows: int = 100_000
+    deltas: int = 100_000
+    readers: int = 50
 
     @classmethod
     def quick(cls, directory: Path) -> "Scale":
-        return cls(directory, 20, (200, 400), 1, 10, 3, 100, 5, 5)
+        return cls(directory, 20, (200, 400), 1, 10, 3, 100, 5, 5, 400, 100, 3)

@@ -21,7 +21,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from wfcore import bootstrap
+from wfcore import bootstrap, tool
 from wfcore.adapters.http import app as automation
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import Conflict
@@ -65,6 +65,7 @@ def user_of(connection: HTTPConnection) -> User | None:
 # What wfcore needs of it: a tool, who calls, and to be opened and closed.
 
 
+@tool(idempotent=True)
 def send_invoice(customer: str, amount: float, call: ToolCall) -> dict[str, Any]:
     """Send an invoice. The call's key is the same however often it is tried, so nobody is billed twice."""
     invoice = {"customer": customer, "amount": amount, "company": call.org}

@@ -4,10 +4,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from wfcore import tool
+
 MOST = 40
 """Changes that are collected, the newest first."""
 
 
+@tool(idempotent=True)
 def collect_changes(repository: str) -> dict[str, Any]:
     """What changed in a repository: its newest commits, or without a history what its documents list."""
     changes = _commits(repository)
@@ -18,6 +21,7 @@ def collect_changes(repository: str) -> dict[str, Any]:
     return {"source": source, "changes": changes, "text": "\n".join([f"Source: {source}", *lines])}
 
 
+@tool(idempotent=True)
 def write_file(path: str, text: str) -> dict[str, Any]:
     """Write a text file. Doing so twice is the same as once, as a tool that may be tried again should be."""
     Path(path).write_text(text + "\n", "utf-8")

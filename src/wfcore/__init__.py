@@ -15,16 +15,18 @@ if TYPE_CHECKING:
     from wfcore.bootstrap import Core, open  # noqa: A004
     from wfcore.domain.access import Principal
     from wfcore.domain.errors import WfcoreError
-    from wfcore.ports.providers import ModelProvider, Tool, ToolCall, ToolFailed
+    from wfcore.ports.providers import ConnectionRequired, ModelProvider, Tool, ToolCall, ToolConnection, ToolFailed
     from wfcore.runtime.context import Settings
 
 __all__ = [
+    "ConnectionRequired",
     "Core",
     "ModelProvider",
     "Principal",
     "Settings",
     "Tool",
     "ToolCall",
+    "ToolConnection",
     "ToolFailed",
     "WfcoreError",
     "http",
@@ -33,12 +35,14 @@ __all__ = [
 ]
 
 _WHERE = {
+    "ConnectionRequired": "wfcore.ports.providers",
     "Core": "wfcore.bootstrap",
     "ModelProvider": "wfcore.ports.providers",
     "Principal": "wfcore.domain.access",
     "Settings": "wfcore.runtime.context",
     "Tool": "wfcore.ports.providers",
     "ToolCall": "wfcore.ports.providers",
+    "ToolConnection": "wfcore.ports.providers",
     "ToolFailed": "wfcore.ports.providers",
     "WfcoreError": "wfcore.domain.errors",
     "open": "wfcore.bootstrap",

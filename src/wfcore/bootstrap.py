@@ -2,11 +2,18 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
+from wfcore.adapters.blobs import LocalBlobs
+from wfcore.adapters.embedded import EmbeddedDispatcher
 from wfcore.adapters.events import EventHub
+from wfcore.adapters.guardrails import GuardrailCatalog
+from wfcore.adapters.memory.blobs import InMemoryBlobs
 from wfcore.adapters.memory.memories import InMemoryMemories
+from wfcore.adapters.memory_tools import memory_tools
 from wfcore.adapters.outbound.guard import Guard
+from wfcore.adapters.outbound.mcp_servers import McpServers
 from wfcore.adapters.outbound.tool import http_tool
 from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_beside
 from wfcore.adapters.system import RandomIds, SystemClock
@@ -14,38 +21,58 @@ from wfcore.adapters.tools import Catalog
 from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
 from wfcore.domain.errors import Unavailable
 from wfcore.domain.ids import normalize_email
+from wfcore.domain.prices import Price
+from wfcore.ports.blobs import Blobs
 from wfcore.ports.dispatcher import Dispatcher
+from wfcore.ports.guardrails import Guardrail
 from wfcore.ports.journal import Journal
 from wfcore.ports.providers import EventSink, MemoryBackend, ModelProvider, Tool
 from wfcore.ports.storage import Storage
 from wfcore.ports.system import Clock, Ids
+from wfcore.ports.telemetry import Telemetry, Timed
+from wfcore.ports.tool_servers import ToolServers
+from wfcore.runtime.attachments import Attachments
 from wfcore.runtime.audit import AuditTrail
 from wfcore.runtime.catalog import ToolCatalog
 from wfcore.runtime.connections import Connections
 from wfcore.runtime.context import Ports, Settings
 from wfcore.runtime.context_items import ContextItems
+from wfcore.runtime.contexts import Contexts
+from wfcore.runtime.conversations import Conversations
+from wfcore.runtime.deliveries import Deliveries
 from wfcore.runtime.drive import Driver
 from wfcore.runtime.memories import Memories
+from wfcore.runtime.observing import observed_journal
 from wfcore.runtime.organization import Directory
 from wfcore.runtime.people import Groups, Members, Tokens
 from wfcore.runtime.plans import Plans
 from wfcore.runtime.resources import Skills, Workflows
 from wfcore.runtime.runs import Runs
 from wfcore.runtime.scheduler import Scheduler
+from wfcore.runtime.suggestions import Suggestions
+from wfcore.runtime.usage import Usage
+
+IN_MEMORY = ("sqlite://", "sqlite:///:memory:")
+
+if TYPE_CHECKING:
+    from wfcore.adapters.postgres_hints import PostgresHints
+    from wfcore.adapters.sql.store import Store
 
 
 class Core:
     """wfcore, open: its use cases as attributes."""
 
     def __init__(self, ports: Ports) -> None:
-        plans = Plans(ports.storage)
+        plans = Plans(ports.storage, ports.journal)
         self.ports = ports
         self.driver = Driver(ports, plans)
         self.workflows = Workflows(ports)
         self.skills = Skills(ports)
         self.memories = Memories(ports)
+        self.attachments = Attachments(ports)
         self.runs = Runs(ports, plans, self.driver)
         self.scheduler = Scheduler(ports, self.runs)
+        self.webhooks = Deliveries(ports, self.runs)
         self.directory = Directory(ports)
         self.members = Members(ports)
         self.groups = Groups(ports)
@@ -53,7 +80,11 @@ class Core:
         self.audit = AuditTrail(ports)
         self.tools = ToolCatalog(ports)
         self.context_items = ContextItems(ports)
+        self.contexts = Contexts(ports)
         self.connections = Connections(ports)
+        self.conversations = Conversations(ports)
+        self.usage = Usage(ports)
+        self.suggestions = Suggestions(ports, self.runs)
 
     def principal(
         self,
@@ -91,39 +122,61 @@ async def open(  # noqa: A001  (the name of the public function)
     dispatcher: Dispatcher | None = None,
     events: EventSink | None = None,
     memories: MemoryBackend | None = None,
+    blobs: Blobs | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
+    telemetry: Sequence[Telemetry] = (),
+    tool_servers: ToolServers | None = None,
+    guardrails: Iterable[Guardrail] = (),
 ) -> AsyncIterator[Core]:
-    """Open wfcore on a database: `sqlite:///path`, or `sqlite://` for one that lives in memory.
+    """Open wfcore on a database: `sqlite:///path`, `postgresql://user@host/name`, or `sqlite://` for one in memory.
 
     `tools` are functions (`wfcore.tool` gives them more than a name) or `Tool`s; `models` are providers by name, of
     which `default` serves agents that name none. With `worker` this process drives runs, from now on and those that
     were left by processes that ended. On leaving, runs get `grace` seconds to come to a rest; what is still under way
     goes on at the next start. `secret`, 32 bytes, seals the secrets of connections, and those that one of
     `previous_secrets` has sealed can be read; without it, there is a key in a file beside an embedded database.
+    Attachments are kept in `blobs`: without it, in a directory beside an embedded database.
+    `telemetry` hears of all work as it happens (`wfcore.adapters.telemetry`). `guardrails` check what every agent says.
     """
     settings = settings or Settings()
-    clock = clock or SystemClock()
-    keys = _keys(secret, previous_secrets, database if storage is None else None)
+    clock, guard = clock or SystemClock(), Guard.allowing(settings.http_allow)
+    keys = _keys(secret, previous_secrets, database if storage is None and not is_server(database) else None)
+    blobs = blobs or _blobs(database if storage is None else None)
+    listener = _listener(telemetry)
+    hints = _hints(database) if storage is None and journal is None else None
     if storage is None or journal is None:
-        storage, journal, kept = await _stores(database, synchronous)
+        storage, journal, kept = await _stores(database, synchronous, listener, settings.prices)
         memories = memories or kept
+    memories = memories or InMemoryMemories()
+    if listener is not None:
+        journal = observed_journal(journal, listener)
+    embedded = EmbeddedDispatcher(
+        journal, clock, concurrency=settings.max_concurrent_runs, tell=hints.tell_workers if hints else None
+    )
+    hub = EventHub(hints.tell_followers if hints else None)
     ports = Ports(
         storage,
         journal,
-        dispatcher or _embedded(journal, clock, settings),
-        events or EventHub(),
-        Catalog(tools, [http_tool(Guard.allowing(settings.http_allow))]),
+        dispatcher or embedded,
+        events or hub,
+        Catalog(tools, [http_tool(guard), *memory_tools(memories, clock)]),
         models if models is not None else _scripted(),
-        memories or InMemoryMemories(),
+        memories,
+        blobs,
         Sealing(keys),
         clock,
         ids or RandomIds(),
         settings,
+        listener,
+        tool_servers=tool_servers or McpServers(guard, clock),
+        guardrails=GuardrailCatalog(guardrails),
     )
     try:
         await _ready(storage, migrate=migrate)
         core = Core(ports)
+        if hints:
+            await hints.open(embedded.hear, hub.hear)
         if worker:
             await ports.dispatcher.start(core.driver)
             core.scheduler.start()
@@ -132,7 +185,10 @@ async def open(  # noqa: A001  (the name of the public function)
         finally:
             await core.scheduler.stop()
             await ports.dispatcher.stop(grace)
+            await ports.tool_servers.close()
     finally:
+        if hints:
+            await hints.close()
         await storage.close()
 
 
@@ -152,6 +208,14 @@ def _keys(secret: bytes | None, previous: Sequence[bytes], database: str | None)
     return load
 
 
+def _blobs(database: str | None) -> Blobs:
+    """A directory beside an embedded database, made when first needed; in memory for one in memory."""
+    if database in IN_MEMORY:
+        return InMemoryBlobs()
+    file = file_of(database or "")
+    return LocalBlobs(file and file.with_name(f"{file.name}.blobs"))
+
+
 async def _ready(storage: Storage, *, migrate: bool) -> None:
     if migrate:
         await storage.upgrade()
@@ -160,31 +224,67 @@ async def _ready(storage: Storage, *, migrate: bool) -> None:
         raise Unavailable(problem)
 
 
-async def _stores(database: str, synchronous: Literal["FULL", "NORMAL"]) -> tuple[Storage, Journal, MemoryBackend]:
+def _listener(telemetry: Sequence[Telemetry]) -> Telemetry | None:
+    """All who listen, as one; None for nobody."""
+    if len(telemetry) < 2:
+        return telemetry[0] if telemetry else None
+    from wfcore.adapters.telemetry.several import Several
+
+    return Several(telemetry)
+
+
+async def _stores(
+    database: str, synchronous: Literal["FULL", "NORMAL"], listener: Telemetry | None, prices: Mapping[str, Price]
+) -> tuple[Storage, Journal, MemoryBackend]:
     """The adapters that a database URL stands for."""
-    if database in ("sqlite://", "sqlite:///:memory:"):
+    if database in IN_MEMORY:
         from wfcore.adapters.memory.journal import MemoryJournal
         from wfcore.adapters.memory.storage import MemoryStorage
 
         storage = MemoryStorage(pinned=lambda variation_id: kept.pinned(variation_id))  # noqa: PLW0108  (made below)
-        kept = MemoryJournal(usable=storage.may_use, note=storage.note)
+        kept = MemoryJournal(usable=storage.may_use, note=storage.note, prices=prices)
         return storage, kept, InMemoryMemories()
-    if not database.startswith("sqlite:///"):
-        raise ValueError(f"`{database}` is no database URL of this release: sqlite:///path or sqlite://")
-    from wfcore.adapters.sql.database import Database
     from wfcore.adapters.sql.journal import SqlJournal
     from wfcore.adapters.sql.memories import SqlMemories
     from wfcore.adapters.sql.storage import SqlStorage
 
-    opened = Database(database, synchronous=synchronous)
-    await opened.open()
-    return SqlStorage(opened), SqlJournal(opened), SqlMemories(opened)
+    opened = await _database(database, synchronous)
+    told = None if listener is None else partial(listener.took, Timed.commit, outcome="written")
+    return SqlStorage(opened), SqlJournal(opened, told, prices), SqlMemories(opened)
 
 
-def _embedded(journal: Journal, clock: Clock, settings: Settings) -> Dispatcher:
-    from wfcore.adapters.embedded import EmbeddedDispatcher
+async def _database(url: str, synchronous: Literal["FULL", "NORMAL"]) -> "Store":
+    if is_server(url):
+        try:
+            from wfcore.adapters.sql.postgres import PostgresDatabase
+        except ModuleNotFoundError as error:
+            raise Unavailable("PostgreSQL needs more packages: install `wfcore[postgres]`") from error
 
-    return EmbeddedDispatcher(journal, clock, concurrency=settings.max_concurrent_runs)
+        server = PostgresDatabase(url, synchronous=synchronous)
+        await server.open()
+        return server
+    if not url.startswith("sqlite:///"):
+        schemes = "sqlite:///path, postgresql://user@host/name or sqlite://"
+        raise ValueError(f"`{url.partition('://')[0]}` begins no database URL of this release: {schemes}")
+    from wfcore.adapters.sql.database import Database
+
+    file = Database(url, synchronous=synchronous)
+    await file.open()
+    return file
+
+
+def is_server(database: str) -> bool:
+    """Whether a URL names a database that several machines can share, and not a file of this one."""
+    return database.startswith("postgresql:")
+
+
+def _hints(database: str) -> "PostgresHints | None":
+    """What tells other processes at once; on an embedded database they look by themselves."""
+    if not is_server(database):
+        return None
+    from wfcore.adapters.postgres_hints import PostgresHints
+
+    return PostgresHints(database)
 
 
 def _scripted() -> dict[str, ModelProvider]:

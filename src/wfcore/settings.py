@@ -1,20 +1,38 @@
 """What the operator configures: a TOML file, and over it the environment.
 
     database = "sqlite:///app.db"
+    blobs = "/srv/app/attachments"  # the directory of attachments; without: beside an embedded database
     secret_key = "..."              # 32 bytes in base64url
     previous_secret_keys = ["..."]  # those it had before: what they sealed can still be read
     default_model = "fast"
     [models.fast]
-    provider = "openai"             # or "scripted"
+    provider = "openai"             # or "anthropic", or "scripted"
     model = "gpt-5"
     base_url = "https://..."        # optional
     api_key = "..."                 # optional
+    timeout_seconds = 60            # of silence
+    deadline_seconds = 600          # of a whole call, with its tries and waits
+    max_retries = 2                 # more tries of a call whose answer has not begun
+    max_output_tokens = 32_000      # of `anthropic` alone: how long an answer may be
+    input_price = 1.25              # optional, like output_price: of a million tokens, in your unit of money
     [limits]
     max_node_visits = 10_000
     max_run_seconds = 86_400
+    max_agent_rounds = 25           # model calls of one visit of an agent
     max_request_bytes = 10_485_760
+    max_attachment_bytes = 5_242_880
+    max_attachments = 10            # of one request
     max_concurrent_runs = 1_000
     catch_up_seconds = 3_600        # how late a schedule may still fire
+    requests_per_minute = 600       # of one principal; without: as many as it likes
+    organization_requests_per_minute = 6_000
+    [budgets]                       # what models may consume, in tokens or your unit of money, before a run asks
+    user_tokens_per_day = 200_000   # also `..._per_month`, and `organization_` for all of its users together
+    organization_cost_per_month = 500
+    [telemetry]
+    metrics = true                  # without: if the extra `metrics` is installed
+    metrics_token = "..."           # optional: the bearer token that `/metrics` asks for
+    traces = true                   # without: no
     [oauth]
     issuer = "https://..."          # whose JWT access tokens are taken beside personal access tokens
     audience = "https://..."        # what they have to be made out to
@@ -34,58 +52,88 @@ In the environment the same keys are `WFCORE_DATABASE`, `WFCORE_LIMITS_MAX_NODE_
 
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
 
+from wfcore.domain.attachments import AttachmentLimits
+from wfcore.domain.budgets import Budget, Period, Whose
 from wfcore.domain.errors import JSON
 from wfcore.domain.run.entries import Limits
+from wfcore.model_settings import TEXTS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
+from wfcore.ports.blobs import Blobs
 from wfcore.ports.identity import ClaimNames, TokenVerifier
 from wfcore.ports.providers import ModelProvider
 from wfcore.ports.system import Clock
 from wfcore.runtime.context import Settings
 
+if TYPE_CHECKING:
+    from wfcore.adapters.telemetry import Metrics, Traces
+
+__all__ = ["BadSettings", "Configuration", "decode_key", "load", "read_file"]
+
 PREFIX: Final = "WFCORE_"
-PLAIN: Final = frozenset({"database", "secret_key", "default_model"})
+PLAIN: Final = frozenset({"database", "blobs", "secret_key", "default_model"})
 LISTS: Final = frozenset({"previous_secret_keys"})
-TABLES: Final = frozenset({"limits", "http_tool", "oauth"})
-LATER: Final = frozenset({"limits.requests_per_minute"})
-"""Keys of releases to come. They are refused: a setting that is accepted and does nothing would be a lie."""
+TABLES: Final = frozenset({"budgets", "limits", "http_tool", "oauth", "telemetry"})
 
 T = TypeVar("T")
-Count = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0)]
+Cost = Annotated[float, Meta(gt=0, le=1e12)]
 Name = Annotated[str, Meta(min_length=1)]
+Token = Annotated[str, Meta(pattern=r"^[\x21-\x7e]+\Z")]
 Url = Annotated[str, Meta(pattern=r"^https?://[^\s/?#@]+(?:/[^\s?#]*)?\Z")]
-
-
-class BadSettings(ValueError):
-    """A setting cannot be used; the message names its key and where it stands."""
-
-
-class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table `[models.NAME]`."""
-
-    provider: str
-    model: str | None = None
-    base_url: str | None = None
-    api_key: str | None = None
-
-    def __repr__(self) -> str:
-        return f"ModelSettings(provider={self.provider!r}, model={self.model!r})"
 
 
 class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[limits]`. What is not given keeps its default."""
 
     max_node_visits: Count = Limits().max_node_visits
+    max_agent_rounds: Count = Limits().max_agent_rounds
     max_run_seconds: Seconds = Limits().max_run_seconds
     max_request_bytes: Count = Settings().max_request_bytes
+    max_attachment_bytes: Count = AttachmentLimits().size
+    max_attachments: Count = AttachmentLimits().count
     max_concurrent_runs: Count = Settings().max_concurrent_runs
     catch_up_seconds: Seconds = Settings().catch_up
+    requests_per_minute: Count | None = None
+    organization_requests_per_minute: Count | None = None
+
+
+class BudgetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[budgets]`."""
+
+    user_tokens_per_day: Count | None = None
+    user_tokens_per_month: Count | None = None
+    user_cost_per_day: Cost | None = None
+    user_cost_per_month: Cost | None = None
+    organization_tokens_per_day: Count | None = None
+    organization_tokens_per_month: Count | None = None
+    organization_cost_per_day: Cost | None = None
+    organization_cost_per_month: Cost | None = None
+
+    def budgets(self) -> tuple[Budget, ...]:
+        """Those that are set."""
+        found = []
+        for of, period in product(get_args(Whose), get_args(Period)):
+            tokens, cost = (getattr(self, f"{of}_{unit}_per_{period}") for unit in ("tokens", "cost"))
+            if (tokens, cost) != (None, None):
+                found.append(Budget(of, period, tokens, cost))
+        return tuple(found)
+
+
+class TelemetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[telemetry]`."""
+
+    metrics: bool | None = None
+    metrics_token: Token | None = None
+    traces: bool = False
+
+    def __repr__(self) -> str:
+        return f"TelemetrySettings(metrics={self.metrics!r}, traces={self.traces!r})"
 
 
 class HttpToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,25 +165,33 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings. `options` are the file's other keys, which are options of the command line."""
 
     database: str | None = None
+    blobs: Name | None = None
     secret_key: str | None = None
     previous_secret_keys: list[str] = []
     default_model: str | None = None
     models: dict[str, ModelSettings] = {}
     limits: LimitSettings = LimitSettings()
+    budgets: BudgetSettings = BudgetSettings()
     http_tool: HttpToolSettings = HttpToolSettings()
     oauth: OAuthSettings | None = None
+    telemetry: TelemetrySettings = TelemetrySettings()
     options: dict[str, Any] = {}
 
     def settings(self) -> Settings:
         """As `wfcore.bootstrap.open` takes them. A model that is the only one is the default one."""
         limits, names = self.limits, list(self.models)
         return Settings(
-            Limits(limits.max_node_visits, limits.max_run_seconds),
+            Limits(limits.max_node_visits, limits.max_run_seconds, max_agent_rounds=limits.max_agent_rounds),
             max_request_bytes=limits.max_request_bytes,
             max_concurrent_runs=limits.max_concurrent_runs,
             default_model=self.default_model or (names[0] if len(names) == 1 else "default"),
             http_allow=tuple(self.http_tool.allow),
             catch_up=limits.catch_up_seconds,
+            requests_per_minute=limits.requests_per_minute,
+            organization_requests_per_minute=limits.organization_requests_per_minute,
+            attachments=AttachmentLimits(limits.max_attachments, limits.max_attachment_bytes),
+            budgets=self.budgets.budgets(),
+            prices={name: price for name, model in self.models.items() if (price := model.price())},
         )
 
     def providers(self) -> dict[str, ModelProvider] | None:
@@ -143,7 +199,15 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         Raises BadSettings for one that lacks its key, or an extra that has to be installed.
         """
-        return {name: _provider(f"models.{name}", model) for name, model in self.models.items()} or None
+        return {name: provider_of(f"models.{name}", model) for name, model in self.models.items()} or None
+
+    def blob_store(self) -> Blobs | None:
+        """The configured directory of attachments, as `wfcore.bootstrap.open` takes it; None when there is none."""
+        if self.blobs is None:
+            return None
+        from wfcore.adapters.blobs import LocalBlobs
+
+        return LocalBlobs(Path(self.blobs))
 
     def token_verifier(self, clock: Clock) -> TokenVerifier | None:
         """Who verifies the access tokens of the configured issuer; None when there is none."""
@@ -153,6 +217,14 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         claims = ClaimNames(**msgspec.structs.asdict(oauth.claims))
         return AccessTokens(oauth.issuer, oauth.audience, clock, jwks_url=oauth.jwks_url, claims=claims)
+
+    def metrics(self) -> "Metrics | None":
+        """What keeps metrics. Raises BadSettings when asked for and not installed; not asked for, None then."""
+        return _listener("Metrics", self.telemetry.metrics)  # type: ignore[no-any-return]
+
+    def traces(self) -> "Traces | None":
+        """What makes traces; None when they are not asked for. Raises BadSettings when they are not installed."""
+        return _listener("Traces", self.telemetry.traces)  # type: ignore[no-any-return]
 
     def secret(self) -> bytes | None:
         """The configured secret key. Raises BadSettings when it is not 32 bytes in base64url."""
@@ -166,7 +238,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load(file: str | None = None, environ: Mapping[str, str] = os.environ) -> Configuration:
     """Read the file, if one is given here or in `WFCORE_CONFIG`, and the environment over it.
 
-    Raises BadSettings for a key that is unknown, has a value of the wrong type, or is not offered yet.
+    Raises BadSettings for a key that is unknown or has a value of the wrong type.
     """
     path = file or environ.get(PREFIX + "CONFIG")
     kept = {} if path is None else read_file(path)
@@ -201,26 +273,17 @@ def decode_key(text: str, where: str) -> bytes:
 
 def _configuration(tree: Mapping[str, JSON], source: str) -> Configuration:
     """Check and convert. Models are converted one by one, so that an error names the model."""
-    for key in _keys(tree):
-        if key in LATER:
-            raise BadSettings(f"`{key}` in {source}: not offered by this release")
     tables = _convert(tree.get("models", {}), dict[str, dict[str, Any]], "models", source)
     models = {name: _convert(table, ModelSettings, f"models.{name}", source) for name, table in tables.items()}
     for name, model in models.items():
-        _check_model(f"models.{name}", model, source)
+        check_model(f"models.{name}", model, source)
     own = {name: value for name, value in tree.items() if name in PLAIN | LISTS | TABLES}
     rest = {name: value for name, value in tree.items() if name not in own and name != "models"}
     found = _convert(own, Configuration, "", source)
     _check_allowed(found.http_tool.allow, source)
+    if found.telemetry.metrics is False and found.telemetry.metrics_token is not None:
+        raise BadSettings(f"`telemetry.metrics_token` in {source}: means nothing without metrics")
     return msgspec.structs.replace(found, models=models, options=rest)
-
-
-def _keys(tree: Mapping[str, JSON]) -> Iterator[str]:
-    """The keys of the tree and of its tables, such as `limits.max_node_visits`."""
-    for name, value in tree.items():
-        yield name
-        if isinstance(value, dict):
-            yield from (f"{name}.{inner}" for inner in value)
 
 
 def _convert(value: JSON, shape: type[T], where: str, source: str) -> T:
@@ -233,19 +296,6 @@ def _convert(value: JSON, shape: type[T], where: str, source: str) -> T:
         raise BadSettings(f"{shown}: {problem[:1].lower()}{problem[1:]}") from None
 
 
-def _check_model(where: str, model: ModelSettings, source: str) -> None:
-    if model.provider == "anthropic":
-        raise BadSettings(f"`{where}.provider` in {source}: `anthropic` is not offered by this release")
-    if model.provider not in ("openai", "scripted"):
-        raise BadSettings(f"`{where}.provider` in {source}: `{model.provider}` is neither `openai` nor `scripted`")
-    if model.provider == "openai" and not model.model:
-        raise BadSettings(f"`{where}.model` in {source}: is required by provider `openai`")
-    if model.provider == "scripted":
-        for name in ("model", "base_url", "api_key"):
-            if getattr(model, name) is not None:
-                raise BadSettings(f"`{where}.{name}` in {source}: means nothing to provider `scripted`")
-
-
 def _check_allowed(entries: Iterable[str], source: str) -> None:
     from wfcore.adapters.outbound.guard import Guard
 
@@ -255,17 +305,17 @@ def _check_allowed(entries: Iterable[str], source: str) -> None:
         raise BadSettings(f"`http_tool.allow` in {source}: {error}") from None
 
 
-def _provider(where: str, model: ModelSettings) -> ModelProvider:
-    if model.provider == "scripted":
-        from wfcore.adapters.models.scripted import ScriptedModel
-
-        return ScriptedModel()
-    from wfcore.adapters.models.openai import OpenAIModel
+def _listener(name: str, asked: bool | None) -> Any:
+    if asked is False:
+        return None
+    from wfcore.adapters import telemetry
 
     try:
-        return OpenAIModel(str(model.model), base_url=model.base_url, api_key=model.api_key)
-    except (ImportError, ValueError) as error:
-        raise BadSettings(f"`{where}`: {error}") from None
+        return getattr(telemetry, name)()
+    except ImportError as error:
+        if asked:
+            raise BadSettings(f"`telemetry.{name.lower()}`: {error}") from None
+        return None
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
@@ -276,14 +326,16 @@ def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
             continue
         key = variable.removeprefix(PREFIX).lower()
         area, _, rest = key.partition("_")
-        if area == "limits":
-            tree.setdefault("limits", {})[rest] = _number(text)
+        if area in ("limits", "budgets"):
+            tree.setdefault(area, {})[rest] = _number(text)
         elif area == "models":
             name, field = _model_field(variable, rest)
-            tree.setdefault("models", {}).setdefault(name, {})[field] = text
+            tree.setdefault("models", {}).setdefault(name, {})[field] = text if field in TEXTS else _number(text)
         elif area == "oauth":
             claims, table = rest.removeprefix("claims_"), tree.setdefault("oauth", {})
             (table if claims == rest else table.setdefault("claims", {}))[claims] = text
+        elif area == "telemetry":
+            tree.setdefault("telemetry", {})[rest] = text if rest == "metrics_token" else _boolean(text)
         elif key == "http_tool_allow":
             tree["http_tool"] = {"allow": _entries(text)}
         elif key in LISTS:
@@ -304,6 +356,10 @@ def _model_field(variable: str, rest: str) -> tuple[str, str]:
         if name not in (rest, ""):
             return name, field
     raise BadSettings(f"`{variable}` is no setting of a model")
+
+
+def _boolean(text: str) -> JSON:
+    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 def _number(text: str) -> JSON:

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
+from wfcore.adapters import embedded
 from wfcore.adapters.embedded import EmbeddedDispatcher, is_alive, this_machine
 from wfcore.adapters.memory.journal import MemoryJournal
 from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.ports.dispatcher import Dispatcher
-from wfcore.ports.journal import Journal
+from wfcore.ports.journal import ExecutionRef, Journal
 from wfcore.ports.storage import Organization
 from wfcore.testing.dispatcher_contract import Bench, DispatcherContract, eventually
 from wfcore.testing.fakes import FakeClock
@@ -89,6 +90,96 @@ class EmbeddedContract(DispatcherContract):
         bench.clock.advance(60)
         await bench.rounds()
         assert bench.handler.handled[held] == 0
+
+    async def test_a_long_step_keeps_its_claim(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A worker that beats is not dead to those of other machines, however long a step takes and whatever their
+        clocks say."""
+        gate = asyncio.Event()
+        bench.handler.before = lambda _: gate.wait()
+        watched = Watched(bench.journal)
+        bench.dispatcher = EmbeddedDispatcher(watched, bench.clock)  # type: ignore[arg-type]
+        await bench.dispatcher.start(bench.handler)
+        ref = await bench.due("r-1")
+        await bench.until_handled(ref)
+        monkeypatch.setattr(embedded, "this_machine", lambda: "another machine")
+        fast = FakeClock(NOW + 3_600_000)
+        other = EmbeddedDispatcher(bench.journal, fast)
+        await other.start(bench.handler)
+        for beat in range(12):
+            before = watched.calls["heartbeat"]
+            bench.clock.advance(1)
+            await eventually(lambda before=before: watched.calls["heartbeat"] > before)
+            await eventually(lambda: fast.next_alarm)
+            fast.advance(1)
+            assert bench.handler.handled[ref] == 1, beat
+        gate.set()
+        await bench.until_parked(ref)
+        await other.stop(0)
+        assert bench.handler.handled[ref] == 1
+
+    async def test_who_was_away_has_heard_nobody(self, bench: Bench) -> None:
+        """After a minute without a look (no database, a process that was stopped) nobody is declared dead at once."""
+        other = await bench.journal.register("another machine", 1, NOW)
+        ref = await begin(bench.journal, "r-1", wake_at=NOW, claimed_by=other)
+        await bench.dispatcher.start(bench.handler)
+        await bench.beats(1)
+        bench.clock.advance(60)
+        await bench.rounds()
+        assert bench.handler.handled[ref] == 0
+        await bench.journal.heartbeat(other, bench.clock.now())
+        await bench.beats(3)
+        assert bench.handler.handled[ref] == 0
+
+    async def test_what_falls_due_together_is_shared(self, bench: Bench) -> None:
+        """Nobody claims more at once than `AT_ONCE`, and everything is claimed."""
+        limits: list[int] = []
+        claim = bench.journal.claim_due
+
+        async def claim_due(worker: int, now: int, limit: int) -> list[ExecutionRef]:
+            limits.append(limit)
+            return await claim(worker, now, limit)
+
+        watched = Watched(bench.journal)
+        watched.claim_due = claim_due  # type: ignore[attr-defined]
+        refs = [await begin(bench.journal, f"r-{number}", wake_at=NOW) for number in range(embedded.AT_ONCE + 1)]
+        bench.dispatcher = EmbeddedDispatcher(watched, bench.clock)  # type: ignore[arg-type]
+        await bench.dispatcher.start(bench.handler)
+        for ref in refs:
+            await bench.until_handled(ref)
+        assert max(limits) == embedded.AT_ONCE
+
+    async def test_others_are_told(self, bench: Bench) -> None:
+        """Of a wake-up of what is not driven here, and of what a stop gives back; not of what is in its own hands."""
+        told: list[ExecutionRef] = []
+        bench.handler.before = lambda _: asyncio.Event().wait()
+        bench.dispatcher = EmbeddedDispatcher(bench.journal, bench.clock, tell=told.append)
+        await bench.dispatcher.start(bench.handler)
+        ref = await bench.due("r-1")
+        await bench.until_handled(ref)
+        assert told == [ref]
+        bench.dispatcher.wake(ref)
+        bench.dispatcher.hear(ref)
+        assert (told, bench.handler.signals) == ([ref], [ref, ref])
+        await bench.dispatcher.stop(0)
+        assert told == [ref, ref]
+
+    async def test_a_stop_without_a_store(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+        """What is under way gets its grace, and ends; what could not be written is told."""
+
+        async def fail(*_: object) -> None:
+            raise OSError("the disk is full")
+
+        watched, gate = Watched(bench.journal), asyncio.Event()
+        bench.handler.before = lambda _: gate.wait()
+        bench.dispatcher = EmbeddedDispatcher(watched, bench.clock)  # type: ignore[arg-type]
+        await bench.dispatcher.start(bench.handler)
+        ref = await bench.due("r-1")
+        await bench.until_handled(ref)
+        watched.heartbeat = watched.release = fail  # type: ignore[attr-defined]
+        await bench.dispatcher.stop(0.001)
+        assert bench.handler.under_way == set()
+        assert "a heartbeat failed" in caplog.text
+        assert "executions could not be given back" in caplog.text
 
     async def test_a_round_that_fails(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
         """A store that does not answer is told, and asked again a beat later."""

@@ -20,6 +20,7 @@ from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.tables import metadata
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import NotFound
+from wfcore.domain.run.records import UsageRecord
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import (
     Append,
@@ -32,7 +33,8 @@ from wfcore.ports.journal import (
     RunExists,
 )
 from wfcore.testing.journal_contract import JournalContract
-from wfcore.testing.journal_values import NOW, ORG, OTHER_ORG, READERS, begin, due, interrupt, steps
+from wfcore.testing.journal_values import NOW, ORG, OTHER_ORG, READERS, begin, due, interrupt, reader, steps
+from wfcore.testing.records_contract import human
 
 STORE = f"""
 INSERT INTO organizations (key, uuid, name, created_at)
@@ -46,6 +48,7 @@ INSERT INTO grants (resource, subject, use, manage) VALUES (1, 'g:{READERS}', 1,
 
 WIPE = """
 DELETE FROM executions; DELETE FROM journal; DELETE FROM runs; DELETE FROM interrupts; DELETE FROM workers;
+DELETE FROM conversations; DELETE FROM participants; DELETE FROM messages; DELETE FROM usage;
 """
 
 
@@ -110,6 +113,7 @@ APPENDS = st.builds(
     wake_at=st.none() | st.integers(0, 9),
     claimed_by=WORKER,
     holder=WORKER,
+    records=st.sampled_from([(), (human("a"), human("b", 3, skill_id=1)), (UsageRecord("m", 2, "n", 5, at=1),)]),
 )
 CALLS = st.one_of(
     st.tuples(st.just("append"), st.integers(1, 3), APPENDS),
@@ -146,6 +150,18 @@ async def everything(journal: Journal) -> list[object]:
         [await journal.read(ref) for ref in refs],
         await journal.next_wake(),
         [holder.worker for holder in await journal.holders()],
+        await said(journal),
+        await journal.usage.sums(ORG, "skill", since=0, until=9),
+    ]
+
+
+async def said(journal: Journal) -> list[object]:
+    """The conversations and what was said in them. Their numbers are no matter."""
+    pages = await journal.conversations.page(reader("ann"), limit=99)
+    messages = [await journal.conversations.messages(parts, after=0, up_to=2**62) for parts in pages]
+    return [
+        [[attrs.evolve(one, key=0) for one in parts] for parts in pages],
+        [[attrs.evolve(one, seq=0) for one in spoken] for spoken in messages],
     ]
 
 

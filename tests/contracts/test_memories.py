@@ -133,7 +133,7 @@ class TestSqlMemories(MemoriesContract):
                 cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)  # type: ignore[attr-defined]
                 plans.extend(row[3] for row in cursor.fetchall())  # type: ignore[attr-defined]
 
-        reader = self.database._reader.sync_engine
+        reader = self.database._reader
         sa.event.listen(reader, "before_cursor_execute", explain)
         await memories.list(ORG, 1, limit=9, after="m-1", user_id=user)
         index = "memories_of_user" if user else "memories_list"

@@ -1,37 +1,51 @@
-"""The contract of models, kept by each adapter; and what only the wire can show."""
+"""The contract of models, kept by each adapter; and what only the wire can show, the same for every format."""
 
 import asyncio
+import json
+import logging
+import re
 import sys
+import time
 import traceback
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from email.utils import formatdate
 
 import pytest
-from wire_stub import (
-    DONE,
-    Answer,
-    WireStub,
-    event,
-    frame,
-    hangs_up,
-    pieces,
-    refuses,
-    says,
-    silence,
-    usage,
-)
+from wire_stub import Answer, Line, WireStub, floods, hangs_up, pieces, refuses, silence
+from wires import CHAT, KEY, MESSAGES, WIRES, Wire
 
-from wfcore.adapters.models.openai import OpenAIModel
+from wfcore.adapters.models.answers import LONGEST_TEXT
+from wfcore.adapters.models.remote import LONGEST_EVENT
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.ports.providers import Finished, ModelError, ModelProvider, ModelRequest, TextDelta, Usage
-from wfcore.testing.models_contract import CONVERSATION, QUESTION, ModelsContract, deltas, failure, opened, text_of
+from wfcore.ports.providers import (
+    LONGEST_ARGUMENTS,
+    MOST_CALLS,
+    Finished,
+    ModelError,
+    ModelProvider,
+    ModelRequest,
+    TextDelta,
+    collect_calls,
+)
+from wfcore.testing.models_contract import (
+    QUESTION,
+    WITH_TOOLS,
+    ModelsContract,
+    Reply,
+    deltas,
+    failure,
+    opened,
+    text_of,
+)
 
 pytestmark = pytest.mark.anyio
 
-KEY = "sk-canary-0123456789"
-BREAKS = pieces(frame("hal"), ends="break")
-REFUSES = pieces(frame("hal"), event({"error": {"message": "too long", "type": "invalid_request_error"}}))
+CALLS = [
+    {"id": "c1", "name": "time", "args": {"city": "Köln 😀"}},
+    {"id": "c2", "name": "bare", "args": {}},
+]
+ANSWER = {"content": "Grüße 😀\u2028!", "toolCalls": CALLS}
 
 
 @pytest.fixture
@@ -39,173 +53,171 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@asynccontextmanager
-async def on_the_wire(*answers: Answer, **options: Any) -> AsyncIterator[tuple[OpenAIModel, WireStub]]:
-    async with WireStub(answers) as stub:
-        given: dict[str, Any] = {"base_url": stub.base_url, "api_key": KEY, "timeout": 5, "max_retries": 0}
-        async with OpenAIModel("gpt-test", **{**given, **options}) as model:
-            yield model, stub
+@pytest.fixture(params=WIRES, ids=str)
+def wire(request: pytest.FixtureRequest) -> Wire:
+    found: Wire = request.param
+    return found
 
 
 class TestScriptedModel(ModelsContract):
     @asynccontextmanager
-    async def open_model(self, answers: Sequence[str | ModelError]) -> AsyncIterator[ModelProvider]:
+    async def open_model(self, answers: Sequence[Reply]) -> AsyncIterator[ModelProvider]:
         yield ScriptedModel(list(answers))
 
 
 class TestOpenAIModel(ModelsContract):
     @asynccontextmanager
-    async def open_model(self, answers: Sequence[str | ModelError]) -> AsyncIterator[ModelProvider]:
-        wire = [says(each) if isinstance(each, str) else BREAKS if each.retryable else REFUSES for each in answers]
-        async with on_the_wire(*wire) as (model, _):
+    async def open_model(self, answers: Sequence[Reply]) -> AsyncIterator[ModelProvider]:
+        async with CHAT.serve(*CHAT.answers(answers)) as (model, _):
             yield model
 
 
-# To the wire
+class TestAnthropicModel(ModelsContract):
+    @asynccontextmanager
+    async def open_model(self, answers: Sequence[Reply]) -> AsyncIterator[ModelProvider]:
+        async with MESSAGES.serve(*MESSAGES.answers(answers)) as (model, _):
+            yield model
 
 
-async def test_a_request_on_the_wire() -> None:
-    """Messages, settings and schema in the wire's names; the key of the call, and nothing that was not asked for."""
-    async with on_the_wire(says("yes")) as (model, stub):
-        await deltas(model, CONVERSATION)
-        await deltas(model, ModelRequest([], model="default"))
-    full, bare = stub.calls
-    assert full.path == "/v1/chat/completions"
-    assert full.headers["idempotency-key"] == "key-2"
-    assert full.headers["authorization"] == f"Bearer {KEY}"
-    assert full.body == {
-        "model": "gpt-test",
-        "messages": [
-            {"role": "system", "content": "be brief"},
-            {"role": "user", "content": "what is the time in Bonn?"},
-            {
-                "role": "assistant",
-                "content": "",
-                "tool_calls": [
-                    {"id": "c1", "type": "function", "function": {"name": "time", "arguments": '{"city":"Bonn"}'}}
-                ],
-            },
-            {"role": "tool", "content": "12:00", "tool_call_id": "c1"},
-            {"role": "assistant", "content": "12:00"},
-            {"role": "user", "content": "as JSON"},
-        ],
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "reasoning_effort": "low",
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "output", "schema": CONVERSATION.output_schema},
-        },
-    }
-    assert bare.body.keys() == {"model", "messages", "stream", "stream_options"}
-    assert bare.body["model"] == "gpt-test"
-
-
-async def test_an_unknown_message_is_refused() -> None:
+async def test_an_unknown_message_is_refused(wire: Wire) -> None:
     """A type of message that the interface has not is told before anything is sent."""
-    async with on_the_wire(says("yes")) as (model, stub):
+    async with wire.serve(wire.says("yes")) as (model, stub):
         with pytest.raises(ModelError, match="`robot`") as failed:
             await deltas(model, ModelRequest([{"type": "robot", "content": "beep"}]))
     assert not failed.value.retryable
     assert stub.calls == []
 
 
-# From the wire
+async def test_odd_calls_of_before_spoil_no_conversation(wire: Wire) -> None:
+    """Names that are no tool's and ids of another provider are told in a form that every wire takes, results too."""
+    odd = [("functions.get time", "x" * 100), ("ü" * 200, "a b"), ("", "{1}"), ("fine", "call_1")]
+    calls = [{"id": call, "name": name, "args": {}} for name, call in odd]
+    results = [{"type": "tool", "content": "", "toolCallId": call["id"]} for call in calls]
+    async with wire.serve(wire.says("yes")) as (model, stub):
+        await deltas(model, ModelRequest([{"type": "ai", "content": "", "toolCalls": calls}, *results]))
+    sent = json.dumps(stub.calls[0].body)
+    names = re.findall(r'"name": "([^"]*)", "(?:arguments|input)":', sent)
+    ids = re.findall(r'"(?:tool_use_|tool_call_)?id": "([^"]*)"', sent)
+    assert len(names) == 4
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in names)
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,40}", call) for call in ids)
+    assert ids[:4] == ids[4:]
+    assert len(set(ids)) == 4
+    assert (names[3], ids[3]) == ("fine", "call_1")
 
 
-async def test_usage_is_told_once_before_the_end() -> None:
-    """The usage that came last counts, whether with a chunk of text, of the end or alone."""
-    early = {"choices": [{"delta": {"content": "a"}}], "usage": {"prompt_tokens": 1, "completion_tokens": 0}}
-    async with on_the_wire(pieces(event(early), frame(finish="stop"), usage(5, 2), DONE)) as (model, _):
-        assert await deltas(model) == [TextDelta("a"), Usage(5, 2), Finished()]
+# Pieces
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 7])
-async def test_pieces_may_be_cut_anywhere(cut: int) -> None:
-    """Frames cut within a line or within a character of several bytes give the same text; comments are no text."""
-    wire = b": waiting\r\n\r\n" + frame("Grüße 😀") + frame(" an dich") + frame(finish="stop") + DONE
-    parts = [wire[start : start + cut] for start in range(0, len(wire), cut)]
-    async with on_the_wire(pieces(*parts)) as (model, _):
-        assert text_of(await deltas(model)) == "Grüße 😀 an dich"
+async def test_pieces_may_be_cut_anywhere(wire: Wire, cut: int) -> None:
+    """Bytes that come one by one, within a line or a character, give the same answer; comments are none of it."""
+    sent = b": waiting\r\n\r\n" + b"".join(wire.frames(ANSWER))
+    async with wire.serve(pieces(*(sent[at : at + cut] for at in range(0, len(sent), cut)))) as (model, _):
+        parts = await deltas(model, WITH_TOOLS)
+    assert text_of(parts) == ANSWER["content"]
+    assert collect_calls(parts) == CALLS
 
 
-async def test_text_comes_while_the_answer_goes_on() -> None:
+async def test_a_character_may_be_cut_between_its_escapes(wire: Wire) -> None:
+    """A character written as two escapes may come in two events; half a one is half an answer."""
+    first, second = (wire.more("(*)").replace(b"(*)", half) for half in (rb"\ud83d", rb"\ude00"))
+    last = wire.frames({"content": ""})[-3:]
+    async with wire.serve(pieces(*wire.half, first, second, *last), pieces(*wire.half, first, *last)) as (model, _):
+        assert text_of(await deltas(model)) == "hal😀"
+        error, _ = await failure(model)
+    assert error.retryable
+
+
+async def test_text_comes_while_the_answer_goes_on(wire: Wire) -> None:
     """The first words are given on before the last are there."""
-    async with on_the_wire(pieces(frame("first"), ends="hang")) as (model, _), asyncio.timeout(2):
+    async with wire.serve(pieces(*wire.half, ends="hang")) as (model, _), asyncio.timeout(2):
         stream = opened(model)
-        assert await anext(stream) == TextDelta("first")
+        assert await anext(stream) == TextDelta("hal")
         await stream.aclose()
 
 
-@pytest.mark.parametrize(
-    ("last", "reason"),
-    [
-        ([frame(finish="stop")], "stop"),
-        ([frame(finish="length")], "length"),
-        ([frame(finish="content_filter")], "refusal"),
-        ([frame(refusal="I "), frame(refusal="can't"), frame(finish="stop")], "refusal"),
-        ([frame(finish="stop"), event({"choices": []})], "stop"),
-    ],
-)
-async def test_endings(last: list[bytes], reason: str) -> None:
-    """Why an answer ended is told in the port's words, and a refusal is none of its text."""
-    async with on_the_wire(pieces(frame("well"), *last, DONE)) as (model, _):
-        assert await deltas(model) == [TextDelta("well"), Finished(reason)]
+async def test_a_prefix_is_never_an_answer(wire: Wire) -> None:
+    """However few events an answer lacks at its end, it is a failure or as whole as ever; so is one that is cut."""
+    frames = wire.frames(ANSWER)
+    prefixes = [pieces(*frames[:kept], ends=ends) for kept in range(len(frames)) for ends in ("end", "break")]
+    whole = 0
+    async with wire.serve(*prefixes) as (model, _):
+        for _ in prefixes:
+            try:
+                parts = await deltas(model, WITH_TOOLS)
+            except ModelError:
+                continue
+            assert parts[-1] == Finished("tool_calls")
+            assert (text_of(parts), collect_calls(parts)) == (ANSWER["content"], CALLS)
+            whole += 1
+    assert whole <= 2
 
 
-TOOL = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+# Tools
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        [frame(finish="tool_calls")],
-        [frame(finish="function_call")],
-        [frame(finish="somehow")],
-        [frame(tool_calls=[TOOL]), frame(finish="stop")],
-    ],
-)
-async def test_what_is_no_text_is_no_answer(parts: list[bytes]) -> None:
-    """Calls of tools, and endings that nobody knows, fail for good."""
-    async with on_the_wire(pieces(frame("hm"), *parts, DONE)) as (model, _):
+async def test_calls_of_tools_that_nobody_offered(wire: Wire) -> None:
+    """A model that was told of no tools and calls one fails for good."""
+    async with wire.serve(wire.says(ANSWER)) as (model, _):
         error, before = await failure(model)
     assert not error.retryable
-    assert before == [TextDelta("hm")]
+    assert text_of(before) == ANSWER["content"]
+
+
+@pytest.mark.parametrize("stop", ["length", "refusal"])
+async def test_calls_that_were_cut_short(wire: Wire, stop: str) -> None:
+    """An answer that ends for another reason than its calls says so."""
+    words = {"length": "length", "refusal": "content_filter"} if wire is CHAT else {"length": "max_tokens"}
+    async with wire.serve(wire.says(ANSWER, words.get(stop, stop))) as (model, _):
+        assert (await deltas(model, WITH_TOOLS))[-1] == Finished(stop)
 
 
 # Faults
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pieces(frame("hal"), ends="break"),
-        pieces(frame("hal")),
-        pieces(frame("hal"), DONE),
-        pieces(frame("hal"), b'data: {"choices": [{"del\n\n', ends="hang"),
-        pieces(frame("hal"), b"data: {\xff}\n\n"),
-        pieces(frame("hal"), event({"choices": {"a": 1}})),
-        pieces(frame("hal"), event({"choices": [5]}), event([]), event(None)),
-        pieces(frame("hal"), event({"choices": [{"delta": {"content": {"a": 1}}}]})),
-        pieces(frame("hal"), event({"error": {"message": "overloaded", "type": "server_error"}})),
-        pieces(frame("hal"), event({"error": "overloaded"})),
-    ],
-    ids=["cut", "no end", "done only", "half JSON", "no UTF-8", "choices", "odd", "content", "error", "error text"],
-)
-async def test_a_broken_stream_is_never_an_answer(answer: Answer) -> None:
+def broken(wire: Wire) -> list[Answer]:
+    return [
+        pieces(*wire.half, ends="break"),
+        pieces(*wire.half),
+        pieces(*wire.half, wire.last),
+        pieces(*wire.half, b'data: {"choices": [{"del\n\n', wire.last),
+        pieces(*wire.half, b"event: content_block_delta\ndata: {\xff}\n\n"),
+        pieces(*wire.half, b"event: message_delta\ndata: []\n\n", b"event: message_delta\ndata: null\n\n"),
+        pieces(*wire.half, b"event: message_delta\ndata: %s\n\n" % (b"[" * 100_000)),
+        pieces(*wire.half, wire.error("server_error", "overloaded")),
+        pieces(*wire.half, wire.error("overloaded_error", "")),
+        *(pieces(*wire.half, odd, *wire.half) for odd in wire.odd),
+    ]
+
+
+async def test_a_broken_stream_is_never_an_answer(wire: Wire) -> None:
     """However a stream breaks, it raises what may be tried again, and is not begun anew within the call."""
-    async with on_the_wire(answer, says("yes"), max_retries=2) as (model, stub):
-        error, before = await failure(model)
-        assert error.retryable
-        assert before == [TextDelta("hal")]
-        assert len(stub.calls) == 1
+    answers = broken(wire)
+    async with wire.serve(*answers, wire.says("yes"), max_retries=2) as (model, stub):
+        for number in range(len(answers)):
+            error, before = await failure(model, WITH_TOOLS)
+            assert error.retryable
+            assert text_of(before).startswith("hal")
+            assert not [part for part in before if isinstance(part, Finished)]
+            assert len(stub.calls) == number + 1
         assert text_of(await deltas(model)) == "yes"
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-async def test_refusals_are_for_good(status: int) -> None:
-    """What the provider refuses is not tried again, by nobody."""
-    async with on_the_wire(refuses(status, "wrong model"), max_retries=2) as (model, stub):
+@pytest.mark.parametrize("stop", ["somehow", "function_call", "pause_turn"])
+async def test_an_ending_that_nobody_knows(wire: Wire, stop: str) -> None:
+    """An answer that ends in a word of tomorrow is none, and another try would end the same."""
+    async with wire.serve(wire.says("hm", stop)) as (model, _):
+        error, before = await failure(model)
+    assert not error.retryable
+    assert text_of(before) == "hm"
+
+
+@pytest.mark.parametrize("status", [307, 400, 401, 403, 404, 422])
+async def test_refusals_are_for_good(wire: Wire, status: int) -> None:
+    """What the provider refuses is not tried again, by nobody; nor is the key carried after a redirect."""
+    answer = refuses(status, "wrong model", location="http://127.0.0.1:9/v1")
+    async with wire.serve(answer, max_retries=2) as (model, stub):
         error, _ = await failure(model)
     assert not error.retryable
     assert f"{status}" in error.message
@@ -214,55 +226,109 @@ async def test_refusals_are_for_good(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
-async def test_a_busy_provider_is_asked_again(status: int) -> None:
+async def test_a_busy_provider_is_asked_again(wire: Wire, status: int) -> None:
     """After as long as `Retry-After` says, under the same key; a success then is an answer like any other."""
-    busy = refuses(status, retry_after="0.01")
-    async with on_the_wire(busy, busy, says("at last"), max_retries=2) as (model, stub):
+    busy, dated = refuses(status, retry_after="0.01"), refuses(status, retry_after=formatdate(time.time(), usegmt=True))
+    async with wire.serve(busy, dated, wire.says("at last"), max_retries=2) as (model, stub):
         assert text_of(await deltas(model)) == "at last"
     assert [call.headers["idempotency-key"] for call in stub.calls] == [QUESTION.key] * 3
 
 
-async def test_retry_after_is_waited_for() -> None:
+async def test_retry_after_is_waited_for(wire: Wire) -> None:
     """The second request comes no sooner than the provider asked."""
     loop = asyncio.get_running_loop()
-    async with on_the_wire(refuses(429, retry_after="0.03"), says("yes"), max_retries=1) as (model, _):
+    async with wire.serve(refuses(429, retry_after="0.03"), wire.says("yes"), max_retries=1) as (model, _):
         began = loop.time()
         await deltas(model)
         assert loop.time() - began >= 0.03
 
 
+@pytest.mark.parametrize("asked", ["3600", "1e400", formatdate(4e9, usegmt=True)])
+async def test_nobody_waits_for_hours(wire: Wire, asked: str) -> None:
+    """A provider that asks for more patience than a call has is told of at once, for the run to try again later."""
+    async with wire.serve(refuses(429, retry_after=asked), max_retries=2) as (model, stub), asyncio.timeout(2):
+        error, _ = await failure(model)
+    assert error.retryable
+    assert len(stub.calls) == 1
+
+
 @pytest.mark.parametrize("status", [429, 503])
-async def test_tries_are_bounded(status: int) -> None:
+async def test_tries_are_bounded(wire: Wire, status: int) -> None:
     """After `max_retries` more tries the error is told, for the run to try again later."""
-    async with on_the_wire(refuses(status, retry_after="0.001"), max_retries=2) as (model, stub):
+    async with wire.serve(refuses(status, retry_after="0.001"), max_retries=2) as (model, stub):
         error, _ = await failure(model)
     assert error.retryable
     assert len(stub.calls) == 3
 
 
-@pytest.mark.parametrize(
-    "answer", [silence, pieces(frame("hal"), ends="hang"), hangs_up], ids=["silence", "silence midway", "hangs up"]
-)
-async def test_a_provider_that_says_nothing(answer: Answer) -> None:
+async def test_silence_ends(wire: Wire) -> None:
     """Silence, before or within an answer, ends after `timeout`; so does a call that is hung up."""
-    async with on_the_wire(answer, timeout=0.1) as (model, _), asyncio.timeout(3):
-        error, _ = await failure(model)
-    assert error.retryable
+    answers = silence, pieces(*wire.half, ends="hang"), hangs_up
+    async with wire.serve(*answers, timeout=0.1) as (model, _), asyncio.timeout(3):
+        for _ in answers:
+            error, _ = await failure(model)
+            assert error.retryable
 
 
-async def test_nobody_there() -> None:
+async def test_a_call_has_a_deadline(wire: Wire) -> None:
+    """A provider that is never silent and never done ends at the deadline, and so does one that is never there."""
+    answers = floods(*wire.half, b": wait\n\n"), floods(*wire.half, wire.more("")), silence
+    async with wire.serve(*answers, deadline=0.1) as (model, _), asyncio.timeout(3):
+        for _ in answers:
+            error, before = await failure(model)
+            assert error.retryable
+            assert error.reason == "timeout"
+            assert text_of(before) in ("hal", "")
+
+
+async def test_a_provider_that_never_ends_is_cut(wire: Wire) -> None:
+    """Text, tool calls, their arguments, one event and the body of an error are each bounded."""
+    endless = [
+        floods(*wire.half, wire.more("x" * (LONGEST_TEXT // 5))),
+        floods(*wire.half, b"data: x" + b"x" * 50_000),
+        floods(*wire.half, b"data: x\n" * 5_000),
+        pieces(*wire.half, *(wire.calls(str(number), "{}") for number in range(1, MOST_CALLS + 2)), ends="hang"),
+        pieces(*wire.half, *(wire.calls(str(number), "x" * (LONGEST_ARGUMENTS // 8)) for number in range(1, 10))),
+    ]
+    async with wire.serve(*endless) as (model, _), asyncio.timeout(5):
+        for _ in endless:
+            error, before = await failure(model, WITH_TOOLS)
+            assert error.retryable
+            assert error.reason != "timeout"
+            assert len(text_of(before)) <= LONGEST_TEXT
+
+
+async def test_an_error_without_end_is_cut(wire: Wire) -> None:
+    """Of the body of an error no more is read than an event may have; a compressed answer is not read at all."""
+
+    async def endless(line: Line) -> None:
+        await line.begin(400, content_type="application/json")
+        while True:
+            await line.send(b"x\n\n" * (LONGEST_EVENT // 30))
+
+    async def compressed(line: Line) -> None:
+        await line.begin(content_encoding="gzip")
+        await line.hang()
+
+    async with wire.serve(endless, compressed) as (model, _), asyncio.timeout(3):
+        for _ in range(2):
+            error, _ = await failure(model)
+            assert error.retryable
+
+
+async def test_nobody_there(wire: Wire) -> None:
     """An address where nobody listens is a failure that may be tried again."""
     async with WireStub([]) as stub:
         address = stub.base_url
-    async with OpenAIModel("gpt-test", base_url=address, api_key=KEY, max_retries=0) as model:
+    async with wire.model("gpt-test", base_url=address, api_key=KEY, max_retries=0) as model:
         error, _ = await failure(model)
     assert error.retryable
 
 
-async def test_to_leave_ends_the_request() -> None:
+async def test_to_leave_ends_the_request(wire: Wire) -> None:
     """A stream that is closed, or whose reader is cancelled, hangs up: nobody pays for what nobody reads."""
     for leave in ("close", "cancel"):
-        async with on_the_wire(pieces(frame("one"), ends="hang")) as (model, stub), asyncio.timeout(3):
+        async with wire.serve(pieces(*wire.half, ends="hang")) as (model, stub), asyncio.timeout(3):
             stream = opened(model)
             await anext(stream)
             if leave == "cancel":
@@ -279,35 +345,46 @@ async def test_to_leave_ends_the_request() -> None:
 
 
 @pytest.mark.parametrize("status", [None, 401, 400, 503])
-async def test_the_key_is_in_no_error(status: int | None) -> None:
-    """Even if the provider repeats the key, at the length limit too, no error, traceback or repr shows it."""
+async def test_the_key_is_in_no_error(wire: Wire, status: int | None, caplog: pytest.LogCaptureFixture) -> None:
+    """Even if the provider repeats the key, at the length limit too, no error, traceback, log or repr shows it."""
+    caplog.set_level(logging.INFO)
     for words in (f"key {KEY} is wrong", "x" * 290 + KEY):
-        told = pieces(event({"error": {"message": words}})) if status is None else refuses(status, words)
-        async with on_the_wire(told) as (model, _):
+        told = pieces(wire.error("server_error", words)) if status is None else refuses(status, words)
+        async with wire.serve(told) as (model, _):
             error, _ = await failure(model)
             shown = "".join(traceback.format_exception(error)) + repr(error) + repr(model) + error.message
-            assert "sk-canary" not in shown
+            assert "sk-canary" not in shown + caplog.text
             assert len(error.message) < 400
 
 
-async def test_a_key_of_the_environment_stays_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key of the environment is for OpenAI's own address, and is sent to no other one."""
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    async with on_the_wire(says("yes"), api_key=None) as (model, stub):
+async def test_a_key_of_the_environment_stays_at_home(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key of the environment is for the provider's own address, and is sent to no other one."""
+    monkeypatch.setenv(wire.variable, KEY)
+    async with wire.serve(wire.says("yes"), api_key=None) as (model, stub):
         await deltas(model)
     assert KEY not in repr(stub.calls)
 
 
-def test_no_key_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenAI's own address needs a key, told when the model is made."""
-    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+def test_no_key_at_all(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider's own address needs a key, told when the model is made."""
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ValueError, match="`api_key`"):
-        OpenAIModel("gpt-test")
+        wire.model("gpt-test")
 
 
-def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "wrong", [{"timeout": 0}, {"deadline": -1}, {"deadline": float("nan")}, {"timeout": 1e999}, {"max_retries": -1}]
+)
+def test_options_that_are_none(wire: Wire, wrong: dict[str, float]) -> None:
+    """Seconds and tries that are none are told when the model is made, by name."""
+    with pytest.raises(ValueError, match=f"`{next(iter(wrong))}`"):
+        wire.model("gpt-test", api_key=KEY, **wrong)
+
+
+@pytest.mark.parametrize("extra", ["openai", "anthropic"])
+def test_without_the_extra(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the SDK is not installed, the error says what to install."""
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(ImportError, match=r"wfcore\[openai\]"):
-        OpenAIModel("gpt-test", api_key=KEY)
+    monkeypatch.setitem(sys.modules, extra, None)
+    with pytest.raises(ImportError, match=rf"wfcore\[{extra}\]"):
+        {"openai": CHAT, "anthropic": MESSAGES}[extra].model("gpt-test", api_key=KEY)

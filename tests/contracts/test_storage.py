@@ -10,9 +10,11 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
+from postgres_server import new_database
 
 from wfcore.adapters.memory.storage import MemoryStorage
 from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.postgres import PostgresDatabase
 from wfcore.adapters.sql.resources import SqlResources
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.resources import Kind
@@ -107,10 +109,22 @@ def runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
-@pytest.mark.parametrize("adapter", ["memory", "sqlite"])
+async def open_adapter(name: str, place: Path) -> Storage:
+    match name:
+        case "memory":
+            return MemoryStorage()
+        case "sqlite":
+            return await open_sqlite(place)
+        case _:
+            database = PostgresDatabase(new_database(), synchronous="NORMAL")
+            await database.open()
+            return SqlStorage(database)
+
+
+@pytest.mark.parametrize("adapter", ["memory", "sqlite", "postgres"])
 def test_it_agrees_with_dicts(adapter: str, runner: asyncio.Runner, tmp_path: Path) -> None:
     """Random sequences of operations leave a store and plain dicts with the same answers."""
-    opened = MemoryStorage() if adapter == "memory" else runner.run(open_sqlite(tmp_path))
+    opened = runner.run(open_adapter(adapter, tmp_path))
 
     class Machine(StorageMachine):
         store = opened

@@ -1,8 +1,8 @@
-"""A server of the Chat Completions wire format that answers as it is told, with all the faults of real ones."""
+"""A server that answers as it is told, with all the faults of real ones; and answers of Chat Completions."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ class Call:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    raw: bytes
 
 
 @attrs.define
@@ -87,18 +88,53 @@ def pieces(*parts: bytes, ends: str = "end") -> Answer:
     return answer
 
 
+def floods(*parts: bytes) -> Answer:
+    """Send these, and then the last one for ever."""
+
+    async def answer(line: Line) -> None:
+        await line.begin()
+        for part in parts:
+            await line.send(part)
+        while True:
+            await line.send(parts[-1])
+
+    return answer
+
+
 def says(text: str, finish: str = "stop") -> Answer:
     """A whole answer, three characters at a time."""
-    parts = [frame(text[start : start + 3]) for start in range(0, len(text), 3)]
-    return pieces(frame("", role="assistant"), *parts, frame(finish=finish), usage(7, 3), DONE)
+    return pieces(*chat_frames({"content": text}, finish))
 
 
-def refuses(status: int, message: str = "no", **headers: str) -> Answer:
+def chat_frames(message: Mapping[str, Any], finish: str | None = None) -> list[bytes]:
+    """A whole answer: its text three characters at a time, its calls' arguments five, in turns."""
+    calls = message.get("toolCalls") or ()
+    frames = [frame("", role="assistant"), *(frame(text) for text in slices(message["content"], 3))]
+    for index, call in enumerate(calls):
+        function = {"name": call["name"], "arguments": ""}
+        frames.append(frame(tool_calls=[{"index": index, "id": call["id"], "type": "function", "function": function}]))
+    cut = [slices(arguments_of(call), 5) for call in calls]
+    for turn in range(max(map(len, cut), default=0)):
+        parts = [(index, part[turn]) for index, part in enumerate(cut) if turn < len(part)]
+        frames += [frame(tool_calls=[{"index": index, "function": {"arguments": part}}]) for index, part in parts]
+    return [*frames, frame(finish=finish or ("tool_calls" if calls else "stop")), usage(7, 3), DONE]
+
+
+def slices(text: str, size: int) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def arguments_of(call: Mapping[str, Any]) -> str:
+    """What the model wrote as arguments: those that are text here are sent as they are."""
+    return call["args"] if isinstance(call["args"], str) else json.dumps(call["args"])
+
+
+def refuses(status: int, message: str = "no", kind: str = "t", **headers: str) -> Answer:
     """An error before any answer."""
 
     async def answer(line: Line) -> None:
         await line.begin(status, content_type="application/json", **headers)
-        await line.send(json.dumps({"error": {"message": message, "type": "t", "code": "c"}}).encode())
+        await line.send(json.dumps({"error": {"message": message, "type": kind, "code": "c"}}).encode())
         await line.end()
 
     return answer
@@ -165,4 +201,4 @@ async def _read(reader: asyncio.StreamReader) -> Call:
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines if line)}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
-    return Call(first.split(" ")[1], headers, json.loads(body))
+    return Call(first.split(" ")[1], headers, json.loads(body), body)

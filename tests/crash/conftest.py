@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from scenes import Scene, spec
+from stores import SqliteFiles, Store
 from zygote import Zygote
 
 
@@ -17,14 +18,13 @@ def zygotes() -> Iterator[tuple[Zygote, Zygote]]:
 
 
 @pytest.fixture(scope="session")
-def seeded(zygotes: tuple[Zygote, Zygote], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(zygotes: tuple[Zygote, Zygote], tmp_path_factory: pytest.TempPathFactory) -> Store:
     place = tmp_path_factory.mktemp("seed")
-    db = place / "wfcore.db"
-    assert zygotes[0].run(spec(place, db, "seed", "seed")) == 0, (place / "seed.out").read_text()
-    assert not db.with_name("wfcore.db-wal").exists(), "the file is complete by itself"
-    return db
+    files = SqliteFiles(place)
+    assert zygotes[0].run(spec(place, files.url, "seed", "seed")) == 0, (place / "seed.out").read_text()
+    return files
 
 
 @pytest.fixture
-def scene(tmp_path: Path, seeded: Path) -> Scene:
-    return Scene(tmp_path, seeded)
+def scene(tmp_path: Path, store: Store) -> Scene:
+    return Scene(tmp_path, store)

@@ -7,68 +7,44 @@ and in one piece, so that what was said before a kill is there after it.
 import asyncio
 import json
 import os
-import signal
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import attrs
+from graphs import CROWD, GRAPHS, NUMBERS
+from points import Points
+
 from wfcore import bootstrap
+from wfcore.adapters import embedded
+from wfcore.adapters.events import EventHub
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.adapters.tools import tool
 from wfcore.bootstrap import Core
 from wfcore.domain.access import Principal
+from wfcore.domain.errors import NotFound
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.providers import ToolCall
+from wfcore.domain.webhooks import sign
+from wfcore.ports.providers import ModelRequest, ToolCall
 from wfcore.runtime.context import Settings
+from wfcore.runtime.outcomes import address_of
+from wfcore.runtime.perform import Performer
+from wfcore.runtime.views import RunView
 
 ORG = "00000000-0000-4000-8000-000000000001"
-FIRST, SECOND = "turn-1", "turn-2"
+FIRST = "turn-1"
 GIVEN = {"n": 5, "items": ["a", "b", "c"]}
+PATIENCE = 30.0
+"""Seconds in which a life that nobody disturbs has to come to its end, on a machine that has other things to do."""
+
+PERFORM = Performer.perform
 
 Spec = dict[str, Any]
-
-
-def record_params(what: str) -> Spec:
-    return {"toolId": "record", "params": {"what": what}}
-
-
-DEMO: Spec = {
-    "nodes": [
-        {"id": "begin", "type": "start"},
-        {"id": "fetch", "type": "action", "data": record_params("{{ input.n }}")},
-        {
-            "id": "large",
-            "type": "condition",
-            "data": {"branches": [{"handle": "yes", "when": "nodes.fetch.output.seen > 3"}]},
-        },
-        {"id": "write", "type": "agent", "data": {"message": "write about {{ nodes.fetch.output.seen }}"}},
-        {"id": "allow", "type": "humanApproval", "data": {"message": "{{ nodes.write.output }}"}},
-        {
-            "id": "each",
-            "type": "action",
-            "data": {**record_params("{{ item }}"), "forEach": "input.items", "maxConcurrency": 2},
-        },
-        {"id": "end", "type": "action", "data": record_params("{{ nodes.write.output }} {{ nodes.each.output }}")},
-    ],
-    "edges": [
-        {"id": "1", "source": "begin", "target": "fetch"},
-        {"id": "2", "source": "fetch", "target": "large"},
-        {"id": "3", "source": "large", "target": "write", "sourceHandle": "yes"},
-        {"id": "4", "source": "write", "target": "allow"},
-        {"id": "5", "source": "allow", "target": "each", "sourceHandle": "approved"},
-        {"id": "6", "source": "each", "target": "end"},
-    ],
-}
-
-CROWD: Spec = {
-    "nodes": [{"id": "begin", "type": "start"}]
-    + [{"id": name, "type": "action", "data": record_params(name)} for name in "abcd"],
-    "edges": [{"id": pair, "source": pair[0], "target": pair[1]} for pair in ("ab", "bc", "cd")]
-    + [{"id": "0", "source": "begin", "target": "a"}],
-}
 
 
 def write_line(path: str, value: Any) -> None:
@@ -77,97 +53,128 @@ def write_line(path: str, value: Any) -> None:
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         assert os.write(file, line) == len(line)
-        os.fsync(file)
     finally:
         os.close(file)
 
 
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-class MortalJournal(SqlJournal):
-    """A journal whose process dies at a chosen boundary: the `n`th write of entries, and how far into it.
-
-    `before`: nothing was asked for. `amid`: while SQLite executes the statement. `after`: it is durable, and nobody
-    has been told. `told`: one turn of the event loop later.
-    """
-
-    def __init__(self, database: Database, kill: tuple[int, str] | None, appends: str) -> None:
-        super().__init__(database)
-        self._kill = kill
-        self._appends = appends
-        self._count = 0
-
-    async def begin(self, new: Any, append: Any) -> Any:
-        return await self._written(append, lambda: super(MortalJournal, self).begin(new, append))
-
-    async def append(self, execution: Any, append: Any) -> None:
-        await self._written(append, lambda: super(MortalJournal, self).append(execution, append))
-
-    async def _written(self, append: Any, write: Callable[[], Any]) -> Any:
-        self._count += bool(append.entries)
-        when = self._kill[1] if self._kill and append.entries and self._kill[0] == self._count else ""
-        if when == "before":
-            die()
-        if when == "amid":
-            self._database.hot.set_progress_handler(die, 3)
-        result = await write()
-        if when == "after":
-            die()
-        if when == "told":
-            asyncio.get_running_loop().call_soon(die)
-        write_line(self._appends, self._count)
-        return result
+def now() -> int:
+    """Epoch milliseconds, of the clock that wfcore goes by."""
+    return time.time_ns() // 1_000_000
 
 
 class Recorder:
-    """The tool: it writes a line outside wfcore. It may be where the process dies, before or after the line."""
+    """The tools: each call writes a line outside wfcore, with the time. `seconds` is how long one takes."""
 
-    def __init__(self, path: str, kill: tuple[int, str] | None = None, seconds: float = 0.0) -> None:
+    def __init__(self, path: str, points: Points, seconds: float = 0.0) -> None:
         self._path = path
-        self._kill = kill
+        self._points = points
         self._seconds = seconds
-        self._count = 0
 
+    @property
+    def tools(self) -> list[Any]:
+        return [self.record, self.flaky, self.slow, self.charge]
+
+    @tool(idempotent=True)
     async def record(self, what: Any, call: ToolCall) -> dict[str, object]:
         """Note that this step was performed."""
-        self._count += 1
-        when = self._kill[1] if self._kill and self._kill[0] == self._count else ""
-        if when == "early":
-            die()
+        return await self.charge(what, call)
+
+    @tool(idempotent=True)
+    async def flaky(self, what: Any, call: ToolCall) -> dict[str, object]:
+        """The same, but for the first two attempts, which fail after they were noted."""
+        noted = await self.charge(what, call)
+        if call.attempt < 3:
+            raise ConnectionError("not yet")
+        return noted
+
+    @tool(idempotent=True)
+    async def slow(self, what: Any, call: ToolCall) -> dict[str, object]:
+        """The same, but the first attempt never ends."""
+        noted = await self.charge(what, call)
+        if call.attempt < 2:
+            await asyncio.Event().wait()
+        return noted
+
+    async def charge(self, what: Any, call: ToolCall) -> dict[str, object]:
+        """The same, and nobody may do it twice."""
         await asyncio.sleep(self._seconds)
-        write_line(self._path, [call.key, call.attempt])
-        if when == "late":
-            die()
+        write_line(self._path, [call.key, call.attempt, now()])
+        self._points.reach("effect", "amid")
         return {"seen": what}
+
+
+class Talker(ScriptedModel):
+    """Asks for two calls, one after the other, and then says four words, which come one by one; it writes a line for
+    every answer."""
+
+    def __init__(self, path: str, points: Points) -> None:
+        super().__init__(self._reply, delay=0.002)
+        self._path = path
+        self._points = points
+
+    def _reply(self, request: ModelRequest) -> Any:
+        write_line(self._path, [request.key, 1, now()])
+        self._points.reach("effect", "amid")
+        if not request.tools:
+            return "four words were said"
+        answered = sum(message["type"] == "tool" for message in request.messages)
+        calls = [{"id": f"call-{answered}", "name": "record", "args": {"what": answered}}]
+        return {"content": "", "toolCalls": calls} if answered < 2 else "I have noted both"
+
+
+def watch_effects(points: Points, path: str) -> None:
+    """Every effect is a point before and after it, and a line: where in the journal its outcome belongs, and when."""
+
+    async def performed(self: Performer, execution: Any, effect: Any, stream: Any) -> Any:
+        points.reach("effect", "before")
+        outcome = await PERFORM(self, execution, effect, stream)
+        write_line(path, [execution.ref.id, address_of(outcome), outcome.at, effect.key, now()])
+        points.reach("effect", "after")
+        return outcome
+
+    Performer.perform = performed  # type: ignore[method-assign]
 
 
 @asynccontextmanager
 async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
-    """wfcore on the file of the test, with whatever is to kill this process."""
-    database = Database(f"sqlite:///{spec['db']}", synchronous=spec.get("synchronous", "FULL"))
-    await database.open()
-    tool = Recorder(spec["log"], spec.get("kill_tool"), spec.get("seconds", 0.0))
+    """wfcore on the database of the test, with whatever is to kill this process."""
+    points = Points(spec.get("kill"))
+    if bootstrap.is_server(spec["url"]):
+        points.watch_postgres()
+    else:
+        points.watch_sqlite()
+    watch_effects(points, spec["steps"])
+    embedded.BEAT = spec.get("beat", embedded.BEAT)
+    database = await bootstrap._database(spec["url"], spec.get("synchronous", "FULL"))
+    events, journal = EventHub(), SqlJournal(database)
+    points.watch_journal(journal)
+    events.publish = points.around("publish", events.publish)  # type: ignore[method-assign]
     async with bootstrap.open(
         storage=SqlStorage(database),
-        journal=MortalJournal(database, spec.get("kill"), spec["appends"]),
-        tools=[tool.record],
-        models={"default": ScriptedModel(["four words were said"])},
-        settings=Settings(delta_interval=0),
+        journal=journal,
+        events=events,
+        tools=Recorder(spec["log"], points, spec.get("seconds", 0.0)).tools,
+        models={"default": Talker(spec["log"], points)},
+        settings=Settings(delta_interval=0, hold_for=0, catch_up=spec.get("catch_up", 3_600.0)),
         worker=spec.get("worker", True),
+        secret=bytes(32),
         grace=0,
     ) as core:
         yield core, core.principal(ORG, user="ann")
+    write_line(spec["points"], points.passed)
 
 
 async def seed(spec: Spec) -> None:
-    """Make the file: tables, the organization, both workflows."""
+    """Make the database: tables, the organization, all workflows."""
     async with opened({**spec, "worker": False}) as (core, me):
         await core.directory.create_organization("Acme", id=ORG)
-        for structure in (DEMO, CROWD):
-            made = await core.workflows.create(me, name="Flow", structure=structure)
+        skill = await core.skills.create(me, name="Talker", toolset={"record": {"enabled": True}})
+        await core.skills.deploy(me, skill.id)
+        for name, structure in GRAPHS.items():
+            trigger = {"trigger_type": "webhook" if name == "webhook" else "api"}
+            made = await core.workflows.create(me, name=name, structure=structure, trigger=trigger)
             await core.workflows.deploy(me, made.id)
+        await core.workflows.webhook(me, NUMBERS["webhook"])
 
 
 async def tell(core: Core, me: Principal, run: str, path: str) -> None:
@@ -176,15 +183,60 @@ async def tell(core: Core, me: Principal, run: str, path: str) -> None:
         write_line(path, event.to_wire())
 
 
-async def live(spec: Spec) -> None:
-    """Start the demo, or join it; answer its approval, or join the answer; follow both turns."""
-    async with opened(spec) as (core, me):
-        await core.runs.start(me, workflow=1, input=GIVEN, key=FIRST)
-        await tell(core, me, FIRST, spec["acks"])
-        await core.runs.resume(me, FIRST, decision="approve", key=SECOND)
-        await tell(core, me, SECOND, spec["acks"])
-        view = await core.runs.get(me, SECOND)
-        write_line(spec["acks"], {"status": view.status, "output": view.output})
+async def play(spec: Spec) -> None:
+    """Start a run, or join it; answer whatever it asks, or join the answer; follow every turn to its end."""
+    async with asyncio.timeout(PATIENCE), opened(spec) as (core, me):
+        run = await BEGINNINGS.get(spec["scene"], begin)(core, me, spec)
+        for turn in count(2):
+            write_line(spec["acks"], {"kind": "accepted", "runId": run})
+            await tell(core, me, run, spec["acks"])
+            view = await core.runs.get(me, run)
+            if view.status is not RunStatus.interrupted:
+                break
+            run = await go_on(core, view, turn, spec)
+        write_line(spec["acks"], {"kind": "ended", "status": view.status, "output": view.output})
+
+
+async def begin(core: Core, me: Principal, spec: Spec) -> str:
+    number = NUMBERS[spec["scene"]]
+    return (await core.runs.start(me, workflow=number, input=GIVEN, key=spec.get("key", FIRST))).id
+
+
+async def deliver(core: Core, me: Principal, spec: Spec) -> str:
+    """Send the message to the webhook, as a sender does again that had no answer."""
+    webhook = await core.workflows.webhook(me, NUMBERS[spec["scene"]])
+    body, at = json.dumps(GIVEN).encode(), now() // 1000
+    signature = sign(webhook.secret, "message-1", at, body)
+    headers = {"webhook-id": "message-1", "webhook-timestamp": str(at), "webhook-signature": signature}
+
+    async def read() -> bytes:
+        return body
+
+    return (await core.webhooks.receive(webhook.id, headers.items(), read)).id
+
+
+async def wait_for_slot(core: Core, me: Principal, spec: Spec) -> str:
+    run: str = spec["run"]
+    while True:
+        try:
+            return (await core.runs.get(me, run)).id
+        except NotFound:
+            await asyncio.sleep(0.01)
+
+
+async def go_on(core: Core, view: RunView, turn: int, spec: Spec) -> str:
+    """The next turn: the system's when a deadline passes, else the answer of one person, or of the other."""
+    person = core.principal(ORG, user=("ann", "bob")[turn % 2])
+    key = spec.get("answer", f"turn-{turn}")
+    if spec["scene"] != "deadline":
+        return (await core.runs.resume(person, view.id, decision="approve", key=key)).id
+    while (next_run := view.row.resumed_by) is None:
+        await asyncio.sleep(0.01)
+        view = await core.runs.get(person, view.id)
+    return next_run
+
+
+BEGINNINGS: dict[str, Callable[..., Any]] = {"webhook": deliver, "schedule": wait_for_slot}
 
 
 async def crowd(spec: Spec) -> None:
@@ -192,12 +244,33 @@ async def crowd(spec: Spec) -> None:
     async with opened(spec) as (core, me):
         names = [f"{spec['name']}-{number}" for number in range(spec["starts"])]
         await asyncio.gather(*(core.runs.start(me, workflow=2, input={}, key=name) for name in names))
-        write_line(spec["started"], spec["name"])
         while len(await core.runs.page(me, limit=100, status=RunStatus.done)) < spec["runs"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
-LIVES: dict[str, Callable[[Spec], Any]] = {"seed": seed, "live": live, "crowd": crowd}
+async def schedule(spec: Spec) -> None:
+    """Switch on the schedules of some workflows whose slot, the last first of January, has come and not been served."""
+    yearly = {"frequency": "custom", "timezone": "UTC", "cron_expressions": ["0 0 1 1 *"], "cron_description": "yearly"}
+    trigger = {"trigger_type": "schedule", "schedule": yearly}
+    async with opened({**spec, "worker": False}) as (core, me):
+        for _ in range(spec["schedules"]):
+            made = await core.workflows.create(me, name="Yearly", structure=CROWD, trigger=trigger)
+            await core.workflows.deploy(me, made.id)
+            await core.workflows.toggle(me, made.id, is_enabled=True)
+            async with core.ports.storage.transaction(ORG) as work:
+                timer = await work.schedules.get(made.id)
+                assert timer
+                await work.schedules.put(attrs.evolve(timer, next_at=spec["slot"]))
+
+
+async def fire(spec: Spec) -> None:
+    """Serve whatever schedule is due, and work until so many runs are done."""
+    async with opened(spec) as (core, me):
+        while len(await core.runs.page(me, limit=100, status=RunStatus.done)) < spec["runs"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+LIVES: dict[str, Callable[[Spec], Any]] = {life.__name__: life for life in (seed, play, crowd, schedule, fire)}
 
 
 def run(spec: Spec) -> None:

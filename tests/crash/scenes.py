@@ -1,27 +1,73 @@
 """The files of one crash test, and what the processes that work on them are told."""
 
-import shutil
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lives import Spec, lines
+from stores import Store
+
+from wfcore.domain.run.entries import Opened, Succeeded, decode_entry
+from wfcore.runtime.outcomes import address_of
+
+SLOT = datetime(datetime.now(UTC).year, 1, 1, tzinfo=UTC)
+KILLED = -9
+
+Events = list[dict[str, Any]]
+
 
 class Scene:
-    """The files of one test, and the processes that work on them."""
+    """The files and the database of one test, and the processes that work on them."""
 
-    def __init__(self, place: Path, seeded: Path) -> None:
+    def __init__(self, place: Path, store: Store) -> None:
         self.place = place
-        self.db = place / "wfcore.db"
-        shutil.copy(seeded, self.db)
+        self.url = store.copy(place)
+        self._store = store
 
-    def spec(self, life: str, who: str, **more: Any) -> dict[str, Any]:
-        return spec(self.place, self.db, life, who, **more)
+    def spec(self, life: str, who: str, **more: Any) -> Spec:
+        return spec(self.place, self.url, life, who, **more)
+
+    def rows(self, question: str) -> list[tuple[Any, ...]]:
+        return self._store.rows(self.url, question)
+
+    def drop(self) -> None:
+        self._store.drop(self.url)
 
     def said(self, who: str) -> str:
         path = self.place / f"{who}.out"
         return path.read_text() if path.exists() else ""
 
+    def acknowledged(self, who: str) -> Events:
+        return lines(self.place / f"{who}.acks")
 
-def spec(place: Path, db: Path, life: str, who: str, **more: Any) -> dict[str, Any]:
-    files = {name: str(place / f"{who}.{name}") for name in ("acks", "appends")}
-    shared = {"db": str(db), "log": str(place / "log"), "started": str(place / "started")}
-    return {"life": life, "output": str(place / f"{who}.out"), **files, **shared, **more}
+    def points(self, who: str) -> list[str]:
+        """All points that a life passed, by name."""
+        passed = lines(self.place / f"{who}.points")[-1]
+        return [f"{kind}/{number}" for kind, most in passed.items() for number in range(1, most + 1)]
+
+    def performed(self) -> Counter[str]:
+        """How often each effect happened in the world, by its key."""
+        return Counter(key for key, *_ in lines(self.place / "log"))
+
+    def completed(self) -> dict[str, int]:
+        """When each effect had the outcome that the journal holds, by its key, in epoch milliseconds."""
+        answered = {(run, *address, at): (key, then) for run, address, at, key, then in lines(self.place / "steps")}
+        found = self.rows("SELECT execution, entry FROM journal")
+        done = [(run, entry) for run, text in found if isinstance(entry := decode_entry(text), Succeeded | Opened)]
+        return dict(answered[run, *address_of(entry), entry.at] for run, entry in done)
+
+    def repeated(self) -> list[str]:
+        """The keys of effects that happened although their outcome was in the journal already."""
+        completed = self.completed()
+        return [key for key, _, at in lines(self.place / "log") if at > completed.get(key, at)]
+
+    def runs(self) -> dict[str, str]:
+        """The status of every run, by its id."""
+        return dict(self.rows("SELECT id, status FROM runs"))
+
+
+def spec(place: Path, url: str, life: str, who: str, **more: Any) -> Spec:
+    files = {name: str(place / f"{who}.{name}") for name in ("acks", "points")}
+    shared = {name: str(place / name) for name in ("log", "steps")}
+    return {"life": life, "url": url, "output": str(place / f"{who}.out"), **files, **shared, **more}

@@ -2,13 +2,11 @@
 
 import os
 import signal
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from lives import lines
 from scenes import Scene
 from zygote import Zygote
 
@@ -26,19 +24,12 @@ def until(happened: Callable[[], bool], seconds: float = 20.0) -> float:
 
 
 def statuses(scene: Scene) -> Counter[str]:
-    with sqlite3.connect(scene.db) as connection:
-        found = Counter(status for (status,) in connection.execute("SELECT status FROM runs"))
-    connection.close()
-    return found
-
-
-def effects(scene: Scene) -> Counter[str]:
-    return Counter(key for key, _ in lines(scene.place / "log"))
+    return Counter(scene.runs().values())
 
 
 def shares(scene: Scene) -> Counter[str]:
     """How many steps of each process's runs have happened."""
-    return Counter(key.partition("-")[0] for key in effects(scene))
+    return Counter(key.partition("-")[0] for key in scene.performed())
 
 
 def test_share_the_work(scene: Scene, zygotes: tuple[Zygote, Zygote]) -> None:
@@ -49,8 +40,8 @@ def test_share_the_work(scene: Scene, zygotes: tuple[Zygote, Zygote]) -> None:
     ends = [zygote.wait(pid) for zygote, pid in zip(zygotes, pids, strict=True)]
     assert ends == [0, 0], [scene.said(name) for name in names]
     assert statuses(scene) == {"done": RUNS}
-    assert set(effects(scene).values()) == {1}
-    assert len(effects(scene)) == RUNS * 4
+    assert set(scene.performed().values()) == {1}
+    assert len(scene.performed()) == RUNS * 4
 
 
 def test_take_over(scene: Scene, zygotes: tuple[Zygote, Zygote]) -> None:
@@ -64,12 +55,12 @@ def test_take_over(scene: Scene, zygotes: tuple[Zygote, Zygote]) -> None:
     until(lambda: shares(scene)["one"] >= 30 and shares(scene)["two"] == RUNS // 2 * 4)
     os.kill(doomed, signal.SIGKILL)
     assert zygote.wait(doomed) == -signal.SIGKILL
-    left = effects(scene)
+    left = scene.performed()
     assert statuses(scene)["running"] > 0, "it was killed amid its work"
-    taken_over = until(lambda: effects(scene) != left)
+    taken_over = until(lambda: scene.performed() != left)
     assert other.wait(heir) == 0, scene.said("two")
     assert statuses(scene) == {"done": RUNS}
-    times = effects(scene)
+    times = scene.performed()
     assert len(times) == RUNS * 4
     assert max(times.values()) <= 2
     again = [key for key, number in times.items() if number == 2]

@@ -54,6 +54,7 @@ class Zygote:
 
 def _serve() -> None:
     import lives
+    import storm  # noqa: F401  (it has lives of its own)
 
     _warm_up(lives.run)
     for line in sys.stdin:
@@ -71,8 +72,10 @@ def _serve() -> None:
 def _warm_up(run: Any) -> None:
     """Live once, so that all that is imported, compiled and kept on the way is there for every child."""
     with tempfile.TemporaryDirectory() as place:
-        for life in ("seed", "live"):
-            run(spec(Path(place), Path(place) / "wfcore.db", life, "zygote"))
+        url = f"sqlite:///{place}/wfcore.db"
+        run(spec(Path(place), url, "seed", "zygote"))
+        for scene in ("demo", "talk", "webhook"):
+            run(spec(Path(place), url, "play", "zygote", scene=scene, key=scene))
     gc.collect()
     deadline = time.monotonic() + 30
     while threading.active_count() > 1:  # a fork is safe when no other thread holds anything

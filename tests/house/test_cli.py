@@ -290,6 +290,7 @@ def test_validate_prints_every_issue_as_json(tmp_path: Path) -> None:
 # run
 
 
+ACME = "00000000-0000-4000-8000-00000000acee"
 CTRL_C = "\x03"
 APPROVAL = {"id": "ask", "type": "humanApproval", "data": {"message": "refund?"}}
 OUTCOME = {
@@ -354,6 +355,19 @@ def test_ctrl_c_at_a_question_ends_the_run(tmp_path: Path) -> None:
     file = workflow(tmp_path, APPROVAL, OUTCOME)
     status, out, told = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], [("approve or deny?", CTRL_C)])
     assert (status, out) == (1, "")
+    assert "interrupted" in told
+    assert "Traceback" not in told
+
+
+def test_a_talk_at_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message is asked for, its answer goes to stdout, and Ctrl-C ends the talk: status 1, no traceback."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["org", "create", "Acme", "--id", ACME]) == 0
+    whose = ["--org", ACME, "--user-id", "ann"]
+    assert main(["member", "add", *whose, "--email", "ann@acme.example"]) == 0
+    talk = [("> ", "good morning"), ("> ", CTRL_C)]
+    status, out, told = at_a_terminal(tmp_path, ["chat", "--assistant", *whose], talk)
+    assert (status, out.count("\n"), "good morning" in out) == (1, 1, True)
     assert "interrupted" in told
     assert "Traceback" not in told
 

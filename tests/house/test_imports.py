@@ -12,8 +12,8 @@ import pytest
 import wfcore
 
 HEAVY = (
-    "aiosqlite", "alembic", "anyio", "asyncio", "celpy", "cyclopts", "httpx2", "jsonschema_rs", "openai", "rich",
-    "sqlalchemy", "sqlite3", "sse_starlette", "starlette", "uvicorn",
+    "aiosqlite", "alembic", "anyio", "asyncio", "celpy", "cyclopts", "httpx2", "jsonschema_rs", "mem0", "openai",
+    "rich", "sqlalchemy", "sqlite3", "sse_starlette", "starlette", "uvicorn",
 )  # fmt: skip
 
 

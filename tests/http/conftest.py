@@ -1,18 +1,31 @@
-"""The same tests in process over the store in memory, and over real sockets on a SQLite file."""
+"""The same tests in process over the store in memory, over real sockets on a SQLite file, and some on PostgreSQL."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Any
 
 import httpx
 import pytest
 from clients import Connect, World, count, hold, new_world, serving
+from postgres_server import with_schema
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.bootstrap import Core
 
 SECRET = b"s" * 32
+
+ON_POSTGRES = "on PostgreSQL"
+SERVERS = {"in process": "memory_server", "over sockets": "socket_server", ON_POSTGRES: "postgres_server"}
+ALSO_ON_POSTGRES = {"test_conversation_routes", "test_memory_routes", "test_resource_routes", "test_run_routes"}
+"""The files that use each kind of statement; every store keeps its contract beside them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The other files are not run on PostgreSQL."""
+    wanted = [item for item in items if ON_POSTGRES not in item.name or item.path.stem in ALSO_ON_POSTGRES]
+    items[:] = wanted
 
 
 @pytest.fixture(scope="session")
@@ -31,10 +44,20 @@ async def memory_server(anyio_backend: str) -> AsyncIterator[tuple[Core, Connect
 async def socket_server(
     anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Core, Connect]]:
-    place = tmp_path_factory.mktemp("http")
-    database = f"sqlite:///{place}/wfcore.db"
+    async with served(f"sqlite:///{tmp_path_factory.mktemp('http')}/wfcore.db") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+async def postgres_server(anyio_backend: str) -> AsyncIterator[tuple[Core, Connect]]:
+    async with served(with_schema(), secret=SECRET) as server:
+        yield server
+
+
+@asynccontextmanager
+async def served(database: str, **options: Any) -> AsyncIterator[tuple[Core, Connect]]:
     async with (
-        wfcore.bootstrap.open(database, tools=[count, hold], synchronous="NORMAL", grace=0) as core,
+        wfcore.bootstrap.open(database, tools=[count, hold], synchronous="NORMAL", grace=0, **options) as core,
         serving(app(core, secret=SECRET)) as port,
     ):
         url = f"http://127.0.0.1:{port}"
@@ -55,11 +78,15 @@ async def real_world(socket_server: tuple[Core, Connect]) -> AsyncIterator[World
         yield await new_world(*socket_server, closing)
 
 
-@pytest.fixture(params=["in process", "over sockets"])
-async def either(
-    request: pytest.FixtureRequest, memory_server: tuple[Core, Connect], socket_server: tuple[Core, Connect]
-) -> AsyncIterator[World]:
-    """A new organization, on each of the two."""
-    server = memory_server if request.param == "in process" else socket_server
+@pytest.fixture(params=SERVERS)
+def chosen(request: pytest.FixtureRequest) -> tuple[Core, Connect]:
+    """One after the other; only those that are asked for are started."""
+    found: tuple[Core, Connect] = request.getfixturevalue(SERVERS[request.param])
+    return found
+
+
+@pytest.fixture
+async def either(chosen: tuple[Core, Connect]) -> AsyncIterator[World]:
+    """A new organization, on each of them."""
     async with AsyncExitStack() as closing:
-        yield await new_world(*server, closing)
+        yield await new_world(*chosen, closing)

@@ -72,11 +72,13 @@ class TestSchedule:
             FLOWS, json={**flow(chain(APPROVAL)), "trigger": {"trigger_type": "schedule", "schedule": schedule}}
         )
         await ada.post(f"{FLOWS}/1/deploy")
-        off = {"isEnabled": False, "nextAt": None, "pausedBecause": None, "lastRunId": None, "missed": []}
-        assert (await ada.get(f"{FLOWS}/1/schedule")).json() == off
+        off = {"isEnabled": False, "nextAt": None, "overlap": "skip", "lastRunId": None, "missed": []}
+        because = {"reason": "disabled", "message": "the schedule is switched off"}
+        assert (await ada.get(f"{FLOWS}/1/schedule")).json() == off | {"paused": because}
         await ada.post(f"{FLOWS}/1/toggle")
         first = (await ada.get(f"{FLOWS}/1/next-runs")).json()["nextRuns"][0]["at"]
-        assert (await ada.get(f"{FLOWS}/1/schedule")).json() == off | {"isEnabled": True, "nextAt": first}
+        on = {"isEnabled": True, "nextAt": first, "paused": None}
+        assert (await ada.get(f"{FLOWS}/1/schedule")).json() == off | on
 
     async def test_next_runs(self, either: World) -> None:
         """`count` firings with instant, local time and note; none without a schedule; a bad `count` is 400."""

@@ -196,10 +196,10 @@ class TestTools:
         own = next(tool for tool in found if tool["id"] == "count")
         assert own == {
             "id": "count", "name": "count", "description": "Count the calls by name.", "builtIn": False,
-            "parameters": own["parameters"],
+            "parameters": own["parameters"], "idempotent": False, "provider": None, "connectionId": None,
         }  # fmt: skip
         assert own["parameters"]["properties"]["name"]["type"] == "string"
-        assert {tool["id"] for tool in found if tool["builtIn"]} >= {"core.transform", "core.wait", "core.fail"}
+        assert {tool["id"] for tool in found if tool["builtIn"]} >= {"core.transform", "core.wait", "core.fail", "core.workflow"}
 
 
 async def test_every_answer_of_people_fits_its_schema(world: World) -> None:

@@ -15,6 +15,7 @@ import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.bootstrap import Core
 from wfcore.domain.access import TOKEN_SCOPES, Principal
+from wfcore.testing.records_contract import human, talked
 
 HEADERS = {"Authorization": "Bearer ada", "Accept": "application/json"}
 """An owner with every scope. Streams have tests of their own: here they are asked for as JSON."""
@@ -23,10 +24,17 @@ BODIES = r"^(workflows|agents|skills)\.(create|patch|supervise)$|^members\.(crea
 """Graphs, schedules, access and links have rules beyond a schema: 422."""
 STATES = r"\.(rollback|toggle)$"
 """Whether there is such a variation, or a schedule, is known to the store alone: 422."""
-CHOICES = r"\.transferOwnership$|^runs\.(start|startUnversioned|resume)$|^connections\.(create|patch)$"
+RUNS = r"runs\.(start|startUnversioned|resume|list)|chat\..*|actions\.run"
+CHOICES = rf"\.transferOwnership$|^({RUNS})$|^connections\.(create|patch)$"
 """Which fields go together: one of several has to be there (400), no two of them, or what the `kind` asks (422)."""
+CONTEXTS = r"^contexts\."
+"""What a `config` may ask for is what the skill allows: 422."""
+UPLOADS = r"^uploads\.create$"
+"""What the bytes are is for the bytes to tell: 422."""
 MASKS = r"^memories\.patch$"
 """An `updateMask` names fields of the very body that it comes with: 400."""
+PERIODS = r"^usage\.report$"
+"""The two times are in order, and not too far apart: 400."""
 VALIDATE = r"^(workflows|agents)\.validate$"
 """Validating tells what is wrong with a body in a 200; that is its purpose."""
 
@@ -58,6 +66,9 @@ CONFIG = {
         also(STATES, "422"),
         also(CHOICES, "400", "422"),
         also(MASKS, "400"),
+        also(CONTEXTS, "422"),
+        also(UPLOADS, "422"),
+        also(PERIODS, "400"),
         {"include-operation-id-regex": VALIDATE, "checks": {"negative_data_rejection": {"enabled": False}}},
     ],
 }
@@ -95,6 +106,8 @@ async def filled(core: Core) -> tuple[Principal, Mapping[str, Any]]:
     await core.workflows.deploy(me, 1)
     await core.skills.create(me, name="Refunds")
     await core.runs.start(me, workflow=1, input={}, key="order-4711")
+    asked = [human("Where is order 4711?")]
+    await talked(core.ports.journal, asked, org=org, user="ada", thread="document-4711", kind="skill", resource=1)
     return me, {  # what the examples cannot know, since the server numbers it
         "interfaceId": (await core.workflows.interfaces.create(me, 1, kind="mcp")).id,
         "memoryId": (await core.memories.create(me, 1, memory="m")).id,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain import shapes
+from wfcore.domain import run_shapes, shapes
 from wfcore.domain.codec import canonical, check, dumps, fingerprint, iso_ms, json_equal, parse_iso
 from wfcore.domain.errors import JSON, Malformed
 from wfcore.domain.json_gate import MAX_INTEGER, JsonLimits, parse_json
@@ -25,7 +25,7 @@ VALUES: st.SearchStrategy[JSON] = st.recursive(
 )
 SHAPES = [
     shape
-    for name, shape in vars(shapes).items()
+    for name, shape in {**vars(shapes), **vars(run_shapes)}.items()
     if name.startswith(("Create", "Patch", "Resume", "Toggle", "Validate", "Supervision"))
 ]
 
@@ -190,6 +190,6 @@ def test_checks_agree_with_the_document(near: tuple[type, dict[str, Any]]) -> No
     }
     schema = {
         "$ref": f"#/components/schemas/{shape.__name__}",
-        "components": {"schemas": shapes.schema_components() | loose},
+        "components": {"schemas": shapes.schema_components(*SHAPES) | loose},
     }
     assert jsonschema_rs.is_valid(schema, data) == (check(shape, data) == [])

@@ -23,12 +23,13 @@ from wfcore.domain.run.entries import (
     encode_entry,
 )
 from wfcore.domain.run.events import TERMINAL, Event, EventKind
-from wfcore.domain.run.execution import Batch, Execution
+from wfcore.domain.run.execution import Frame
 from wfcore.domain.run.flow import Flow
 from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.replay import fold, step
 from wfcore.domain.run.state import IllegalEntry, RunStatus
+from wfcore.domain.run.visits import Batch
 
 SOME = settings(max_examples=25, deadline=None)
 
@@ -192,7 +193,9 @@ def well_formed(events: Sequence[Event]) -> None:
 
 def observe(machine: Machine) -> dict[str, Any]:
     """The whole state as plain values, in an order that shows."""
-    seen = {name: getattr(machine, name) for name in Execution.__slots__ if name not in ("plan", "sink")}
+    seen = {
+        name: getattr(machine, name) for name in Frame.__slots__ if name not in ("plan", "sink", "records", "children")
+    }
     seen["flow"] = {
         name: list(getattr(machine.flow, name).items()) if name == "edges" else list(getattr(machine.flow, name))
         for name in Flow.__slots__

@@ -209,8 +209,11 @@ class World:
             self.watch(event)
         self.rest()
 
-    def run(self) -> Machine:
+    def start(self) -> None:
         self.apply(Started(self.at, "run-1", ANN, GIVEN, {}, LIMITS))
+
+    def run(self) -> Machine:
+        self.start()
         for count in range(2_000):
             if self.machine.ended:
                 return self.machine

@@ -2,6 +2,8 @@
 
 Any number of processes may work on one store. A claim is a column; a worker that died is noticed by the others, and
 at once by a process on the same machine, which asks the operating system. Nothing is kept in memory for what waits.
+
+The store is the truth, and looked at every beat. What processes tell each other (`tell`, `hear`) only saves the beat.
 """
 
 import asyncio
@@ -9,24 +11,31 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
+import attrs
+
 from wfcore.ports.dispatcher import Capabilities, Handler
-from wfcore.ports.journal import ExecutionRef, Journal
+from wfcore.ports.journal import ExecutionRef, Holder, Journal
 from wfcore.ports.system import Clock
 
 log = logging.getLogger("wfcore.dispatcher")
 
 BEAT = 1.0
-"""Seconds between two rounds: heartbeat, a look for the dead, for what is due and for what others wrote."""
+"""Seconds between two heartbeats, and two looks for the dead, for what is due and for what others wrote."""
+
+AT_ONCE = 50
+"""Executions that are claimed at once, so that several workers share what falls due together."""
 
 SOON = 0.005
 """Seconds to the next round when something is due that this one did not get."""
 
-SILENCE = 10.0
+SILENCE = 4.0
 """Seconds without a heartbeat after which a worker on another machine counts as dead."""
 
+HEARING = 2 * BEAT
+"""Seconds of silence that one look can find, at most: who was away or without a database has heard nobody."""
 
 STUCK = 60.0
 """Seconds without a heartbeat after which no worker counts as alive, whatever the process table says."""
@@ -46,22 +55,41 @@ class EmbeddedDispatcher:
         death_detected_within=SILENCE + BEAT,
     )
 
-    def __init__(self, journal: Journal, clock: Clock, *, concurrency: int = 1_000) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        *,
+        concurrency: int = 1_000,
+        tell: Callable[[ExecutionRef], None] | None = None,
+    ) -> None:
+        """`tell` hears of every execution that others may have to look at; theirs is the `hear` of their dispatcher."""
         self._journal = journal
         self._clock = clock
         self._concurrency = concurrency
+        self._tell = tell
+        self._here = this_machine()
         self._worker: int | None = None
         self._handler: Handler | None = None
         self._active: dict[ExecutionRef, asyncio.Task[None]] = {}
         self._again: set[ExecutionRef] = set()
         self._news = asyncio.Event()
         self._rounds: asyncio.Task[None] | None = None
+        self._next_beat = 0
+        self._looked = 0
+        self._silences: dict[int, Silence] = {}
 
     @property
     def worker(self) -> int | None:
         return self._worker if len(self._active) < self._concurrency else None
 
     def wake(self, execution: ExecutionRef) -> None:
+        if self._tell is not None and execution not in self._active:
+            self._tell(execution)
+        self.hear(execution)
+
+    def hear(self, execution: ExecutionRef) -> None:
+        """The same as a wake-up, told by another process."""
         if execution in self._active and self._handler is not None:
             self._again.add(execution)
             self._handler.signal(execution)
@@ -77,7 +105,7 @@ class EmbeddedDispatcher:
 
     async def start(self, handler: Handler) -> None:
         self._handler = handler
-        self._worker = await self._journal.register(this_machine(), os.getpid(), self._clock.now())
+        self._worker = await self._journal.register(self._here, os.getpid(), self._clock.now())
         await self._bury_the_dead()
         self._rounds = asyncio.create_task(self._work())
 
@@ -89,11 +117,14 @@ class EmbeddedDispatcher:
             self._rounds.cancel()
             await asyncio.gather(self._rounds, return_exceptions=True)
         await self._drain(worker, grace)
-        tasks = list(self._active.values())
-        for task in tasks:
+        tasks = dict(self._active)
+        for task in tasks.values():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._journal.release(worker)
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        with _told("executions could not be given back: they are taken up once this worker counts as dead"):
+            await self._journal.release(worker)
+        for execution in tasks:
+            self.wake(execution)
 
     async def _drain(self, worker: int, grace: float) -> None:
         """Let what is under way come to a rest. Until then this worker is alive to the others."""
@@ -101,7 +132,8 @@ class EmbeddedDispatcher:
         end = loop.time() + grace
         while self._active and (left := end - loop.time()) > 0:
             await asyncio.wait(self._active.values(), timeout=min(BEAT, left))
-            await self._journal.heartbeat(worker, self._clock.now())
+            with _told("a heartbeat failed"):
+                await self._journal.heartbeat(worker, self._clock.now())
 
     # Rounds
 
@@ -135,14 +167,19 @@ class EmbeddedDispatcher:
         worker, now = self._worker, self._clock.now()
         if worker is None:
             return
+        if now >= self._next_beat:
+            await self._beat(worker, now)
+        free = min(self._concurrency - len(self._active), AT_ONCE)
+        if free > 0 and await self._is_something_due():
+            for execution in await self._journal.claim_due(worker, now, free):
+                self.adopt(execution)
+
+    async def _beat(self, worker: int, now: int) -> None:
         if self._active:
             await self._journal.heartbeat(worker, now)
             await self._notice_other_writers()
         await self._bury_the_dead()
-        free = self._concurrency - len(self._active)
-        if free > 0 and await self._is_something_due():
-            for execution in await self._journal.claim_due(worker, now, free):
-                self.adopt(execution)
+        self._next_beat = now + int(BEAT * 1000)
 
     async def _is_something_due(self) -> bool:
         """Asked first, because a claim is a write and this is none."""
@@ -150,10 +187,9 @@ class EmbeddedDispatcher:
         return due is not None and due <= self._clock.now()
 
     async def _next_moment(self) -> int:
-        """When the next round is: sooner than a beat from now when something falls due before."""
-        next_beat = self._clock.now() + int(BEAT * 1000)
+        """When the next round is: sooner than the next beat when something falls due before."""
         due = await self._journal.next_wake() if len(self._active) < self._concurrency else None
-        return next_beat if due is None else min(next_beat, due)
+        return self._next_beat if due is None else min(self._next_beat, due)
 
     async def _notice_other_writers(self) -> None:
         assert self._handler is not None  # noqa: S101
@@ -163,18 +199,31 @@ class EmbeddedDispatcher:
                 self._handler.signal(execution)
 
     async def _bury_the_dead(self) -> None:
-        """Free what dead workers hold. Here the process table tells; elsewhere, or of a process that is there but does
-        nothing (or is another one with the same number), only silence.
-        """
-        here, now = this_machine(), self._clock.now()
-        for holder in await self._journal.holders():
-            if holder.worker == self._worker:
-                continue
-            silent = (now - holder.seen_at) / 1000
-            if silent > STUCK or (not is_alive(holder.pid) if holder.host == here else silent > SILENCE):
+        """Free what dead workers hold."""
+        others = [holder for holder in await self._journal.holders() if holder.worker != self._worker]
+        now = self._clock.now()
+        self._silences = {holder.worker: self._silence_of(holder, now) for holder in others}
+        self._looked = now
+        for holder in others:
+            if self._is_dead(holder, now):
                 freed = await self._journal.release(holder.worker)
                 extra = {"worker": holder.worker, "executions": freed}
                 log.warning("worker died; its executions are taken up", extra=extra)
+
+    def _is_dead(self, holder: Holder, now: int) -> bool:
+        """Here the process table tells; elsewhere, or of a process that is there but does nothing (or is another one
+        with the same number), only silence.
+        """
+        if holder.host == self._here:
+            return not is_alive(holder.pid) or (now - holder.seen_at) / 1000 > STUCK
+        return self._silences[holder.worker].seconds >= SILENCE
+
+    def _silence_of(self, holder: Holder, now: int) -> "Silence":
+        """How long it has been silent by our own clock: those of two machines differ."""
+        before = self._silences.get(holder.worker)
+        if before is None or before.seen_at != holder.seen_at:
+            return Silence(holder.seen_at, 0.0)
+        return Silence(holder.seen_at, before.seconds + min((now - self._looked) / 1000, HEARING))
 
     # Executions
 
@@ -212,6 +261,23 @@ class EmbeddedDispatcher:
         holder = (await self._journal.execution(execution)).claimed_by
         if holder is not None and holder == self._worker:
             await self._handler.handle(execution)
+
+
+@contextlib.contextmanager
+def _told(message: str) -> Iterator[None]:
+    """A failure (of the store) is logged, and the end goes on."""
+    try:
+        yield
+    except Exception:
+        log.exception(message)
+
+
+@attrs.frozen
+class Silence:
+    """The last sign of life of a worker, and how many seconds there has been no other."""
+
+    seen_at: int
+    seconds: float
 
 
 def this_machine() -> str:

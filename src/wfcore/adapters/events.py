@@ -1,10 +1,11 @@
 """The event sink of one process: who follows a run here hears of it without asking the store.
 
 Everything happens on one event loop: publishing puts references to events into the readers' lists and wakes them.
+Other processes are told (`tell`) that there is something new, not what: their readers (`hear`) look it up.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from wfcore.domain.run.events import Event
@@ -18,18 +19,28 @@ MOST: Final = 10_000
 class EventHub:
     """`wfcore.ports.providers.EventSink`. What nobody listens to costs one look into a dict."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[ExecutionRef], None] | None = None) -> None:
+        """`tell` passes on that an execution has something new; theirs is the `hear` of their hub."""
+        self._tell = tell
         self._listening: dict[ExecutionRef, set[HubSubscription]] = {}
 
     def wanted(self, execution: ExecutionRef) -> bool:
-        return execution in self._listening
+        """Whether somebody listens here, or might in another process."""
+        return self._tell is not None or execution in self._listening
 
     def publish(self, execution: ExecutionRef, events: Sequence[Event]) -> None:
         """Hand `events` to whoever listens. One that has too many unread ones is dropped here and now."""
+        if self._tell is not None and events:
+            self._tell(execution)
         listening = self._listening.get(execution)
         if listening and events:
             for subscription in tuple(listening):
                 subscription.hear(events)
+
+    def hear(self, execution: ExecutionRef) -> None:
+        """Another process published something: whoever listens here is sent to the journal."""
+        for subscription in self._listening.get(execution, ()):
+            subscription.send_to_journal()
 
     def subscribe(self, execution: ExecutionRef) -> "HubSubscription":
         subscription = HubSubscription(self, execution)
@@ -47,13 +58,14 @@ class EventHub:
 class HubSubscription:
     """What one reader has not taken yet. Once it lags it keeps nothing: the journal has everything."""
 
-    __slots__ = ("_execution", "_heard", "_hub", "_lagged", "_waiting")
+    __slots__ = ("_elsewhere", "_execution", "_heard", "_hub", "_lagged", "_waiting")
 
     def __init__(self, hub: EventHub, execution: ExecutionRef) -> None:
         self._hub = hub
         self._execution = execution
         self._heard: list[Event] = []
         self._lagged = False
+        self._elsewhere = False
         self._waiting: asyncio.Future[None] | None = None
 
     def hear(self, events: Sequence[Event]) -> None:
@@ -65,14 +77,23 @@ class HubSubscription:
         if self._waiting is not None:
             _wake(self._waiting)
 
+    def send_to_journal(self) -> None:
+        """Have the reader end its wait as it would after its timeout."""
+        self._elsewhere = True
+        if self._waiting is not None:
+            _wake(self._waiting)
+
     async def next(self, timeout: float) -> list[Event] | None:
         """`Subscription.next`. One reader at a time; RuntimeError for a second."""
-        if not self._heard and not self._lagged:
+        if not self._heard and not self._lagged and not self._elsewhere:
             await self._wait(timeout)
         if self._lagged:
             raise Lagged
         heard, self._heard = self._heard, []
-        return heard or None
+        if heard:
+            return heard
+        self._elsewhere = False
+        return None
 
     def close(self) -> None:
         """Hear no more; whoever still waits is left to its timeout."""

@@ -16,7 +16,7 @@ import attrs
 import msgspec
 
 from wfcore.domain.errors import JSON
-from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT
+from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT, WORKFLOW
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,13 +34,21 @@ class _Marks:
     name: str | None = None
     description: str | None = None
     blocking: bool = True
+    idempotent: bool = False
+    provider: str | None = None
 
 
 @overload
 def tool(function: F) -> F: ...
 @overload
 def tool(
-    *, id: str | None = None, name: str | None = None, description: str | None = None, blocking: bool = True
+    *,
+    id: str | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    blocking: bool = True,
+    idempotent: bool = False,
+    provider: str | None = None,
 ) -> Callable[[F], F]: ...
 def tool(
     function: Any = None,
@@ -49,15 +57,19 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     blocking: bool = True,
+    idempotent: bool = False,
+    provider: str | None = None,
 ) -> Any:
     """Say more of a function that is a tool: its id, a name and description for people, whether it may block.
 
     A plain function runs in a worker thread; with `blocking=False` it runs on the event loop and has to be quick.
+    `idempotent`: it may be called again under the same key, when nobody knows how the first call ended. `provider`: it
+    needs the organization's connection to that service, and finds it in its call.
     """
 
     def mark(function: Any) -> Any:
         marked = partial(function) if inspect.ismethod(function) else function
-        setattr(marked, _MARK, _Marks(id, name, description, blocking))
+        setattr(marked, _MARK, _Marks(id, name, description, blocking, idempotent, provider))
         return marked
 
     return mark if function is None else mark(function)
@@ -107,6 +119,8 @@ def tool_of(function: Callable[..., Any]) -> Tool:
         arguments.schema,
         marks.blocking,
         inspect.iscoroutinefunction(inspect.unwrap(called)),
+        idempotent=marks.idempotent,
+        provider=marks.provider,
     )
 
 
@@ -245,15 +259,33 @@ async def _wait(params: Mapping[str, JSON], _: ToolCall) -> JSON:
     return params
 
 
+def _workflow(params: Mapping[str, JSON], _: ToolCall) -> JSON:
+    raise ToolFailed("only a workflow's own node can call a workflow by `core.workflow`", retryable=False)
+
+
 def _built_in(tool_id: str, run: Callable[..., Any], description: str, **properties: JSON) -> Tool:
-    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name, shape in properties.items() if "default" not in shape],
+        "additionalProperties": False,
+    }
     name = tool_id.removeprefix("core.").capitalize()
     is_async = inspect.iscoroutinefunction(run)
-    return Tool(tool_id, run, name, description, schema, blocking=False, is_async=is_async, checks=False)
+    return Tool(
+        tool_id, run, name, description, schema, blocking=False, is_async=is_async, checks=False, idempotent=True
+    )
 
 
 BUILT_IN = (
     _built_in(TRANSFORM, _transform, "Gives back `value`, rendered.", value={}),
     _built_in(FAIL, _fail, "Fails with `message`.", message={"type": "string"}),
     _built_in(WAIT, _wait, "Goes on after `seconds`; a durable timer.", seconds={"type": "number", "minimum": 0}),
+    _built_in(
+        WORKFLOW,
+        _workflow,
+        "Runs a workflow with `input`, and gives back its output.",
+        workflowId={"type": "integer", "minimum": 1},
+        input={"type": "object", "default": {}},
+    ),
 )

@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -10,14 +10,16 @@ from rich.prompt import Prompt
 from rich.text import Text
 
 from wfcore.cli.opening import say
+from wfcore.cli.plain import plain
 from wfcore.cli.progress import Progress, interactive
 from wfcore.domain.errors import JSON
 from wfcore.domain.json_schema import compile_schema
+from wfcore.domain.run.interrupts import APPROVALS, CONNECTS
 from wfcore.domain.run.state import Interrupt
 
 
 class Answers:
-    """`always` answers every question; without it, the person is asked."""
+    """`always` answers every approval, and gives up what needs a connection; without it, the person is asked."""
 
     def __init__(self, progress: Progress, always: Literal["approve", "deny"] | None) -> None:
         self.progress = progress
@@ -25,21 +27,22 @@ class Answers:
 
     def to(self, asked: Interrupt) -> dict[str, JSON] | None:
         """`decision` and `data` of a resume (interface, Resume a run); None, having said so, with nobody to ask."""
+        choices = APPROVALS if asked.type == "approval" else CONNECTS
         if self._always is not None:
-            return {"decision": self._always}
+            return {"decision": self._always if asked.type == "approval" else "cancelled"}
         if not interactive():
             say(f"error: `{asked.node_id}` asks: {asked.message}")
             say("there is no terminal to answer at: give --yes or --no")
             return None
         with self.progress.paused(), _interruptible():
-            return self._ask(asked)
+            return self._ask(asked, choices)
 
-    def _ask(self, asked: Interrupt) -> dict[str, JSON]:
-        self.progress.console.print(Text(asked.message, "bold magenta"))
-        if asked.call is not None:
-            self.progress.console.print_json(data=asked.call["arguments"])
-        decision = self._prompt("approve or deny?", choices=["approve", "deny"])
-        if decision == "deny" or asked.form_schema is None:
+    def _ask(self, asked: Interrupt, choices: Sequence[str]) -> dict[str, JSON]:
+        self.progress.console.print(Text(plain(asked.message), "bold magenta"))
+        if asked.call is not None and "arguments" in asked.call:
+            self.progress.console.print(Text(plain(json.dumps(asked.call["arguments"], indent=2, ensure_ascii=False))))
+        decision = self._prompt(f"{' or '.join(choices)}?", choices=list(choices))
+        if decision != "approve" or asked.form_schema is None:
             return {"decision": decision}
         return {"decision": decision, "data": self._form(asked.form_schema)}
 

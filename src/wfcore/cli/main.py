@@ -34,8 +34,10 @@ _areas = {
 }
 _commands = {
     "serve": ("serve:serve", "Serve both APIs on one port."),
+    "worker": ("worker:worker", "Drive runs beside servers and other workers."),
     "validate": ("validate:validate", "Check a workflow file."),
     "run": ("run:run", "Run a workflow file here, without a server."),
+    "chat": ("chat:chat", "Talk with a skill or with the assistant."),
     "openapi": ("openapi:openapi", "Print the OpenAPI document."),
     "org create": ("directory:create_organization", "Create an organization."),
     "member add": ("directory:add_member", "Add a member, or replace the one of the same user id."),

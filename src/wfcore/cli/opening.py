@@ -3,23 +3,28 @@
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import CycloptsError, Parameter
 
+from wfcore.cli.plain import plain
+
 if TYPE_CHECKING:
     from wfcore.bootstrap import Core
     from wfcore.domain.access import Principal
     from wfcore.ports.providers import Tool
+    from wfcore.ports.telemetry import Telemetry
 
 DATABASE: Final = "sqlite:///wfcore.db"
 IN_MEMORY: Final = "sqlite://"
 LOCAL: Final = "00000000-0000-4000-8000-000000000000"
 """The organization of what is validated and run without a server."""
 
-Database = Annotated[str, Parameter(help="The database: sqlite:///path, or sqlite:// for one in memory.")]
+Database = Annotated[
+    str, Parameter(help="The database: sqlite:///path, postgresql://user@host/name, or sqlite:// for one in memory.")
+]
 Config = Annotated[str | None, Parameter(help="A TOML file of settings.")]
 Tools = Annotated[
     list[str],
@@ -34,9 +39,14 @@ async def opened(
     *,
     tools: "Iterable[Callable[..., Any] | Tool]" = (),
     worker: bool = False,
+    models: bool = False,
     migrate: bool = True,
+    telemetry: "Sequence[Telemetry]" = (),
 ) -> "AsyncIterator[Core]":
-    """Open wfcore as the settings say. What cannot be used is wrong usage."""
+    """Open wfcore as the settings say. What cannot be used is wrong usage.
+
+    The configured models are there for a worker, and with `models` for who checks requests that name them.
+    """
     from wfcore import bootstrap
     from wfcore.settings import load
 
@@ -46,12 +56,14 @@ async def opened(
         core = bootstrap.open(
             database,
             tools=tools,
-            models=configuration.providers() if worker else None,
+            models=configuration.providers() if worker or models else None,
             settings=configuration.settings(),
             worker=worker,
             migrate=migrate,
             secret=configuration.secret(),
             previous_secrets=configuration.previous_secrets(),
+            blobs=configuration.blob_store(),
+            telemetry=telemetry,
         )
         try:
             opened_core = await stack.enter_async_context(core)
@@ -67,7 +79,7 @@ def print_result(value: Any) -> None:
 
 def say(line: str) -> None:
     """Tell the person at the terminal something that is no result."""
-    print(line, file=sys.stderr)  # noqa: T201
+    print(plain(line), file=sys.stderr)  # noqa: T201
 
 
 async def local_principal(core: "Core") -> "Principal":

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.text import Text
 from rich.tree import Tree
 
+from wfcore.cli.plain import plain
 from wfcore.domain.errors import JSON
 from wfcore.domain.run.events import Event, EventKind
 
@@ -67,7 +68,9 @@ class Progress:
             self.__enter__()
 
     def show(self, event: Event) -> None:
-        """Take an event in."""
+        """Take an event in. What happens inside a node is shown as the node that runs."""
+        if "path" in event.data:
+            return
         node, state = str(event.data.get("nodeId")), _STATES.get(event.kind)
         if node not in self._states:
             return
@@ -96,7 +99,7 @@ class Progress:
         label = Text.assemble(
             (f"{glyph} {node}", style), (f"  {what}", "dim"), ("" if self.console.is_terminal else f"  {state}")
         )
-        detail = " ".join(self._details.get(node, "").split())
+        detail = plain(" ".join(self._details.get(node, "").split()))
         return label.append(f"  {detail}", "dim" if state != "failed" else "red") if detail else label
 
 

@@ -1,7 +1,6 @@
 """`wfcore serve`: both APIs on one port, and a worker in the same process."""
 
 import contextlib
-import logging
 import socket
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,6 +10,7 @@ from cyclopts.validators import Number
 
 from wfcore.adapters.sealing import file_of
 from wfcore.cli.opening import DATABASE, Config, Database, Tools, opened
+from wfcore.logs import Format, LevelName, configure
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -27,6 +27,8 @@ async def serve(
     host: str = "127.0.0.1",
     port: Port = 8080,
     no_worker: Annotated[bool, Parameter(negative=())] = False,
+    log_format: Format = "text",
+    log_level: LevelName = "warning",
     tools: Tools = [],  # noqa: B006  (never changed)
     database: Database = DATABASE,
     config: Config = None,
@@ -43,18 +45,30 @@ async def serve(
         Port to listen on; 0 picks a free one.
     no_worker
         Leave driving the runs to other processes.
+    log_format
+        Lines on stderr: for people, or one JSON object each.
+    log_level
+        From which level on; `info` has a line for each request.
     """
     from wfcore.adapters.http import app
     from wfcore.cli.files import load_tools
     from wfcore.settings import load
 
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    given = load_tools(tools)
+    configure(log_format, log_level)
+    given, configured = load_tools(tools), load(config)
+    metrics, traces = configured.metrics(), configured.traces()
+    telemetry = [each for each in (metrics, traces) if each is not None]
     with listen(host, port) as listener:
-        async with opened(database, config, tools=given, worker=not no_worker) as core:
-            configured = load(config)
-            oauth = configured.token_verifier(core.ports.clock)
-            application = app(core, oauth=oauth, secret=_secret(configured.secret(), database))
+        async with opened(
+            database, config, tools=given, worker=not no_worker, models=True, telemetry=telemetry
+        ) as core:
+            application = app(
+                core,
+                oauth=configured.token_verifier(core.ports.clock),
+                secret=_secret(configured.secret(), database),
+                metrics=metrics,
+                metrics_token=configured.telemetry.metrics_token,
+            )
             server = _server(application, url_of(host, listener))
             await server.serve([listener])
 

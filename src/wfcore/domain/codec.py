@@ -5,7 +5,7 @@ shown; what has been checked stays the plain tree it was.
 """
 
 import hashlib
-import math
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -61,17 +61,15 @@ def _encode(value: JSON, option: int = 0) -> bytes:
         text = orjson.dumps(value, option=_PLAIN | option)
     except TypeError as error:
         raise ValueError(f"not a JSON value: {error}") from None
-    if b"null" in text and _has_non_finite(value):  # orjson writes NaN and the infinities as null
-        raise ValueError("not a JSON value: a number is not finite")
+    if b"null" in text:  # orjson writes NaN and the infinities as null, the standard library finds them quickly
+        try:
+            _strict(value)
+        except ValueError:
+            raise ValueError("not a JSON value: a number is not finite") from None
     return text
 
 
-def _has_non_finite(value: JSON) -> bool:
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    if isinstance(value, dict):
-        return any(map(_has_non_finite, value.values()))
-    return isinstance(value, list | tuple) and any(map(_has_non_finite, value))
+_strict = json.JSONEncoder(allow_nan=False, check_circular=False, default=lambda _: None).encode
 
 
 def _whole(value: JSON) -> JSON:

@@ -35,10 +35,15 @@ class ConnectionKind(StrEnum):
 
 
 class ConnectionStatus(StrEnum):
-    """Whether it is in use. `unreadable` is seen and never kept: no key that is configured has sealed its secrets."""
+    """Whether it is in use.
+
+    `refused`: its service did not take the credentials when it was last used; it is tried again all the same.
+    `unreadable` is seen and never kept: no key that is configured has sealed its secrets.
+    """
 
     ACTIVE = "active"
     DISABLED = "disabled"
+    REFUSED = "refused"
     UNREADABLE = "unreadable"
 
 

@@ -70,7 +70,10 @@ class Malformed(WfcoreError):
 
 
 class Unauthenticated(WfcoreError):
+    """`challenge` is the scheme of the credential that was asked for (RFC 9110, 11.6.1); None: a bearer token."""
+
     code, status, http = "UNAUTHORIZED", "UNAUTHENTICATED", 401
+    challenge: ClassVar[str | None] = None
 
 
 class Forbidden(WfcoreError):

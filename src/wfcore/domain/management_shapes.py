@@ -70,14 +70,38 @@ class MissedSlot(TypedDict):
     reason: Literal["late", "overlap", "refused"]
 
 
+class SchedulePause(TypedDict):
+    """Why nothing will fire. For one of the first three reasons it has switched itself off."""
+
+    reason: Literal[
+        "deployer_gone",
+        "deployer_lost_access",
+        "input_refused",
+        "deleted",
+        "not_deployed",
+        "no_schedule",
+        "disabled",
+        "never_fires",
+    ]
+    message: str
+
+
 class ScheduleState(TypedDict):
-    """How a schedule goes. It fires at `nextAt`; `pausedBecause` tells why it switched itself off."""
+    """How a schedule goes. It fires at `nextAt`, or `paused` tells why not."""
 
     isEnabled: bool
     nextAt: Time | None
-    pausedBecause: str | None
+    paused: SchedulePause | None
+    overlap: Literal["skip", "allow"]
     lastRunId: str | None
     missed: list[MissedSlot]
+
+
+class WebhookSecret(TypedDict):
+    """Where messages that start runs are sent, and the secret that signs them (Standard Webhooks)."""
+
+    url: str
+    secret: str
 
 
 class WorkflowInterface(TypedDict):

@@ -87,15 +87,29 @@ class AuditPage(TypedDict):
 
 
 class Tool(TypedDict):
-    """A tool of the catalog; `parameters` is the JSON Schema of its arguments."""
+    """A tool of the catalog; `parameters` is the JSON Schema of its arguments. With a `provider` it needs the
+    organization's connection to that service; with a `connectionId` it is one of the server behind that connection."""
 
     id: str
     name: str
     description: str
     parameters: Any
     builtIn: bool
+    idempotent: bool
+    provider: str | None
+    connectionId: str | None
+
+
+class ToolServer(TypedDict):
+    """A server of tools: `problem` says why none of them is in the list, `leftOut` why some are not, by name."""
+
+    connectionId: str
+    name: str
+    problem: str | None
+    leftOut: dict[str, str]
 
 
 class ToolPage(TypedDict):
     tools: list[Tool]
     nextPageToken: str | None
+    servers: list[ToolServer]

@@ -41,6 +41,7 @@ CONTENT: Final[Mapping[Kind, Mapping[str, JSON]]] = {
         "interfaces": [],
         "supervisionSubordinateIds": [],
         "supervisionSubordinateDescriptions": {},
+        "budget": {},
     },
 }
 """The fields of a variation's content, with what they are until they are set (interface, variation)."""
@@ -258,6 +259,11 @@ def is_scheduled(content: Mapping[str, JSON]) -> bool:
     return isinstance(trigger, dict) and trigger.get("trigger_type") == "schedule"
 
 
+def _shown(content: Mapping[str, JSON]) -> dict[str, JSON]:
+    """What the interface's table does not have is there where it was set."""
+    return {name: value for name, value in content.items() if value or name != "budget"}
+
+
 def _merge(kind: Kind, base: Mapping[str, JSON], changes: Mapping[str, JSON]) -> dict[str, JSON]:
     refuse(Issue(key, f"unknown key `{key[:80]}`", "unknown") for key in changes if key not in CONTENT[kind])
     return {**base, **changes}
@@ -330,5 +336,5 @@ def to_wire(
     if resource.pending_transfer:
         values["pendingOwnershipTransfer"] = resource.pending_transfer.to_wire()
     if with_variation:
-        values["variation"] = dict(variation.content) if variation else None
+        values["variation"] = _shown(variation.content) if variation else None
     return {field: values[field] for field in FIELDS[resource.kind] if field in values}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
+from typing import Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 import attrs
@@ -18,6 +19,10 @@ from wfcore.domain.cron import LAST_YEAR, Slot, parse_cron, passes, wall_time
 from wfcore.domain.errors import JSON, Issue
 
 TRIGGER_TYPES = ("schedule", "webhook", "api", "chatapp", "manual")
+OVERLAPS = ("skip", "allow")
+"""What becomes of a slot while the run of the one before goes on: it is missed, or fires beside it."""
+
+Overlap = Literal["skip", "allow"]
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MAX_EXPRESSIONS = 50
 """Cron expressions of one schedule; bounds the work of finding its next firing."""
@@ -88,7 +93,7 @@ def time_zones() -> frozenset[str]:
 def check_trigger(trigger: JSON, path: str = "trigger") -> list[Issue]:
     """Everything that is wrong with a trigger as it came from JSON (interface, Trigger and Schedule).
 
-    Only the `schedule` of a trigger of that type is looked into; the other kinds, and extra keys, are opaque.
+    Only `schedule` and `overlap` of a trigger of that type are looked into; other kinds and extra keys are opaque.
     """
     if not isinstance(trigger, dict):
         return [_mistyped("object", path)]
@@ -99,7 +104,7 @@ def check_trigger(trigger: JSON, path: str = "trigger") -> list[Issue]:
         return [_mistyped("string", f"{path}.trigger_type")]
     if kind != "schedule":
         return [*_one_of(TRIGGER_TYPES, kind, f"{path}.trigger_type")]
-    return [*_check_schedule(trigger, f"{path}.schedule")]
+    return [*_check_schedule(trigger, f"{path}.schedule"), *_check_overlap(trigger, f"{path}.overlap")]
 
 
 def _check_schedule(trigger: Mapping[str, JSON], path: str) -> Iterator[Issue]:
@@ -117,6 +122,14 @@ def _check_schedule(trigger: Mapping[str, JSON], path: str) -> Iterator[Issue]:
             yield _missing(name, frequency, f"{path}.{name}")
     for name, value in schedule.items():
         yield from _check_field(name, value, f"{path}.{name}", relevant=name in _ALWAYS or name in relevant)
+
+
+def _check_overlap(trigger: Mapping[str, JSON], path: str) -> Iterator[Issue]:
+    overlap = trigger.get("overlap", OVERLAPS[0])
+    if not _is("string", overlap):
+        yield _mistyped("string", path)
+    else:
+        yield from _one_of(OVERLAPS, overlap, path)
 
 
 def _missing(name: str, frequency: JSON, path: str) -> Issue:
@@ -247,6 +260,11 @@ def schedule_of(trigger: Mapping[str, JSON] | None) -> Schedule | None:
     if trigger is None or trigger["trigger_type"] != "schedule":
         return None
     return parse_schedule(trigger["schedule"])
+
+
+def overlap_of(trigger: Mapping[str, JSON] | None) -> Overlap:
+    """What becomes of slots that overlap, by a trigger without issues."""
+    return "allow" if trigger is not None and trigger.get("overlap") == "allow" else "skip"
 
 
 # Firing

@@ -16,8 +16,6 @@ from wfcore.domain.codec import JsonObject, Positive, Seconds, Time, closed, sch
 from wfcore.domain.errors import JSON, WfcoreError
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S", description="Not blank")]
-Key = Annotated[str, Meta(min_length=1, max_length=255, description="Opaque token of the client")]
-RunId = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[!-~]+$", description="Visible ASCII")]
 NonEmpty = Annotated[str, Meta(min_length=1)]
 TokenScope = Annotated[str, Meta(extra_json_schema={"enum": list(TOKEN_SCOPES)})]
 WorkflowType = Annotated[Literal["task", "workflow"], Meta(description="`task` is deprecated: `workflow`")]
@@ -27,14 +25,7 @@ ErrorCode = Annotated[str, Meta(extra_json_schema={"enum": sorted({kind.code for
 ErrorStatus = Annotated[str, Meta(extra_json_schema={"enum": sorted({kind.status for kind in _ERRORS})})]
 
 Visibility = Literal["shared", "private"]
-Decision = Literal["approve", "deny", "connected", "cancelled"]
 Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-Screen = Literal["home", "agent_settings", "agent", "context_chat"]
-Door = Literal["api", "svc_api", "mcp", "chatapp", "chatapp_dm", "teamchat", "other"]
-Origin = Literal[Screen, Door]
-NodeEvent = Literal["node_started", "node_finished", "node_failed", "node_retrying", "node_skipped"]
-TurnEvent = Literal["message_delta", "message", "message_replaced", "tool_call", "tool_result", "usage"]
-RunEvent = Literal["run_started", "interrupt", "done", "error", "cancelled"]
 
 
 class Schedule(TypedDict, total=False):
@@ -172,8 +163,16 @@ class Supervision(Body, total=False):
     supervisionSubordinateDescriptions: dict[str, str]
 
 
+class Budget(TypedDict, total=False):
+    """What models may consume; a run that would go beyond asks whether it may spend as much again."""
+
+    maxTokens: Positive
+    maxCost: Annotated[float, Meta(gt=0, le=1e12)]
+
+
 class SkillContent(Supervision, total=False):
     accessConfig: AccessJson
+    budget: Budget
     expectedOutput: str
     instructions: list[str]
     model: str
@@ -192,89 +191,6 @@ class CreateSkill(SkillContent, total=False):
 class PatchSkill(SkillContent, total=False):
     name: Name
     description: str | None
-
-
-class Image(TypedDict, total=False):
-    data: str
-    mimeType: str
-    name: str
-    storageKey: str
-    uploadId: str
-
-
-class Document(TypedDict, total=False):
-    fileName: str
-    parsedContent: str
-    uploadId: str
-    mimeType: str
-    storageFileName: str
-    rawContentStorageKey: str
-    summary: str
-    originalSize: float
-    sizeBytes: float
-
-
-class Attachments(TypedDict, total=False):
-    images: list[Image]
-    documents: list[Document]
-
-
-class UserContext(TypedDict, total=False):
-    email: str
-    name: str
-    timezone: str
-    userId: str
-
-
-class RunConfig(TypedDict, total=False):
-    """What a run may use; it only narrows what the deployed variation allows."""
-
-    model: str
-    modelSettings: RunModelSettings
-    contextSelections: list[JsonObject]
-    connectionSelections: list[JsonObject]
-    connectionSet: list[JsonObject]
-    connectionAllModeIds: list[str]
-    guardrails: list[str]
-    toolset: JsonObject
-    strategies: list[str]
-    experimentalFeatures: bool
-    debug: bool
-    composerFileOffload: bool
-
-
-class InterruptDecision(TypedDict, total=False):
-    interruptId: Required[str]
-    decision: Required[Decision]
-    data: Any
-
-
-class ResumeRun(Body, total=False):
-    message: str
-    sessionId: Key
-    fileThreadId: Key
-    config: RunConfig
-    attachments: Attachments
-    userContext: UserContext
-    runId: RunId
-    streamProtocolVersion: Literal[2]
-    experimentalFeatures: bool
-    debug: bool
-    version: Literal["published", "draft"]
-    origin: Origin
-    decision: Decision
-    interruptId: str
-    data: Any
-    decisions: Annotated[list[InterruptDecision], Meta(min_length=1)]
-
-
-class CreateRun(ResumeRun, total=False):
-    """The body of resume, and one of `workflowId`, `skillId` and `assistant`."""
-
-    workflowId: Positive
-    skillId: Positive
-    assistant: Annotated[bool, Meta(extra_json_schema={"const": True})]
-    input: JsonObject
 
 
 class CreateToken(Body, total=False):
@@ -345,48 +261,6 @@ class ErrorBody(TypedDict, total=False):
 
 class ErrorEnvelope(TypedDict):
     error: ErrorBody
-
-
-class Interrupt(TypedDict, total=False):
-    """A wait for a person or a connection; of a sub-workflow, `path` names the nodes above."""
-
-    interruptId: Required[str]
-    runId: Required[str]
-    type: Required[Literal["approval", "connect"]]
-    nodeId: str
-    path: list[str]
-    message: str | None
-    expiresAt: Time | None
-
-
-class Event(TypedDict, total=False):
-    """One event of a stream, with further fields by kind. `seq` counts from 1 without gaps."""
-
-    kind: Required[Literal[RunEvent, NodeEvent, TurnEvent]]
-    runId: Required[str]
-    seq: Required[int]
-    at: Required[Time]
-    nodeId: str
-    path: list[str]
-
-
-class RunAccepted(TypedDict):
-    runId: str
-    status: Literal["queued", "running", "interrupted", "done", "error", "cancelled"]
-
-
-class RunRecord(RunAccepted):
-    target: JsonObject
-    threadId: str | None
-    parentRunId: str | None
-    resumedBy: str | None
-    output: Any
-    error: ErrorBody | None
-    interrupts: list[Interrupt]
-    usage: JsonObject | None
-    createdAt: Time
-    updatedAt: Time
-    finishedAt: Time | None
 
 
 _FREE: Final = (Trigger, WorkflowStructure, AgentSelection)

@@ -14,7 +14,10 @@ import attrs
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import JSON
 from wfcore.domain.run.entries import Entry
+from wfcore.domain.run.records import Record
 from wfcore.domain.run.state import Interrupt, RunStatus
+from wfcore.ports.conversations import Conversations
+from wfcore.ports.usage import UsageRows
 
 
 class JournalConflict(Exception):
@@ -111,7 +114,8 @@ class Append:
     look at the execution again if nobody does before (None: no need). `claimed_by`: the worker that holds the
     execution from now on, None for nobody. Both are written only when `moves` is true: the hot append touches one
     table. `wakes` makes the execution due at once and leaves whoever holds it alone. With `holder` set the append
-    succeeds only while that worker holds the execution.
+    succeeds only while that worker holds the execution. `records` become rows of `Journal.conversations` and
+    `Journal.usage`: those of the user who started the execution.
     """
 
     expected: int
@@ -125,6 +129,7 @@ class Append:
     wake_at: int | None = None
     claimed_by: int | None = None
     holder: int | None = None
+    records: Sequence[Record] = ()
 
 
 @attrs.frozen
@@ -154,6 +159,16 @@ class Journal(Protocol):
     """
 
     durable: bool
+
+    @property
+    def conversations(self) -> Conversations:
+        """What the message records of appends became."""
+        ...
+
+    @property
+    def usage(self) -> UsageRows:
+        """What the usage records of appends became."""
+        ...
 
     async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
         """Create an execution with its first entries and `append.new_run`. `RunExists` when the run id is taken.

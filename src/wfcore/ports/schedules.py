@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 import attrs
 
 MissReason = Literal["late", "overlap", "refused"]
+PauseReason = Literal["deployer_gone", "deployer_lost_access", "input_refused"]
 
 
 @attrs.frozen
@@ -19,6 +20,14 @@ class Missed:
 
 
 @attrs.frozen
+class Pause:
+    """Why a schedule switched itself off: in one word, and in words for people."""
+
+    reason: PauseReason
+    message: str
+
+
+@attrs.frozen
 class Timer:
     """The timer of one workflow. `next_at` is None when it never fires again, and when it was paused: `paused` tells
     why. `missed` holds the latest ones, in order.
@@ -27,7 +36,7 @@ class Timer:
     workflow_id: int
     variation_id: str
     next_at: int | None
-    paused: str | None = None
+    paused: Pause | None = None
     last_run_id: str | None = None
     missed: tuple[Missed, ...] = ()
 

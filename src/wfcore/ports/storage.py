@@ -20,6 +20,7 @@ from wfcore.domain.interfaces import Interface
 from wfcore.domain.resources import Kind, Resource, Variation
 from wfcore.ports.audit import Audit
 from wfcore.ports.schedules import DueTimer, Schedules
+from wfcore.ports.webhooks import FoundWebhook, Webhooks
 
 
 class Duplicate(Exception):
@@ -85,7 +86,9 @@ class Resources(Protocol):
         choice to delete; a rolled back transaction may give it again."""
         ...
 
-    async def slug_taken(self, slug: str) -> bool: ...
+    async def slugs_taken(self, slugs: Collection[str]) -> set[str]:
+        """Which of these slugs resources of this kind have."""
+        ...
 
     async def add(self, resource: Resource) -> None:
         """`Duplicate` when id or slug is taken."""
@@ -271,6 +274,9 @@ class UnitOfWork(Protocol):
     def schedules(self) -> Schedules: ...
 
     @property
+    def webhooks(self) -> Webhooks: ...
+
+    @property
     def context_items(self) -> OrgRows[ContextItem]: ...
 
     @property
@@ -301,11 +307,22 @@ class Storage(Protocol):
         """
         ...
 
+    async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
+        """The access token of this prefix and the member whose it is, as last committed; None when either is missing.
+
+        Every request asks: it has to be cheap.
+        """
+        ...
+
     async def due_timers(self, now: int, *, limit: int) -> Sequence[DueTimer]:
         """The timers of all organizations with a `next_at` not after `now` (epoch milliseconds), the longest due first.
 
         It is asked every second: it has to be cheap.
         """
+        ...
+
+    async def find_webhook(self, digest: str) -> FoundWebhook | None:
+        """The webhook of this digest, whatever its organization, as it was last committed. It has to be cheap."""
         ...
 
     async def add_organization(self, organization: Organization) -> None:

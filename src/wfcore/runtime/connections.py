@@ -97,12 +97,18 @@ class Connections(OrgRowUseCases[Connection]):
             provider=data.get("provider", old.provider),
             config=merged(old.config, plain),
             sealed=kept | given,
-            status=ConnectionStatus(data.get("status", old.status)),
+            status=_status(old, data),
         )
         whole = joined(new.config, new.sealed)
         refuse([*config_issues(whole), *kept_issues(old, new, given)])
         sealer = self._ports.sealer
         return attrs.evolve(new, sealed=_sealed(sealer, org, old.id, _opened(sealer, org, old.id, kept) | given))
+
+
+def _status(old: Connection, data: Mapping[str, JSON]) -> ConnectionStatus:
+    """As given, else as it was; but with another configuration nobody has refused anything yet."""
+    is_refused = old.status is ConnectionStatus.REFUSED and "config" in data
+    return ConnectionStatus(data.get("status", "active" if is_refused else old.status))
 
 
 def _config_issues(shape: type, config: Mapping[str, JSON]) -> list[Issue]:

@@ -8,17 +8,24 @@ from typing import Any, ParamSpec, TypeVar
 import attrs
 
 from wfcore.domain.access import Access, Principal, Role, derive, missing_scopes
+from wfcore.domain.attachments import AttachmentLimits
+from wfcore.domain.budgets import Budget
 from wfcore.domain.errors import JSON, Conflict, Forbidden, NotFound
 from wfcore.domain.lifecycle import Status
 from wfcore.domain.ownership import is_owner, is_pending_owner
+from wfcore.domain.prices import Price
 from wfcore.domain.resources import Resource
 from wfcore.domain.run.entries import Limits
+from wfcore.ports.blobs import Blobs
 from wfcore.ports.dispatcher import Dispatcher
+from wfcore.ports.guardrails import Guardrails
 from wfcore.ports.journal import Journal
 from wfcore.ports.providers import EventSink, MemoryBackend, ModelProvider, Tools
 from wfcore.ports.sealing import Sealer
 from wfcore.ports.storage import Storage
 from wfcore.ports.system import Clock, Ids
+from wfcore.ports.telemetry import Telemetry
+from wfcore.ports.tool_servers import ToolServers
 
 
 @attrs.frozen
@@ -37,6 +44,15 @@ class Settings:
     """How long a driver keeps an execution in memory when only time has to pass."""
     catch_up: float = 3_600.0
     """How late a schedule's latest slot may still fire after a time in which nobody worked."""
+    prices: Mapping[str, Price] = attrs.field(factory=dict)
+    """What models cost, by name. The cost of a call is kept with it, so a new price changes nothing of the past."""
+    requests_per_minute: int | None = None
+    """How many HTTP requests one principal may make in any minute, at each process; None: no matter."""
+    budgets: Sequence[Budget] = ()
+    """What models may consume for each user or organization; a run that would go beyond asks first."""
+    organization_requests_per_minute: int | None = None
+    """The same for all of an organization together."""
+    attachments: AttachmentLimits = attrs.field(factory=AttachmentLimits)
 
 
 @attrs.frozen
@@ -50,10 +66,15 @@ class Ports:
     tools: Tools
     models: Mapping[str, ModelProvider]
     memories: MemoryBackend
+    blobs: Blobs
     sealer: Sealer
     clock: Clock
     ids: Ids
     settings: Settings = attrs.field(factory=Settings)
+    telemetry: Telemetry | None = None
+    """Who hears of work as it happens; None for nobody, at no cost."""
+    tool_servers: ToolServers = attrs.field(kw_only=True)
+    guardrails: Guardrails = attrs.field(kw_only=True)
 
     def now(self) -> datetime:
         """The time in UTC, to the millisecond."""

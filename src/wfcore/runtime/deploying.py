@@ -1,6 +1,7 @@
 """Whether a workflow's content can run, and whether who deployed it may still use what it uses.
 
-A run uses skills with its deployer's access: it is checked at the deploy, and again when a run starts.
+A run uses skills with its deployer's access: it is checked at the deploy, and again when a run starts. So are the
+workflows that it calls: at the deploy for a warning, since either may be deployed first, and when they are called.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,31 +12,48 @@ from wfcore.domain.graph import NodeType, parse_graph
 from wfcore.domain.graph_rules import deploy_issues
 from wfcore.domain.lifecycle import Status
 from wfcore.domain.resources import Variation
-from wfcore.ports.providers import Tools
+from wfcore.domain.run.plan import WORKFLOW
+from wfcore.ports.providers import ToolFailed, Tools
 from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.context import Ports
 from wfcore.runtime.organization import principal_of
 from wfcore.runtime.plans import structure_of
+from wfcore.runtime.served_tools import LookedUp, ServedTools, exists, is_served
 
 
 class _Catalog:
     """What a graph may refer to."""
 
-    def __init__(self, tools: Tools, skills: set[int]) -> None:
+    def __init__(self, tools: Tools, served: LookedUp, skills: set[int]) -> None:
         self._tools = tools
+        self._served = served
         self._skills = skills
 
     def tool(self, tool_id: str) -> bool:
+        if is_served(tool_id):
+            return exists(self._served.get(tool_id)) is not False
         return self._tools.get(tool_id) is not None
 
     def skill(self, agent_id: int) -> bool:
         return agent_id in self._skills
 
 
-async def deploy_faults(tools: Tools, work: UnitOfWork, me: Principal, content: Mapping[str, JSON]) -> list[Issue]:
-    """Everything for which this content cannot run when this principal deploys it, then warnings."""
+async def looked_up(ports: Ports, org: str, content: Mapping[str, JSON]) -> LookedUp:
+    """What servers outside say of the tools in this content. They may be slow: this is no work for a transaction."""
+    return await ServedTools(ports).looked_up(org, tools_of(structure_of(content)))
+
+
+async def deploy_faults(
+    tools: Tools, served: LookedUp, work: UnitOfWork, me: Principal, content: Mapping[str, JSON]
+) -> list[Issue]:
+    """Everything for which this content cannot run when this principal deploys it, then warnings.
+
+    A server's tool that nobody could look up now is one: it may be there when the run comes to it.
+    """
     structure = structure_of(content)
-    usable = await _usable(work, me, {number for _, number in _skills(structure)})
-    return deploy_issues(parse_graph(structure), _Catalog(tools, usable))
+    usable = await _usable(work, me, {number for _, number in skills_of(structure)})
+    issues = deploy_issues(parse_graph(structure), _Catalog(tools, served, usable))
+    return [*issues, *_unsure(structure, served), *await _uncallable(work, me, structure)]
 
 
 async def lost_access(work: UnitOfWork, org: str, variation: Variation) -> str:
@@ -43,7 +61,7 @@ async def lost_access(work: UnitOfWork, org: str, variation: Variation) -> str:
 
     Nothing is lost to who is no row of the organization's members: the embedding program knows them, not the store.
     """
-    skills = list(_skills(structure_of(variation.content)))
+    skills = list(skills_of(structure_of(variation.content)))
     member = await work.directory.member(variation.deployed_by or "") if skills else None
     if member is None:
         return ""
@@ -52,7 +70,7 @@ async def lost_access(work: UnitOfWork, org: str, variation: Variation) -> str:
     return f"who deployed this workflow may no longer use, in node {lost[0]}" if lost else ""
 
 
-def _skills(structure: Mapping[str, JSON]) -> Iterator[tuple[str, int]]:
+def skills_of(structure: Mapping[str, JSON]) -> Iterator[tuple[str, int]]:
     """The agent nodes that name a skill, and which. A number that is whole is a whole number."""
     for node in structure.get("nodes") or ():
         number = (node.get("data") or {}).get("agent_id")
@@ -60,6 +78,43 @@ def _skills(structure: Mapping[str, JSON]) -> Iterator[tuple[str, int]]:
             continue
         if isinstance(number, int) or (isinstance(number, float) and number.is_integer()):
             yield node["id"], int(number)
+
+
+def tools_of(structure: Mapping[str, JSON]) -> Iterator[str]:
+    """The ids of the tools that nodes name."""
+    for node in structure.get("nodes") or ():
+        data = node.get("data") or {}
+        named = data.get("tool_restrictions")
+        for tool_id in (data.get("toolId"), *(named if isinstance(named, list) else ())):
+            if isinstance(tool_id, str):
+                yield tool_id
+
+
+def _unsure(structure: Mapping[str, JSON], served: LookedUp) -> Iterator[Issue]:
+    """The nodes whose tool is one of a server that could not be asked."""
+    for index, node in enumerate(structure.get("nodes") or ()):
+        tool_id = (node.get("data") or {}).get("toolId")
+        if isinstance(tool_id, str) and is_served(tool_id) and exists(served.get(tool_id)) is None:
+            answer = served.get(tool_id)
+            why = answer.message if isinstance(answer, ToolFailed) else "its server was not asked"
+            path = f"workflowStructure.nodes[{index}].data.toolId"
+            yield Issue(path, f"node `{node['id']}`: `{tool_id[:80]}` is not known now: {why}", "reference", "warning")
+
+
+async def _uncallable(work: UnitOfWork, me: Principal, structure: Mapping[str, JSON]) -> list[Issue]:
+    """The workflows that nodes call by their ids, and that could not be called now."""
+    issues = []
+    for index, node in enumerate(structure.get("nodes") or ()):
+        data = node.get("data") or {}
+        params = data.get("params") if data.get("toolId") == WORKFLOW else None
+        number = params.get("workflowId") if isinstance(params, Mapping) else None
+        if type(number) is int:
+            flow = await work.workflows.get(number)
+            if not (flow and flow.status is Status.ACTIVE and derive(me, flow.access).can_use):
+                path = f"workflowStructure.nodes[{index}].data.params.workflowId"
+                message = f"node `{node['id']}`: there is no deployed workflow `{number}` that you may use"
+                issues.append(Issue(path, message, "reference", "warning"))
+    return issues
 
 
 async def _usable(work: UnitOfWork, principal: Principal, skills: Iterable[int]) -> set[int]:

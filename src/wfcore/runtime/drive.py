@@ -10,16 +10,17 @@ import logging
 from collections.abc import Sequence
 
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.effects import Address, Effect
+from wfcore.domain.run.effects import Effect
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.plan import Plan
-from wfcore.domain.run.replay import fold
 from wfcore.domain.run.state import IllegalEntry, RunStatus
 from wfcore.ports.journal import Append, Execution, ExecutionRef, JournalConflict, RunChange
 from wfcore.runtime.context import Ports
+from wfcore.runtime.flights import Flights
+from wfcore.runtime.observing import Performs, turn
+from wfcore.runtime.outcomes import address_of
 from wfcore.runtime.perform import ClaimLost, Performer
-from wfcore.runtime.plans import Plans
+from wfcore.runtime.plans import Plans, opens
 from wfcore.runtime.rows import left_open, new_run, settled
 
 log = logging.getLogger("wfcore.drive")
@@ -31,7 +32,7 @@ class Driver:
     def __init__(self, ports: Ports, plans: Plans) -> None:
         self._ports = ports
         self._plans = plans
-        self._performer = Performer(ports)
+        self._performer = Performer(ports, plans)
         self._sessions: dict[ExecutionRef, Session] = {}
         self._warm: dict[ExecutionRef, tuple[Execution, Machine]] = {}
 
@@ -56,30 +57,30 @@ class Driver:
         execution, machine = self._warm.pop(ref, (None, None))
         if execution is None or machine is None:
             execution = await self._ports.journal.execution(ref)
-            plan = await self._plans.of(execution)
-            machine = fold(plan, await self._ports.journal.read(ref))
-        session = Session(self._ports, self._performer, execution, machine)
+            machine = await self._plans.machine(execution)
+        session = Session(self._ports, self._plans, self._performer, execution, machine)
         self._sessions[ref] = session
-        try:
-            await session.drive()
-        except ClaimLost:
-            log.info("execution is no longer held by this worker", extra={"execution": ref.id})
-        finally:
-            self._sessions.pop(ref, None)
-            await session.abandon()
+        with turn(self._ports.telemetry, execution, session):
+            try:
+                await session.drive()
+            except ClaimLost:
+                log.info("execution is no longer held by this worker", extra={"execution": ref.id})
+            finally:
+                self._sessions.pop(ref, None)
+                await session.abandon()
 
 
 class Session:
     """One execution under way in this process."""
 
-    def __init__(self, ports: Ports, performer: Performer, execution: Execution, machine: Machine) -> None:
+    def __init__(self, ports: Ports, plans: Plans, performer: Performs, execution: Execution, machine: Machine) -> None:
         self._ports = ports
-        self._performer = performer
+        self._plans = plans
+        self.performer = performer
         self._execution = execution
         self._holder = execution.claimed_by
-        self._plan: Plan = machine.plan
         self.machine = machine
-        self._tasks: dict[tuple[Address, int], asyncio.Task[None]] = {}
+        self._flights = Flights(self._fly, ports.tools)
         self._outcomes: list[e.Entry] = []
         self._news = asyncio.Event()
         self._signalled = False
@@ -118,56 +119,57 @@ class Session:
             if is_due:
                 await self._let_time_pass(now)
                 continue
-            if (alone := self._only_effect(now)) is not None:
-                await self._run_alone(alone, due, now)
+            if announced := self._flights.announcements(machine.pending, now):
+                self._outcomes += announced
+                await self._take_outcomes()
                 continue
-            for effect in self._startable(now):
-                self._launch(effect)
-            if not self._tasks and not self._outcomes and await self._give_back(now):
+            if (alone := self._only_effect(now)) is not None:
+                await self._run_alone(alone, due)
+                continue
+            for effect in self._flights.startable(machine.pending, now):
+                self._flights.launch(effect)
+            if not self._flights and not self._outcomes and await self._give_back(now):
                 return
             await self._wait(now)
             await self._take_outcomes()
 
     async def abandon(self) -> None:
-        """Stop everything that is in flight; it happens again when the execution is taken up, under the same keys."""
-        tasks = [*self._tasks.values(), *([self._looking] if self._looking else [])]
+        """Stop everything that is in flight; it happens again when the execution is taken up, under the same keys.
+
+        Except what must not happen twice: nobody knows then how it ended, and that is what it ended with.
+        """
+        tasks = [self._looking] if self._looking else []
         if self._timer is not None:
             tasks.append(self._timer[1])
         for task in tasks:
             task.cancel()
-        self._tasks.clear()
+        await self._flights.abandon()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # Effects
 
-    def _startable(self, now: int) -> list[Effect]:
-        return [
-            effect
-            for effect in self.machine.pending.values()
-            if effect.not_before <= now and (effect.address, effect.attempt) not in self._tasks
-        ]
-
     def _only_effect(self, now: int) -> Effect | None:
         """An effect beside which there is nothing to wait for: it needs no task of its own."""
         machine = self.machine
-        if self._tasks or len(machine.pending) != 1 or machine.interrupts or machine.timers:
+        if self._flights or len(machine.pending) != 1 or machine.interrupts or machine.timers:
             return None
         (effect,) = machine.pending.values()
         return effect if effect.not_before <= now else None
 
-    async def _run_alone(self, effect: Effect, due: int | None, now: int) -> None:
+    async def _run_alone(self, effect: Effect, due: int | None) -> None:
         task = self._alone = asyncio.current_task()
         assert task is not None  # noqa: S101  (coroutines run in tasks)
         self._broken_off = False
         self._set_timer(due)
         try:
-            outcome = await self._performer.perform(self._execution, effect, self._stream)
+            outcome = await self.performer.perform(self._execution, effect, self._stream)
         except asyncio.CancelledError:
             if not self._broken_off or task.uncancel() > 0:
                 raise
             return
         finally:
             self._alone = None
+            self._flights.ended(effect)
         if self._broken_off:
             task.uncancel()
         await self._record([outcome])
@@ -187,14 +189,10 @@ class Session:
         finally:
             self._looking = None
 
-    def _launch(self, effect: Effect) -> None:
-        async def perform() -> None:
-            outcome = await self._performer.perform(self._execution, effect, self._stream)
-            self._outcomes.append(outcome)
-            self._news.set()
-
-        task = asyncio.get_running_loop().create_task(perform())
-        self._tasks[effect.address, effect.attempt] = task
+    async def _fly(self, effect: Effect) -> None:
+        outcome = await self.performer.perform(self._execution, effect, self._stream)
+        self._outcomes.append(outcome)
+        self._news.set()
 
     async def _stream(self, said: e.Said) -> None:
         """Text of a model on its way: written at once when the effect runs alone, else with what comes along."""
@@ -208,32 +206,14 @@ class Session:
         outcomes, self._outcomes = self._outcomes, []
         for outcome in outcomes:
             if isinstance(outcome, e.Failed) and self._ends_run(outcome):
-                await self._stop_siblings(outcome)
+                # a run ends in error only after its effects in flight have been stopped
+                await self._flights.stop_others((address_of(outcome), outcome.attempt))
         if outcomes:
             await self._record(outcomes)
 
     def _ends_run(self, failure: e.Failed) -> bool:
-        effect = self.machine.pending.get((failure.node, failure.visit, failure.step))
+        effect = self.machine.pending.get(address_of(failure))
         return effect is not None and effect.attempt == failure.attempt and self.machine.ends_run(failure)
-
-    async def _stop_siblings(self, failure: e.Failed) -> None:
-        """A run ends in error only after its effects in flight have been stopped."""
-        mine = (failure.node, failure.visit, failure.step), failure.attempt
-        others = [task for key, task in self._tasks.items() if key != mine]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-    def _forget_finished(self) -> None:
-        """Effects that are pending no more have had their outcome, or were given up: stop those still running.
-
-        One that is done and pending has its outcome among those still to be taken.
-        """
-        for key, task in list(self._tasks.items()):
-            effect = self.machine.pending.get(key[0])
-            if task.cancelled() or effect is None or effect.attempt != key[1]:
-                task.cancel()
-                del self._tasks[key]
 
     # Time
 
@@ -255,7 +235,8 @@ class Session:
         run = new_run(machine, machine.starter.user_id, "", parent)
         if machine.turn_open:
             waiting = tuple(machine.interrupts.values())
-            append = Append(expected, (turn,), run, (old,), waiting, machine.run_id, holder=self._holder)
+            append = Append(expected, (turn,), run, (old,), waiting, machine.run_id, holder=self._holder,
+                            records=machine.take_records())  # fmt: skip
         else:
             append = settled(machine, expected, (turn,), new_run=run, changes=(old,), holder=self._holder)
         await self._commit(append)
@@ -292,7 +273,8 @@ class Session:
             return
 
         async def ring() -> None:
-            await self._ports.clock.sleep(max(0.0, (moment - self._ports.clock.now()) / 1000))
+            while (left := moment - self._ports.clock.now()) > 0:  # no sleep is exact, and too early is no moment
+                await self._ports.clock.sleep(left / 1000)
             self._timer = None
             self._news.set()
             self._break_off()
@@ -302,13 +284,20 @@ class Session:
     # Writing down
 
     async def _record(self, outcomes: Sequence[e.Entry]) -> None:
-        """Let these have happened, then make it durable, then show it. A conflict starts over on the newer journal."""
+        """Let these have happened, then make it durable, then show it. A conflict starts over on the newer journal.
+
+        Announcements of what follows go along: they cost no write of their own.
+        """
         while True:
+            if opens(outcomes):
+                await self._plans.load(self._execution.ref.org, outcomes, self.machine)
             expected = self.machine.length
             self._collect_events()
             entries = [outcome for outcome in outcomes if self._applies(outcome)]
-            if self._tasks:
-                self._forget_finished()
+            if self._flights:
+                self._flights.forget_finished(self.machine.pending)
+            if entries and self.machine.turn_open:
+                entries += filter(self._applies, self._flights.announcements(self.machine.pending, self.machine.at))
             if not entries or await self._commit(self._append_of(expected, entries)):
                 return
             await self._catch_up()
@@ -328,8 +317,9 @@ class Session:
         if machine.interrupts or self._asked:
             waiting = list(machine.interrupts.values())
             changed = tuple(waiting) if waiting != self._asked else None
-            return Append(expected, entries, interrupts=changed, run_id=machine.run_id, holder=self._holder)
-        return Append(expected, entries, holder=self._holder)
+            run_id, records = machine.run_id, machine.take_records()
+            return Append(expected, entries, interrupts=changed, run_id=run_id, holder=self._holder, records=records)
+        return Append(expected, entries, holder=self._holder, records=machine.take_records())
 
     async def _commit(self, append: Append) -> bool:
         """False when somebody else wrote first: what the machine holds beyond the journal is void."""
@@ -357,21 +347,20 @@ class Session:
     async def _tell_again(self) -> None:
         """Somebody began to listen while this was being written, too early to read it and too late to hear it."""
         events: list[Event] = []
-        fold(self._plan, await self._ports.journal.read(self._execution.ref), events)
+        await self._plans.machine(self._execution, events)
         self._ports.events.publish(self._execution.ref, events)
 
     async def _catch_up(self) -> None:
         """Take in what others wrote; stop when this worker no longer holds the execution."""
         journal, ref = self._ports.journal, self._execution.ref
         if self._dirty:
-            self.machine = fold(self._plan, await journal.read(ref))
+            self.machine = await self._plans.machine(self._execution)
         else:
             self.machine.sink = None
-            for entry in await journal.read(ref, self.machine.length):
-                self.machine.apply(entry)
+            await self._plans.catch_up(self._execution, self.machine)
         self._dirty = self._signalled = False
         self._asked = list(self.machine.interrupts.values())
-        self._forget_finished()
+        self._flights.forget_finished(self.machine.pending)
         if (await journal.execution(ref)).claimed_by != self._holder:
             raise ClaimLost
 

@@ -9,6 +9,7 @@ import attrs
 from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
 from wfcore.domain.errors import Conflict, Issue, NotFound, Unauthenticated, refuse
 from wfcore.domain.ids import format_token, hash_secret, is_uuid, normalize_email, parse_token, secret_matches
+from wfcore.domain.resources import Variation
 from wfcore.ports.identity import Identity
 from wfcore.ports.storage import AccessToken, Duplicate, Group, Member, Organization, UnitOfWork
 from wfcore.runtime.audit import audit
@@ -102,17 +103,11 @@ class Directory:
         token = parse_token(text)
         if token is None:
             raise unauthenticated()
-        try:
-            async with self._ports.storage.reading(token.org_uuid) as work:
-                kept = await work.directory.token(token.prefix)
-                genuine = secret_matches(token.secret, kept.secret_hash if kept else _NOBODY)
-                if kept is None or not genuine or not self._is_valid(kept):
-                    raise unauthenticated()
-                member = await work.directory.member(kept.user_id)
-        except NotFound:
-            raise unauthenticated() from None
-        if member is None:
+        found = await self._ports.storage.credential(token.org_uuid, token.prefix)
+        genuine = secret_matches(token.secret, found[0].secret_hash if found else _NOBODY)
+        if found is None or not genuine or not self._is_valid(found[0]):
             raise unauthenticated()
+        kept, member = found
         return principal_of(token.org_uuid, member, kept.scopes)
 
     async def recognize(self, identity: Identity) -> Principal:
@@ -144,6 +139,21 @@ def principal_of(org: str, member: Member, scopes: Iterable[str] = TOKEN_SCOPES)
     return Principal(
         org, member.user_id, member.email, member.groups, frozenset(scopes), member.role, member.email_verified
     )
+
+
+async def deployer_of(work: UnitOfWork, org: str, variation: Variation) -> Principal | None:
+    """The member who deployed the variation, as it is now; None for one that is gone.
+
+    An organization without any member is one whose people only the embedding program knows: who deployed is then a
+    user without e-mail and groups.
+    """
+    user_id = variation.deployed_by or ""
+    member = await work.directory.member(user_id)
+    if member is not None:
+        return principal_of(org, member)
+    if await work.directory.members(limit=1):
+        return None
+    return Principal(org, user_id, None, frozenset(), frozenset(TOKEN_SCOPES), Role.MEMBER)
 
 
 async def keep_token(work: UnitOfWork, me: Principal | None, row: AccessToken) -> None:

@@ -10,6 +10,8 @@ from wfcore.domain.resources import Change, Kind, Resource, Variation
 from wfcore.ports.storage import Stale, UnitOfWork
 from wfcore.runtime.audit import audit_change
 from wfcore.runtime.context import Ports, authorize, conflict
+from wfcore.runtime.deploying import looked_up
+from wfcore.runtime.served_tools import LookedUp
 
 
 @attrs.frozen
@@ -78,6 +80,14 @@ class ResourceBase:
         if if_match is not None and not {"*", found.etag} & {tag.strip() for tag in if_match.split(",")}:
             raise conflict("this was changed since it was read", "stale", etag=found.etag)
         return found.resource
+
+    async def _looked_up(self, me: Principal, id: int, variation_id: str | None = None) -> LookedUp:
+        """What servers outside say of the tools that its draft uses, or this variation: asked before a transaction."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = await self._managed(work, me, id)
+            wanted = resource.draft_variation_id if variation_id is None else variation_id
+            chosen = await work.resources(self.kind).variation(id, wanted or "")
+        return await looked_up(self._ports, me.org_uuid, chosen.content if chosen else {})
 
     async def _variations(self, work: UnitOfWork, resource: Resource) -> tuple[Variation | None, Variation | None]:
         repository = work.resources(self.kind)

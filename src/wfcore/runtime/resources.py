@@ -5,6 +5,7 @@ checks them through the one gate, and either does all of what was asked or raise
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, ClassVar
 
 from wfcore.domain import access as access_rules
@@ -32,19 +33,26 @@ from wfcore.domain.supervision import form_issues, links_of
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.audit import audit_change
 from wfcore.runtime.context import Ports, needs
-from wfcore.runtime.deploying import deploy_faults
+from wfcore.runtime.deploying import deploy_faults, looked_up
+from wfcore.runtime.guarding import guardrail_issues
 from wfcore.runtime.idempotency import keep_answer, kept_answer
 from wfcore.runtime.interfaces import Interfaces
 from wfcore.runtime.ownership import OwnershipUseCases
 from wfcore.runtime.plans import structure_of
 from wfcore.runtime.resource_base import DeployedVariation, View
+from wfcore.runtime.served_tools import LookedUp
 from wfcore.runtime.supervision import link_faults
 from wfcore.runtime.timers import ScheduleUseCases
 from wfcore.runtime.views import RunView
+from wfcore.runtime.webhooks import WebhookUseCases
 from wfcore.runtime.wire import key_issues, wire_body
 
 NAMES = {"structure": "workflowStructure", "access": "accessConfig"}
 """Short keyword arguments of the library beside the snake case of the wire names."""
+
+
+MOST_SLUGS = 512
+"""Candidates for a slug that are looked up at once."""
 
 
 class ResourceUseCases(OwnershipUseCases):
@@ -158,11 +166,12 @@ class ResourceUseCases(OwnershipUseCases):
     @needs("*:write")
     async def deploy(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
         """Publish the draft; unchanged when none is pending. `Invalid`, with every issue, when it cannot run."""
+        served = await self._looked_up(me, id)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
             _, draft = await self._variations(work, resource)
             change = rules.deploy(resource, draft, by=me.user_id, now=self._ports.now())
-            return await self._deployed(work, me, resource, change)
+            return await self._deployed(work, me, resource, change, served)
 
     @needs("*:write")
     async def rollback(
@@ -178,6 +187,7 @@ class ResourceUseCases(OwnershipUseCases):
         data = wire_body(body, fields)
         refuse(check(RollbackBody, data))
         wanted = data["variationId"]
+        served = await self._looked_up(me, id, wanted)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
             move(resource.status, Operation.ROLLBACK)
@@ -187,7 +197,7 @@ class ResourceUseCases(OwnershipUseCases):
             assert target is not None  # noqa: S101  (refused)
             _, draft = await self._variations(work, resource)
             change = rules.rollback(resource, target, draft, by=me.user_id, now=self._ports.now())
-            return await self._deployed(work, me, resource, change)
+            return await self._deployed(work, me, resource, change, served)
 
     @needs("*:read")
     async def variations(
@@ -230,7 +240,9 @@ class ResourceUseCases(OwnershipUseCases):
     def _content(self, data: Mapping[str, JSON]) -> dict[str, JSON]:
         return {name: data[name] for name in CONTENT[self.kind] if name in data}
 
-    async def _deploy_issues(self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal) -> list[Issue]:
+    async def _deploy_issues(
+        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: LookedUp
+    ) -> list[Issue]:
         return []
 
     async def _link_issues(
@@ -239,11 +251,13 @@ class ResourceUseCases(OwnershipUseCases):
         """What is wrong with references among resources of this kind when `given` is put over the content `base`."""
         return []
 
-    async def _deployed(self, work: UnitOfWork, me: Principal, resource: Resource, change: Change) -> View:
+    async def _deployed(
+        self, work: UnitOfWork, me: Principal, resource: Resource, change: Change, served: LookedUp
+    ) -> View:
         """Save what makes a variation the active one, if that can run."""
         if change.saved:
             content = change.saved.content
-            found = await self._deploy_issues(work, content, me)
+            found = await self._deploy_issues(work, content, me, served)
             found += await self._link_issues(work, me, resource.id, content, content)
             refuse(found, as_invalid=True)
         await self._save(work, me, resource, change, deployed=True)
@@ -257,16 +271,21 @@ class ResourceUseCases(OwnershipUseCases):
         groups = {group.id for group in await work.directory.groups()} | {me.org_uuid}
         groups |= current.group_permissions.keys() if current else set()  # a group that is gone can be written back
         refuse(access_rules.check_access(data["accessConfig"], current=current, groups=groups))
+        refuse(guardrail_issues(self._ports.guardrails, self.kind, data["accessConfig"].get("guardrails") or ()))
         return access_rules.apply_access(data["accessConfig"], current, me, iso(self._ports.now()))
 
     async def _free_slug(self, work: UnitOfWork, base: str) -> str:
-        for slug in slug_candidates(base):
-            if not await work.resources(self.kind).slug_taken(slug):
-                return slug
-        raise AssertionError("there is always another slug")
+        candidates, size = slug_candidates(base), 1
+        while True:
+            some = list(islice(candidates, size))
+            taken = await work.resources(self.kind).slugs_taken(some)
+            for slug in some:
+                if slug not in taken:
+                    return slug
+            size = min(size * 8, MOST_SLUGS)
 
 
-class Workflows(ScheduleUseCases, ResourceUseCases):
+class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
     """Workflows (interface, `/api/v1/workflows`). Their `interfaces` have use cases of their own."""
 
     kind, area = Kind.WORKFLOW, "workflows"
@@ -313,8 +332,9 @@ class Workflows(ScheduleUseCases, ResourceUseCases):
         return await self._content_issues(me, found.variation.content if found.variation else CONTENT[self.kind])
 
     async def _content_issues(self, me: Principal, content: Mapping[str, JSON]) -> list[Issue]:
+        served = await looked_up(self._ports, me.org_uuid, content)
         async with self._ports.storage.reading(me.org_uuid) as work:
-            return await self._deploy_issues(work, content, me)
+            return await self._deploy_issues(work, content, me, served)
 
     def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
         found = super()._body_issues(data, shape)
@@ -337,8 +357,10 @@ class Workflows(ScheduleUseCases, ResourceUseCases):
             content["agentSelection"] = None
         return content
 
-    async def _deploy_issues(self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal) -> list[Issue]:
-        return await deploy_faults(self._ports.tools, work, me, content)
+    async def _deploy_issues(
+        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: LookedUp
+    ) -> list[Issue]:
+        return await deploy_faults(self._ports.tools, served, work, me, content)
 
 
 class Skills(ResourceUseCases):

@@ -51,6 +51,7 @@ def settled(machine: Machine, expected: int, entries: Sequence[Entry], **more: A
         run_id=machine.run_id,
         moves=True,
         wake_at=machine.next_due(),
+        records=machine.take_records(),
         **more,
     )
 

@@ -11,7 +11,6 @@ from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.interrupts import may_decide, may_see
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.replay import fold
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Execution, OpenInterrupt, RunRow
 from wfcore.runtime.context import Ports, authorize, needs
@@ -44,9 +43,10 @@ class RunReading:
         before: tuple[int, str] | None = None,
         status: RunStatus | None = None,
         workflow: int | None = None,
+        skill: int | None = None,
     ) -> list[RunView]:
-        """Runs of what the caller can use, and those it started; newest first."""
-        resource = None if workflow is None else ("workflow", workflow)
+        """Runs of what the caller can use, and those it started; newest first. Give `workflow`, `skill` or neither."""
+        resource = ("workflow", workflow) if workflow is not None else None if skill is None else ("skill", skill)
         rows = await self._ports.journal.list_runs(
             me.org_uuid, limit=limit, before=before, status=status, resource=resource, principal=me
         )
@@ -57,7 +57,7 @@ class RunReading:
         """The run's events so far with a `seq` greater than `after`."""
         row, execution, _ = await self._visible(me, run_id)
         events: list[Event] = []
-        fold(await self._plans.of(execution), await self._ports.journal.read(execution.ref), events)
+        await self._plans.machine(execution, events)
         return [event for event in events if event.run_id == row.id and event.seq > after]
 
     @needs("workflows:read")
@@ -69,8 +69,7 @@ class RunReading:
     async def batches(self, view: RunView, *, after: int = 0) -> AsyncGenerator[list[Event], None]:
         """As `follow`, what is there at once together. It asks for no principal: who holds a view was let in."""
         execution = await self._ports.journal.execution(view.row.execution)
-        plan = await self._plans.of(execution)
-        async with aclosing(follow(self._ports, plan, execution.ref, view.id, after)) as found:
+        async with aclosing(follow(self._ports, self._plans, execution, view.id, after)) as found:
             async for events in found:
                 yield events
 
@@ -78,12 +77,12 @@ class RunReading:
     async def interrupts(self, me: Principal, *, limit: int = 25, after: int = 0) -> tuple[list[InboxItem], int | None]:
         """What waits for the caller's decision, in the order of opening, and where the next page starts."""
         found: list[InboxItem] = []
-        usable: dict[tuple[str, int | None], bool] = {}
+        usable: dict[tuple[str, int | str], bool] = {}
         while len(found) <= limit:
             batch = await self._ports.journal.open_interrupts(me.org_uuid, limit=limit + 1, after=after)
             for item in batch:
                 after = item.key
-                target = (item.execution.kind, item.execution.resource_id)
+                target = (item.execution.kind, item.execution.resource_id or item.execution.user_id)
                 if target not in usable:
                     usable[target] = await self._can_use(me, item.execution)
                 if self._waits_for(me, item, usable[target]):
@@ -103,10 +102,13 @@ class RunReading:
     # Parts
 
     async def _machine(self, execution: Execution) -> Machine:
-        return fold(await self._plans.of(execution), await self._ports.journal.read(execution.ref))
+        return await self._plans.machine(execution)
 
     async def _can_use(self, me: Principal, execution: Execution) -> bool:
-        resource = await self._ports.storage.peek(me.org_uuid, Kind.WORKFLOW, execution.resource_id or 0)
+        """Runs of the assistant and of single actions are of nobody but who started them."""
+        if execution.resource_id is None:
+            return me.user_id == execution.user_id
+        resource = await self._ports.storage.peek(me.org_uuid, Kind(execution.kind), execution.resource_id)
         try:
             authorize(me, resource, "use")
         except (NotFound, Forbidden):
@@ -114,7 +116,7 @@ class RunReading:
         return True
 
     async def _visible(self, me: Principal, run_id: str) -> tuple[RunRow, Execution, bool]:
-        """A run is seen by who started it, by who can use its workflow, and by the approvers it names."""
+        """A run is seen by who started it, by who can use its target, and by the approvers it names."""
         row = await self._ports.journal.find_run(me.org_uuid, run_id) if is_run_id(run_id) else None
         if row is None:
             raise NotFound

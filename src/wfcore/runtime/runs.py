@@ -4,23 +4,16 @@ A run is one turn of an execution. Its id is the Idempotency-Key, else the body'
 caller, target and body join the run there is, anything else is a Conflict that shows nothing of it.
 """
 
-import hashlib
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Literal
 
 import attrs
 
 from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON, Conflict, Forbidden, Issue, NotFound, refuse
-from wfcore.domain.ids import iso
-from wfcore.domain.lifecycle import Operation, move
-from wfcore.domain.resources import Kind, Resource
+from wfcore.domain.errors import JSON, Forbidden, NotFound, refuse
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.interrupts import check_answer, may_decide
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.plan import Plan
-from wfcore.domain.run.state import IllegalEntry, Interrupt, RunStatus
+from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import (
     Append,
     Execution,
@@ -31,15 +24,25 @@ from wfcore.ports.journal import (
     RunExists,
     RunRow,
 )
-from wfcore.runtime.context import Ports, authorize, conflict, needs
-from wfcore.runtime.deploying import deploy_faults, lost_access
+from wfcore.runtime.attachments import Attachments
+from wfcore.runtime.context import Ports, conflict, needs
 from wfcore.runtime.drive import Driver
 from wfcore.runtime.plans import Plans
 from wfcore.runtime.rows import left_open, new_run, result_of, settled
-from wfcore.runtime.run_bodies import carried, check_resume, check_start, used_for
+from wfcore.runtime.run_answers import answers_of, apply, still_the_latest
+from wfcore.runtime.run_bodies import (
+    carried,
+    carried_on,
+    check_action,
+    check_chat,
+    check_resume,
+    check_start,
+    used_for,
+)
 from wfcore.runtime.run_reading import RunReading
+from wfcore.runtime.run_targets import Target, Targets
 from wfcore.runtime.views import RunView, Turn, target_to_wire
-from wfcore.runtime.wire import wire_body
+from wfcore.runtime.wire import thread_of, wire_body
 
 __all__ = ["RunView", "Runs"]
 
@@ -58,6 +61,8 @@ class Runs(RunReading):
     def __init__(self, ports: Ports, plans: Plans, driver: Driver) -> None:
         super().__init__(ports, plans)
         self._driver = driver
+        self._targets = Targets(ports, plans)
+        self._attachments = Attachments(ports)
 
     # Starting
 
@@ -72,34 +77,100 @@ class Runs(RunReading):
         """
         return Turn(self._start(me, wire_body(body, fields, NAMES), key), self.batches)
 
-    async def start_slot(self, deployer: Principal, workflow_id: int, run_id: str, slot: datetime) -> RunView:
-        """The run that a slot of a schedule starts by itself, as `start` does for who deployed the workflow."""
-        data = {"workflowId": workflow_id, "input": {}, "origin": "other"}
-        return await self._start(deployer, data, run_id, {"scheduledAt": iso(slot)})
+    @needs("workflows:invoke")
+    def chat(
+        self,
+        me: Principal,
+        skill: int | None = None,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        key: str | None = None,
+        **fields: Any,
+    ) -> Turn:
+        """Tell a skill something, or the assistant: the run that `start` makes of it, and that it joins."""
+        return Turn(self._chat(me, skill, wire_body(body, fields), key), self.batches)
+
+    async def _chat(self, me: Principal, skill: int | None, data: Mapping[str, JSON], key: str | None) -> RunView:
+        if skill == 0:
+            raise NotFound
+        check_chat(data, key)
+        return await self._start(me, {**data, **({"assistant": True} if skill is None else {"skillId": skill})}, key)
+
+    async def start_for(
+        self,
+        deployer: Principal,
+        workflow_id: int,
+        run_id: str,
+        given: JSON,
+        more: Mapping[str, JSON],
+        *,
+        mark: str | None = None,
+    ) -> RunView:
+        """The run that a trigger starts by itself, as `start` does for who deployed the workflow.
+
+        `mark` is what it is joined by, where that is not all of its input.
+        """
+        data = {"workflowId": workflow_id, "input": given, "origin": "other"}
+        return await self._start(deployer, data, run_id, more, mark)
 
     async def _start(
-        self, me: Principal, data: Mapping[str, JSON], key: str | None, more: Mapping[str, JSON] = NOTHING
+        self,
+        me: Principal,
+        data: Mapping[str, JSON],
+        key: str | None,
+        more: Mapping[str, JSON] = NOTHING,
+        mark: str | None = None,
     ) -> RunView:
         """`more` is what expressions read as `run` beside what the body carries."""
-        check_start(data, key)
-        own, fingerprint = key or data.get("runId"), used_for(me, "run", data)
+        check_start(data, key, self._ports.settings.attachments)
+        own, fingerprint = key or data.get("runId"), mark or used_for(me, "run", data)
         if own and await self._ports.journal.find_run(me.org_uuid, own):
             return await self._join(me, own, fingerprint)
-        resource, variation_id, plan, refusal = await self._startable(me, data)
-        schema = plan.nodes[plan.start].schema
+        target, given = await self._targets.of(me, data), data.get("input", {})
+        schema = target.plan.nodes[target.plan.start].schema
         if schema is not None:
-            refuse(schema.check(data["input"], "input"), as_invalid=True)
-        run_id, now = own or self._ports.ids.uuid(), self._ports.clock.now()
-        new = NewExecution(me.org_uuid, "workflow", resource.id, variation_id, me.user_id, self._thread_id(me, data))
-        machine = Machine(plan, [])
-        info = {**_run_info(new), **carried(data), **more}
+            refuse(schema.check(given, "input"), as_invalid=True)
+        config = await self._targets.config(me.org_uuid, target, data.get("config"))
+        attached = await self._attachments.kept(me, data)
+        run = _Wanted(own or self._ports.ids.uuid(), fingerprint, self._thread_id(me, data))
+        return await self._launch(me, target, run, given, {**carried(data), **more, **config, **attached})
+
+    @needs("workflows:invoke")
+    def act(
+        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: Any
+    ) -> Turn:
+        """Run a single action, with the caller's access (interface, Execute a workflow action); else as `start`.
+
+        Errors: Invalid, also for a tool that is not there and for parameters that it does not take; Conflict.
+        """
+        return Turn(self._act(me, wire_body(body, fields), key), self.batches)
+
+    async def _act(self, me: Principal, data: Mapping[str, JSON], key: str | None) -> RunView:
+        check_action(me, data, key)
+        own, fingerprint = key or data.get("runId"), used_for(me, "action", data)
+        if own and await self._ports.journal.find_run(me.org_uuid, own):
+            return await self._join(me, own, fingerprint)
+        run = _Wanted(own or self._ports.ids.uuid(), fingerprint, self._thread_id(me, data))
+        readable = {"id": run.id, "userId": me.user_id, "threadId": run.thread_id, **carried(data)}
+        target, action, params = await self._targets.action(me.org_uuid, data, readable)
+        return await self._launch(me, target, run, params, {**carried(data), "action": action})
+
+    async def _launch(
+        self, me: Principal, target: Target, run: "_Wanted", given: JSON, info: Mapping[str, JSON]
+    ) -> RunView:
+        """Write what was checked; `info` is what expressions read as `run` beside what every run has."""
+        new = NewExecution(
+            me.org_uuid, target.kind, target.resource_id, target.variation_id, me.user_id, run.thread_id
+        )  # fmt: skip
+        machine = Machine(target.plan, [])
         actor, limits = e.Actor(me.user_id, me.email), self._ports.settings.limits
-        started = e.Started(now, run_id, actor, data["input"], info, limits, refusal)
+        now = self._ports.clock.now()
+        started = e.Started(now, run.id, actor, given, {**_run_info(new), **info}, limits, target.refusal)
         machine.apply(started)
         try:
-            return await self._begin(new, machine, started, fingerprint)
+            return await self._begin(new, machine, started, run.fingerprint)
         except RunExists:
-            return await self._join(me, run_id, fingerprint)
+            return await self._join(me, run.id, run.fingerprint)
 
     async def _begin(self, new: NewExecution, machine: Machine, started: e.Started, fingerprint: str) -> RunView:
         """Write the first entry. This worker goes on with the run at once if it has a hand free, else it is queued."""
@@ -130,30 +201,6 @@ class Runs(RunReading):
             self._ports.dispatcher.adopt(execution.ref)
             self._driver.warm(execution, machine)
 
-    async def _startable(self, me: Principal, data: Mapping[str, JSON]) -> tuple[Resource, str, Plan, str]:
-        """The workflow, the variation that is to run, its plan, and why it has to end in error ("": it need not)."""
-        draft = data.get("version") == "draft"
-        number = int(data["workflowId"])
-        resource = await self._ports.storage.peek(me.org_uuid, Kind.WORKFLOW, number)
-        authorize(me, resource, "use")
-        assert resource is not None  # noqa: S101  (authorize raised)
-        if draft:
-            authorize(me, resource, "manage")
-        move(resource.status, Operation.RUN_DRAFT if draft else Operation.RUN)
-        chosen = (resource.draft_variation_id if draft else None) or resource.active_variation_id or ""
-        if not draft:
-            plan = await self._plans.get(me.org_uuid, number, chosen)
-            if not plan.names_skills:
-                return resource, chosen, plan, ""
-        async with self._ports.storage.reading(me.org_uuid) as work:
-            variation = await work.workflows.variation(number, chosen)
-            if variation is None:
-                raise NotFound
-            if draft:
-                refuse(await deploy_faults(self._ports.tools, work, me, variation.content), as_invalid=True)
-            refusal = "" if draft else await lost_access(work, me.org_uuid, variation)
-            return resource, chosen, self._plans.keep(me.org_uuid, chosen, variation.content), refusal
-
     async def _join(self, me: Principal, run_id: str, fingerprint: str) -> RunView:
         """The run that the same request made before; anything else shows nothing of it."""
         row = await self._ports.journal.find_run(me.org_uuid, run_id)
@@ -162,13 +209,8 @@ class Runs(RunReading):
         return await self._view(row)
 
     def _thread_id(self, me: Principal, data: Mapping[str, JSON]) -> str:
-        """`fileThreadId`, else one that the same user's `sessionId` always leads to, else new."""
-        if data.get("fileThreadId"):
-            return str(data["fileThreadId"])
-        if data.get("sessionId"):
-            text = "\n".join((me.org_uuid, me.user_id, str(data["sessionId"])))
-            return "thread_" + hashlib.sha256(text.encode()).hexdigest()[:32]
-        return "thread_" + self._ports.ids.uuid().replace("-", "")
+        """The one that the body names, else a new one."""
+        return thread_of(me, data) or "thread_" + self._ports.ids.uuid().replace("-", "")
 
     # Deciding
 
@@ -190,7 +232,7 @@ class Runs(RunReading):
         return Turn(self._resume(me, run_id, wire_body(body, fields), key), self.batches)
 
     async def _resume(self, me: Principal, run_id: str, data: Mapping[str, JSON], key: str | None) -> RunView:
-        check_resume(data, key)
+        check_resume(data, key, self._ports.settings.attachments)
         own = key or (None if data.get("runId") == run_id else data.get("runId"))
         new_id, fingerprint = own or self._ports.ids.uuid(), used_for(me, f"resume {run_id}", data)
         row, execution, can_use = await self._visible(me, run_id)
@@ -198,7 +240,7 @@ class Runs(RunReading):
             return await self._join(me, own, fingerprint)
         for _ in range(TRIES):
             machine = await self._machine(execution)
-            entry = self._resumed(me, row, machine, can_use, data, new_id)
+            entry = await self._resumed(me, row, execution, machine, can_use, data, new_id)
             try:
                 return await self._take_over(me, row, execution, machine, entry, fingerprint)
             except JournalConflict:
@@ -207,20 +249,24 @@ class Runs(RunReading):
                 return await self._join(me, new_id, fingerprint)
         raise conflict("the run moves on too quickly; try again", "busy")
 
-    def _resumed(
-        self, me: Principal, row: RunRow, machine: Machine, can_use: bool, data: Mapping[str, JSON], new_id: str
+    async def _resumed(
+        self,
+        me: Principal,
+        row: RunRow,
+        execution: Execution,
+        machine: Machine,
+        can_use: bool,
+        data: Mapping[str, JSON],
+        new_id: str,
     ) -> e.Resumed:
         """The entry that the caller asks for, after every check on whether it may."""
-        decisions = self._decisions(row, machine, data)
-        for decision in decisions:
-            interrupt = machine.interrupts[decision.interrupt_id]
-            _may_decide(me, interrupt, machine.starter, can_use)
-            path = f"decisions[{decisions.index(decision)}]." if "decisions" in data else ""
-            check_answer(interrupt, decision, path)
-        if not decisions and not can_use:
-            raise Forbidden("resuming takes the use of the workflow", {"canUse": False})
+        decisions = answers_of(me, row, machine, can_use, data)
+        target = Target(execution.kind, machine.plan, execution.resource_id, execution.variation_id)
+        config = await self._targets.config(me.org_uuid, target, data.get("config"), machine.info.get("config"))
+        attached = await self._attachments.kept(me, data)
         now, actor = self._ports.clock.now(), e.Actor(me.user_id, me.email)
-        return e.Resumed(now, new_id, actor, decisions, carried(data) or None)
+        info = {**carried_on(data, machine.info), **config, **attached}
+        return e.Resumed(now, new_id, actor, decisions, info or None)
 
     async def _take_over(
         self, me: Principal, row: RunRow, execution: Execution, machine: Machine, entry: e.Resumed, fingerprint: str
@@ -229,7 +275,7 @@ class Runs(RunReading):
         expected, was_open, worker = machine.length, machine.turn_open, self._ports.dispatcher.worker
         left = left_open(machine)
         machine.sink = []
-        _apply(machine, entry)
+        apply(machine, entry)
         old = RunChange(row.id, RunStatus.interrupted, machine.at, left, resumed_by=entry.run_id)
         if not machine.turn_open:
             run = new_run(machine, me.user_id, fingerprint, row.id)
@@ -238,7 +284,8 @@ class Runs(RunReading):
             run = new_run(machine, me.user_id, fingerprint, row.id, queued=not was_open and worker is None)
             waiting = tuple(machine.interrupts.values())
             append = Append(expected, (entry,), run, (old,), waiting, entry.run_id, moves=not was_open, wakes=was_open,
-                            wake_at=machine.at, claimed_by=None if was_open else worker)  # fmt: skip
+                            wake_at=machine.at, claimed_by=None if was_open else worker,
+                            records=machine.take_records())  # fmt: skip
         await self._ports.journal.append(execution.ref, append)
         self._shown(execution.ref, machine)
         if machine.turn_open and not was_open:
@@ -246,31 +293,6 @@ class Runs(RunReading):
         else:
             self._ports.dispatcher.wake(execution.ref)
         return await self._view(await self._ports.journal.find_run(me.org_uuid, entry.run_id) or row)
-
-    def _decisions(self, row: RunRow, machine: Machine, data: Mapping[str, JSON]) -> tuple[e.Decision, ...]:
-        """The answers that the body gives, each to an interrupt that is open; a Conflict says why not."""
-        _still_the_latest(row, machine)
-        if machine.ended:
-            raise conflict(f"run `{row.id}` has ended as `{machine.status}`", "not_interrupted")
-        waiting = machine.interrupts
-        if "decisions" in data:
-            wanted = [(d["interruptId"], d["decision"], d.get("data")) for d in data["decisions"]]
-        elif "decision" in data:
-            chosen = data.get("interruptId")
-            if chosen is None and len(waiting) > 1:
-                raise conflict("several interrupts are open; name one", "ambiguous", interruptIds=list(waiting))
-            wanted = [(chosen or next(iter(waiting), None), data["decision"], data.get("data"))]
-        elif waiting and not (machine.paused and not machine.turn_open):
-            refuse([Issue("decision", "is needed to resume this run", "required_if")])
-            return ()
-        else:
-            wanted = []
-        for interrupt_id, _, _ in wanted:
-            if interrupt_id is None:
-                raise conflict(f"run `{row.id}` waits for no decision", "not_interrupted")
-            if interrupt_id not in waiting:
-                raise conflict(f"interrupt `{interrupt_id}` is not open", "already_resumed")
-        return tuple(e.Decision(str(interrupt_id), decision, form) for interrupt_id, decision, form in wanted)
 
     @needs("workflows:invoke")
     async def cancel(self, me: Principal, run_id: str) -> RunView:
@@ -285,15 +307,15 @@ class Runs(RunReading):
     async def _break_off(self, me: Principal, run_id: str, how: Literal["cancel", "pause"]) -> RunView:
         row, execution, can_use = await self._visible(me, run_id)
         if not can_use and row.user_id != me.user_id:
-            raise Forbidden("this takes the use of the workflow", {"canUse": False})
+            raise Forbidden("this takes the use of what runs", {"canUse": False})
         for _ in range(TRIES):
             machine = await self._machine(execution)
-            _still_the_latest(row, machine)
+            still_the_latest(row, machine)
             expected = machine.length
             machine.sink = []
             kind = e.Cancelled if how == "cancel" else e.Paused
             entry = kind(self._ports.clock.now(), e.Actor(me.user_id, me.email))
-            _apply(machine, entry)
+            apply(machine, entry)
             append = Append(expected, (entry,), wakes=True)
             if not machine.turn_open:
                 append = settled(machine, expected, (entry,))
@@ -314,25 +336,13 @@ class Runs(RunReading):
             self._ports.events.publish(ref, events)
 
 
-def _still_the_latest(row: RunRow, machine: Machine) -> None:
-    if machine.run_id != row.id:
-        raise conflict(f"run `{row.id}` was resumed", "already_resumed")
+@attrs.frozen
+class _Wanted:
+    """The run that a request asks for: its id, what it may be joined by, its thread."""
 
-
-def _apply(machine: Machine, entry: e.Entry) -> None:
-    """Apply what a client asked for; what cannot happen in this state is a Conflict."""
-    try:
-        machine.apply(entry)
-    except IllegalEntry as error:
-        raise Conflict(str(error), error.info) from None
-
-
-def _may_decide(me: Principal, interrupt: Interrupt, starter: e.Actor, can_use: bool) -> None:
-    """To who sees the run, an interrupt that is not theirs to answer is no secret."""
-    try:
-        may_decide(me, interrupt, starter, can_use)
-    except NotFound:
-        raise Forbidden("this is not yours to decide", {"reason": "not_an_approver"}) from None
+    id: str
+    fingerprint: str
+    thread_id: str
 
 
 def _run_info(new: NewExecution) -> dict[str, JSON]:

@@ -13,16 +13,16 @@ from typing import Final
 import attrs
 
 from wfcore.domain import resources as rules
-from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
+from wfcore.domain.access import Principal
 from wfcore.domain.errors import Conflict, Forbidden, Invalid, NotFound
-from wfcore.domain.resources import Variation
+from wfcore.domain.ids import iso
 from wfcore.domain.run.state import RunStatus
-from wfcore.domain.schedule import Schedule, last_fires, schedule_of
-from wfcore.ports.schedules import DueTimer, Missed, MissReason, Timer
+from wfcore.domain.schedule import Overlap, Schedule, last_fires, overlap_of, schedule_of
+from wfcore.ports.schedules import DueTimer, Missed, MissReason, Pause, Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.audit import audit
 from wfcore.runtime.context import Ports
-from wfcore.runtime.organization import principal_of
+from wfcore.runtime.organization import deployer_of
 from wfcore.runtime.runs import Runs
 from wfcore.runtime.timers import from_ms, next_slot, to_ms
 
@@ -101,9 +101,10 @@ class Scheduler:
             variation = await work.workflows.variation(due.workflow_id, timer.variation_id)
             if variation is None:
                 return None
-            deployer = await _deployer(work, due.org, variation)
-        schedule = schedule_of(variation.content["trigger"])
-        return _Read(due.org, timer, timer.next_at, schedule, variation.deployed_by, deployer)
+            deployer = await deployer_of(work, due.org, variation)
+        trigger = variation.content["trigger"]
+        schedule, overlap = schedule_of(trigger), overlap_of(trigger)
+        return _Read(due.org, timer, timer.next_at, schedule, overlap, variation.deployed_by, deployer)
 
     async def _known(self, read: "_Read", timer: Timer, slot: datetime) -> Timer | None:
         """The timer behind a slot whose run id is used already: by its run, or by somebody. None while it is free."""
@@ -118,17 +119,19 @@ class Scheduler:
         """The timer behind a slot, for which a run was started or it says why not."""
         if self._ports.now() - slot > timedelta(seconds=self._ports.settings.catch_up):
             return _missed(timer, slot, "late")
-        if await self._goes_on(read.org, timer.last_run_id):
+        if read.overlap == "skip" and await self._goes_on(read.org, timer.last_run_id):
             return _missed(timer, slot, "overlap")
         if read.deployer is None:
-            return _paused(timer, slot, "who deployed this workflow is no longer a member")
+            return _paused(timer, slot, Pause("deployer_gone", "who deployed this workflow is no longer a member"))
         run_id = slot_run_id(timer.workflow_id, slot)
         try:
-            await self._runs.start_slot(read.deployer, timer.workflow_id, run_id, slot)
+            await self._runs.start_for(read.deployer, timer.workflow_id, run_id, {}, {"scheduledAt": iso(slot)})
         except (NotFound, Forbidden):
-            return _paused(timer, slot, "who deployed this workflow may no longer use it")
+            pause = Pause("deployer_lost_access", "who deployed this workflow may no longer use it")
+            return _paused(timer, slot, pause)
         except Invalid as error:
-            return _paused(timer, slot, f"a scheduled run has the input `{{}}`, and that is refused: {error.message}")
+            message = f"a scheduled run has the input `{{}}`, and that is refused: {error.message}"
+            return _paused(timer, slot, Pause("input_refused", message))
         except Conflict:
             return _missed(timer, slot, "refused")
         return attrs.evolve(timer, last_run_id=run_id)
@@ -151,14 +154,14 @@ class Scheduler:
             if served.paused is not None:
                 await self._switch_off(work, due.workflow_id, served.paused)
 
-    async def _switch_off(self, work: UnitOfWork, workflow_id: int, reason: str) -> None:
+    async def _switch_off(self, work: UnitOfWork, workflow_id: int, pause: Pause) -> None:
         workflow = await work.workflows.get(workflow_id)
         if workflow is None:
             return
         now = self._ports.now()
         off = rules.toggle(workflow, True, is_enabled=False, now=now).resource
         await work.workflows.save(workflow, off)
-        await audit(work, None, now, workflow.kind, "pause", str(workflow_id), {"reason": reason})
+        await audit(work, None, now, workflow.kind, "pause", str(workflow_id), attrs.asdict(pause))
 
 
 def slot_run_id(workflow_id: int, slot: datetime) -> str:
@@ -174,6 +177,7 @@ class _Read:
     timer: Timer
     first: int
     schedule: Schedule | None
+    overlap: Overlap
     deployed_by: str | None
     deployer: Principal | None
 
@@ -186,20 +190,5 @@ def _missed(timer: Timer, slot: datetime, reason: MissReason) -> Timer:
     return attrs.evolve(timer, missed=(*timer.missed, Missed(to_ms(slot), reason))[-KEPT:])
 
 
-def _paused(timer: Timer, slot: datetime, reason: str) -> Timer:
-    return attrs.evolve(_missed(timer, slot, "refused"), next_at=None, paused=reason)
-
-
-async def _deployer(work: UnitOfWork, org: str, variation: Variation) -> Principal | None:
-    """The member who deployed the variation, as it is now; None for one that is gone.
-
-    An organization without any member is one whose people only the embedding program knows: who deployed is then a
-    user without e-mail and groups.
-    """
-    user_id = variation.deployed_by or ""
-    member = await work.directory.member(user_id)
-    if member is not None:
-        return principal_of(org, member)
-    if await work.directory.members(limit=1):
-        return None
-    return Principal(org, user_id, None, frozenset(), frozenset(TOKEN_SCOPES), Role.MEMBER)
+def _paused(timer: Timer, slot: datetime, pause: Pause) -> Timer:
+    return attrs.evolve(_missed(timer, slot, "refused"), next_at=None, paused=pause)

@@ -8,21 +8,21 @@ from collections.abc import AsyncGenerator
 
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.plan import Plan
-from wfcore.ports.journal import ExecutionRef
+from wfcore.ports.journal import Execution
 from wfcore.ports.providers import Lagged
 from wfcore.runtime.context import Ports
+from wfcore.runtime.plans import Plans
 
 SOONEST, LATEST = 0.5, 5.0
 """Seconds of silence after which a follower looks at the journal: another process may drive the run."""
 
 
 async def follow(
-    ports: Ports, plan: Plan, ref: ExecutionRef, run_id: str, after: int
+    ports: Ports, plans: Plans, execution: Execution, run_id: str, after: int
 ) -> AsyncGenerator[list[Event], None]:
     """The events of one run with a `seq` greater than `after`, to the terminal one, in batches of what is there."""
-    past, turn = Past(ports, plan, ref), _Turn(run_id, after)
-    listening = ports.events.subscribe(ref)
+    past, turn = Past(plans, execution), _Turn(run_id, after)
+    listening = ports.events.subscribe(execution.ref)
     patience = SOONEST
     try:
         while True:
@@ -38,7 +38,7 @@ async def follow(
                         break
             except Lagged:
                 listening.close()
-                listening = ports.events.subscribe(ref)
+                listening = ports.events.subscribe(execution.ref)
             if turn.ended:
                 return
     finally:
@@ -74,13 +74,15 @@ class _Turn:
 class Past:
     """An execution's events as the journal tells them, read on from where the last reading ended."""
 
-    def __init__(self, ports: Ports, plan: Plan, ref: ExecutionRef) -> None:
-        self._ports = ports
-        self._ref = ref
-        self._machine = Machine(plan, [])
+    def __init__(self, plans: Plans, execution: Execution) -> None:
+        self._plans = plans
+        self._execution = execution
+        self._machine: Machine | None = None
 
     async def read(self) -> list[Event]:
         """What has come since the last time."""
-        for entry in await self._ports.journal.read(self._ref, self._machine.length):
-            self._machine.apply(entry)
+        if self._machine is None:
+            self._machine = await self._plans.machine(self._execution, [])
+        else:
+            await self._plans.catch_up(self._execution, self._machine)
         return self._machine.take_events()

@@ -7,8 +7,9 @@ import attrs
 from wfcore.domain.access import Principal
 from wfcore.domain.codec import iso_ms
 from wfcore.domain.errors import JSON
+from wfcore.domain.lifecycle import REASONS, Status
 from wfcore.domain.resources import Change, Resource
-from wfcore.domain.schedule import Firing, Schedule, next_fire, next_fires, schedule_of
+from wfcore.domain.schedule import Firing, Overlap, Schedule, next_fire, next_fires, overlap_of, schedule_of
 from wfcore.ports.schedules import Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.context import needs
@@ -26,15 +27,37 @@ _MILLISECOND = timedelta(milliseconds=1)
 class ScheduleView:
     """How a workflow's schedule goes. It fires at the timer's `next_at`; without a timer it is switched off."""
 
-    is_enabled: bool
+    resource: Resource
+    has_schedule: bool
+    overlap: Overlap
     timer: Timer | None
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.resource.is_enabled
+
+    @property
+    def paused(self) -> tuple[str, str] | None:
+        """Why nothing will fire, in one word and in words for people; None when a slot is waited for."""
+        if self.resource.status is not Status.ACTIVE:
+            return REASONS[self.resource.status], f"the workflow is `{self.resource.status}`"
+        if not self.has_schedule:
+            return "no_schedule", "the active variation has no schedule"
+        if self.timer is not None and self.timer.paused is not None:
+            return self.timer.paused.reason, self.timer.paused.message
+        if not self.is_enabled:
+            return "disabled", "the schedule is switched off"
+        if self.timer is None or self.timer.next_at is None:
+            return "never_fires", "the schedule has no time to come"
+        return None
 
     def to_wire(self) -> dict[str, JSON]:
         timer = self.timer or Timer(0, "", None)
         return {
             "isEnabled": self.is_enabled,
             "nextAt": None if timer.next_at is None else iso_ms(timer.next_at),
-            "pausedBecause": timer.paused,
+            "paused": self.paused and dict(zip(("reason", "message"), self.paused, strict=True)),
+            "overlap": self.overlap,
             "lastRunId": timer.last_run_id,
             "missed": [{"at": iso_ms(one.at), "reason": one.reason} for one in timer.missed],
         }
@@ -55,10 +78,13 @@ class ScheduleUseCases(ResourceBase):
 
     @needs("*:read")
     async def schedule(self, me: Principal, id: int) -> ScheduleView:
-        """How it goes: the slot it waits for, the run it started last, what it missed, why it switched itself off."""
+        """How it goes: the slot it waits for or why for none, the run it started last, what it missed."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = (await self._authorized(work, me, id, "see")).resource
-            return ScheduleView(resource.is_enabled, await work.schedules.get(id))
+            active = await work.workflows.variation(id, resource.active_variation_id or "")
+            trigger = active.content["trigger"] if active else None
+            found = schedule_of(trigger) is not None
+            return ScheduleView(resource, found, overlap_of(trigger), await work.schedules.get(id))
 
     async def _save(
         self, work: UnitOfWork, me: Principal, old: Resource, change: Change, *, deployed: bool = False

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from wfcore.domain.access import Principal
 from wfcore.domain.errors import JSON, Issue, Malformed, refuse
 from wfcore.domain.ids import is_run_id
 
@@ -31,6 +32,16 @@ def key_issues(key: str | None) -> list[Issue]:
     if key is None or is_run_id(key):
         return []
     return [Issue("Idempotency-Key", "must be 1 to 255 visible ASCII characters", "query")]
+
+
+def thread_of(me: Principal, data: Mapping[str, JSON]) -> str | None:
+    """The thread that a body names: `fileThreadId`, else the one that the same user's `sessionId` always leads to."""
+    if data.get("fileThreadId"):
+        return str(data["fileThreadId"])
+    if data.get("sessionId"):
+        text = "\n".join((me.org_uuid, me.user_id, str(data["sessionId"])))
+        return "thread_" + hashlib.sha256(text.encode()).hexdigest()[:32]
+    return None
 
 
 class PageTokens:

@@ -66,6 +66,19 @@ class ClaimsContract:
         assert await journal.claim_due(worker, NOW + 3, 9) == [future]
         assert await journal.next_wake() is None
 
+    async def test_a_wake_that_is_refused_wakes_nobody(self, journal: Journal) -> None:
+        """It is written with the entries or not at all, like the claim that comes with them."""
+        ref = await begin(journal)
+        for refused in (
+            Append(2, steps(1, 2), wakes=True),
+            Append(2, (), moves=True, wake_at=NOW),
+            Append(1, steps(1, 1), moves=True, claimed_by=7, wake_at=NOW, holder=8),
+        ):
+            with pytest.raises(JournalConflict):
+                await journal.append(ref, refused)
+        assert await journal.next_wake() is None
+        assert await journal.holders() == []
+
     async def test_a_wake_leaves_the_holder_alone(self, journal: Journal) -> None:
         """It makes the execution due at once: for anybody if it is free, after the release if it is held."""
         free, held = await begin(journal, "r-1"), await begin(journal, "r-2", claimed_by=9)

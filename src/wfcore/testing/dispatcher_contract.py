@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from inspect import isawaitable
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,8 @@ class DispatcherContract:
         for _ in range(3):
             await bench.write(ref, wakes=True)
             bench.dispatcher.wake(ref)
-        assert bench.handler.signals == [ref] * 3
+        assert len(bench.handler.signals) >= 3
+        assert set(bench.handler.signals) == {ref}
         gate.set()
         await eventually(lambda: not bench.handler.under_way)
 
@@ -241,6 +243,7 @@ class DispatcherContract:
         ref = await bench.due("r-1")
         await eventually(bench.handler.lengths)
         await bench.write(ref)
+        await eventually(lambda: bench.clock.next_alarm)
         bench.clock.advance(bench.dispatcher.capabilities.timer_lag)
         await eventually(lambda: ref in bench.handler.signals)
         gate.set()
@@ -335,10 +338,10 @@ class DispatcherContract:
         other = await bench.journal.register("another machine", 1, NOW)
         ref = await begin(bench.journal, "r-1", wake_at=NOW, claimed_by=other)
         await bench.dispatcher.start(bench.handler)
-        bench.clock.advance(5)
+        await bench.beats(3)
         await bench.journal.heartbeat(other, bench.clock.now())
-        bench.clock.advance(8)
+        await bench.beats(3)
         await bench.rounds()
         assert bench.handler.handled[ref] == 0
-        bench.clock.advance(bench.dispatcher.capabilities.death_detected_within)
+        await bench.beats(ceil(bench.dispatcher.capabilities.death_detected_within))
         await bench.until_handled(ref)

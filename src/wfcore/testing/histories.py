@@ -6,7 +6,8 @@
     assert history.machine.status == "done"
     journal = [encode_entry(entry) for entry in history.entries]
 
-Nodes are named by their ids. The clock stands still but for `pass_time`; every new turn is named `run-2`,
+Nodes are named by their ids, those of children by all ids from the root on, as in `call/fetch`; what may be opened is
+given as `children`, by id. The clock stands still but for `pass_time`; every new turn is named `run-2`,
 `run-3`, ...
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from wfcore.domain.errors import JSON
-from wfcore.domain.run.effects import Effect
+from wfcore.domain.run.effects import Effect, OpenChild
 from wfcore.domain.run.entries import (
     Actor,
     Cancelled,
@@ -23,16 +24,19 @@ from wfcore.domain.run.entries import (
     Entry,
     Failed,
     Limits,
+    Opened,
     Paused,
     Resumed,
     Said,
+    Sent,
     Started,
     Succeeded,
     TimePassed,
 )
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.plan import compile_plan
+from wfcore.domain.run.plan import Plan, compile_plan
+from wfcore.domain.run.records import Record
 from wfcore.domain.run.state import Interrupt
 
 ANN = Actor("ann", "ann@example.org")
@@ -80,19 +84,26 @@ class History:
 
     def __init__(
         self,
-        structure: Mapping[str, JSON],
+        structure: Mapping[str, JSON] | Plan,
         given: JSON = None,
         *,
         by: Actor = ANN,
         limits: Limits | None = None,
         info: dict[str, JSON] | None = None,
+        children: Mapping[int, Mapping[str, JSON] | Plan] | None = None,
     ) -> None:
-        self.machine = Machine(compile_plan(structure), [])
+        plans = {
+            (kind, number, "v"): child if isinstance(child, Plan) else compile_plan(child)
+            for number, child in (children or {}).items()
+            for kind in ("workflow", "skill")
+        }
+        root = structure if isinstance(structure, Plan) else compile_plan(structure)
+        self.machine = Machine(root, [], plans)
+        self.records: list[Record] = []
         self.entries: list[Entry] = []
         self.events: list[Event] = []
         self.at = BEGIN
         self._turn = 1
-        self._position = {node.id: node.index for node in self.machine.plan.nodes}
         self.apply(Started(BEGIN, "run-1", by, given, info or {}, limits or Limits()))
 
     def apply(self, entry: Entry) -> Self:
@@ -100,39 +111,60 @@ class History:
         self.machine.apply(entry)
         self.entries.append(entry)
         self.events += self.machine.take_events()
+        self.records += self.machine.take_records()
         return self
 
-    def effect(self, node: str, step: int = 0) -> Effect:
-        """The pending effect of a node; of a `forEach` the one for the item `step`, from 0."""
-        position = self._position[node]
-        return self.machine.pending[position, self.machine.visits[position], step]
+    def pending(self, node: str) -> list[Effect]:
+        """The pending effects of a node, by step."""
+        found = [effect for effect in self.machine.pending.values() if self._name(effect) == node]
+        return sorted(found, key=lambda effect: effect.address)
+
+    def effect(self, node: str, step: int | None = None) -> Effect:
+        """The pending effect of a node: that of a step, of a `forEach` that of an item, from 0; else the first."""
+        return next(effect for effect in self.pending(node) if step in (None, effect.address[-1]))
 
     def waiting(self, node: str) -> Interrupt:
-        """The open interrupt of a node."""
-        return next(i for i in self.machine.interrupts.values() if i.node_id == node)
+        """The open interrupt of a node, the oldest if there are several."""
+        return next(i for i in self.machine.interrupts.values() if "/".join((*i.path, i.node_id)) == node)
 
-    def succeed(self, node: str, output: JSON = None, step: int = 0, usage: dict[str, JSON] | None = None) -> Self:
+    def succeed(
+        self, node: str, output: JSON = None, step: int | None = None, usage: dict[str, JSON] | None = None
+    ) -> Self:
         """The effect of a node had this result."""
         effect = self.effect(node, step)
-        return self.apply(Succeeded(self.at, *effect.address, effect.attempt, output, usage))
+        return self.apply(Succeeded(self.at, *place(effect), output, usage, effect.address[:-3]))
+
+    def open(self, node: str, given: JSON = None, message: str | None = None, step: int | None = None) -> Self:
+        """The child that a node asks for was opened."""
+        effect = self.effect(node, step)
+        assert isinstance(effect, OpenChild)
+        what = effect.kind, effect.resource_id, "v"
+        return self.apply(Opened(self.at, *place(effect), *what, given, message, effect.address[:-3]))
+
+    def send(self, node: str, step: int | None = None) -> Self:
+        """The tool that a node calls is about to be called."""
+        effect = self.effect(node, step)
+        return self.apply(Sent(self.at, *place(effect), effect.address[:-3]))
 
     def fail(
         self,
         node: str,
         message: str = "broken",
-        step: int = 0,
+        step: int | None = None,
         *,
         reason: str = "failed",
         retryable: bool = True,
+        info: dict[str, JSON] | None = None,
     ) -> Self:
         """One attempt of the effect of a node failed."""
         effect = self.effect(node, step)
-        return self.apply(Failed(self.at, *effect.address, effect.attempt, message, reason, retryable))
+        within = effect.address[:-3]
+        return self.apply(Failed(self.at, *place(effect), message, reason, retryable, within, info))
 
     def say(self, node: str, text: str) -> Self:
         """The model that a node called streamed some text."""
         effect = self.effect(node)
-        return self.apply(Said(self.at, *effect.address, effect.attempt, text))
+        return self.apply(Said(self.at, *place(effect), text, effect.address[:-3]))
 
     def decide(self, node: str, decision: str = "approve", by: Actor = ANN, data: JSON = None) -> Self:
         """Somebody answered the open interrupt of a node, in a new turn."""
@@ -160,4 +192,24 @@ class History:
 
     def kinds(self, node: str | None = None) -> list[str]:
         """The kinds of the events so far, in order; of one node where it is named."""
-        return [str(event.kind) for event in self.events if node in (None, event.data.get("nodeId"))]
+        return [str(event.kind) for event in self.events if node in (None, _node_of(event))]
+
+    def _name(self, effect: Effect) -> str:
+        frame, names, address = self.machine.plan, [], effect.address
+        inside = self.machine.children
+        for end in range(3, len(address), 4):
+            names.append(frame.nodes[address[end - 3]].id)
+            child = inside[address[:end]]
+            frame, inside = child.plan, child.children
+        return "/".join([*names, frame.nodes[address[-3]].id])
+
+
+def place(effect: Effect) -> tuple[int, int, int, int]:
+    """Node, visit, step and attempt, as entries name them beside `within`."""
+    node, visit, step = effect.address[-3:]
+    return node, visit, step, effect.attempt
+
+
+def _node_of(event: Event) -> str | None:
+    node = event.data.get("nodeId")
+    return None if node is None else "/".join((*event.data.get("path", ()), node))

@@ -41,9 +41,10 @@ from wfcore.testing.journal_values import (
     reader,
     steps,
 )
+from wfcore.testing.records_contract import RecordsContract
 
 
-class JournalContract(ClaimsContract):
+class JournalContract(ClaimsContract, RecordsContract):
     """Inherit, name the class `Test...`, and write `open_journal`."""
 
     # "Write after exactly `append.expected` entries, else `JournalConflict`"

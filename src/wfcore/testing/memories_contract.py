@@ -153,6 +153,16 @@ class MemoriesContract:
         assert await memories.list(ORG, 1, limit=9, user_id="u3") == []
         assert len(await memories.list(ORG, 1, limit=9)) == 6
 
+    async def test_shared_adds_those_of_nobody(self, memories: MemoryBackend) -> None:
+        """With a user and `shared` a search finds that user's memories and those of no end user, never another's."""
+        for number in range(1, 7):
+            await memories.add(ORG, 1, memory(number, user_id=(None, "u1", "u2")[number % 3]))
+        found = await memories.search(ORG, 1, "tea", limit=9, user_id="u1", shared=True)
+        assert {each.id for each in found} == {"m-1", "m-3", "m-4", "m-6"}
+        assert len(await memories.search(ORG, 1, "tea", limit=3, user_id="u1", shared=True)) == 3
+        nobodys = await memories.search(ORG, 1, "tea", limit=9, user_id="u3", shared=True)
+        assert {each.id for each in nobodys} == {"m-3", "m-6"}
+
     # "Those that share a word with the query, best first"
 
     async def test_the_best_come_first(self, memories: MemoryBackend) -> None:

@@ -4,7 +4,7 @@ An adapter's author writes one method:
 
     class TestMyModel(ModelsContract):
         @asynccontextmanager
-        async def open_model(self, answers: Sequence[str | ModelError]) -> AsyncIterator[ModelProvider]:
+        async def open_model(self, answers: Sequence[Reply]) -> AsyncIterator[ModelProvider]:
             async with stand_in(answers) as address:
                 yield MyModel(address)
 
@@ -13,13 +13,32 @@ Needs the extra `testing`.
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 
 import pytest
 
-from wfcore.ports.providers import Delta, Finished, ModelError, ModelProvider, ModelRequest, TextDelta, Usage
+from wfcore.domain.errors import JSON
+from wfcore.ports.providers import (
+    Delta,
+    Finished,
+    ModelError,
+    ModelProvider,
+    ModelRequest,
+    TextDelta,
+    ToolCallDelta,
+    ToolDefinition,
+    Usage,
+    collect_calls,
+)
 
+Reply = str | ModelError | Mapping[str, JSON]
+"""What a model is to say: a text, a failure, or a message with `content` and `toolCalls`."""
+
+TIME = ToolDefinition("time", "The time in a city.", {"type": "object", "properties": {"city": {"type": "string"}}})
+BARE = ToolDefinition("bare")
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYPhfDwAChAGAoPIfKgAAAABJRU5ErkJggg=="
+"""A PNG of one pixel, in base64."""
 QUESTION = ModelRequest([{"type": "human", "content": "what now?"}], key="key-1")
 CONVERSATION = ModelRequest(
     [
@@ -34,6 +53,26 @@ CONVERSATION = ModelRequest(
     output_schema={"type": "object", "properties": {"time": {"type": "string"}}, "required": ["time"]},
     key="key-2",
 )
+WITH_TOOLS = ModelRequest(
+    [
+        {"type": "human", "content": "what is this?", "images": [{"mimeType": "image/png", "data": PIXEL}]},
+        {"type": "human", "content": "and what is the time there?"},
+        {
+            "type": "ai",
+            "content": "I look.",
+            "toolCalls": [
+                {"id": "c1", "name": "time", "args": {"city": "Bonn"}},
+                {"id": "c2", "name": "bare", "args": {}},
+                {"id": "c3", "name": "time", "args": '{"city": '},
+            ],
+        },
+        {"type": "tool", "content": "12:00", "toolCallId": "c1"},
+        {"type": "tool", "content": "", "toolCallId": "c2"},
+        {"type": "tool", "content": "the arguments are no object", "toolCallId": "c3"},
+    ],
+    tools=[TIME, BARE],
+    key="key-3",
+)
 
 
 def opened(model: ModelProvider, request: ModelRequest = QUESTION) -> AsyncGenerator[Delta, None]:
@@ -47,11 +86,11 @@ async def deltas(model: ModelProvider, request: ModelRequest = QUESTION) -> list
         return [delta async for delta in stream]
 
 
-async def failure(model: ModelProvider) -> tuple[ModelError, list[Delta]]:
+async def failure(model: ModelProvider, request: ModelRequest = QUESTION) -> tuple[ModelError, list[Delta]]:
     """How a call fails, and what came before."""
     parts: list[Delta] = []
     try:
-        async with aclosing(opened(model)) as stream:
+        async with aclosing(opened(model, request)) as stream:
             async for part in stream:
                 parts.append(part)  # noqa: PERF401  (what came before the failure counts)
     except ModelError as error:
@@ -69,7 +108,7 @@ class ModelsContract:
     pytestmark = pytest.mark.anyio
 
     @abstractmethod
-    def open_model(self, answers: Sequence[str | ModelError]) -> AbstractAsyncContextManager[ModelProvider]:
+    def open_model(self, answers: Sequence[Reply]) -> AbstractAsyncContextManager[ModelProvider]:
         """A model that gives these answers, one per call. For an error the call fails, as retryable as the error."""
 
     @pytest.fixture
@@ -94,6 +133,54 @@ class ModelsContract:
         """A conversation with all types of messages, settings and an output schema is answered."""
         async with self.open_model(['{"time":"12:00"}']) as model:
             assert text_of(await deltas(model, CONVERSATION)) == '{"time":"12:00"}'
+
+    # Tool calls
+
+    @pytest.mark.parametrize("content", ["", "I look."])
+    @pytest.mark.parametrize(
+        "args",
+        [
+            [{}],
+            [{"city": "Bonn"}],
+            [{"city": "Bonn"}, {"city": "Köln 😀\u2028"}, {}],
+            [{"a": [1, -2.5, None, True, {"b": {"c": '"\\'}}]}],
+            [{"long": "long " * 400}, {"city": "Bonn"}],
+        ],
+        ids=["none", "one", "three", "deep", "long"],
+    )
+    async def test_tool_calls_are_whole(self, args: Sequence[JSON], content: str) -> None:
+        """The fragments are the calls, in order, after the text; the answer ends for them."""
+        calls = [{"id": f"call-{number}", "name": "time", "args": each} for number, each in enumerate(args)]
+        async with self.open_model([{"content": content, "toolCalls": calls}]) as model:
+            parts = await deltas(model, WITH_TOOLS)
+        assert collect_calls(parts) == calls
+        assert text_of(parts) == content
+        assert parts[-1] == Finished("tool_calls")
+
+    async def test_a_call_is_named_by_its_first_fragment(self) -> None:
+        """Id and name are whole in the first fragment of a call, and in no other; calls are counted from 0."""
+        calls = [{"id": f"call-{name}", "name": name, "args": {"city": "Bonn on Rhine"}} for name in ("time", "bare")]
+        async with self.open_model([{"content": "", "toolCalls": calls}]) as model:
+            parts = [part for part in await deltas(model, WITH_TOOLS) if isinstance(part, ToolCallDelta)]
+        named = [(part.index, part.id, part.name) for part in parts if part.id or part.name]
+        assert named == [(0, "call-time", "time"), (1, "call-bare", "bare")]
+        assert all(parts[[part.index for part in parts].index(index)].id for index in (0, 1))
+
+    @pytest.mark.parametrize("text", ['{"city": "Bo', "[1, 2]", "Bonn", '{"a": 1} {"a": 2}', '{"a": 1, "a": 2}', "NaN"])
+    async def test_arguments_that_are_no_object(self, text: str) -> None:
+        """They are told as they came, for the model to hear of; they spoil neither the answer nor the other calls."""
+        wrong, right = {"id": "c1", "name": "time", "args": text}, {"id": "c2", "name": "time", "args": {}}
+        async with self.open_model([{"content": "", "toolCalls": [wrong, right]}]) as model:
+            parts = await deltas(model, WITH_TOOLS)
+        assert collect_calls(parts) == [wrong, right]
+        assert parts[-1] == Finished("tool_calls")
+
+    async def test_rounds_go_on(self) -> None:
+        """After the results of its calls the model may call again, or answer."""
+        call = {"id": "c9", "name": "bare", "args": {}}
+        async with self.open_model([{"content": "", "toolCalls": [call]}, "12:00"]) as model:
+            assert collect_calls(await deltas(model, WITH_TOOLS)) == [call]
+            assert text_of(await deltas(model, WITH_TOOLS)) == "12:00"
 
     @pytest.mark.parametrize("retryable", [True, False])
     async def test_a_failure_is_no_answer(self, retryable: bool) -> None:

@@ -28,6 +28,7 @@ from wfcore.testing.storage_contract_interfaces import InterfacesContract
 from wfcore.testing.storage_contract_org_rows import OrgRowsContract
 from wfcore.testing.storage_contract_resources import ResourcesContract
 from wfcore.testing.storage_contract_schedules import SchedulesContract
+from wfcore.testing.storage_contract_webhooks import WebhooksContract
 from wfcore.testing.storage_values import (
     ORG,
     OTHER_ORG,
@@ -71,7 +72,13 @@ class CancelAt:
 
 
 class StorageContract(
-    ResourcesContract, DirectoryContract, AuditContract, InterfacesContract, SchedulesContract, OrgRowsContract
+    ResourcesContract,
+    DirectoryContract,
+    AuditContract,
+    InterfacesContract,
+    SchedulesContract,
+    WebhooksContract,
+    OrgRowsContract,
 ):
     """Inherit, name the class `Test...`, and write `open_storage`."""
 
@@ -156,7 +163,7 @@ class StorageContract(
             await work.workflows.add(new_resource(3))
         async with store.reading(ORG) as work:
             assert [r.id for r in await work.workflows.page(EVERYBODY, limit=9)] == [1, 3]
-            assert not await work.workflows.slug_taken("free")
+            assert await work.workflows.slugs_taken(["free"]) == set()
 
     async def test_reading_leaves_nothing(self, store: Storage) -> None:
         """A view is without writing: what is tried in it is refused or forgotten."""
@@ -246,6 +253,6 @@ class StorageContract(
             assert [await work.workflows.next_id(), await work.workflows.next_id()] == [1, 2]
             assert await work.skills.next_id() == 1
             await work.workflows.add(new_resource(1))
-            assert not await work.skills.slug_taken("r1")
+            assert await work.skills.slugs_taken(["r1"]) == set()
             await work.skills.add(new_resource(1, Kind.SKILL))
             assert await work.resources(Kind.SKILL).get(1) == new_resource(1, Kind.SKILL)

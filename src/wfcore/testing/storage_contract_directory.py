@@ -10,6 +10,7 @@ from wfcore.ports.storage import Duplicate, Group, Member, Storage
 from wfcore.testing.storage_values import (
     GROUP,
     ORG,
+    OTHER_ORG,
     at,
     new_member,
     new_resource,
@@ -129,6 +130,25 @@ class DirectoryContract:
                 await work.directory.revoke_token("p", when)
             assert await work.directory.token("p") == attrs.evolve(token, revoked_at=at(3))
             assert await work.directory.token("q") is None
+
+    async def test_a_credential_is_a_token_with_its_member(self, store: Storage) -> None:
+        """`credential`: both as last committed, of its own organization only; None when either is missing."""
+        token, member = new_token("p", expires_at=at(9)), new_member("u1", groups=frozenset({"g1", "g2"}))
+        async with store.transaction(ORG) as work:
+            await work.directory.add_token(token)
+            await work.directory.add_member(member)
+            assert await store.credential(ORG, "p") is None
+        assert await store.credential(ORG, "p") == (token, member)
+        for org, prefix in ((ORG, "q"), (OTHER_ORG, "p"), ("33333333-3333-4333-8333-333333333333", "p")):
+            assert await store.credential(org, prefix) is None
+        async with store.transaction(ORG) as work:
+            await work.directory.revoke_token("p", at(3))
+            await work.directory.add_member(Member("u1", None, None, Role.OWNER, frozenset(), email_verified=False))
+        changed = attrs.evolve(token, revoked_at=at(3)), Member("u1", None, None, Role.OWNER, frozenset(), False)
+        assert await store.credential(ORG, "p") == changed
+        async with store.transaction(ORG) as work:
+            await work.directory.remove_member("u1")
+        assert await store.credential(ORG, "p") is None
 
     async def test_tokens_of_a_member_are_paged_and_revoked_together(self, store: Storage) -> None:
         """`tokens`: those of one member, by prefix; `revoke_tokens` leaves others, and what is revoked, as it was."""

@@ -46,8 +46,8 @@ class ResourcesContract:
             assert await work.workflows.get(1) == new_resource(1)
             assert await work.workflows.get(FULL.id) == FULL
             assert await work.workflows.get(99) is None
-            assert await work.workflows.slug_taken(FULL.slug)
-            assert not await work.workflows.slug_taken("free")
+            assert await work.workflows.slugs_taken([FULL.slug, "free", "r1"]) == {FULL.slug, "r1"}
+            assert await work.workflows.slugs_taken([]) == set()
 
     async def test_a_peek_sees_what_is_committed(self, store: Storage) -> None:
         """`peek` reads the same as `get`, of its own organization only, and nothing of a transaction under way."""

@@ -15,7 +15,7 @@ import pytest
 
 from wfcore.adapters.tools import Catalog, tool
 from wfcore.domain.json_schema import compile_schema
-from wfcore.ports.providers import Tool, ToolCall, ToolFailed
+from wfcore.ports.providers import Tool, ToolCall, ToolConnection, ToolFailed
 
 CALL = ToolCall("key-1", 2, "org", "r-1", "u-1")
 
@@ -323,7 +323,7 @@ def _built_in(tool_id: str) -> Tool:
 
 def test_built_in_tools_do_what_the_machine_does() -> None:
     """`core.transform` gives its value back; `core.fail` fails with its message, whatever its type."""
-    assert [each.id for each in Catalog().all()] == ["core.fail", "core.transform", "core.wait"]
+    assert [each.id for each in Catalog().all()] == ["core.fail", "core.transform", "core.wait", "core.workflow"]
     assert _built_in("core.transform").run({"value": [1]}, CALL) == [1]
     assert _built_in("core.transform").run({}, CALL) is None
     for params, message in (({"message": "no"}, "no"), ({"message": 5}, "5"), ({}, "failed by core.fail")):
@@ -340,3 +340,35 @@ async def test_wait_waits() -> None:
     wait = _built_in("core.wait")
     assert wait.is_async
     assert await _awaited(wait.run({"seconds": 0}, CALL)) == {"seconds": 0}
+
+
+def test_what_a_tool_declares_of_its_calls() -> None:
+    """`idempotent` and `provider` reach the tool, of methods too; undeclared it may not be called twice, and needs no
+    connection."""
+
+    class Desk:
+        @tool(idempotent=True, provider="desk")
+        def look(self, number: int) -> int:
+            return number
+
+    found = tool_of(Desk().look)
+    assert (found.idempotent, found.provider) == (True, "desk")
+    assert (tool_of(send_invoice).idempotent, tool_of(send_invoice).provider) == (False, None)
+
+
+def test_built_in_tools_may_be_called_again() -> None:
+    """Each of them is idempotent, and takes what the machine takes: `input` of `core.workflow` can be left out."""
+    assert all(each.idempotent for each in Catalog().all())
+    schema = compile_schema(_built_in("core.workflow").parameters)
+    assert schema.check({"workflowId": 3}, "params") == []
+    for wrong in ({}, {"workflowId": 0}, {"workflowId": 3, "input": []}, {"workflowId": 3, "more": 1}):
+        assert schema.check(wrong, "params")
+    with pytest.raises(ToolFailed):
+        _built_in("core.workflow").run({"workflowId": 3}, CALL)
+
+
+def test_no_repr_shows_a_secret() -> None:
+    """A call that is logged or raised shows that it has a connection, and nothing of its configuration."""
+    call = attrs.evolve(CALL, connection=ToolConnection("c-1", "desk", "api_key", {"apiKey": "canary"}))
+    assert "c-1" in repr(call)
+    assert "canary" not in repr(call)

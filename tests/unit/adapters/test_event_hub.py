@@ -7,7 +7,7 @@ import pytest
 from wfcore.adapters.events import EventHub
 from wfcore.ports.journal import ExecutionRef
 from wfcore.ports.providers import Lagged
-from wfcore.testing.events_contract import LONG, ONE, SHORT, events
+from wfcore.testing.events_contract import LONG, ONE, OTHER, SHORT, events
 
 pytestmark = pytest.mark.anyio
 
@@ -84,3 +84,34 @@ async def test_a_reader_may_lag_while_it_waits() -> None:
     async with asyncio.timeout(1):
         with pytest.raises(Lagged):
             await waiting
+
+
+async def test_readers_of_other_processes_are_told() -> None:
+    """Every publication is passed on with nothing but its execution, and others might listen to anything."""
+    told: list[ExecutionRef] = []
+    hub = EventHub(told.append)
+    assert hub.wanted(ONE)
+    hub.publish(ONE, events(2))
+    hub.publish(ONE, [])
+    assert told == [ONE]
+
+
+async def test_what_another_process_wrote_sends_to_the_journal() -> None:
+    """A reader's wait ends as after its timeout, once, waiting already or not; what it heard comes first."""
+    hub = EventHub()
+    reading, other = hub.subscribe(ONE), hub.subscribe(OTHER)
+    waiting = asyncio.ensure_future(reading.next(LONG))
+    await asyncio.sleep(0)
+    hub.hear(ONE)
+    async with asyncio.timeout(1):
+        assert await waiting is None
+    hub.publish(ONE, events(1))
+    hub.hear(ONE)
+    async with asyncio.timeout(1):
+        assert [await reading.next(LONG), await reading.next(LONG)] == [events(1), None]
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(SHORT):
+            await reading.next(LONG)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(SHORT):
+            await other.next(LONG)

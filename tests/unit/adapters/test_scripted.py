@@ -7,9 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wfcore.adapters.models.scripted import ScriptedModel, smallest
+from wfcore.adapters.models.scripted import Reply, ScriptedModel, smallest
 from wfcore.domain.json_schema import compile_schema
-from wfcore.ports.providers import Delta, Finished, ModelError, ModelRequest, TextDelta, Usage
+from wfcore.ports.providers import (
+    Delta,
+    Finished,
+    ModelError,
+    ModelRequest,
+    TextDelta,
+    ToolCallDelta,
+    ToolDefinition,
+    Usage,
+    collect_calls,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -78,7 +88,9 @@ async def test_without_a_script_the_last_question_is_quoted() -> None:
     assert await answer(ScriptedModel(), ModelRequest([]))
 
 
-@pytest.mark.parametrize("wrong", [{"replies": []}, {"replies": ""}, {"delay": -1}, {"delay": float("nan")}])
+@pytest.mark.parametrize(
+    "wrong", [{"replies": []}, {"replies": ""}, {"replies": {}}, {"delay": -1}, {"delay": float("nan")}]
+)
 async def test_a_script_that_says_nothing_is_refused(wrong: Any) -> None:
     """No reply at all, or a delay that is none, is told when the model is made."""
     with pytest.raises(ValueError, match=r"reply|seconds"):
@@ -193,3 +205,49 @@ async def test_an_output_schema_is_answered_as_json() -> None:
     """The answer is the JSON text of a value that fits."""
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
     assert json.loads(await answer(ScriptedModel(), asking("?", output_schema=schema))) == {"ok": False}
+
+
+# Tool calls
+
+
+async def test_messages_with_calls_are_streamed() -> None:
+    """The text word by word, then each call, named first, its arguments in fragments; the answer ends for the calls."""
+    call = {"id": "c1", "name": "time", "args": {"city": "Bonn"}}
+    model = ScriptedModel({"content": "I look.", "toolCalls": [call]})
+    assert await deltas(model, asking("?")) == [
+        TextDelta("I"),
+        TextDelta(" look."),
+        ToolCallDelta(0, "c1", "time"),
+        ToolCallDelta(0, arguments='{"city":'),
+        ToolCallDelta(0, arguments='"Bonn"}'),
+        Usage(1, 3),
+        Finished("tool_calls"),
+    ]
+
+
+async def test_ids_are_made_up() -> None:
+    """Calls without an id get one, another one in every answer; `args` may be left out, and text is sent as it is."""
+    calls = [{"name": "time"}, {"name": "time", "args": "{half"}]
+    model = ScriptedModel({"toolCalls": calls})
+    first, second = [collect_calls(await deltas(model, asking("?"))) for _ in range(2)]
+    assert [call["args"] for call in first] == [{}, "{half"]
+    assert len({call["id"] for call in [*first, *second]}) == 4
+
+
+async def test_a_function_plays_an_agent() -> None:
+    """A script that looks at the results asks for a tool first and answers then."""
+
+    def play(request: ModelRequest) -> Reply:
+        last = request.messages[-1]
+        return last["content"] if last["type"] == "tool" else {"toolCalls": [{"name": request.tools[0].name}]}
+
+    model = ScriptedModel(play)
+    asked = asking("what is the time?", tools=[ToolDefinition("time")])
+    (call,) = collect_calls(await deltas(model, asked))
+    told = {"type": "tool", "content": "12:00", "toolCallId": call["id"]}
+    assert await answer(model, ModelRequest([*asked.messages, told], tools=asked.tools)) == "12:00"
+
+
+async def test_a_message_may_say_nothing() -> None:
+    """An empty list of calls is none, and ends as text does."""
+    assert await deltas(ScriptedModel([{"toolCalls": []}]), asking("?")) == [Usage(1, 0), Finished()]

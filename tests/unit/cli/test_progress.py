@@ -72,6 +72,14 @@ def test_without_a_terminal_every_change_is_a_line() -> None:
     assert "\x1b" not in told
 
 
+def test_what_happens_inside_a_node_is_not_told_as_another() -> None:
+    """A child's node of the same id changes nothing of the root's."""
+    inside = event(EventKind.node_failed, path=["a"], error={"message": "inside"})
+    assert shown(event(EventKind.node_started), inside, terminal=False) == shown(
+        event(EventKind.node_started), terminal=False
+    )
+
+
 def test_on_a_terminal_the_tree_is_live() -> None:
     """The tree is drawn at the start, with every node, and again with each event: states, text in the making."""
     told = shown(

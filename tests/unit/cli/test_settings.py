@@ -1,5 +1,6 @@
 """Settings: a TOML file, the environment over it, and one clear error for whatever cannot be used."""
 
+import asyncio
 import base64
 from pathlib import Path
 
@@ -7,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wfcore.adapters.models.anthropic import AnthropicModel
 from wfcore.adapters.models.openai import OpenAIModel
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.adapters.system import SystemClock
+from wfcore.domain.attachments import AttachmentLimits
+from wfcore.domain.budgets import Budget
+from wfcore.domain.prices import Price
 from wfcore.runtime.context import Settings
 from wfcore.settings import BadSettings, decode_key, load
 
@@ -41,9 +46,34 @@ groups = "teams"
 """
 
 
+def test_budgets(toml: Path) -> None:
+    """Each that is set, for a day or a month of a user or an organization; in the environment too."""
+    toml.write_text("[budgets]\nuser_tokens_per_day = 5\nuser_cost_per_day = 0.5\n")
+    found = load(str(toml), {"WFCORE_BUDGETS_ORGANIZATION_COST_PER_MONTH": "7"}).settings()
+    assert found.budgets == (Budget("user", "day", 5, 0.5), Budget("organization", "month", None, 7.0))
+    assert load(None, {}).settings().budgets == ()
+    for key, value in (("user_tokens_per_day", "0"), ("user_cost_per_day", "-1"), ("skill_tokens_per_day", "5")):
+        toml.write_text(f"[budgets]\n{key} = {value}\n")
+        with pytest.raises(BadSettings, match="budgets"):
+            load(str(toml), {})
+
+
 @pytest.fixture
 def toml(tmp_path: Path) -> Path:
     return tmp_path / "wfcore.toml"
+
+
+def test_models_have_prices(toml: Path) -> None:
+    """Of a million tokens; a half that is left out costs nothing, and a model without both has no price."""
+    toml.write_text(
+        '[models.fast]\nprovider = "scripted"\ninput_price = 1\noutput_price = 2.5\n'
+        '[models.half]\nprovider = "scripted"\n[models.none]\nprovider = "scripted"\n'
+    )
+    found = load(str(toml), {"WFCORE_MODELS_HALF_OUTPUT_PRICE": "0.5"}).settings()
+    assert found.prices == {"fast": Price(1.0, 2.5), "half": Price(0.0, 0.5)}
+    for text in ("-1", "many", "nan", "inf"):
+        with pytest.raises(BadSettings, match=r"models\.half"):
+            load(str(toml), {"WFCORE_MODELS_HALF_INPUT_PRICE": text})
 
 
 def test_every_key_of_a_file_has_its_effect(toml: Path) -> None:
@@ -99,6 +129,22 @@ def test_the_environment_stands_over_the_file_key_by_key(toml: Path) -> None:
     assert found.settings().default_model == "my_own"
 
 
+def test_attachments(toml: Path) -> None:
+    """Their bounds and their directory, in the file and in the environment; without, the database says where."""
+    inside, above = toml.parent / "a", toml.parent / "b"
+    toml.write_text(f'blobs = "{inside}"\n[limits]\nmax_attachment_bytes = 11\nmax_attachments = 12\n')
+    found = load(str(toml), {})
+    assert found.settings().attachments == AttachmentLimits(12, 11)
+    for configured, place in ((found, inside), (load(str(toml), {"WFCORE_BLOBS": str(above)}), above)):
+        blobs = configured.blob_store()
+        assert blobs
+        asyncio.run(blobs.put("o", "key", b"x"))
+        assert [file.name for file in place.rglob("key")] == ["key"]
+    assert load(None, {}).blob_store() is None
+    with pytest.raises(BadSettings, match="blobs"):
+        load(None, {"WFCORE_BLOBS": ""})
+
+
 def test_the_only_model_is_the_default_one() -> None:
     """With one model there is nothing to choose; with several, the one named `default` serves."""
     assert load(None, {"WFCORE_MODELS_FAST_PROVIDER": "scripted"}).settings().default_model == "fast"
@@ -122,9 +168,17 @@ def test_the_only_model_is_the_default_one() -> None:
         ("[models.x]\nprovider = 'scripted'\nmodel = 'm'", "`models.x.model`", "means nothing"),
         ("[models.x]\nprovider = 'scripted'\napi_kye = 'm'", "`models.x`", "unknown field `api_kye`"),
         ("[models.x]\nprovider = 'openai'", "`models.x.model`", "required"),
-        ("[models.x]\nprovider = 'anthropic'\nmodel = 'm'", "`models.x.provider`", "not offered by this release"),
-        ("[models.x]\nprovider = 'other'\nmodel = 'm'", "`models.x.provider`", "neither `openai` nor `scripted`"),
-        ("[limits]\nrequests_per_minute = 1", "`limits.requests_per_minute`", "not offered by this release"),
+        ("[models.x]\nprovider = 'anthropic'", "`models.x.model`", "is required by provider `anthropic`"),
+        ("[models.x]\nprovider = 'other'\nmodel = 'm'", "`models.x.provider`", "neither `openai`, `anthropic` nor"),
+        ("[models.x]\nprovider = 'openai'\nmodel = 'm'\nmax_output_tokens = 5", "max_output_tokens", "means nothing"),
+        ("[models.x]\nprovider = 'openai'\nmodel = 'm'\ndeadline_seconds = 0", "deadline_seconds", "`float` > 0"),
+        ("[models.x]\nprovider = 'openai'\nmodel = 'm'\nmax_retries = 11", "max_retries", "`int` <= 10"),
+        ("[limits]\nrequests_per_minute = 0", "`limits.requests_per_minute`", ">= 1"),
+        ("[limits]\norganization_requests_per_minute = 'x'", "`limits.organization_requests", "expected `int`"),
+        ("[telemetry]\nmetrics = 1", "`telemetry.metrics`", "expected `bool`"),
+        ("[telemetry]\nmetrics_token = ''", "`telemetry.metrics_token`", "matching regex"),
+        ("[telemetry]\nmetrics = false\nmetrics_token = 't'", "`telemetry.metrics_token`", "means nothing"),
+        ("[telemetry]\nspans = true", "`telemetry`", "unknown field `spans`"),
         ("[oauth]\nissuer = 'https://i'", "`oauth`", "missing required field `audience`"),
         ("[oauth]\nissuer = 'x'\naudience = 'a'", "`oauth.issuer`", "matching regex"),
         ("[oauth]\nissuer = 'https://i?x'\naudience = 'a'", "`oauth.issuer`", "matching regex"),
@@ -173,6 +227,22 @@ def test_a_model_without_its_key_is_refused_by_name(monkeypatch: pytest.MonkeyPa
     found = load(None, {"WFCORE_MODELS_FAST_PROVIDER": "openai", "WFCORE_MODELS_FAST_MODEL": "m"})
     with pytest.raises(BadSettings, match=r"`models\.fast`: .*api_key"):
         found.providers()
+
+
+def test_a_model_is_made_as_it_is_set() -> None:
+    """What a file or the environment says of a model is what its provider's class is told, and nothing else is."""
+    told = {"PROVIDER": "anthropic", "MODEL": "m", "API_KEY": "canary", "DEADLINE_SECONDS": "9.5"}
+    told |= {"MAX_RETRIES": "0", "MAX_OUTPUT_TOKENS": "77", "TIMEOUT_SECONDS": "3"}
+    found = load(None, {f"WFCORE_MODELS_FAST_{name}": value for name, value in told.items()}).providers() or {}
+    made = found["fast"]
+    assert isinstance(made, AnthropicModel)
+    assert (made._deadline, made._max_retries, made._max_output_tokens) == (9.5, 0, 77)
+    assert made._client.timeout == 3
+    told = {"PROVIDER": "openai", "MODEL": "m", "API_KEY": "canary"}
+    found = load(None, {f"WFCORE_MODELS_FAST_{name}": value for name, value in told.items()}).providers() or {}
+    other = found["fast"]
+    assert isinstance(other, OpenAIModel)
+    assert (other._deadline, other._max_retries) == (600, 2)
 
 
 def test_secrets_do_not_print(toml: Path) -> None:

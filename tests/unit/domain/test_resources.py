@@ -75,6 +75,7 @@ class TestCreate:
             "interfaces": [],
             "supervisionSubordinateIds": [],
             "supervisionSubordinateDescriptions": {},
+            "budget": {},
         }
         assert change.saved.content["toolset"] is not other.saved.content["toolset"]
 

@@ -1,13 +1,13 @@
 """Every rule of the interface that a shape states, as a table: field, bad value, rule, path."""
 
 import time
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, is_typeddict
 
 import jsonschema_rs
 import pytest
 from msgspec import Meta
 
-from wfcore.domain import shapes
+from wfcore.domain import run_shapes, shapes
 from wfcore.domain.codec import check, page_of, read, schema_ref
 from wfcore.domain.errors import Invalid, Malformed
 from wfcore.domain.json_gate import MAX_ISSUES
@@ -85,61 +85,61 @@ BAD = [
     ),
     (shapes.Supervision, {"instructions": []}, "instructions", "unknown"),
     # Resume a run
-    (shapes.ResumeRun, {"message": 1}, "message", "type"),
-    (shapes.ResumeRun, {"message": None}, "message", "type"),
-    (shapes.ResumeRun, {"sessionId": ""}, "sessionId", "minLength"),
-    (shapes.ResumeRun, {"fileThreadId": "x" * 256}, "fileThreadId", "maxLength"),
-    (shapes.ResumeRun, {"runId": "x" * 256}, "runId", "maxLength"),
-    (shapes.ResumeRun, {"runId": "a b"}, "runId", "pattern"),
-    (shapes.ResumeRun, {"runId": "a\n"}, "runId", "pattern"),
-    (shapes.ResumeRun, {"runId": "é"}, "runId", "pattern"),
-    (shapes.ResumeRun, {"streamProtocolVersion": 1}, "streamProtocolVersion", "enum"),
-    (shapes.ResumeRun, {"streamProtocolVersion": 2.5}, "streamProtocolVersion", "enum"),
-    (shapes.ResumeRun, {"streamProtocolVersion": "2"}, "streamProtocolVersion", "type"),
-    (shapes.ResumeRun, {"streamProtocolVersion": True}, "streamProtocolVersion", "type"),
-    (shapes.ResumeRun, {"experimentalFeatures": 0}, "experimentalFeatures", "type"),
-    (shapes.ResumeRun, {"debug": "true"}, "debug", "type"),
-    (shapes.ResumeRun, {"decision": "approved"}, "decision", "enum"),
-    (shapes.ResumeRun, {"version": "active"}, "version", "enum"),
-    (shapes.ResumeRun, {"origin": "web"}, "origin", "enum"),
-    (shapes.ResumeRun, {"interruptId": 1}, "interruptId", "type"),
-    (shapes.ResumeRun, {"decisions": []}, "decisions", "minItems"),
-    (shapes.ResumeRun, {"decisions": {}}, "decisions", "type"),
-    (shapes.ResumeRun, {"decisions": [{"decision": "deny"}]}, "decisions[0].interruptId", "required"),
-    (shapes.ResumeRun, {"decisions": [DECIDED, {"interruptId": "i"}]}, "decisions[1].decision", "required"),
-    (shapes.ResumeRun, {"decisions": [DECIDED | {"decision": "no"}]}, "decisions[0].decision", "enum"),
-    (shapes.ResumeRun, {"decisions": [DECIDED | {"by": "me"}]}, "decisions[0].by", "unknown"),
-    (shapes.ResumeRun, {"workflowId": 1}, "workflowId", "unknown"),
-    (shapes.ResumeRun, {"userContext": {"id": "x"}}, "userContext.id", "unknown"),
-    (shapes.ResumeRun, {"userContext": {"email": None}}, "userContext.email", "type"),
-    (shapes.ResumeRun, {"config": {"temperature": 1}}, "config.temperature", "unknown"),
-    (shapes.ResumeRun, {"config": {"contextSelections": [1]}}, "config.contextSelections[0]", "type"),
-    (shapes.ResumeRun, {"config": {"connectionAllModeIds": [1]}}, "config.connectionAllModeIds[0]", "type"),
-    (shapes.ResumeRun, {"config": {"guardrails": [{}]}}, "config.guardrails[0]", "type"),
-    (shapes.ResumeRun, {"config": {"toolset": []}}, "config.toolset", "type"),
-    (shapes.ResumeRun, {"config": {"composerFileOffload": 1}}, "config.composerFileOffload", "type"),
-    (shapes.ResumeRun, {"attachments": []}, "attachments", "type"),
-    (shapes.ResumeRun, {"attachments": {"videos": []}}, "attachments.videos", "unknown"),
-    (shapes.ResumeRun, {"attachments": {"images": [{"url": "x"}]}}, "attachments.images[0].url", "unknown"),
-    (shapes.ResumeRun, {"attachments": {"images": [{"data": 1}]}}, "attachments.images[0].data", "type"),
+    (run_shapes.ResumeRun, {"message": 1}, "message", "type"),
+    (run_shapes.ResumeRun, {"message": None}, "message", "type"),
+    (run_shapes.ResumeRun, {"sessionId": ""}, "sessionId", "minLength"),
+    (run_shapes.ResumeRun, {"fileThreadId": "x" * 256}, "fileThreadId", "maxLength"),
+    (run_shapes.ResumeRun, {"runId": "x" * 256}, "runId", "maxLength"),
+    (run_shapes.ResumeRun, {"runId": "a b"}, "runId", "pattern"),
+    (run_shapes.ResumeRun, {"runId": "a\n"}, "runId", "pattern"),
+    (run_shapes.ResumeRun, {"runId": "é"}, "runId", "pattern"),
+    (run_shapes.ResumeRun, {"streamProtocolVersion": 1}, "streamProtocolVersion", "enum"),
+    (run_shapes.ResumeRun, {"streamProtocolVersion": 2.5}, "streamProtocolVersion", "enum"),
+    (run_shapes.ResumeRun, {"streamProtocolVersion": "2"}, "streamProtocolVersion", "type"),
+    (run_shapes.ResumeRun, {"streamProtocolVersion": True}, "streamProtocolVersion", "type"),
+    (run_shapes.ResumeRun, {"experimentalFeatures": 0}, "experimentalFeatures", "type"),
+    (run_shapes.ResumeRun, {"debug": "true"}, "debug", "type"),
+    (run_shapes.ResumeRun, {"decision": "approved"}, "decision", "enum"),
+    (run_shapes.ResumeRun, {"version": "active"}, "version", "enum"),
+    (run_shapes.ResumeRun, {"origin": "web"}, "origin", "enum"),
+    (run_shapes.ResumeRun, {"interruptId": 1}, "interruptId", "type"),
+    (run_shapes.ResumeRun, {"decisions": []}, "decisions", "minItems"),
+    (run_shapes.ResumeRun, {"decisions": {}}, "decisions", "type"),
+    (run_shapes.ResumeRun, {"decisions": [{"decision": "deny"}]}, "decisions[0].interruptId", "required"),
+    (run_shapes.ResumeRun, {"decisions": [DECIDED, {"interruptId": "i"}]}, "decisions[1].decision", "required"),
+    (run_shapes.ResumeRun, {"decisions": [DECIDED | {"decision": "no"}]}, "decisions[0].decision", "enum"),
+    (run_shapes.ResumeRun, {"decisions": [DECIDED | {"by": "me"}]}, "decisions[0].by", "unknown"),
+    (run_shapes.ResumeRun, {"workflowId": 1}, "workflowId", "unknown"),
+    (run_shapes.ResumeRun, {"userContext": {"id": "x"}}, "userContext.id", "unknown"),
+    (run_shapes.ResumeRun, {"userContext": {"email": None}}, "userContext.email", "type"),
+    (run_shapes.ResumeRun, {"config": {"temperature": 1}}, "config.temperature", "unknown"),
+    (run_shapes.ResumeRun, {"config": {"contextSelections": [1]}}, "config.contextSelections[0]", "type"),
+    (run_shapes.ResumeRun, {"config": {"connectionAllModeIds": [1]}}, "config.connectionAllModeIds[0]", "type"),
+    (run_shapes.ResumeRun, {"config": {"guardrails": [{}]}}, "config.guardrails[0]", "type"),
+    (run_shapes.ResumeRun, {"config": {"toolset": []}}, "config.toolset", "type"),
+    (run_shapes.ResumeRun, {"config": {"composerFileOffload": 1}}, "config.composerFileOffload", "type"),
+    (run_shapes.ResumeRun, {"attachments": []}, "attachments", "type"),
+    (run_shapes.ResumeRun, {"attachments": {"videos": []}}, "attachments.videos", "unknown"),
+    (run_shapes.ResumeRun, {"attachments": {"images": [{"url": "x"}]}}, "attachments.images[0].url", "unknown"),
+    (run_shapes.ResumeRun, {"attachments": {"images": [{"data": 1}]}}, "attachments.images[0].data", "type"),
     (
-        shapes.ResumeRun,
+        run_shapes.ResumeRun,
         {"attachments": {"documents": [{}, {"sizeBytes": "1"}]}},
         "attachments.documents[1].sizeBytes",
         "type",
     ),
     # Create a run
-    (shapes.CreateRun, {"workflowId": 0}, "workflowId", "minimum"),
-    (shapes.CreateRun, {"workflowId": 1.5}, "workflowId", "integer"),
-    (shapes.CreateRun, {"workflowId": 1e300}, "workflowId", "maximum"),
-    (shapes.CreateRun, {"workflowId": "1"}, "workflowId", "type"),
-    (shapes.CreateRun, {"workflowId": True}, "workflowId", "type"),
-    (shapes.CreateRun, {"workflowId": None}, "workflowId", "type"),
-    (shapes.CreateRun, {"skillId": -1}, "skillId", "minimum"),
-    (shapes.CreateRun, {"assistant": False}, "assistant", "const"),
-    (shapes.CreateRun, {"assistant": 1}, "assistant", "type"),
-    (shapes.CreateRun, {"input": []}, "input", "type"),
-    (shapes.CreateRun, {"input": None}, "input", "type"),
+    (run_shapes.CreateRun, {"workflowId": 0}, "workflowId", "minimum"),
+    (run_shapes.CreateRun, {"workflowId": 1.5}, "workflowId", "integer"),
+    (run_shapes.CreateRun, {"workflowId": 1e300}, "workflowId", "maximum"),
+    (run_shapes.CreateRun, {"workflowId": "1"}, "workflowId", "type"),
+    (run_shapes.CreateRun, {"workflowId": True}, "workflowId", "type"),
+    (run_shapes.CreateRun, {"workflowId": None}, "workflowId", "type"),
+    (run_shapes.CreateRun, {"skillId": -1}, "skillId", "minimum"),
+    (run_shapes.CreateRun, {"assistant": False}, "assistant", "const"),
+    (run_shapes.CreateRun, {"assistant": 1}, "assistant", "type"),
+    (run_shapes.CreateRun, {"input": []}, "input", "type"),
+    (run_shapes.CreateRun, {"input": None}, "input", "type"),
     # Tokens
     (shapes.CreateToken, {"name": "ci"}, "scopes", "required"),
     (shapes.CreateToken, {"scopes": []}, "name", "required"),
@@ -162,7 +162,7 @@ def test_each_rule_gives_one_issue_at_its_place(shape: type, data: Any, path: st
 @pytest.mark.parametrize("value", [0, 0.5, "5", None, True])
 def test_a_context_window_is_a_whole_number_of_tokens(value: Any) -> None:
     """`modelSettings.contextWindow` is at least one token and whole (interface, Limits)."""
-    issues = found(shapes.ResumeRun, {"config": {"modelSettings": {"contextWindow": value}}})
+    issues = found(run_shapes.ResumeRun, {"config": {"modelSettings": {"contextWindow": value}}})
     assert {path for path, _ in issues} == {"config.modelSettings.contextWindow"}
 
 
@@ -182,12 +182,12 @@ GOOD = [
         SKILL | {"instructions": [], "toolset": {"t": {"enabled": True, "requiresApproval": False}}},
     ),
     (shapes.PatchSkill, {"description": None, "model": "m", "evaluations": [{"free": 1}]}),
-    (shapes.ResumeRun, {}),
-    (shapes.ResumeRun, {"streamProtocolVersion": 2.0, "decision": "cancelled", "origin": "chatapp_dm"}),
-    (shapes.ResumeRun, {"decisions": [DECIDED, DECIDED | {"data": None}], "data": [1, {"free": True}]}),
-    (shapes.ResumeRun, {"attachments": {"images": [{}], "documents": [{"sizeBytes": 1.5}]}}),
-    (shapes.CreateRun, {"workflowId": 7.0, "input": {"free": None}, "runId": "!~" * 127}),
-    (shapes.CreateRun, {"assistant": True, "config": {"modelSettings": {"contextWindow": 1}}}),
+    (run_shapes.ResumeRun, {}),
+    (run_shapes.ResumeRun, {"streamProtocolVersion": 2.0, "decision": "cancelled", "origin": "chatapp_dm"}),
+    (run_shapes.ResumeRun, {"decisions": [DECIDED, DECIDED | {"data": None}], "data": [1, {"free": True}]}),
+    (run_shapes.ResumeRun, {"attachments": {"images": [{}], "documents": [{"sizeBytes": 1.5}]}}),
+    (run_shapes.CreateRun, {"workflowId": 7.0, "input": {"free": None}, "runId": "!~" * 127}),
+    (run_shapes.CreateRun, {"assistant": True, "config": {"modelSettings": {"contextWindow": 1}}}),
     (shapes.CreateToken, TOKEN | {"expiresInSeconds": 3600, "scopes": []}),
 ]
 
@@ -201,7 +201,7 @@ def test_what_the_interface_allows_passes(shape: type, data: Any) -> None:
 
 class Short(TypedDict, total=False):
     text: Annotated[str, Meta(max_length=3)] | None
-    user: shapes.UserContext | None
+    user: run_shapes.UserContext | None
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ class TestIssues:
 
 
 class TestComponents:
-    COMPONENTS = shapes.schema_components()
+    COMPONENTS = shapes.schema_components(*filter(is_typeddict, vars(run_shapes).values()))
 
     def valid(self, name: str, data: Any) -> bool:
         schema = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": self.COMPONENTS}}
@@ -370,7 +370,7 @@ class TestComponents:
 
     def test_pages_hold_rows_and_a_token(self) -> None:
         """Every list answers its rows and `nextPageToken`, null on the last page."""
-        schema = page_of("runs", shapes.RunAccepted) | {"components": {"schemas": self.COMPONENTS}}
-        assert schema_ref(shapes.RunAccepted) == {"$ref": "#/components/schemas/RunAccepted"}
+        schema = page_of("runs", run_shapes.RunAccepted) | {"components": {"schemas": self.COMPONENTS}}
+        assert schema_ref(run_shapes.RunAccepted) == {"$ref": "#/components/schemas/RunAccepted"}
         assert jsonschema_rs.is_valid(schema, {"runs": [], "nextPageToken": None})
         assert not jsonschema_rs.is_valid(schema, {"runs": []})

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from wfcore import bootstrap
+from wfcore.adapters.tools import tool
 from wfcore.bootstrap import Core
 from wfcore.domain.access import Principal
 from wfcore.domain.run.events import Event
@@ -21,7 +22,7 @@ Json = dict[str, Any]
 
 
 class Toolbox:
-    """Tools that remember how they were called."""
+    """Tools that remember how they were called, and may be called again."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any, str, int]] = []
@@ -32,11 +33,13 @@ class Toolbox:
     def all(self) -> list[Any]:
         return [self.echo, self.hold, self.flaky]
 
+    @tool(idempotent=True)
     async def echo(self, call: ToolCall, value: Any = None) -> Any:
         """Give back the value."""
         self._note("echo", value, call)
         return value
 
+    @tool(idempotent=True)
     async def hold(self, call: ToolCall, name: str = "it") -> str:
         """Wait until the test lets go of `name`."""
         self._note("hold", name, call)
@@ -50,6 +53,7 @@ class Toolbox:
             raise
         return name
 
+    @tool(idempotent=True)
     async def flaky(self, call: ToolCall, fails: int = 1) -> int:
         """Fail so many times."""
         self._note("flaky", fails, call)

@@ -1,11 +1,11 @@
 """Performing effects: tools that misbehave, models that stream (interface, Node; Events)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from bench import Bench, act, agent, graph, kinds, one, opened, why
+from bench import Bench, act, agent, eventually, graph, kinds, one, opened, why
 
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.ports.providers import Delta, Finished, ModelError, ModelRequest, TextDelta, ToolFailed, Usage
@@ -104,18 +104,51 @@ class TestTools:
 class Speaking:
     """A model that says three words, remembers what it was asked, and fails at first if told to."""
 
-    def __init__(self, fails: int = 0, reason: str = "stop") -> None:
+    def __init__(self, fails: int = 0, reason: str = "stop", *, counts: bool = False) -> None:
         self.requests: list[ModelRequest] = []
-        self._fails, self._reason = fails, reason
+        self._fails, self._reason, self._counts = fails, reason, counts
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         self.requests.append(request)
         for word in ("one ", "two ", "three"):
             yield TextDelta(word)
         if len(self.requests) <= self._fails:
+            if self._counts:
+                yield Usage(7, 3)
             raise ModelError("broke off")
         yield Usage(7, 3)
         yield Finished(self._reason)
+
+
+class Pausing:
+    """A model that says two words and then nothing for long."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        yield TextDelta("one ")
+        yield TextDelta("two ")
+        await self.go_on.wait()
+        yield Finished()
+
+
+class Hasty:
+    """A model that says many words and never waits, and knows how many it has said."""
+
+    def __init__(self, words: int) -> None:
+        self.words, self.said = words, 0
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        for _ in range(self.words):
+            self.said += 1
+            yield TextDelta("word ")
+        yield Finished()
+
+
+async def two_of(said: Callable[[], Awaitable[list[str]]]) -> list[str]:
+    pieces = await said()
+    return pieces if len(pieces) > 1 else []
 
 
 class TestAgents:
@@ -133,7 +166,45 @@ class TestAgents:
                 message.data["messageId"]
             }
             assert live == await bench.core.runs.events(bench.me, run.id)
-            assert run.to_wire()["usage"] == {"calls": 1, "inputTokens": 7, "outputTokens": 3}
+            assert run.to_wire()["usage"] == {"calls": 1, "inputTokens": 7, "outputTokens": 3, "durationMs": 0}
+
+    async def test_what_a_failed_attempt_cost_is_counted(self, database: str) -> None:
+        """As far as the model told it: of two attempts, the first of which broke off, both are in the run's usage."""
+        model = Speaking(fails=1, counts=True)
+        retry = {"maxAttempts": 2, "initialIntervalSeconds": 0}
+        async with opened(database, models={"default": model}) as bench:
+            run = await bench.ran(one(agent(message="hi", retry=retry)))
+            assert run.to_wire()["usage"] == {"calls": 2, "inputTokens": 14, "outputTokens": 6, "durationMs": 0}
+            assert kinds(await bench.events(run.id)).count("usage") == 2
+
+    async def test_a_piece_waits_no_longer_than_the_interval(self) -> None:
+        """The first at once, the next when the interval is over, though the model says nothing more for now."""
+        model = Pausing()
+        async with opened("sqlite://", models={"default": model}) as bench:
+            run = await bench.started(one(agent(message="hi")))
+
+            async def said() -> list[str]:
+                events = await bench.core.runs.events(bench.me, run.id)
+                return [event.data["delta"] for event in events if event.kind == "message_delta"]
+
+            assert await eventually(said) == ["one "]
+            interval = bench.core.ports.settings.delta_interval
+            await eventually(lambda: bench.clock.next_alarm == interval)
+            bench.clock.advance(interval)
+            assert await eventually(lambda: two_of(said)) == ["one ", "two "]
+            model.go_on.set()
+            assert (await bench.ended(run)).output == "one two "
+
+    async def test_a_model_that_never_waits_starves_nobody(self) -> None:
+        """Its first words are with who follows the run long before its last one is said."""
+        model = Hasty(20_000)
+        async with opened("sqlite://", models={"default": model}) as bench:
+            run = await bench.started(one(agent(message="talk")))
+            assert (await bench.seen(run, "message_delta")).data["delta"] == "word "
+            assert model.said < 1_000
+            events = await bench.events(run.id)
+            text = "".join(event.data["delta"] for event in events if event.kind == "message_delta")
+            assert text == "word " * 20_000
 
     async def test_skill_instructions_come_first(self, database: str) -> None:
         """The skill's instructions and expected output, then the node's; its model unless the node names one."""

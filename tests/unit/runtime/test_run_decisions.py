@@ -124,10 +124,9 @@ class TestAnswers:
         structure = graph("s>h h:approved>a", h=ask(), a=act("echo", value="{{ run }}"))
         run = await parked(bench, structure, message="first", origin="api")
         body = {"decision": "approve", "message": "second", "streamProtocolVersion": 2, "sessionId": "s"}
-        for name, value in (("config", {"toolset": {"x": {}}}), ("attachments", {"documents": [{}]})):
-            with pytest.raises(Invalid) as error:
-                await bench.core.runs.resume(bench.me, run.id, {**body, name: value})
-            assert paths(error) == {(name, "unsupported")}
+        with pytest.raises(Invalid) as error:
+            await bench.core.runs.resume(bench.me, run.id, {**body, "config": {"model": "x"}})
+        assert paths(error) == {("config.model", "unsupported")}
         turn = await bench.ended(await bench.core.runs.resume(bench.me, run.id, body))
         assert (turn.output["message"], turn.output["origin"], turn.output["id"]) == ("second", "api", run.id)
 

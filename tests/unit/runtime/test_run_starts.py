@@ -150,19 +150,22 @@ class TestTargets:
     @pytest.mark.parametrize(
         ("body", "error", "found"),
         [
-            ({}, Malformed, {("workflowId", "required"), ("input", "required")}),
+            ({}, Malformed, {("workflowId", "required")}),
             ({"workflowId": 1}, Malformed, {("input", "required")}),
             ({"workflowId": "1", "input": {}}, Malformed, {("workflowId", "type")}),
             ({"workflowId": 1, "input": []}, Malformed, {("input", "type")}),
             ({"workflowId": 1, "input": {}, "streamProtocolVersion": 1}, Invalid, {("streamProtocolVersion", "enum")}),
             ({"workflowId": 1, "input": {}, "other": 1}, Invalid, {("other", "unknown")}),
-            ({"workflowId": 1, "skillId": 1, "input": {}}, Invalid, {("skillId", "unsupported")}),
-            ({"assistant": True}, Invalid, {("assistant", "unsupported")}),
+            ({"workflowId": 1, "skillId": 1, "input": {}}, Invalid, {("skillId", "exclusive")}),
+            ({"skillId": 1, "assistant": True, "message": "m"}, Invalid, {("assistant", "exclusive")}),
+            ({"assistant": False, "message": "m"}, Invalid, {("assistant", "const")}),
+            ({"assistant": True}, Invalid, {("message", "required_if")}),
+            ({"skillId": 1}, Invalid, {("message", "required_if")}),
             ({"workflowId": 1, "input": {}, "decision": "approve", "interruptId": "i", "data": 1}, Invalid,
              {("decision", "unsupported"), ("interruptId", "unsupported"), ("data", "unsupported")}),
-            ({"workflowId": 1, "input": {}, "config": {"model": "m"}}, Invalid, {("config", "unsupported")}),
+            ({"workflowId": 1, "input": {}, "config": {"model": "m"}}, Invalid, {("config.model", "unsupported")}),
             ({"workflowId": 1, "input": {}, "attachments": {"images": [{"storageKey": "x"}]}}, Invalid,
-             {("attachments", "unsupported")}),
+             {("attachments.images[0].storageKey", "reference")}),
         ],
     )  # fmt: skip
     async def test_bodies_that_cannot_start(

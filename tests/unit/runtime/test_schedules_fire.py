@@ -2,14 +2,29 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from bench import Bench, act, eventually, graph, one, opened, private, start
+from bench import Bench, act, eventually, graph, one, opened, private
+from scheduling import (
+    DAY,
+    HOLD,
+    HOUR,
+    HOURLY,
+    MINUTE,
+    MINUTELY,
+    PLAIN,
+    history,
+    later,
+    ms,
+    run_ids,
+    schedule,
+    scheduled,
+    slot,
+    timer,
+)
 
 from wfcore.domain.errors import NotFound
-from wfcore.ports.audit import AuditFilter
 from wfcore.ports.schedules import Missed, Timer
 from wfcore.runtime.context import Settings
 from wfcore.runtime.runs import RunView
@@ -17,54 +32,6 @@ from wfcore.runtime.scheduler import KEPT, slot_run_id
 from wfcore.testing.fakes import NOON, FakeClock
 
 pytestmark = pytest.mark.anyio
-
-MINUTE, HOUR, DAY = 60, 3_600, 86_400
-PLAIN = one(act("echo", value="{{ run.scheduledAt }}"))
-HOLD = one(act("hold", name="it"))
-
-
-def schedule(*cron: str) -> dict[str, Any]:
-    expressions = {"cron_expressions": list(cron), "cron_description": "c"}
-    return {"trigger_type": "schedule", "schedule": {"frequency": "custom", "timezone": "UTC", **expressions}}
-
-
-HOURLY, MINUTELY = schedule("0 * * * *"), schedule("* * * * *")
-
-
-def slot(hours: float) -> datetime:
-    """An instant so many hours after the clock's start, which is noon."""
-    return datetime.fromtimestamp(NOON / 1000, UTC) + timedelta(hours=hours)
-
-
-def ms(instant: datetime) -> int:
-    return int(instant.timestamp() * 1000)
-
-
-async def scheduled(bench: Bench, structure: Any = PLAIN, trigger: Any = HOURLY, by: Any = None, **more: Any) -> int:
-    """A workflow, deployed and switched on."""
-    flows = bench.core.workflows
-    number = (await flows.create(bench.me, name="f", structure=structure, trigger=trigger, **more)).id
-    await flows.deploy(by or bench.me, number)
-    await flows.toggle(bench.me, number, is_enabled=True)
-    return number
-
-
-async def later(bench: Bench, seconds: float) -> None:
-    """Let time pass, and whoever is due have had its turn."""
-    bench.clock.advance(seconds)
-    await bench.core.scheduler.fire_due()
-
-
-async def timer(bench: Bench, number: int) -> Timer | None:
-    return (await bench.core.workflows.schedule(bench.me, number)).timer
-
-
-async def history(bench: Bench, number: int) -> list[RunView]:
-    return await bench.core.workflows.runs(bench.me, number)
-
-
-async def run_ids(bench: Bench, number: int) -> set[str]:
-    return {run.id for run in await history(bench, number)}
 
 
 class TestFire:
@@ -257,65 +224,6 @@ class TestLate:
         assert found.missed == (Missed(ms(slot(3)), "overlap"),)
 
 
-class TestPause:
-    """A schedule that cannot go on switches itself off and says why."""
-
-    async def paused(self, bench: Bench, number: int) -> str:
-        """Why it is paused; that it is, and that this was written down."""
-        view = await bench.core.workflows.schedule(bench.me, number)
-        assert not view.is_enabled
-        assert view.timer
-        assert (view.timer.next_at, view.timer.missed[-1].reason) == (None, "refused")
-        assert await history(bench, number) == []
-        async with bench.core.ports.storage.reading(bench.org) as work:
-            rows = await work.audit.page(AuditFilter(action="workflow.pause"), limit=9, before=None)
-        assert [(row.resource_id, row.details) for row in rows] == [(str(number), {"reason": view.timer.paused})]
-        return view.timer.paused or ""
-
-    async def test_who_deployed_it_is_gone(self, bench: Bench) -> None:
-        """A member who left starts nothing any more; switched on again after a deploy by another one it fires."""
-        await bench.core.directory.add_member(bench.org, "me")
-        number = await scheduled(bench, by=bench.other)
-        await later(bench, HOUR)
-        assert "no longer a member" in await self.paused(bench, number)
-        flows = bench.core.workflows
-        await flows.patch(bench.me, number, structure=one(act("echo", value=1)))
-        await flows.deploy(bench.me, number)
-        await flows.toggle(bench.me, number)
-        found = await timer(bench, number)
-        assert found
-        assert (found.paused, len(found.missed)) == (None, 1)
-        await later(bench, HOUR)
-        assert await run_ids(bench, number) == {slot_run_id(number, slot(2))}
-
-    async def test_who_deployed_it_lost_access(self, bench: Bench) -> None:
-        """The groups and addresses of the member as it is now decide."""
-        for name in ("me", "other"):
-            await bench.core.directory.add_member(bench.org, name)
-        number = await scheduled(bench, by=bench.other)
-        await bench.core.workflows.patch(bench.me, number, accessConfig=private())
-        await later(bench, HOUR)
-        assert "may no longer use it" in await self.paused(bench, number)
-
-    async def test_an_input_that_is_refused(self, bench: Bench) -> None:
-        """A start node that wants more than `{}` has no scheduled runs."""
-        structure = graph("s>a", s=start(type="object", required=["n"]), a=act("echo", value=1))
-        number = await scheduled(bench, structure)
-        await later(bench, HOUR)
-        assert "refused" in await self.paused(bench, number)
-
-    async def test_a_run_id_that_somebody_took(self, bench: Bench) -> None:
-        """The slot is refused and the next one fires: nobody else's run counts as the slot's."""
-        number = await scheduled(bench)
-        await bench.core.runs.start(bench.other, workflow=number, input={}, key=slot_run_id(number, slot(1)))
-        await later(bench, HOUR)
-        found = await timer(bench, number)
-        assert found
-        assert found.missed == (Missed(ms(slot(1)), "refused"),)
-        await later(bench, HOUR)
-        assert slot_run_id(number, slot(2)) in await run_ids(bench, number)
-
-
 class TestTwice:
     """A slot fires once, whoever tries and whoever dies."""
 
@@ -363,13 +271,13 @@ class TestTwice:
         """Whoever changes the timer while a slot is served has the last word."""
         number = await scheduled(bench)
         runs, flows = bench.core.runs, bench.core.workflows
-        begun = runs.start_slot
+        begun = runs.start_for
 
-        async def start_slot(*args: Any) -> RunView:
+        async def start_for(*args: Any) -> RunView:
             await flows.toggle(bench.me, number, is_enabled=False)
             return await begun(*args)
 
-        bench.core.scheduler._runs.start_slot = start_slot  # type: ignore[method-assign]
+        bench.core.scheduler._runs.start_for = start_for  # type: ignore[method-assign, assignment]
         await later(bench, HOUR)
         assert await timer(bench, number) is None
         assert len(await history(bench, number)) == 1

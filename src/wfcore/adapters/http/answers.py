@@ -29,7 +29,7 @@ def error_answer(error: WfcoreError, request_id: str, *, challenge: str = "Beare
 
 def _headers(error: WfcoreError, challenge: str) -> dict[str, str]:
     if isinstance(error, Unauthenticated):
-        return {"WWW-Authenticate": challenge}
+        return {"WWW-Authenticate": error.challenge or challenge}
     if "missing" in error.info and error.http == 403:
         scope = " ".join(error.info["missing"])
         return {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}

@@ -5,17 +5,23 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
+from sse_starlette import EventSourceResponse
 from sse_starlette.sse import SendTimeoutError
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from wfcore.adapters.http.access import Access
 from wfcore.adapters.http.answers import error_answer
 from wfcore.adapters.http.auth import Authenticate, by_token, challenge, origin_of
 from wfcore.adapters.http.gate import BodyLimits, Disconnected, parse_body, read_body, read_query
+from wfcore.adapters.http.limits import RateLimits
+from wfcore.adapters.http.metrics_routes import MetricsPage
 from wfcore.adapters.http.oauth_routes import METADATA_PATH
 from wfcore.adapters.http.router import Router, segments_of
 from wfcore.adapters.http.routes import Core, route_table
@@ -25,6 +31,7 @@ from wfcore.domain.errors import JSON, WfcoreError
 from wfcore.domain.ids import parse_id
 from wfcore.ports.audit import ORIGIN, Origin
 from wfcore.ports.identity import TokenVerifier
+from wfcore.ports.telemetry import Exposition
 from wfcore.runtime.context import check_scopes
 from wfcore.runtime.organization import unauthenticated
 from wfcore.runtime.wire import PageTokens
@@ -47,6 +54,8 @@ def app(
     secret: bytes | None = None,
     max_request_bytes: int | None = None,
     receive_timeout: float = 30.0,
+    metrics: Exposition | None = None,
+    metrics_token: str | None = None,
 ) -> ASGIApp:
     """Both APIs over an open core, to be served alone or mounted in an application that is there already.
 
@@ -54,7 +63,8 @@ def app(
     (`wfcore.adapters.oauth.AccessTokens`), the access tokens of that issuer are taken beside them. `mount` is the
     path prefix where no outer application sets `root_path`. `secret` seals page tokens: processes that serve the
     same clients share it; without it tokens die with the process. A body may have `max_request_bytes` (the core's
-    settings without it) and take `receive_timeout` seconds to arrive.
+    settings without it) and take `receive_timeout` seconds to arrive. `metrics` are shown at `/metrics`, to whoever
+    sends `metrics_token` as a bearer token, or to anybody without one.
     """
     if authenticate and oauth:
         raise ValueError("`authenticate` decides alone who calls: give it or `oauth`, not both")
@@ -65,6 +75,7 @@ def app(
         mount.rstrip("/"),
         PageTokens(secret or secrets.token_bytes(32)),
         BodyLimits(max_request_bytes or core.ports.settings.max_request_bytes, receive_timeout),
+        MetricsPage(core.ports, metrics, metrics_token),
     )
 
 
@@ -79,6 +90,7 @@ class Door:
         mount: str,
         tokens: PageTokens,
         limits: BodyLimits,
+        metrics: MetricsPage,
     ) -> None:
         self._core = core
         self._authenticate = authenticate
@@ -86,7 +98,9 @@ class Door:
         self._mount = mount
         self._tokens = tokens
         self._limits = limits
-        self._router = Router(route_table(core, oauth))
+        settings = core.ports.settings
+        self._rates = RateLimits(settings.requests_per_minute, settings.organization_requests_per_minute)
+        self._router = Router(route_table(core, oauth, metrics))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -100,27 +114,28 @@ class Door:
         connection = HTTPConnection(scope)
         request_id = _request_id(connection) or self._core.ports.ids.uuid()
         headers = _HEADERS | {"X-Request-Id": request_id}
-        response = await self._answer(connection, receive, headers)
-        if response is None:
-            return
-        try:
-            outgoing = _Outgoing(send, scope["method"], headers)
-            await response(scope, receive, outgoing)
-            await outgoing.finish()
-        except SendTimeoutError:
-            logger.info("a reader took nothing for too long", extra={"request_id": request_id})
-        except Exception:
-            logger.exception("a response broke off", extra={"request_id": request_id})
+        access = Access(self._core.ports.telemetry, connection, request_id)
+        with access:
+            with access.part():
+                response = await self._answer(connection, receive, headers, access)
+            if response is not None:
+                access.answered(response.status_code, streams=isinstance(response, EventSourceResponse))
+                await _deliver(response, scope, receive, _Outgoing(send, scope["method"], headers), request_id)
 
-    async def _answer(self, connection: HTTPConnection, receive: Receive, headers: dict[str, str]) -> Response | None:
+    async def _answer(
+        self, connection: HTTPConnection, receive: Receive, headers: dict[str, str], access: Access
+    ) -> Response | None:
         """The response, whatever happens; None when the client has gone."""
         request_id = headers["X-Request-Id"]
         outside = ORIGIN.set(Origin(request_id, connection.client.host if connection.client else None))
         try:
-            return await self._respond(connection, receive, headers)
+            return await self._respond(connection, receive, headers, access)
         except Disconnected:
             return None
         except WfcoreError as error:
+            if error.http >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                logger.exception("a request could not be served", extra={"request_id": request_id})
+                error = _for_outside(error)
             return error_answer(error, request_id, challenge=self._challenge(connection))
         except Exception:
             logger.exception("a request failed", extra={"request_id": request_id})
@@ -128,14 +143,17 @@ class Door:
         finally:
             ORIGIN.reset(outside)
 
-    async def _respond(self, connection: HTTPConnection, receive: Receive, headers: dict[str, str]) -> Response:
+    async def _respond(
+        self, connection: HTTPConnection, receive: Receive, headers: dict[str, str], access: Access
+    ) -> Response:
         scope = connection.scope
         root = self._root(connection)
         segments = segments_of(scope, root)
         route, path = self._router.find(scope["method"], segments)
+        access.route = route.path
         if route.successor is not None:
             headers |= _deprecation(route, root, segments)
-        me = await self._admit(connection, route)
+        me = await self._admit(connection, route, access)
         with _telling({name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}):
             query = read_query(scope["query_string"], route.query)
             body = await self._body(connection, receive, route)
@@ -150,6 +168,7 @@ class Door:
                     self._tokens,
                     headers["X-Request-Id"],
                     origin_of(connection),
+                    partial(read_body, connection.headers, receive, self._limits.at_most(route.most_bytes)),
                 )
             )
 
@@ -161,13 +180,14 @@ class Door:
         metadata = None if self._oauth is None else quote(self._root(connection)) + METADATA_PATH
         return challenge(connection, metadata)
 
-    async def _admit(self, connection: HTTPConnection, route: Route) -> Principal | None:
+    async def _admit(self, connection: HTTPConnection, route: Route, access: Access) -> Principal | None:
         """Who calls, with the token scopes that the route takes; None on the open routes."""
         if route.scopes is None:
             return None
-        me = await self._authenticate(connection)
+        me = access.caller = await self._authenticate(connection)
         if me is None:
             raise unauthenticated()
+        self._rates.admit(me)
         check_scopes(me, route.scopes)
         return me
 
@@ -182,6 +202,11 @@ def _request_id(connection: HTTPConnection) -> str | None:
     """The client's own id of the request, where it is one that can stand in logs."""
     given = connection.headers.get("X-Request-Id", "")
     return given if _SANE_ID.fullmatch(given) else None
+
+
+def _for_outside(error: WfcoreError) -> WfcoreError:
+    """What another program said of its fault, a database's perhaps, is for the log alone."""
+    return error if error.__cause__ is None else type(error)("a part that is needed does not answer")
 
 
 def _deprecation(route: Route, root: str, segments: Sequence[str]) -> dict[str, str]:
@@ -206,6 +231,17 @@ async def _lifespan(receive: Receive, send: Send) -> None:
     for phase in ("startup", "shutdown"):
         await receive()
         await send({"type": f"lifespan.{phase}.complete"})
+
+
+async def _deliver(response: Response, scope: Scope, receive: Receive, send: "_Outgoing", request_id: str) -> None:
+    """Send it, to its end if anybody takes it."""
+    try:
+        await response(scope, receive, send)
+        await send.finish()
+    except SendTimeoutError:
+        logger.info("a reader took nothing for too long", extra={"request_id": request_id})
+    except Exception:
+        logger.exception("a response broke off", extra={"request_id": request_id})
 
 
 class _Outgoing:

@@ -10,6 +10,7 @@ _AT: Final = "2026-01-02T03:04:05.678Z"
 _VARIATION: Final = "01941f29-7c00-7000-8000-000000000001"
 _ROW: Final = "01941f29-7c00-7000-8000-000000000002"
 _RUN: Final = "order-4711"
+_BLOB: Final = f"{'5e884898' * 8}.png"
 
 _TRIGGER: Final = {"trigger_type": "manual"}
 _ASK: Final = {"id": "ask", "type": "humanApproval", "data": {"message": "Refund {{ input.amount }}?"}}
@@ -77,6 +78,7 @@ _TOKEN: Final = {
     "expiresAt": None,
     "revokedAt": None,
 }
+_USED: Final = {"calls": 2, "inputTokens": 1_200, "outputTokens": 80, "durationMs": 2_300, "cost": 0.0023}
 _ISSUE: Final = {"path": "name", "message": "is required", "rule": "required"}
 _ERROR: Final = {
     "code": "BAD_REQUEST",
@@ -93,7 +95,9 @@ PARAMETERS: Final[Mapping[str, JSON]] = {
     "groupId": _ROW,
     "interfaceId": _ROW,
     "memoryId": _ROW,
+    "webhookId": "Ab3dEf7hAb3dEf7hAb3dEf7hAb3dEf7hAb3dEf7hAb3",
     "tokenId": "Ab3dEf7h",
+    "threadId": "document-4711",
     "itemId": _ROW,
     "connectionId": _ROW,
 }
@@ -117,10 +121,17 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "SearchMemories": {"query": "vouchers", "limit": 5},
     "CreateRun": {"workflowId": 1, "input": {"amount": 40}},
     "ResumeRun": {"decision": "approve"},
+    "Chat": {"message": "Where is order 4711?", "sessionId": "browser-tab-1"},
+    "RunAction": {
+        "action": {"toolId": "core.transform", "params": {"value": "{{ nodes.order.output.amount }}"}},
+        "previousOutputs": {"order": {"amount": 40}}, "timezone": "Europe/Paris", "origin": "automation",
+    },
     "CreateMember": {"userId": "linus", "email": "linus@example.org", "role": "member"},
     "PatchMember": {"name": "Grace H.", "role": "admin"},
     "CreateGroup": {"name": "Clerks"},
     "PatchGroup": {"name": "Chief clerks"},
+    "SkillContext": {"message": "Where is order 4711?", "sessionId": "browser-tab-1", "view": "active"},
+    "AssistantContext": {"message": "Where is order 4711?", "sessionId": "browser-tab-1"},
     "CreateContextItem": {"title": "Refund rules", "content": "Within 30 days."},
     "PatchContextItem": {"content": "Within 60 days."},
     "CreateConnection": {
@@ -136,19 +147,59 @@ ANSWERS: Final[Mapping[str, JSON]] = {
     "Workflow": _RESOURCE | {"type": "workflow", "isEnabled": False},
     "Scope": _RESOURCE,
     "RunAccepted": {"runId": _RUN, "status": "interrupted"},
+    "Upload": {"uploadId": _BLOB, "storageKey": _BLOB, "mimeType": "image/png", "sizeBytes": 48_213},
     "RunRecord": _RECORD,
     "Interrupt": _INTERRUPT,
     "Event": {"kind": "node_started", "runId": _RUN, "seq": 2, "at": _AT, "nodeId": "ask"},
     "WorkflowInterface": {"id": _ROW, "kind": "mcp", "config": {}, "createdAt": _AT, "url": f"/interfaces/mcp/{_ROW}"},
+    "WebhookSecret": {
+        "url": "https://flows.example.org/webhooks/Ab3dEf7hAb3dEf7hAb3dEf7hAb3dEf7hAb3dEf7hAb3",
+        "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    },
     "Memory": {
         "id": _ROW, "memory": "Likes tea", "metadata": {}, "createdAt": _AT, "updatedAt": _AT,
         "hash": "d73e14c05fd1687b02cd2925f679804d884465fa14a42ec442961d0eb336dca0",
+    },
+    "Conversation": {
+        "threadId": "document-4711", "skillId": 1, "createdAt": _AT, "updatedAt": _AT, "nextPageToken": None,
+        "messages": [{"type": "human", "content": "Where is order 4711?", "id": _ROW, "toolCalls": []}],
+    },
+    "UsageReport": {
+        "usage": [{"key": "fast", **_USED}], "totals": _USED, "from": _AT, "to": "2026-02-01T00:00:00.000Z",
+        "groupBy": "model",
+    },
+    "Suggestions": {
+        "suggestions": [{
+            "prompt": "Let us go on with this: Where is order 4711?", "reason": "you talked about this lately",
+            "target": {"type": "conversation", "threadId": "document-4711", "skillId": 1},
+        }],
     },
     "Member": _MEMBER,
     "Group": {"id": _ROW, "name": "Clerks"},
     "Token": _TOKEN,
     "NewToken": _TOKEN | {"token": f"svc_{_ORG}_Ab3dEf7h_{'x' * 43}"},
     "Issues": {"issues": [_ISSUE | {"severity": "error"}]},
+    "ComposedContext": {
+        "messages": [
+            {"type": "system", "content": "Be kind."}, {"type": "human", "content": "Where is order 4711?"},
+        ],
+        "model": "default", "settings": {"contextWindow": 8_000},
+        "tools": [{
+            "name": "skill_refunds", "toolId": "skill:1", "kind": "skill", "description": "Pays money back",
+            "parameters": {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]},
+            "requiresApproval": False, "resourceId": 1,
+            "digest": "sha256:3bd3c1b2a8b2d6a2c1f1a4c0a6a2f3d4e5f60718293a4b5c6d7e8f9012345678",
+        }],
+        "segments": [
+            {"source": "instructions", "ref": "1", "tokens": 8, "why": "the instructions of the agent"},
+            {"source": "subordinates", "ref": "skill:1", "tokens": 52, "why": "a skill to hand work to"},
+            {"source": "message", "ref": None, "tokens": 11, "why": "what the agent is told"},
+        ],
+        "leftOut": [{"source": "conversation", "ref": "document-4711", "why": "older messages have no room in the "
+                     "context window"}],
+        "tokenEstimate": 71, "contextWindow": 8_000,
+        "digest": "sha256:9f2c1b2a8b2d6a2c1f1a4c0a6a2f3d4e5f60718293a4b5c6d7e8f9012345678a",
+    },
     "ContextItem": {
         "id": _ROW, "title": "Refund rules", "content": "Within 30 days.", "createdAt": _AT, "updatedAt": _AT,
     },

@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -15,7 +16,7 @@ import attrs
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive
 
-from wfcore.domain.codec import read
+from wfcore.domain.codec import parse_iso, read
 from wfcore.domain.errors import JSON, Issue, Malformed, TooLarge, refuse
 from wfcore.domain.ids import is_run_id, parse_id
 from wfcore.domain.json_gate import parse_json
@@ -95,6 +96,14 @@ def one_of(*options: str) -> Callable[[str], str]:
         return text
 
     return choose
+
+
+def instant(text: str) -> datetime:
+    """The reader of a time."""
+    try:
+        return datetime.fromtimestamp(parse_iso(text) / 1000, UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("must be an RFC 3339 instant, such as `2026-01-02T03:04:05Z`") from None
 
 
 def short_text(text: str) -> str:
@@ -179,6 +188,9 @@ class BodyLimits:
 
     size: int
     seconds: float
+
+    def at_most(self, size: int) -> "BodyLimits":
+        return attrs.evolve(self, size=min(self.size, size))
 
 
 async def read_body(headers: Headers, receive: Receive, limits: BodyLimits) -> bytes:

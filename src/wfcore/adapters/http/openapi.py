@@ -13,7 +13,6 @@ from wfcore.domain.errors import JSON
 from wfcore.domain.shapes import ErrorEnvelope, schema_components
 
 _PARAMETER = re.compile(r"\{([A-Za-z]+)\}", re.ASCII)
-_ID = {"type": "integer", "minimum": 1}
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 255}
 
 _FRAMES = {"type": "string", "description": "Server-Sent Events; the data of each is an `Event`"}
@@ -21,11 +20,17 @@ _FRAMES = {"type": "string", "description": "Server-Sent Events; the data of eac
 _HEADERS: Final[Mapping[str, tuple[str, JSON]]] = {
     IDEMPOTENCY_KEY: ("The same key and body give the same answer", _TEXT),
     IF_MATCH: ("The `ETag` that was read; a stale one is a conflict", {"type": "string"}),
+    "webhook-id": ("What the message is called, however often it is sent", _TEXT),
+    "webhook-timestamp": ("When it was sent, in seconds since the epoch", {"type": "integer"}),
+    "webhook-signature": (
+        "`v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64; several with blanks",
+        {"type": "string"},
+    ),
     LAST_EVENT_ID: ("The stream goes on after this event", {"type": "integer", "minimum": 0}),
 }
 _ERRORS: Final[Mapping[int, str]] = {
     400: "Malformed request",
-    401: "Missing, invalid or expired access token",
+    401: "Missing, invalid or expired credential",
     403: "The token lacks a scope, or the caller a right",
     404: "Does not exist, or the caller has no access",
     405: "Method not allowed",
@@ -33,11 +38,13 @@ _ERRORS: Final[Mapping[int, str]] = {
     409: "Conflicts with the current state",
     413: "The body is too large",
     422: "A value breaks a rule",
+    429: "Too many requests in a minute; `Retry-After` says when one will be let in",
     500: "Unexpected server error",
     503: "A part that is needed does not answer",
 }
 _ALWAYS = (405, 500)
-_WITH_PRINCIPAL = (400, 401, 403, 404, 409)
+_WITH_PRINCIPAL = (400, 401, 403, 404, 409, 429)
+_METRICS = (401, 404)
 _WITH_BODY = (408, 413, 422)
 
 
@@ -72,23 +79,35 @@ def _operation(route: Route) -> dict[str, JSON]:
     operation: dict[str, JSON] = {
         "operationId": route.name,
         "summary": route.summary,
-        "parameters": [*_path_parameters(route.path), *map(_query, route.query), *map(_header, route.headers)],
+        "parameters": [
+            *_path_parameters(route),
+            *map(_query, route.query),
+            *map(_header, route.headers),
+            *(_header(name) | {"required": True} for name in route.signed),
+        ],
         "responses": _responses(route),
         "security": [] if route.scopes is None else [{"token": list(route.scopes)}],
     }
     if route.body is not None:
         content = {"application/json": {"schema": schema_ref(route.body)}}
         operation["requestBody"] = {"required": route.body_required, "content": content}
+    if route.signed:
+        content = {"application/json": {"schema": {"type": ["object", "array"]}}}
+        operation["requestBody"] = {"required": True, "content": content}
+    if route.takes:
+        schema = {"type": "string", "format": "binary"}
+        operation["requestBody"] = {"required": True, "content": {name: {"schema": schema} for name in route.takes}}
     if route.successor is not None:
         operation["deprecated"] = True
     return operation
 
 
-def _path_parameters(path: str) -> list[JSON]:
+def _path_parameters(route: Route) -> list[JSON]:
+    number = {"type": "integer", "minimum": route.least_id}
     return [
-        {"name": name, "in": "path", "required": True, "schema": _ID if name == "id" else _TEXT}
+        {"name": name, "in": "path", "required": True, "schema": number if name == "id" else _TEXT}
         | ({"example": PARAMETERS[name]} if name in PARAMETERS else {})
-        for name in _PARAMETER.findall(path)
+        for name in _PARAMETER.findall(route.path)
     ]
 
 
@@ -103,7 +122,7 @@ def _header(name: str) -> JSON:
 
 def _responses(route: Route) -> dict[str, JSON]:
     schema = schema_ref(route.answer) if isinstance(route.answer, type) else route.answer
-    content: dict[str, JSON] = {"application/json": {"schema": schema}}
+    content: dict[str, JSON] = {route.media_type: {"schema": schema}}
     responses = {str(status): _response(status, content) for status in (route.status, *route.also)}
     if route.streams:
         responses["200"] = _response(200, content | {"text/event-stream": {"schema": _FRAMES}})
@@ -113,9 +132,12 @@ def _responses(route: Route) -> dict[str, JSON]:
 
 
 def _error_statuses(route: Route) -> list[int]:
+    if route.signed:
+        return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *_WITH_BODY, 503} - {403, 429})
     if route.scopes is None:
-        return [*_ALWAYS, 503] if route.name == "readyz" else [*_ALWAYS]
-    return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *(_WITH_BODY if route.body else ())})
+        more = {"readyz": (503,), "metrics": _METRICS}
+        return sorted({*_ALWAYS, *more.get(route.name, ())})
+    return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *(_WITH_BODY if route.body or route.takes else ())})
 
 
 def _response(status: int, content: JSON) -> JSON:

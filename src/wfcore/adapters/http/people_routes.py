@@ -1,7 +1,6 @@
 """The routes of members, groups, tokens, the audit and the catalog of tools."""
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -9,10 +8,10 @@ import attrs
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
-from wfcore.adapters.http.gate import Query, short_text
+from wfcore.adapters.http.gate import Query, instant, short_text
 from wfcore.adapters.http.table import PAGING, Call, Route
 from wfcore.domain import people_shapes as shapes
-from wfcore.domain.codec import page_of, parse_iso
+from wfcore.domain.codec import page_of
 from wfcore.domain.errors import JSON
 from wfcore.domain.shapes import CreateToken
 from wfcore.runtime.audit import AuditTrail
@@ -29,13 +28,6 @@ def _id(text: str) -> str:
     return text
 
 
-def _instant(text: str) -> datetime:
-    try:
-        return datetime.fromtimestamp(parse_iso(text) / 1000, UTC)
-    except (ValueError, OverflowError):
-        raise ValueError("must be an RFC 3339 instant, such as `2026-01-02T03:04:05Z`") from None
-
-
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 255}
 _TIME = {"type": "string", "format": "date-time"}
 _GROUP = Query("groupId", _id, _TEXT, "Only the members of this group")
@@ -43,8 +35,8 @@ _OWNER = Query("userId", _id, _TEXT, "Those of this member instead of your own; 
 _FILTER = (
     Query("userId", _id, _TEXT, "Only what this user did"),
     Query("action", short_text, {"type": "string", "maxLength": 200}, "Only this, such as `workflow.deploy`"),
-    Query("from", _instant, _TIME, "Only what was done at this time or later"),
-    Query("to", _instant, _TIME, "Only what was done before this time"),
+    Query("from", instant, _TIME, "Only what was done at this time or later"),
+    Query("to", instant, _TIME, "Only what was done before this time"),
 )
 
 
@@ -186,7 +178,7 @@ class PeopleRoutes:
         user, action, since, until = (call.query[query.name] for query in _FILTER)
         bound_to = ("audit", user, action, *(when and when.isoformat() for when in (since, until)))
         place = call.position(*bound_to)
-        before = place and (_instant(place[0]), place[1])
+        before = place and (instant(place[0]), place[1])
         found = await self.audit.page(
             call.me, limit=call.query["pageSize"] + 1, before=before,
             user=user, action=action, since=since, until=until,
@@ -194,7 +186,9 @@ class PeopleRoutes:
         return _page(call, "audit", found, lambda row: [row.position[0].isoformat(), row.position[1]], *bound_to)
 
     async def list_tools(self, call: Call) -> Response:
-        return _page(call, "tools", await self.tools.page(call.me, **_paging(call, "tools")), _id_of, "tools")
+        found = await self.tools.listed(call.me, **_paging(call, "tools"))
+        more = {"servers": [server.to_wire() for server in found.servers]}
+        return _page(call, "tools", found.tools, _id_of, "tools", more=more)
 
 
 def _shown(view: View) -> Response:
@@ -214,7 +208,14 @@ def _paging(call: Call, *bound_to: JSON) -> dict[str, Any]:
     return {"limit": call.query["pageSize"] + 1, "after": call.position(*bound_to) or ""}
 
 
-def _page(call: Call, rows: str, found: Sequence[Any], position: Callable[[Any], JSON], *bound_to: JSON) -> Response:
+def _page(
+    call: Call,
+    rows: str,
+    found: Sequence[Any],
+    position: Callable[[Any], JSON],
+    *bound_to: JSON,
+    more: Mapping[str, JSON] | None = None,
+) -> Response:
     size = call.query["pageSize"]
     following = position(found[size - 1]) if len(found) > size else None
-    return call.page(rows, found[:size], following, *bound_to)
+    return call.page(rows, found[:size], following, *bound_to, more=more)

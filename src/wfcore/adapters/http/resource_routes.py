@@ -10,6 +10,7 @@ from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.gate import Query, idempotency_key, one_header, one_of, page_size, short_text, user_id
 from wfcore.adapters.http.interface_routes import InterfaceRoutes
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Handler, Route
+from wfcore.adapters.http.webhook_routes import WebhookRoutes
 from wfcore.domain.codec import page_of
 from wfcore.domain.errors import Issue
 from wfcore.domain.ids import iso
@@ -24,7 +25,8 @@ from wfcore.domain.management_shapes import (
     TransferBody,
 )
 from wfcore.domain.resources import CONTENT, Kind
-from wfcore.domain.shapes import Body, RunRecord, Supervision, ToggleBody, ValidateBody
+from wfcore.domain.run_shapes import RunRecord
+from wfcore.domain.shapes import Body, Supervision, ToggleBody, ValidateBody
 from wfcore.domain.supervision import links_of
 from wfcore.runtime.context import scopes_of
 from wfcore.runtime.resource_base import View
@@ -224,6 +226,7 @@ class WorkflowRoutes(ResourceRoutes):
             answer=page_of("runs", RunRecord), query=PAGING,
         )  # fmt: skip
         yield from InterfaceRoutes(cases.interfaces, self._base, self._route).table()
+        yield from WebhookRoutes(cases, self._route).table()
 
     async def toggle(self, call: Call) -> Response:
         return _seen(await self._cases.toggle(call.me, call.id, call.body))

@@ -6,7 +6,11 @@ from typing import Protocol, TypedDict
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
+from wfcore.adapters.http.chat_routes import ChatRoutes
+from wfcore.adapters.http.context_routes import ContextRoutes
+from wfcore.adapters.http.conversation_routes import ConversationRoutes
 from wfcore.adapters.http.memory_routes import MemoryRoutes
+from wfcore.adapters.http.metrics_routes import MetricsPage
 from wfcore.adapters.http.oauth_routes import OAuthRoutes
 from wfcore.adapters.http.openapi import document
 from wfcore.adapters.http.org_row_routes import connection_routes, context_item_routes
@@ -14,20 +18,30 @@ from wfcore.adapters.http.people_routes import PeopleRoutes
 from wfcore.adapters.http.resource_routes import SkillRoutes, WorkflowRoutes
 from wfcore.adapters.http.run_routes import RunRoutes
 from wfcore.adapters.http.table import Call, Route
+from wfcore.adapters.http.turns import Turns
+from wfcore.adapters.http.upload_routes import UploadRoutes
+from wfcore.adapters.http.usage_routes import UsageRoutes
+from wfcore.adapters.http.webhook_routes import DeliveryRoutes
 from wfcore.domain.access import TOKEN_SCOPES
 from wfcore.domain.errors import Unavailable
 from wfcore.domain.shapes import Scope, Workflow
 from wfcore.ports.identity import TokenVerifier
+from wfcore.runtime.attachments import Attachments
 from wfcore.runtime.audit import AuditTrail
 from wfcore.runtime.catalog import ToolCatalog
 from wfcore.runtime.connections import Connections
 from wfcore.runtime.context import Ports
 from wfcore.runtime.context_items import ContextItems
+from wfcore.runtime.contexts import Contexts
+from wfcore.runtime.conversations import Conversations
+from wfcore.runtime.deliveries import Deliveries
 from wfcore.runtime.memories import Memories
 from wfcore.runtime.organization import Directory
 from wfcore.runtime.people import Groups, Members, Tokens
 from wfcore.runtime.resources import Skills, Workflows
 from wfcore.runtime.runs import Runs
+from wfcore.runtime.suggestions import Suggestions
+from wfcore.runtime.usage import Usage
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +53,9 @@ class Core(Protocol):
     workflows: Workflows
     skills: Skills
     memories: Memories
+    attachments: Attachments
     runs: Runs
+    webhooks: Deliveries
     directory: Directory
     members: Members
     groups: Groups
@@ -47,7 +63,11 @@ class Core(Protocol):
     audit: AuditTrail
     tools: ToolCatalog
     context_items: ContextItems
+    contexts: Contexts
     connections: Connections
+    conversations: Conversations
+    usage: Usage
+    suggestions: Suggestions
 
 
 class Caller(TypedDict):
@@ -65,24 +85,30 @@ class Health(TypedDict):
     status: str
 
 
-def route_table(core: Core, oauth: TokenVerifier | None = None) -> list[Route]:
+def route_table(core: Core, oauth: TokenVerifier | None = None, metrics: MetricsPage | None = None) -> list[Route]:
     """Every route over this core."""
-    workflows = "/api/v1/workflows"
+    workflows, turns = "/api/v1/workflows", Turns(core.runs, core.ports.clock)
     routes = [
         *WorkflowRoutes(core.workflows, "workflows", workflows, Workflow).table(),
         *WorkflowRoutes(core.workflows, "agents", "/api/v1/agents", Workflow, workflows).table(),
         *SkillRoutes(core.skills, "skills", "/api/v1/skills", Scope).table(),
         *MemoryRoutes(core.memories).table(),
-        *RunRoutes(core.runs, core.ports.clock).table(),
+        *ContextRoutes(core.contexts).table(),
+        *ConversationRoutes(core.conversations).table(),
+        *RunRoutes(core.runs, turns).table(),
+        *ChatRoutes(core.runs, turns).table(),
+        *UploadRoutes(core.attachments, core.ports.settings.attachments.size).table(),
+        *DeliveryRoutes(core.webhooks).table(),
         *PeopleRoutes(core.members, core.groups, core.tokens, core.audit, core.tools).table(),
         *context_item_routes(core.context_items).table(),
         *connection_routes(core.connections).table(),
+        *UsageRoutes(core.usage, core.suggestions).table(),
         *OAuthRoutes(oauth).table(),
     ]
-    return [*routes, *_own_routes(core, routes)]
+    return [*routes, *_own_routes(core, routes, metrics or MetricsPage(core.ports))]
 
 
-def _own_routes(core: Core, others: list[Route]) -> list[Route]:
+def _own_routes(core: Core, others: list[Route], metrics: MetricsPage) -> list[Route]:
     """What the door itself answers. All but `me` ask for no principal."""
 
     async def describe(call: Call) -> Response:
@@ -99,6 +125,7 @@ def _own_routes(core: Core, others: list[Route]) -> list[Route]:
         Route("openapi", "GET", "/openapi.json", describe, "This description", None, {"type": "object"}),
         Route("healthz", "GET", "/healthz", _healthy, "Whether the process answers", None, Health),
         Route("readyz", "GET", "/readyz", ready, "Whether the store answers", None, Health),
+        *metrics.table(),
     ]
     described = document([*others, *routes])
     return routes

@@ -1,4 +1,4 @@
-"""The routes of runs (interface, `/agent/v1`): a turn is streamed, or polled when `Accept` prefers JSON."""
+"""The routes of runs (interface, `/agent/v1`)."""
 
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -8,22 +8,22 @@ from starlette.responses import Response
 
 from wfcore.adapters.http import sse
 from wfcore.adapters.http.answers import json_answer
-from wfcore.adapters.http.gate import Query, idempotency_key, last_event_id, one_of, prefers_json, resource_id
+from wfcore.adapters.http.gate import Query, last_event_id, one_of, prefers_json, resource_id
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, LAST_EVENT_ID, PAGING, Call, Route
-from wfcore.domain.codec import iso_ms, page_of
-from wfcore.domain.errors import Conflict
-from wfcore.domain.run.events import EventKind
+from wfcore.adapters.http.turns import RUNS, Turns, accepted
+from wfcore.domain.codec import page_of
 from wfcore.domain.run.state import RunStatus
-from wfcore.domain.shapes import Body, CreateRun, Event, Interrupt, ResumeRun, RunAccepted, RunRecord
-from wfcore.ports.system import Clock
+from wfcore.domain.run_shapes import CreateRun, Event, Interrupt, ResumeRun, RunAccepted, RunRecord
+from wfcore.domain.shapes import Body
 from wfcore.runtime.context import scopes_of
-from wfcore.runtime.runs import Runs, RunView
+from wfcore.runtime.runs import Runs
+from wfcore.runtime.wire import bad_query
 
-BASE = "/agent/v1/runs"
-ONE = f"{BASE}/{{runId}}"
+ONE = f"{RUNS}/{{runId}}"
 
 _STATUS = Query("status", one_of(*RunStatus), {"enum": list(RunStatus)}, "Only those in this state")
 _WORKFLOW = Query("workflowId", resource_id, {"type": "integer", "minimum": 1}, "Only runs of this workflow")
+_SKILL = Query("skillId", resource_id, {"type": "integer", "minimum": 1}, "Only runs of this skill")
 
 
 class Events(TypedDict):
@@ -35,21 +35,21 @@ class Events(TypedDict):
 class RunRoutes:
     """Starting, following and steering runs."""
 
-    def __init__(self, runs: Runs, clock: Clock) -> None:
+    def __init__(self, runs: Runs, turns: Turns) -> None:
         self._runs = runs
-        self._clock = clock
+        self._turns = turns
 
     def table(self) -> Iterator[Route]:
         runs = self._runs
-        for name, path in (("runs.start", BASE), ("runs.startUnversioned", "/agent/runs")):
+        for name, path in (("runs.start", RUNS), ("runs.startUnversioned", "/agent/runs")):
             yield Route(
                 name, "POST", path, self.start, "Start a run", scopes_of(runs.start), RunAccepted,
                 body=CreateRun, body_required=True, headers=(IDEMPOTENCY_KEY, LAST_EVENT_ID), streams=True,
                 also=(HTTPStatus.ACCEPTED,),
             )  # fmt: skip
         yield Route(
-            "runs.list", "GET", BASE, self.list, "List runs, newest first", scopes_of(runs.page),
-            page_of("runs", RunRecord), query=(_STATUS, _WORKFLOW, *PAGING),
+            "runs.list", "GET", RUNS, self.list, "List runs, newest first", scopes_of(runs.page),
+            page_of("runs", RunRecord), query=(_STATUS, _WORKFLOW, _SKILL, *PAGING),
         )  # fmt: skip
         yield Route("runs.get", "GET", ONE, self.get, "Read a run", scopes_of(runs.get), RunRecord)
         yield Route(
@@ -75,45 +75,16 @@ class RunRoutes:
         )  # fmt: skip
 
     async def start(self, call: Call) -> Response:
-        key, after = idempotency_key(call.headers), last_event_id(call.headers)
-        try:
-            view = await self._runs.start(call.me, call.body, key=key)
-        except Conflict as error:
-            return self._refused(call, error, key)
-        return self._turn(call, view, after)
+        return await self._turns.answer(call, lambda key: self._runs.start(call.me, call.body, key=key))
 
     async def resume(self, call: Call) -> Response:
-        key, after = idempotency_key(call.headers), last_event_id(call.headers)
-        try:
-            view = await self._runs.resume(call.me, call.run_id, call.body, key=key)
-        except Conflict as error:
-            return self._refused(call, error, key)
-        return self._turn(call, view, after)
-
-    def _turn(self, call: Call, view: RunView, after: int) -> Response:
-        """The turn that was started or joined: whoever may start it may see it through, with no other scope."""
-        place = {"Location": call.url(BASE, view.id)}
-        if not prefers_json(call.headers):
-            return sse.stream(self._runs.batches(view, after=after), place)
-        going_on = view.status.under_way
-        return _accepted(view, HTTPStatus.ACCEPTED if going_on else HTTPStatus.OK, place)
-
-    def _refused(self, call: Call, error: Conflict, key: str | None) -> Response:
-        """Misuse of a key is told on the stream when there is to be one; any other conflict in the envelope."""
-        if error.info.get("reason") != "key_reused" or prefers_json(call.headers):
-            raise error
-        data = {
-            "kind": EventKind.error,
-            "runId": key or call.body["runId"],
-            "seq": 0,
-            "at": iso_ms(self._clock.now()),
-            "error": error.to_wire(call.request_id),
-        }
-        return sse.refusal(data, error.http)
+        return await self._turns.answer(call, lambda key: self._runs.resume(call.me, call.run_id, call.body, key=key))
 
     async def list(self, call: Call) -> Response:
-        status, workflow, size = call.query["status"], call.query["workflowId"], call.query["pageSize"]
-        bound_to = ("runs", status, workflow)
+        status, workflow, skill = call.query["status"], call.query["workflowId"], call.query["skillId"]
+        if workflow and skill:
+            raise bad_query("skillId", "`skillId` stands beside `workflowId`")
+        bound_to, size = ("runs", status, workflow, skill), call.query["pageSize"]
         before = call.position(*bound_to)
         found = await self._runs.page(
             call.me,
@@ -121,6 +92,7 @@ class RunRoutes:
             before=before and (before[0], before[1]),
             status=status and RunStatus(status),
             workflow=workflow,
+            skill=skill,
         )
         last = found[size - 1].row if len(found) > size else None
         return call.page("runs", found[:size], last and [last.created_at, last.id], *bound_to)
@@ -136,16 +108,12 @@ class RunRoutes:
         return sse.stream(self._runs.batches(await self._runs.get(call.me, call.run_id), after=after))
 
     async def cancel(self, call: Call) -> Response:
-        return _accepted(await self._runs.cancel(call.me, call.run_id), HTTPStatus.ACCEPTED)
+        return accepted(await self._runs.cancel(call.me, call.run_id), HTTPStatus.ACCEPTED)
 
     async def interrupt(self, call: Call) -> Response:
-        return _accepted(await self._runs.interrupt(call.me, call.run_id), HTTPStatus.ACCEPTED)
+        return accepted(await self._runs.interrupt(call.me, call.run_id), HTTPStatus.ACCEPTED)
 
     async def interrupts(self, call: Call) -> Response:
         after = call.position("interrupts") or 0
         found, following = await self._runs.interrupts(call.me, limit=call.query["pageSize"], after=after)
         return call.page("interrupts", found, following, "interrupts")
-
-
-def _accepted(view: RunView, status: int, headers: dict[str, str] | None = None) -> Response:
-    return json_answer({"runId": view.id, "status": view.status}, status, headers)

@@ -14,6 +14,7 @@ from wfcore.adapters.http.gate import Query, page_size
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import JSON
 from wfcore.domain.ids import parse_id
+from wfcore.domain.webhooks import MAX_BYTES
 from wfcore.runtime.wire import PageTokens
 
 PAGE_SIZE = Query("pageSize", page_size, {"type": "integer", "minimum": 1, "default": 25},
@@ -41,6 +42,8 @@ class Call:
     request_id: str
     origin: str
     """Scheme and host as the client wrote them."""
+    raw: Callable[[], Awaitable[bytes]]
+    """Reads the bytes of the body, as many as the route takes, where it has no shape for it."""
 
     @property
     def me(self) -> Principal:
@@ -62,10 +65,12 @@ class Call:
         token = self.query["pageToken"]
         return None if token is None else self.tokens.open(token, self.me.org_uuid, *bound_to)
 
-    def page(self, rows: str, found: Sequence[Any], following: JSON, *bound_to: JSON) -> Response:
-        """A page of a list. `following` is the position of the next one, None on the last."""
+    def page(
+        self, rows: str, found: Sequence[Any], following: JSON, *bound_to: JSON, more: Mapping[str, JSON] | None = None
+    ) -> Response:
+        """A page of a list, with `more` beside it. `following` is the position of the next one, None on the last."""
         token = None if following is None else self.tokens.seal(following, self.me.org_uuid, *bound_to)
-        return json_answer({rows: [row.to_wire() for row in found], "nextPageToken": token})
+        return json_answer({rows: [row.to_wire() for row in found], "nextPageToken": token, **(more or {})})
 
     def url(self, path: str, *segments: str | int) -> str:
         """The path of a resource as clients reach it."""
@@ -97,9 +102,18 @@ class Route:
     query: tuple[Query, ...] = ()
     headers: tuple[str, ...] = ()
     streams: bool = False
+    signed: tuple[str, ...] = ()
+    """The headers that sign a message, which takes no credential: its handler reads the bytes itself."""
+    takes: tuple[str, ...] = ()
+    """The media types of a body that is no JSON: its handler reads the bytes itself."""
+    most_bytes: int = MAX_BYTES
+    """How many bytes a handler may read."""
     also: tuple[int, ...] = ()
     """Further statuses of success, with the same answer."""
+    media_type: str = "application/json"
     base: str = ""
     successor: str | None = None
+    least_id: int = 1
+    """The least `id` of its path: 0 where that stands for all."""
     error_info: Mapping[str, str] = attrs.field(factory=dict)
     """Numbers of the path that errors repeat: the name in `info`, the path's parameter."""

@@ -1,15 +1,19 @@
 """The journal in dicts, under the contract of the durable one. Nothing suspends, so nothing interleaves."""
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
+from wfcore.adapters.memory.conversations import MemoryConversations
+from wfcore.adapters.memory.usage import MemoryUsage
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import NotFound
+from wfcore.domain.prices import Price
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.audit import AuditRow, decided
+from wfcore.ports.conversations import said
 from wfcore.ports.journal import (
     Append,
     Execution,
@@ -23,6 +27,7 @@ from wfcore.ports.journal import (
     RunExists,
     RunRow,
 )
+from wfcore.ports.usage import consumed
 
 Usable = Callable[[str, Principal, str, int], bool]
 """Whether, in an organization, a principal may use the resource of a kind and id."""
@@ -54,7 +59,8 @@ class MemoryJournal:
     """`wfcore.ports.journal.Journal` for tests and quick starts; it is gone with the process.
 
     `knows` tells which organizations there are (by default all), `usable` who may use what (by default
-    everybody everything of the organization), `note` takes the decisions that are to be audited.
+    everybody everything of the organization), `note` takes the decisions that are to be audited, `prices` are those of
+    models by name.
     """
 
     def __init__(
@@ -63,8 +69,11 @@ class MemoryJournal:
         knows: Callable[[str], bool] = lambda _: True,
         usable: Usable = lambda *_: True,
         note: Note = lambda *_: None,
+        prices: Mapping[str, Price] | None = None,
     ) -> None:
         self.durable = False
+        self.conversations = MemoryConversations(usable)
+        self.usage = MemoryUsage(prices or {})
         self._knows = knows
         self._usable = usable
         self._note = note
@@ -224,6 +233,9 @@ class MemoryJournal:
             self._replace_interrupts(held, append.interrupts, run_id)
         elif append.new_run:
             self._replace_interrupts(held, [opened.interrupt for opened in held.interrupts.values()], run_id)
+        if append.records:
+            self.conversations.add(held.row, said(append.records))
+            self.usage.add(held.row, consumed(append.records))
 
     def _put_run(self, run: RunRow) -> None:
         self._runs.setdefault(run.execution.org, {})[run.id] = run

@@ -56,18 +56,20 @@ class InMemoryMemories:
         return [_copy(memory) for memory in found[:limit]]
 
     async def search(
-        self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None
+        self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None, shared: bool = False
     ) -> Sequence[Memory]:
         wanted = _words(query)
-        counted = [(len(wanted & _words(memory.memory)), memory) for memory in self._of_user((org, skill_id), user_id)]
+        among = self._of_user((org, skill_id), user_id, shared)
+        counted = [(len(wanted & _words(memory.memory)), memory) for memory in among]
         found = sorted((hit for hit in counted if hit[0]), key=lambda hit: -hit[0])
         return [_copy(memory) for _, memory in found[:limit]]
 
     def _of(self, org: str, skill_id: int) -> dict[str, Memory]:
         return self._kept.get((org, skill_id), {})
 
-    def _of_user(self, scope: Scope, user_id: str | None) -> Sequence[Memory]:
-        return [memory for memory in self._of(*scope).values() if user_id is None or memory.user_id == user_id]
+    def _of_user(self, scope: Scope, user_id: str | None, shared: bool = False) -> Sequence[Memory]:
+        users = {user_id, None} if shared else {user_id}
+        return [memory for memory in self._of(*scope).values() if user_id is None or memory.user_id in users]
 
 
 def _copy(memory: Memory) -> Memory:

@@ -20,6 +20,7 @@ from wfcore.adapters.memory.audit import AuditLog, MemoryAudit
 from wfcore.adapters.memory.interfaces import InterfaceKey, MemoryInterfaces
 from wfcore.adapters.memory.org_rows import MemoryOrgRows
 from wfcore.adapters.memory.schedules import MemorySchedules
+from wfcore.adapters.memory.webhooks import MemoryWebhooks
 from wfcore.domain.access import Principal, Role, derive, grants
 from wfcore.domain.connections import Connection
 from wfcore.domain.context_items import ContextItem
@@ -30,6 +31,7 @@ from wfcore.domain.resources import Kind, Resource, Variation
 from wfcore.ports.audit import AuditRow
 from wfcore.ports.schedules import DueTimer, Timer
 from wfcore.ports.storage import AccessToken, Duplicate, Group, Kept, Member, Organization, Stale
+from wfcore.ports.webhooks import FoundWebhook, WebhookRow
 
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -61,6 +63,7 @@ class Tenant:
     interfaces: dict[InterfaceKey, Interface] = attrs.Factory(dict)
     answers: dict[AnswerKey, Kept] = attrs.Factory(dict)
     timers: dict[int, Timer] = attrs.Factory(dict)
+    webhooks: dict[int, WebhookRow] = attrs.Factory(dict)
     context_items: dict[str, ContextItem] = attrs.Factory(dict)
     connections: dict[str, Connection] = attrs.Factory(dict)
 
@@ -73,6 +76,7 @@ class Tenant:
             dict(self.interfaces),
             dict(self.answers),
             timers=dict(self.timers),
+            webhooks=dict(self.webhooks),
             context_items=dict(self.context_items),
             connections=dict(self.connections),
         )
@@ -89,8 +93,8 @@ class MemoryResources:
         self.shelf.last_id += 1
         return self.shelf.last_id
 
-    async def slug_taken(self, slug: str) -> bool:
-        return slug in self.shelf.slugs
+    async def slugs_taken(self, slugs: Collection[str]) -> set[str]:
+        return self.shelf.slugs.intersection(slugs)
 
     async def add(self, resource: Resource) -> None:
         if resource.id in self.shelf.rows or resource.slug in self.shelf.slugs:
@@ -323,6 +327,10 @@ class MemoryUnitOfWork:
     def schedules(self) -> MemorySchedules:
         return MemorySchedules(self.tenant.timers)
 
+    @property
+    def webhooks(self) -> MemoryWebhooks:
+        return MemoryWebhooks(self.tenant.webhooks)
+
     def resources(self, kind: Kind) -> MemoryResources:
         return MemoryResources(self.tenant.shelves[kind], self.pinned)
 
@@ -359,6 +367,13 @@ class MemoryStorage:
         tenant = self._tenants.get(org)
         return tenant.shelves[kind].rows.get(id) if tenant else None
 
+    async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
+        self._refuse_closed()
+        tenant = self._tenants.get(org)
+        token = tenant.tokens.get(prefix) if tenant else None
+        member = tenant.members.get(token.user_id) if tenant and token else None
+        return (token, member) if token and member else None
+
     def may_use(self, org: str, principal: Principal, kind: str, id: int) -> bool:
         """Whether the principal may use this resource: what the in-memory journal asks to list runs."""
         tenant = self._tenants.get(org)
@@ -380,6 +395,16 @@ class MemoryStorage:
             if timer.next_at is not None and timer.next_at <= now
         ]
         return [one for _, one in sorted(due, key=lambda pair: pair[0])[:limit]]
+
+    async def find_webhook(self, digest: str) -> FoundWebhook | None:
+        self._refuse_closed()
+        found = (
+            FoundWebhook(org, row)
+            for org, tenant in self._tenants.items()
+            for row in tenant.webhooks.values()
+            if row.digest == digest
+        )
+        return next(found, None)
 
     async def add_organization(self, organization: Organization) -> None:
         self._refuse_closed()

@@ -1,43 +1,43 @@
 """Models that speak the Chat Completions wire format, streamed, at any address. Needs the extra `openai`."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
-from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any, Final
 
+from wfcore.adapters.models.answers import (
+    Answer,
+    images_of,
+    listed,
+    said_arguments,
+    said_id,
+    said_name,
+    tokens,
+    unreadable,
+)
+from wfcore.adapters.models.remote import NO_KEY, RemoteModel, http_client
 from wfcore.domain.codec import dumps
 from wfcore.domain.errors import JSON
-from wfcore.ports.providers import Delta, Finished, ModelError, ModelRequest, TextDelta, Usage
-
-if TYPE_CHECKING:
-    from openai import APIError
-
-LONGEST_REASON: Final = 300
-"""Characters of a provider's own words in an error."""
+from wfcore.ports.providers import Delta, ModelError, ModelRequest, ToolDefinition, Usage
 
 ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
-ENDINGS: Final = {"stop": "stop", "length": "length", "content_filter": "refusal"}
+ENDINGS: Final = {"stop": "stop", "length": "length", "content_filter": "refusal", "tool_calls": "tool_calls"}
 """`finish_reason` on the wire to the reason of `Finished`."""
 
-UNREADABLE: Final = "the model's answer cannot be read: it is no Chat Completions stream"
 
-TRANSIENT: Final = frozenset({408, 409, 425, 429})
-"""Statuses below 500 after which trying again may help."""
-
-
-class OpenAIModel:
+class OpenAIModel(RemoteModel):
     """`wfcore.ports.providers.ModelProvider` over the official SDK.
 
     `model` is the name on the wire. Without `base_url` it is OpenAI's own, and `api_key` may come from the
-    environment (`OPENAI_API_KEY`); with one, no key but the given is ever sent there. `timeout` is in seconds, of
-    silence and not of the whole answer. A call that fails before its answer begins is tried again `max_retries`
-    times by the SDK, which waits as long as `Retry-After` asks.
+    environment (`OPENAI_API_KEY`); with one, no key but the given is ever sent there. Seconds: `timeout` is of
+    silence, `deadline` of the whole call, tries and waits included. A call that fails before its answer begins is
+    tried again `max_retries` times, after as long as `Retry-After` asks, up to a minute.
 
     Of the settings `reasoningEffort` is sent; `contextWindow` has no place on the wire: it bounds what is composed.
     The key of the call is sent as `Idempotency-Key`. One instance belongs to one event loop; `close` it at the end,
     or use it in `async with`.
 
-    ImportError without the extra; ValueError without a key where one is needed.
+    ImportError without the extra; ValueError for seconds or tries that are none, and without a key where one is
+    needed.
     """
 
     def __init__(
@@ -47,54 +47,40 @@ class OpenAIModel:
         base_url: str | None = None,
         api_key: str | None = None,
         timeout: float = 60.0,
+        deadline: float = 600.0,
         max_retries: int = 2,
     ) -> None:
-        self._sdk = _sdk()
-        self._model = model
-        key = api_key if base_url is None else api_key or "none"
+        super().__init__(_sdk(), model, timeout=timeout, deadline=deadline, max_retries=max_retries)
+        key = api_key if base_url is None else api_key or NO_KEY
+        http = http_client(self._sdk, timeout)
         try:
             self._client = self._sdk.AsyncOpenAI(
-                api_key=key, base_url=base_url, timeout=timeout, max_retries=max_retries
+                api_key=key, base_url=base_url, timeout=timeout, max_retries=0, http_client=http
             )
         except self._sdk.OpenAIError:
             raise ValueError(f"model `{model}` needs an `api_key`, or OPENAI_API_KEY in the environment") from None
 
-    def __repr__(self) -> str:
-        return f"OpenAIModel({self._model!r})"
+    async def _send(self, body: dict[str, Any], headers: Mapping[str, str]) -> Any:
+        return await self._client.chat.completions.create(**body, extra_headers=headers)
 
-    async def __aenter__(self) -> Self:
-        return self
+    def _answer(self, *, tools: bool) -> Answer:
+        return ChatCompletion(tools=tools)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connections that are kept open for the next call."""
-        await self._client.close()
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        body = _body(self._model, request)
-        headers = {"Idempotency-Key": request.key} if request.key else {}
-        try:
-            chunks = await self._client.chat.completions.create(**body, extra_headers=headers)
-            async with chunks, aclosing(_deltas(chunks)) as deltas:
-                async for delta in deltas:
-                    yield delta
-        except self._sdk.APIError as error:
-            raise self._failed(error) from None
-        except ValueError:
-            raise ModelError(UNREADABLE) from None
-
-    def _failed(self, error: "APIError") -> ModelError:
-        status = getattr(error, "status_code", None)
-        words = error.message.replace(self._client.api_key, "***")[:LONGEST_REASON]
-        if status is None:
-            retryable = error.type != "invalid_request_error"
-            return ModelError(f"the model's provider failed: {words}", retryable=retryable)
-        retryable = status in TRANSIENT or status >= 500
-        return ModelError(f"the model's provider answered {status}: {words}", retryable=retryable)
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": [_message(message) for message in request.messages],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if request.tools:
+            body["tools"] = [_tool(tool) for tool in request.tools]
+        if effort := request.settings.get("reasoningEffort"):
+            body["reasoning_effort"] = effort
+        if request.output_schema is not None:
+            wanted = {"name": "output", "schema": dict(request.output_schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": wanted}
+        return body
 
 
 def _sdk() -> ModuleType:
@@ -108,90 +94,75 @@ def _sdk() -> ModuleType:
 # To the wire
 
 
-def _body(model: str, request: ModelRequest) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": [_message(message) for message in request.messages],
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    if effort := request.settings.get("reasoningEffort"):
-        body["reasoning_effort"] = effort
-    if request.output_schema is not None:
-        wanted = {"name": "output", "schema": dict(request.output_schema)}
-        body["response_format"] = {"type": "json_schema", "json_schema": wanted}
-    return body
-
-
 def _message(message: Mapping[str, JSON]) -> dict[str, JSON]:
     """A message of the interface (Conversation) as one of the wire."""
     kind = message.get("type")
     if kind not in ROLES:
         raise ModelError(f"there is no message of type `{kind}`", retryable=False)
-    wire = {"role": ROLES[kind], "content": message.get("content", "")}
+    wire = {"role": ROLES[kind], "content": _content(message)}
     if kind == "tool":
-        wire["tool_call_id"] = message.get("toolCallId", "")
+        wire["tool_call_id"] = said_id(message.get("toolCallId", ""))
     elif kind == "ai" and message.get("toolCalls"):
         wire["tool_calls"] = [_tool_call(call) for call in message["toolCalls"]]
     return wire
 
 
+def _content(message: Mapping[str, JSON]) -> JSON:
+    text = message.get("content", "")
+    images = [
+        {"type": "image_url", "image_url": {"url": f"data:{mime_type};base64,{data}"}}
+        for mime_type, data in images_of(message)
+    ]
+    if not images:
+        return text
+    return [{"type": "text", "text": text}, *images] if text else images
+
+
 def _tool_call(call: Mapping[str, JSON]) -> dict[str, JSON]:
-    function = {"name": call["name"], "arguments": dumps(call.get("args", {}))}
-    return {"id": call["id"], "type": "function", "function": function}
+    function = {"name": said_name(call), "arguments": dumps(said_arguments(call))}
+    return {"id": said_id(call["id"]), "type": "function", "function": function}
 
 
-# From the wire. The SDK validates nothing: what is read here is checked here.
+def _tool(tool: ToolDefinition) -> dict[str, JSON]:
+    described = {"description": tool.description} if tool.description else {}
+    parameters = dict(tool.parameters)
+    if parameters.get("type") == "object":
+        parameters.setdefault("properties", {})  # OpenAI refuses an object without
+    return {"type": "function", "function": {"name": tool.name, **described, "parameters": parameters}}
 
 
-async def _deltas(chunks: AsyncIterator[Any]) -> AsyncGenerator[Delta, None]:
-    """The answer in parts; `ModelError` for one that is not whole, or no text. Text is given on as it comes."""
-    usage: Usage | None = None
-    reason: str | None = None
-    async for chunk in chunks:
-        usage = _usage(chunk) or usage
-        for choice in _choices(chunk):
-            text, refused = _text(choice)
-            if text:
-                yield TextDelta(text)
-            ending = _ending(getattr(choice, "finish_reason", None))
-            reason = "refusal" if refused or reason == "refusal" else ending or reason
-    if reason is None:
-        raise ModelError("the model broke off before its answer was whole")
-    if usage is not None:
-        yield usage
-    yield Finished(reason)
+# From the wire
 
 
-def _choices(chunk: Any) -> list[Any]:
-    """The first choice, if the chunk has one: chunks with usage alone have none."""
-    choices = getattr(chunk, "choices", None)
-    if choices is not None and not isinstance(choices, list):
-        raise ModelError(UNREADABLE)
-    return (choices or [])[:1]
+class ChatCompletion(Answer):
+    """Chunks of a chat completion. Servers disagree about the index of tool calls: a new id begins a new call."""
+
+    def __init__(self, *, tools: bool) -> None:
+        super().__init__(tools=tools)
+        self._open: dict[int | None, tuple[Any, int]] = {}
+
+    def take(self, event: Any) -> Iterator[Delta]:
+        self.usage = _usage(event) or self.usage
+        for choice in listed(getattr(event, "choices", None))[:1]:
+            delta = getattr(choice, "delta", None)
+            yield from self.say(getattr(delta, "content", None))
+            for fragment in listed(getattr(delta, "tool_calls", None)):
+                yield from self._fragment(fragment)
+            self.ends("content_filter" if getattr(delta, "refusal", None) else None, ENDINGS)
+            self.ends(getattr(choice, "finish_reason", None), ENDINGS)
+
+    def _fragment(self, fragment: Any) -> Iterator[Delta]:
+        index, call = getattr(fragment, "index", None), getattr(fragment, "id", None)
+        function = getattr(fragment, "function", None)
+        if not (index is None or isinstance(index, int)):
+            raise unreadable()
+        if index not in self._open or (call and call != self._open[index][0]):
+            self._open[index] = (call, self.begun)
+            yield from self.begin(call, getattr(function, "name", None))
+        yield from self.go_on(self._open[index][1], getattr(function, "arguments", None))
 
 
-def _text(choice: Any) -> tuple[str, bool]:
-    """What the model goes on to say, and whether it is a refusal: that is no answer."""
-    delta = getattr(choice, "delta", None)
-    if getattr(delta, "tool_calls", None) or getattr(delta, "function_call", None):
-        raise ModelError("the model asked for a tool, and has none", retryable=False)
-    text = getattr(delta, "content", None) or ""
-    if not isinstance(text, str):
-        raise ModelError(UNREADABLE)
-    return text, bool(getattr(delta, "refusal", None))
-
-
-def _ending(finish_reason: Any) -> str | None:
-    if finish_reason is None:
-        return None
-    ending = ENDINGS.get(str(finish_reason))
-    if ending is None:
-        raise ModelError(f"the model ended with `{str(finish_reason)[:40]}`", retryable=False)
-    return ending
-
-
-def _usage(chunk: Any) -> Usage | None:
-    told = getattr(chunk, "usage", None)
-    asked, answered = getattr(told, "prompt_tokens", None), getattr(told, "completion_tokens", None)
-    return Usage(asked, answered) if isinstance(asked, int) and isinstance(answered, int) else None
+def _usage(event: Any) -> Usage | None:
+    told = getattr(event, "usage", None)
+    asked, answered = tokens(getattr(told, "prompt_tokens", None)), tokens(getattr(told, "completion_tokens", None))
+    return None if asked is None or answered is None else Usage(asked, answered)

@@ -3,18 +3,20 @@
 import asyncio
 import math
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from wfcore.domain.codec import dumps
 from wfcore.domain.errors import JSON
-from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, Usage
+from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, ToolCallDelta, Usage
 
-Reply = str | Exception
+Reply = str | Exception | Mapping[str, JSON]
 Script = Sequence[Reply] | Callable[[ModelRequest], Reply]
 
 QUOTED: Final = 500
 """Characters of the last human message that an unscripted answer quotes."""
+FRAGMENT: Final = 8
+"""Characters of a tool call's arguments that come at once."""
 DEEPEST: Final = 32
 """Levels of references that `smallest` follows; a schema that refers to itself without end gives null there."""
 BIGGEST: Final = 10_000
@@ -28,20 +30,22 @@ _WORDS = re.compile(r"\s*\S+|\s+", re.ASCII)
 class ScriptedModel:
     """This is no model and understands nothing: it plays a script, the same one each time.
 
-    `replies` are given one per call, the last one for ever; or a function of the request makes them; one text is a
-    script of one reply. A reply that is an exception is raised. Without replies the answer quotes the last human
-    message, or is a small value that fits the output schema. Answers are streamed word by word, with `delay` seconds
-    before each. The tokens of its usage are words: those of all messages, and those of the answer.
+    `replies` are given one per call, the last one for ever; or a function of the request makes them; one reply is a
+    script by itself. A reply is a text, an exception, which is raised, or a message: `{"content", "toolCalls"}`, both
+    optional, each call `{"name", "args", "id"}`, where `args` that are text are sent as they are and an `id` is made
+    up if there is none. Without replies the answer quotes the last human message, or is a small value that fits the
+    output schema. Answers are streamed word by word and arguments in fragments, with `delay` seconds before each. The
+    tokens of its usage are words: those of all messages, and those of the answer, arguments included.
 
     ValueError when `replies` is empty or `delay` negative.
     """
 
-    def __init__(self, replies: str | Script | None = None, *, delay: float = 0.0) -> None:
-        if isinstance(replies, Sequence) and not replies:
+    def __init__(self, replies: str | Mapping[str, JSON] | Script | None = None, *, delay: float = 0.0) -> None:
+        if isinstance(replies, Sequence | Mapping) and not replies:
             raise ValueError("a script has at least one reply")
         if not delay >= 0:
             raise ValueError(f"`{delay}` is no number of seconds")
-        self._replies: Script | None = [replies] if isinstance(replies, str) else replies
+        self._replies: Script | None = [replies] if isinstance(replies, str | Mapping) else replies
         self._delay = delay
         self._given = 0
 
@@ -49,22 +53,41 @@ class ScriptedModel:
         reply = self._next(request)
         if isinstance(reply, Exception):
             raise reply
-        for word in _WORDS.findall(reply):
+        message = {"content": reply} if isinstance(reply, str) else reply
+        calls = self._calls(message)
+        parts: list[Delta] = [TextDelta(word) for word in _WORDS.findall(_content(message))]
+        for part in [*parts, *_fragments(calls)]:
             if self._delay:
                 await asyncio.sleep(self._delay)
-            yield TextDelta(word)
+            yield part
         asked = sum(len(_content(message).split()) for message in request.messages)
-        yield Usage(asked, len(reply.split()))
-        yield Finished()
+        said = [_content(message), *(arguments for _, _, arguments in calls)]
+        yield Usage(asked, sum(len(text.split()) for text in said))
+        yield Finished("tool_calls" if calls else "stop")
 
     def _next(self, request: ModelRequest) -> Reply:
+        self._given += 1
         if self._replies is None:
             return _made_up(request)
         if callable(self._replies):
             return self._replies(request)
-        reply = self._replies[min(self._given, len(self._replies) - 1)]
-        self._given += 1
-        return reply
+        return self._replies[min(self._given, len(self._replies)) - 1]
+
+    def _calls(self, message: Mapping[str, JSON]) -> list[tuple[str, str, str]]:
+        """Id, name and arguments of the message's tool calls. Ids that are made up differ in all answers of a model."""
+        calls = []
+        for index, call in enumerate(message.get("toolCalls") or ()):
+            args = call.get("args", {})
+            made_up = f"call_{self._given}_{index + 1}"
+            calls.append((call.get("id") or made_up, call["name"], args if isinstance(args, str) else dumps(args)))
+        return calls
+
+
+def _fragments(calls: Sequence[tuple[str, str, str]]) -> Iterator[ToolCallDelta]:
+    for index, (call, name, arguments) in enumerate(calls):
+        yield ToolCallDelta(index, call, name)
+        for start in range(0, len(arguments), FRAGMENT):
+            yield ToolCallDelta(index, arguments=arguments[start : start + FRAGMENT])
 
 
 def _content(message: Mapping[str, JSON]) -> str:

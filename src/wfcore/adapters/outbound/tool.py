@@ -74,7 +74,7 @@ def http_tool(guard: Guard) -> Tool:
             raise ToolFailed(str(error)) from None
         return {"status": answer.status, "headers": dict(answer.headers), "body": _body(answer)}
 
-    return Tool(ID, run, "HTTP", DESCRIPTION, PARAMETERS, blocking=False, is_async=True)
+    return Tool(ID, run, "HTTP", DESCRIPTION, PARAMETERS, blocking=False, is_async=True, idempotent=True)
 
 
 # The request
@@ -83,7 +83,7 @@ def http_tool(guard: Guard) -> Tool:
 def _request(params: Mapping[str, JSON], call: ToolCall) -> tuple[dict[str, str], bytes | None]:
     """Headers and content. What the caller says of the content's type, or of the key, stands."""
     kind, content = _content(params.get("body"))
-    headers = {"idempotency-key": quote(call.key, safe=_VISIBLE), **kind, **_headers(params.get("headers", {}))}
+    headers = {"idempotency-key": quote(call.key, safe=_VISIBLE), **kind, **checked_headers(params.get("headers", {}))}
     return headers, content
 
 
@@ -95,7 +95,7 @@ def _content(body: JSON) -> tuple[dict[str, str], bytes | None]:
     return {"content-type": "application/json"}, dumps(body).encode()
 
 
-def _headers(given: Mapping[str, str]) -> dict[str, str]:
+def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
     """By names in lower case. Values are shown in no error: they may be credentials."""
     headers: dict[str, str] = {}
     for name, value in given.items():

@@ -4,10 +4,10 @@ import json
 
 import attrs
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from wfcore.adapters.sql.database import insert_new
+from wfcore.adapters.sql.dialect import insert_new
 from wfcore.adapters.sql.rows import to_json
+from wfcore.adapters.sql.store import Transaction
 from wfcore.adapters.sql.tables import kept as answers
 from wfcore.ports.storage import Duplicate, Kept
 
@@ -16,7 +16,7 @@ from wfcore.ports.storage import Duplicate, Kept
 class SqlAnswers:
     """Implements the port `Answers` within one transaction. `org` is the organization's number."""
 
-    connection: AsyncConnection
+    connection: Transaction
     org: int
 
     async def find(self, kind: str, user_id: str, key: str) -> Kept | None:

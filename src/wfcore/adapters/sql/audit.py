@@ -1,16 +1,16 @@
 """The audit of one organization, in a table."""
 
 import json
-import sqlite3
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
 import attrs
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from wfcore.adapters.sql.dialect import INT
 from wfcore.adapters.sql.rows import from_ms, to_json, to_ms
+from wfcore.adapters.sql.store import Hot, Transaction
 from wfcore.adapters.sql.tables import audit
 from wfcore.ports.audit import AuditFilter, AuditRow, Origin
 
@@ -23,7 +23,7 @@ VALUES (:org, :at, :user_id, :action, :kind, :resource_id, :details, :request_id
 class SqlAudit:
     """Implements the port `Audit` within one transaction. `org` is the organization's number."""
 
-    connection: AsyncConnection
+    connection: Transaction
     org: int
 
     async def add(self, row: AuditRow) -> None:
@@ -47,7 +47,7 @@ class SqlAudit:
         if wanted.until is not None:
             found = found.where(audit.c.at < to_ms(wanted.until))
         if before is not None:
-            place = sa.tuple_(sa.literal(to_ms(before[0])), sa.literal(before[1]))
+            place = sa.tuple_(sa.literal(to_ms(before[0]), INT), sa.literal(before[1], INT))
             found = found.where(sa.tuple_(audit.c.at, audit.c.key) < place)
         return found.order_by(audit.c.at.desc(), audit.c.key.desc()).limit(limit)
 
@@ -66,7 +66,7 @@ def audit_row(org: int | None, row: AuditRow) -> dict[str, Any]:
     }
 
 
-def add_rows(hot: sqlite3.Connection, org: int | None, rows: Iterable[AuditRow]) -> None:
+def add_rows(hot: Hot, org: int | None, rows: Iterable[AuditRow]) -> None:
     """As `SqlAudit.add`, within the journal's transaction."""
     hot.executemany(ADD_ROW, [audit_row(org, row) for row in rows])
 

@@ -5,15 +5,18 @@ writers wait for each other here, where waiting is fair and can be cancelled, an
 processes are kept apart by SQLite itself: a writer begins with BEGIN IMMEDIATE and never finds out half-way
 that it may not write. Readers see the last committed state and wait for nobody.
 
+Statements run on the event loop: a local file answers a look-up in microseconds, where a thread takes hundreds.
+What may take long goes to a thread: a commit that waits for the disk, another process's lock, a walk over many rows.
+
 Everything that is particular to SQLite is in this module.
 """
 
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -21,14 +24,16 @@ from typing import Any, Final, Literal, TypeVar
 import anyio
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy.pool import QueuePool
 
+from wfcore.adapters.sql.store import Commits, Result, Rows, Synchronous, Transaction, Values, shielded
 from wfcore.domain.errors import Unavailable
 
 READERS: Final = 4
 BUSY_SECONDS: Final = 10.0
+INLINE_BUSY_MS: Final = 1
+"""How long the event loop itself waits for another process that writes."""
+
 WAL_BYTES: Final = 64 * 1024 * 1024
 """What is left of the write-ahead log after a checkpoint. Only a reader that never ends keeps it longer."""
 
@@ -37,24 +42,33 @@ SAFE_VERSION: Final = (3, 51, 3)
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Synchronous = Literal["FULL", "NORMAL"]
 
 
-class _Connection(sqlite3.Connection):
-    """Rolls back before it closes.
+class SqliteTransaction:
+    """One transaction, to whoever works in it. Implements `Transaction`."""
 
-    A call that is cancelled half-way closes its connection, but its statement is still held by a traceback,
-    and for SQLite a connection with a statement lives on, its transaction and its lock too.
-    """
+    def __init__(self, inner: sa.Connection) -> None:
+        self._inner = inner
 
-    def close(self) -> None:
-        if self.in_transaction:
-            self.rollback()
-        super().close()
+    async def execute(self, statement: sa.Executable, parameters: Any = None) -> Result:
+        return self._inner.execute(statement, parameters)
+
+    async def scan(self, statement: str, values: Values) -> Rows:
+        """In a thread."""
+        return await shielded(asyncio.to_thread(self._scanned, statement, values))
+
+    def _scanned(self, statement: str, values: Values) -> Rows:
+        return [tuple(row) for row in self._inner.exec_driver_sql(statement, values)]
+
+    async def exec_driver_sql(self, text: str, parameters: Any = None) -> Result:
+        return self._inner.exec_driver_sql(text, parameters)
+
+    async def run_sync(self, work: Callable[[sa.Connection], T]) -> T:
+        return work(self._inner)
 
 
 class Database:
-    """A SQLite database file. `url` is `sqlite:///relative/path` or `sqlite:////absolute/path`.
+    """A SQLite database file. Implements `Store`. `url` is `sqlite:///relative/path` or `sqlite:////absolute/path`.
 
     `synchronous` FULL survives a power cut; NORMAL may lose the last transactions then, but nothing when only
     the process dies. Raises ValueError for any other URL.
@@ -69,9 +83,8 @@ class Database:
         self._hot: sqlite3.Connection | None = None
         self._quick: sqlite3.Connection | None = None
         self._thread: ThreadPoolExecutor | None = None
-        self._engines = AsyncExitStack()
-        self._writer: AsyncEngine
-        self._reader: AsyncEngine
+        self._writer: sa.Engine
+        self._reader: sa.Engine
 
     @property
     def hot(self) -> sqlite3.Connection:
@@ -113,41 +126,72 @@ class Database:
         await shielded(self._close())
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """The only write transaction of this process: committed at the end, rolled back on any exception.
-
-        A commit is never interrupted: cancelled while it runs, it is finished first, and the caller learns of
-        the cancellation only. Raises Unavailable when the database is closed, locked for too long, full or
-        broken.
-        """
-        async with self.lock, self._transaction() as connection:
-            yield connection
-            await shielded(connection.commit())
+    async def writing(self) -> AsyncIterator[Transaction]:
+        """The only write transaction of this process. Unavailable too when locked for too long, full or broken."""
+        async with self.lock:
+            with self._transaction("_writer") as connection:
+                await self._begin_immediate(connection)
+                yield SqliteTransaction(connection)
+                await self._commit(connection)
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[AsyncConnection]:
+    async def reading(self) -> AsyncIterator[Transaction]:
         """A transaction that sees one state of the database throughout. It cannot write."""
-        async with self._slots, self._transaction(read_only=True) as connection:
-            yield connection
+        async with self._slots:
+            with self._transaction("_reader") as connection:
+                connection.exec_driver_sql("BEGIN")
+                yield SqliteTransaction(connection)
 
-    @asynccontextmanager
-    async def _transaction(self, *, read_only: bool = False) -> AsyncIterator[AsyncConnection]:
+    async def look_up(self, statement: str, *values: Any) -> Rows:
+        """A short read by key, on the event loop."""
+        try:
+            return self.quick.execute(statement, values).fetchall()
+        except sqlite3.OperationalError:  # locked for a moment, or broken: a reader waits, or says so
+            async with self.reading() as connection:
+                return [tuple(row) for row in await connection.exec_driver_sql(statement, values)]
+
+    def commits(self, told: Callable[[float], None] | None = None) -> Commits:
+        from wfcore.adapters.sql.group_commit import GroupCommit
+
+        return GroupCommit(self, told)
+
+    @contextmanager
+    def _transaction(self, engine: Literal["_reader", "_writer"]) -> Iterator[sa.Connection]:
+        """A connection, which goes back to its pool in the end; that rolls back what was not committed."""
         if self._hot is None:
             raise Unavailable("the database is closed")
-        connection = (self._reader if read_only else self._writer).connect()
+        with _translated(), getattr(self, engine).connect() as connection:
+            yield connection
+
+    async def _begin_immediate(self, connection: sa.Connection) -> None:
+        """Begin to write. Another process that writes is waited for in a thread."""
+        inner = _inner(connection)
+        inner.execute(f"PRAGMA busy_timeout = {INLINE_BUSY_MS}")
         try:
-            with _translated():
-                await shielded(_begin(connection))
-                yield connection
-        finally:
-            await shielded(_release(connection))
+            inner.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            inner.execute(f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}")
+            await shielded(self._in_thread(inner.execute, "BEGIN IMMEDIATE"))
+        else:
+            inner.execute(f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}")
+
+    async def _commit(self, connection: sa.Connection) -> None:
+        if self.durable:
+            await shielded(self._in_thread(_inner(connection).commit))
+        else:
+            _inner(connection).commit()
+
+    async def _in_thread(self, work: Callable[..., Any], *args: Any) -> None:
+        await asyncio.get_running_loop().run_in_executor(self.thread, work, *args)
 
     async def _open(self) -> None:
         self._hot = await self._connect()
         self._quick = await self._connect()
         self._quick.execute("PRAGMA query_only = ON")
-        self._writer = self._engine(1, "BEGIN IMMEDIATE")
-        self._reader = self._engine(READERS, "BEGIN", "PRAGMA query_only = ON")
+        self._writer = self._engine(1)
+        self._reader = self._engine(READERS, "PRAGMA query_only = ON")
 
     async def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -174,29 +218,23 @@ class Database:
             "PRAGMA wal_autocheckpoint = 1000",
         )
 
-    def _engine(self, size: int, begin: str, *pragmas: str) -> AsyncEngine:
-        """An engine of `size` connections. The driver's own BEGIN is switched off: ours is the only one."""
-        engine = create_async_engine(
-            sa.URL.create("sqlite+aiosqlite", database=str(self.path)),
-            poolclass=AsyncAdaptedQueuePool,
+    def _engine(self, size: int, *pragmas: str) -> sa.Engine:
+        """An engine of `size` connections. Neither the driver nor SQLAlchemy begins a transaction: we do."""
+        engine = sa.create_engine(
+            sa.URL.create("sqlite", database=str(self.path)),
+            poolclass=QueuePool,
             pool_size=size,
             max_overflow=0,
-            connect_args={"timeout": BUSY_SECONDS, "isolation_level": None, "factory": _Connection},
+            pool_use_lifo=True,
+            connect_args={"timeout": BUSY_SECONDS, "isolation_level": None, "check_same_thread": False},
         )
         statements = (*self._pragmas(), *pragmas)
 
-        @event.listens_for(engine.sync_engine, "connect")
-        def prepare(connection: Any, _record: Any) -> None:
-            cursor = connection.cursor()
+        @event.listens_for(engine, "connect")
+        def prepare(connection: sqlite3.Connection, _record: Any) -> None:
             for statement in statements:
-                cursor.execute(statement)
-            cursor.close()
+                connection.execute(statement)
 
-        @event.listens_for(engine.sync_engine, "begin")
-        def start(connection: sa.Connection) -> None:
-            connection.exec_driver_sql(begin)
-
-        self._engines.push_async_callback(engine.dispose)
         return engine
 
     async def _close(self) -> None:
@@ -205,7 +243,8 @@ class Database:
             self._hot = self._quick = None
             for _ in range(READERS):
                 await self._slots.acquire()
-            await self._engines.aclose()
+            self._writer.dispose()
+            self._reader.dispose()
             for connection in plain:
                 connection.close()
             thread, self._thread = self._thread, None
@@ -215,38 +254,14 @@ class Database:
                 self._slots.release()
 
 
-def insert_new(table: sa.Table) -> sqlite.Insert:
-    """An INSERT that does nothing when a unique key is taken: the count of rows tells which."""
-    return sqlite.insert(table).on_conflict_do_nothing()
+def is_busy(error: sqlite3.OperationalError) -> bool:
+    """Whether another process is writing."""
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
-async def shielded(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end, however often the caller is cancelled; only then is it cancelled.
-
-    Cancellation leaves the outcome unknown to the caller, but never half done.
-    """
-    task = asyncio.create_task(work)
-    cancelled: asyncio.CancelledError | None = None
-    with anyio.CancelScope(shield=True):
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError as error:
-                cancelled = error
-    if cancelled:
-        raise cancelled from task.exception()
-    return task.result()
-
-
-async def _begin(connection: AsyncConnection) -> None:
-    await connection.start()
-    await connection.begin()
-
-
-async def _release(connection: AsyncConnection) -> None:
-    """Back to the pool, which rolls back what was not committed."""
-    if connection.sync_connection is not None:
-        await connection.close()
+def _inner(connection: sa.Connection) -> sqlite3.Connection:
+    """The driver's own connection."""
+    return connection.connection.dbapi_connection  # type: ignore[return-value]
 
 
 async def _switch_to_wal(connection: sqlite3.Connection) -> None:

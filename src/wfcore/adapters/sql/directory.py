@@ -6,11 +6,11 @@ from typing import Any
 
 import attrs
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from wfcore.adapters.sql.database import insert_new
+from wfcore.adapters.sql.dialect import insert_new
 from wfcore.adapters.sql.resources import add_row
 from wfcore.adapters.sql.rows import to_ms, to_token, token_row
+from wfcore.adapters.sql.store import Transaction
 from wfcore.adapters.sql.tables import grants, group_members, groups, members, resources, tokens
 from wfcore.domain.access import Role
 from wfcore.domain.resources import Kind
@@ -21,7 +21,7 @@ from wfcore.ports.storage import AccessToken, Group, Member
 class SqlDirectory:
     """Implements the port `Directory` within one transaction. `org` is the organization's number."""
 
-    connection: AsyncConnection
+    connection: Transaction
     org: int
     org_uuid: str
 

@@ -14,20 +14,20 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from wfcore.adapters.sql.database import BUSY_SECONDS, Database
+from wfcore.adapters.sql.database import BUSY_SECONDS, INLINE_BUSY_MS, Database, is_busy
 from wfcore.adapters.sql.statements import APPEND
+from wfcore.adapters.sql.store import Hot
 from wfcore.domain.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection], Any]
+Work = Callable[[Any], Any]
 Rows = Sequence[tuple[Any, ...]]
 
 INLINE_SECONDS: Final = 0.001
 """A transaction that is expected to take longer than this does not hold up the event loop."""
 
 ROW_SECONDS: Final = 4e-6
-INLINE_BUSY_MS: Final = 1
 SMOOTHING: Final = 0.1
 
 
@@ -41,15 +41,17 @@ class Part:
 
 
 class GroupCommit:
-    """The one user of `database.hot`.
+    """The one user of `database.hot`. Implements `Commits`.
 
     Parts take effect as if one came after the other, in the order of asking. One that is refused leaves
     nothing behind and does not disturb the others. What is under way is finished even if its caller is
     cancelled; what nobody waits for any more is not begun.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, told: Callable[[float], None] | None = None) -> None:
+        """`told` hears how many seconds each commit took, from whichever thread it was in."""
         self._database = database
+        self._told = told
         self._pending: list[Part] = []
         self._scheduled = False
         self._flusher: asyncio.Task[None] | None = None
@@ -63,6 +65,9 @@ class GroupCommit:
     def run(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Statements of a transaction. `work` may be called again, after its effects were rolled back."""
         return self._submit((), work)
+
+    def hold(self, hot: sqlite3.Connection, execution: int) -> None:
+        """Nobody else writes to the file."""
 
     def _submit(self, rows: Rows, work: Work | None) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
@@ -103,9 +108,9 @@ class GroupCommit:
         """False when another process is writing: then nothing has been done."""
         parts = self._take()
         try:
-            _settle(parts, self._commit(parts, INLINE_BUSY_MS))
+            settle(parts, self._commit(parts, INLINE_BUSY_MS))
         except sqlite3.OperationalError as error:
-            if _is_busy(error):
+            if is_busy(error):
                 self._pending[:0] = parts
                 return False
             _fail(parts, error)
@@ -117,7 +122,7 @@ class GroupCommit:
         parts = self._take()
         commit = partial(self._commit, parts, round(BUSY_SECONDS * 1000))
         try:
-            _settle(parts, await asyncio.get_running_loop().run_in_executor(self._database.thread, commit))
+            settle(parts, await asyncio.get_running_loop().run_in_executor(self._database.thread, commit))
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
             _fail(parts, error)
 
@@ -134,7 +139,7 @@ class GroupCommit:
         try:
             if len(parts) == 1 and len(parts[0].rows) == 1:
                 return self._statement(hot, parts[0].rows[0])
-            return self._transaction(hot, parts, _all_at_once)
+            return self._transaction(hot, parts, all_at_once)
         except sqlite3.OperationalError:
             raise
         except Exception:  # noqa: BLE001 - found again, and attributed, one by one
@@ -172,6 +177,8 @@ class GroupCommit:
 
     def _took(self, seconds: float) -> None:
         self._commit_seconds += (seconds - self._commit_seconds) * SMOOTHING
+        if self._told is not None:
+            self._told(seconds)
 
 
 def _is_quiet(loop: asyncio.AbstractEventLoop) -> bool:
@@ -179,7 +186,7 @@ def _is_quiet(loop: asyncio.AbstractEventLoop) -> bool:
     return not getattr(loop, "_ready", True)
 
 
-def _all_at_once(hot: sqlite3.Connection, parts: list[Part]) -> list[Any]:
+def all_at_once(hot: Hot, parts: list[Part]) -> list[Any]:
     """Rows of neighbouring parts in one go. Any refusal is raised: whose it is, is not known here."""
     outcomes: list[Any] = []
     rows: list[tuple[Any, ...]] = []
@@ -201,7 +208,7 @@ def _one_by_one(hot: sqlite3.Connection, parts: list[Part]) -> list[Any]:
     for part in parts:
         hot.execute("SAVEPOINT part")
         try:
-            outcomes += _all_at_once(hot, [part])
+            outcomes += all_at_once(hot, [part])
         except sqlite3.OperationalError:
             raise
         except Exception as error:  # noqa: BLE001 - it belongs to the one who waits
@@ -217,7 +224,7 @@ def _refusal(error: Exception) -> Exception:
     return error
 
 
-def _settle(parts: list[Part], outcomes: list[Any]) -> None:
+def settle(parts: list[Part], outcomes: list[Any]) -> None:
     for part, outcome in zip(parts, outcomes, strict=True):
         if part.done.done():
             continue
@@ -240,7 +247,3 @@ def _unavailable(error: Exception) -> Exception:
     refused = Unavailable(f"the journal cannot be written: {error}")
     refused.__cause__ = error
     return refused
-
-
-def _is_busy(error: sqlite3.OperationalError) -> bool:
-    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY

@@ -5,10 +5,10 @@ from typing import Any
 
 import attrs
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from wfcore.adapters.sql.database import insert_new
+from wfcore.adapters.sql.dialect import insert_new
 from wfcore.adapters.sql.rows import from_ms, to_json, to_ms
+from wfcore.adapters.sql.store import Transaction
 from wfcore.adapters.sql.tables import interfaces
 from wfcore.domain.interfaces import Interface, InterfaceKind
 from wfcore.ports.storage import Duplicate, Stale
@@ -18,7 +18,7 @@ from wfcore.ports.storage import Duplicate, Stale
 class SqlInterfaces:
     """Implements the port `Interfaces` within one transaction. `org` is the organization's number."""
 
-    connection: AsyncConnection
+    connection: Transaction
     org: int
 
     async def add(self, interface: Interface) -> None:

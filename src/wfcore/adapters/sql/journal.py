@@ -1,21 +1,23 @@
-"""The journal in SQLite: writes by group commit, short reads on the same connection, lists beside it."""
+"""The journal in tables: writes by group commit, short reads by key, lists beside them."""
 
 import asyncio
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
 from wfcore.adapters.sql import statements as sql
 from wfcore.adapters.sql.audit import add_rows
-from wfcore.adapters.sql.database import Database
-from wfcore.adapters.sql.group_commit import GroupCommit
+from wfcore.adapters.sql.conversations import SqlConversations, add_messages
+from wfcore.adapters.sql.store import Commits, Hot, Rows, Store
+from wfcore.adapters.sql.usage import SqlUsage, add_usage
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import NotFound
+from wfcore.domain.prices import Price
 from wfcore.domain.run.entries import Entry, decode_entry, encode_entry
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.audit import AuditRow, decided
+from wfcore.ports.conversations import said
 from wfcore.ports.journal import (
     Append,
     Execution,
@@ -29,6 +31,7 @@ from wfcore.ports.journal import (
     RunExists,
     RunRow,
 )
+from wfcore.ports.usage import consumed
 
 READ_AT_ONCE: Final = 500
 """Entries read in one turn of the event loop: about a millisecond."""
@@ -36,16 +39,23 @@ READ_AT_ONCE: Final = 500
 NEWEST: Final = (2**63 - 1, "")
 """A place in the list of runs before which every run stands."""
 
-Rows = list[tuple[Any, ...]]
-
 
 class SqlJournal:
-    """`wfcore.ports.journal.Journal` in a SQLite file that is open. Organizations are those of its tables."""
+    """`wfcore.ports.journal.Journal` in a database that is open. Organizations are those of its tables."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self,
+        database: Store,
+        told: Callable[[float], None] | None = None,
+        prices: Mapping[str, Price] | None = None,
+    ) -> None:
+        """`told` hears how many seconds each commit took; `prices` are those of models by name."""
         self.durable = database.durable
+        self.conversations = SqlConversations(database)
+        self.usage = SqlUsage(database)
+        self._prices = prices or {}
         self._database = database
-        self._commits = GroupCommit(database)
+        self._commits: Commits = database.commits(told)
         self._orgs: dict[str, int] = {}
         self._workers: dict[int, tuple[str, int]] = {}
 
@@ -60,10 +70,11 @@ class SqlJournal:
         values = (org, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id)
         wake_at, texts = 0 if append.wakes else append.wake_at, _texts(append)
 
-        def write(hot: sqlite3.Connection) -> int:
-            number = hot.execute(sql.ADD_EXECUTION, (*values, wake_at, append.claimed_by)).lastrowid or 0
+        def write(hot: Hot) -> int:
+            ((number,),) = hot.execute(sql.ADD_EXECUTION, (*values, wake_at, append.claimed_by)).fetchall()
             _write(hot, number, org, append, texts)
-            return number
+            self._leave(hot, number, append)
+            return int(number)
 
         return ExecutionRef(new.org, await self._commits.run(write))
 
@@ -73,10 +84,12 @@ class SqlJournal:
         if texts and not noted and _is_plain(append):
             return await self._commits.insert(_rows(execution.id, org, append, texts))
 
-        def write(hot: sqlite3.Connection) -> None:
+        def write(hot: Hot) -> None:
+            self._commits.hold(hot, execution.id)
             if noted:
                 _note(hot, execution.id, org, noted)
             _write(hot, execution.id, org, append, texts)
+            self._leave(hot, execution.id, append)
             if append.moves:
                 hot.execute(sql.MOVE, (execution.id, append.wake_at, append.claimed_by))
             if append.wakes:
@@ -84,10 +97,16 @@ class SqlJournal:
 
         return await self._commits.run(write)
 
+    def _leave(self, hot: Hot, number: int, append: Append) -> None:
+        """What the run leaves behind beside its journal."""
+        if append.records:
+            add_messages(hot, number, said(append.records))
+            add_usage(hot, number, consumed(append.records), self._prices)
+
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
         entries: list[Entry] = []
         while True:
-            rows = await self._quickly(sql.READ, execution.id, execution.org, after, READ_AT_ONCE)
+            rows = await self._database.look_up(sql.READ, execution.id, execution.org, after, READ_AT_ONCE)
             entries += [decode_entry(text) for _, text in rows]
             if len(rows) < READ_AT_ONCE:
                 return entries
@@ -95,7 +114,7 @@ class SqlJournal:
             await asyncio.sleep(0)
 
     async def execution(self, execution: ExecutionRef) -> Execution:
-        for row in await self._quickly(sql.FIND_EXECUTION, execution.id, execution.org):
+        for row in await self._database.look_up(sql.FIND_EXECUTION, execution.id, execution.org):
             return sql.to_execution(row)
         raise NotFound
 
@@ -108,7 +127,7 @@ class SqlJournal:
     # Runs and interrupts
 
     async def find_run(self, org: str, run_id: str) -> RunRow | None:
-        rows = await self._quickly(sql.FIND_RUN, org, run_id)
+        rows = await self._database.look_up(sql.FIND_RUN, org, run_id)
         return sql.to_run(rows[0]) if rows else None
 
     async def list_runs(
@@ -133,7 +152,7 @@ class SqlJournal:
         if execution is None:
             rows = await self._aside(sql.LIST_INTERRUPTS, org, after, limit)
         elif execution.org == org:
-            rows = await self._quickly(sql.LIST_INTERRUPTS_OF, org, after, limit, execution.id)
+            rows = await self._database.look_up(sql.LIST_INTERRUPTS_OF, org, after, limit, execution.id)
         else:
             rows = []
         return [sql.to_open_interrupt(row) for row in rows]
@@ -141,8 +160,9 @@ class SqlJournal:
     # Who works on what
 
     async def register(self, host: str, pid: int, now: int) -> int:
-        def write(hot: sqlite3.Connection) -> int:
-            return hot.execute(sql.ADD_WORKER, (host, pid, now)).lastrowid or 0
+        def write(hot: Hot) -> int:
+            ((worker,),) = hot.execute(sql.ADD_WORKER, (host, pid, now)).fetchall()
+            return int(worker)
 
         worker = await self._commits.run(write)
         self._workers[worker] = host, pid
@@ -152,17 +172,17 @@ class SqlJournal:
         await self._commits.run(lambda hot: self._see(hot, worker, now))
 
     async def holders(self) -> list[Holder]:
-        return [Holder(*row) for row in await self._quickly(sql.HOLDERS)]
+        return [Holder(*row) for row in await self._database.look_up(sql.HOLDERS)]
 
     async def release(self, worker: int) -> int:
-        def write(hot: sqlite3.Connection) -> int:
+        def write(hot: Hot) -> int:
             hot.execute(sql.DROP_WORKER, (worker,))
             return hot.execute(sql.RELEASE, (worker,)).rowcount
 
         return await self._commits.run(write)
 
     async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
-        def write(hot: sqlite3.Connection) -> list[ExecutionRef]:
+        def write(hot: Hot) -> list[ExecutionRef]:
             due = hot.execute(sql.DUE, (now, limit)).fetchall()
             if due:
                 self._see(hot, worker, now)
@@ -173,21 +193,14 @@ class SqlJournal:
         return await self._commits.run(write)
 
     async def next_wake(self) -> int | None:
-        ((wake_at,),) = await self._quickly(sql.NEXT_WAKE)
+        ((wake_at,),) = await self._database.look_up(sql.NEXT_WAKE)
         return None if wake_at is None else int(wake_at)
 
-    def _see(self, hot: sqlite3.Connection, worker: int, now: int) -> None:
+    def _see(self, hot: Hot, worker: int, now: int) -> None:
         """The worker is alive, and registered whatever others thought of it."""
         hot.execute(sql.SEE_WORKER, (worker, *self._workers.get(worker, ("", 0)), now))
 
     # How to read
-
-    async def _quickly(self, statement: str, *values: Any) -> Rows:
-        """A short read by key."""
-        try:
-            return self._database.quick.execute(statement, values).fetchall()
-        except sqlite3.OperationalError:  # locked for a moment, or broken: a reader waits, or says so
-            return await self._aside(statement, *values)
 
     async def _aside(self, statement: str, *values: Any) -> Rows:
         """A read that may take long."""
@@ -196,7 +209,7 @@ class SqlJournal:
 
     async def _org(self, uuid: str) -> int | None:
         if uuid not in self._orgs:
-            for (key,) in await self._quickly(sql.FIND_ORG, uuid):
+            for (key,) in await self._database.look_up(sql.FIND_ORG, uuid):
                 self._orgs[uuid] = key
         return self._orgs.get(uuid)
 
@@ -213,11 +226,11 @@ def _rows(number: int, org: int | None, append: Append, texts: list[str]) -> Row
 
 def _is_plain(append: Append) -> bool:
     """Whether nothing but the journal changes."""
-    rows = append.new_run or append.changes or append.moves or append.wakes
+    rows = append.new_run or append.changes or append.moves or append.wakes or append.records
     return not rows and append.interrupts is None
 
 
-def _write(hot: sqlite3.Connection, number: int, org: int | None, append: Append, texts: list[str]) -> None:
+def _write(hot: Hot, number: int, org: int | None, append: Append, texts: list[str]) -> None:
     """The entries and every row that changes with them. A run id that is taken is told first."""
     if append.new_run:
         _add_run(hot, number, org, append.new_run)
@@ -229,20 +242,20 @@ def _write(hot: sqlite3.Connection, number: int, org: int | None, append: Append
     _write_interrupts(hot, number, org, append)
 
 
-def _note(hot: sqlite3.Connection, number: int, org: int | None, decisions: Sequence[AuditRow]) -> None:
+def _note(hot: Hot, number: int, org: int | None, decisions: Sequence[AuditRow]) -> None:
     """Write down who decided what on the turn that is the latest until now."""
     for (run_id,) in hot.execute(sql.LATEST_RUN, (number,)).fetchall():
         add_rows(hot, org, [attrs.evolve(row, resource_id=run_id) for row in decisions])
 
 
-def _add_run(hot: sqlite3.Connection, number: int, org: int | None, run: NewRun) -> None:
+def _add_run(hot: Hot, number: int, org: int | None, run: NewRun) -> None:
     finished = None if run.status.under_way else run.at
     row = (org, run.id, number, run.user_id, run.fingerprint, run.status, run.parent_run_id, run.at, finished)
     if not hot.execute(sql.ADD_RUN, row).rowcount:
         raise RunExists(f"there is a run `{run.id}` already")
 
 
-def _change_run(hot: sqlite3.Connection, number: int, org: int | None, change: RunChange) -> None:
+def _change_run(hot: Hot, number: int, org: int | None, change: RunChange) -> None:
     result = None if change.result is None else sql.to_json(change.result)
     row = (
         org,
@@ -258,7 +271,7 @@ def _change_run(hot: sqlite3.Connection, number: int, org: int | None, change: R
         raise NotFound(f"the execution has no run `{change.id}`")
 
 
-def _write_interrupts(hot: sqlite3.Connection, number: int, org: int | None, append: Append) -> None:
+def _write_interrupts(hot: Hot, number: int, org: int | None, append: Append) -> None:
     run_id = append.run_id or (append.new_run.id if append.new_run else "")
     if append.interrupts is None:
         if append.new_run:

@@ -1,36 +1,37 @@
-"""Long-term memories in a table, with a full-text index of their words."""
+"""Long-term memories in a table, with their words in another."""
 
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
 import sqlalchemy as sa
 
-from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.rows import to_json
+from wfcore.adapters.sql.store import Store, Transaction
 from wfcore.adapters.sql.tables import memories, memory_words, organizations
 from wfcore.ports.providers import Memory
 
 _WORD: Final = re.compile(r"[^\W_]+")
+_WORD_LENGTH: Final = 128
+"""Of a longer word the beginning counts."""
 
 _FIELDS: Final = [memories.c[field.name] for field in attrs.fields(Memory)]
 _LIVE: Final = memories.c.memory.is_not(None)
 _NOTHING: Final = {"memory": None, "hash": "", "metadata": "{}", "user_id": None}
 """What is left of a deleted memory."""
 
-_SEARCH: Final = sa.text(
-    f"""
-SELECT {", ".join(f"m.{field.name}" for field in _FIELDS)}
-FROM organizations o CROSS JOIN json_each(:words) asked
-CROSS JOIN memory_words f ON f.memory_words MATCH
-    'scope : o' || o.key || 's' || :skill || ' AND memory : "' || asked.value || '"'
-CROSS JOIN memories m ON m.key = f.rowid
-WHERE o.uuid = :org AND (:user IS NULL OR m.user_id = :user)
-GROUP BY m.key ORDER BY count(*) DESC, m.key LIMIT :limit"""
-)
-"""One look-up in the index for each word: the scope is a word of it, so other skills' memories cost nothing."""
+_SEARCH: Final = f"""
+SELECT {", ".join(f"m.{field.name}" for field in _FIELDS)} FROM (
+    SELECT memory, count(*) AS common FROM memory_words
+    WHERE org = (SELECT key FROM organizations WHERE uuid = :org) AND skill_id = :skill
+    AND word IN (SELECT value FROM json_each(:words)) GROUP BY memory
+) f JOIN memories m ON m.key = f.memory
+WHERE CAST(:user AS text) IS NULL OR m.user_id = :user OR (:shared AND m.user_id IS NULL)
+ORDER BY f.common DESC, m.key LIMIT :limit"""
+"""One look-up for each word among those of the skill: other skills' memories cost nothing."""
 
 
 class SqlMemories:
@@ -40,7 +41,7 @@ class SqlMemories:
     equals the older comes first. A deleted memory leaves an empty row that marks its place in the list.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Store) -> None:
         self._database = database
 
     async def add(self, org: str, skill_id: int, memory: Memory) -> None:
@@ -49,29 +50,30 @@ class SqlMemories:
             await connection.execute(memories.delete().where(*_one(org, skill_id, memory.id), ~_LIVE))
             added = await connection.execute(memories.insert().values(row).returning(memories.c.key, memories.c.org))
             key, number = added.one()
-            words = {"rowid": key, "scope": f"o{number}s{skill_id}", "memory": memory.memory}
-            await connection.execute(memory_words.insert().values(words))
+            await _add_words(connection, number, skill_id, key, memory.memory)
 
     async def get(self, org: str, skill_id: int, memory_id: str) -> Memory | None:
         found = await self._select(*_one(org, skill_id, memory_id), limit=1)
         return found[0] if found else None
 
     async def replace(self, org: str, skill_id: int, memory: Memory, *, old: Memory | None = None) -> bool:
-        unchanged = [] if old is None else [memories.c[name].is_(value) for name, value in _row(old).items()]
+        before = {} if old is None else _row(old)
+        unchanged = [memories.c[name].is_not_distinct_from(value) for name, value in before.items()]
         change = memories.update().where(*_one(org, skill_id, memory.id), _LIVE, *unchanged).values(_row(memory))
         async with self._database.writing() as connection:
-            key = (await connection.execute(change.returning(memories.c.key))).scalar()
-            if key is not None:
-                words = memory_words.update().where(memory_words.c.rowid == key)
-                await connection.execute(words.values(memory=memory.memory))
-        return key is not None
+            replaced = (await connection.execute(change.returning(memories.c.key, memories.c.org))).first()
+            if replaced is not None:
+                key, number = replaced
+                await connection.execute(memory_words.delete().where(memory_words.c.memory == key))
+                await _add_words(connection, number, skill_id, key, memory.memory)
+        return replaced is not None
 
     async def delete(self, org: str, skill_id: int, memory_id: str) -> bool:
         change = memories.update().where(*_one(org, skill_id, memory_id), _LIVE).values(_NOTHING)
         async with self._database.writing() as connection:
             key = (await connection.execute(change.returning(memories.c.key))).scalar()
             if key is not None:
-                await connection.execute(memory_words.delete().where(memory_words.c.rowid == key))
+                await connection.execute(memory_words.delete().where(memory_words.c.memory == key))
         return key is not None
 
     async def list(
@@ -82,12 +84,12 @@ class SqlMemories:
         return await self._select(*_of(memories, org, skill_id), *behind, *of_user, limit=limit)
 
     async def search(
-        self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None
+        self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None, shared: bool = False
     ) -> Sequence[Memory]:
-        words = list(dict.fromkeys(word.lower() for word in _WORD.findall(query)))
-        asked = {"org": org, "skill": skill_id, "words": to_json(words), "user": user_id, "limit": limit}
+        of = {"org": org, "skill": skill_id, "user": user_id, "shared": shared}
+        asked = {**of, "words": to_json(sorted(_words(query))), "limit": limit}
         async with self._database.reading() as connection:
-            rows = (await connection.execute(_SEARCH, asked)).mappings().all()
+            rows = (await connection.exec_driver_sql(_SEARCH, asked)).mappings().all()
         return [_to_memory(row) for row in rows]
 
     async def _select(self, *wanted: sa.ColumnElement[bool], limit: int) -> Sequence[Memory]:
@@ -95,6 +97,19 @@ class SqlMemories:
         async with self._database.reading() as connection:
             rows = (await connection.execute(found)).mappings().all()
         return [_to_memory(row) for row in rows]
+
+
+async def _add_words(connection: Transaction, org: int, skill_id: int, key: int, text: str) -> None:
+    scope = {"org": org, "skill_id": skill_id, "memory": key}
+    rows = [{**scope, "word": word} for word in sorted(_words(text))]
+    if rows:
+        await connection.execute(memory_words.insert(), rows)
+
+
+def _words(text: str) -> set[str]:
+    """The different words of a text, in lower case and without accents."""
+    letters = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+    return {word.lower()[:_WORD_LENGTH] for word in _WORD.findall(letters)}
 
 
 def _number(org: str) -> sa.ScalarSelect[int]:

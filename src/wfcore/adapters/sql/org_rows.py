@@ -6,10 +6,10 @@ from typing import Any, Generic
 
 import attrs
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from wfcore.adapters.sql.database import insert_new
+from wfcore.adapters.sql.dialect import insert_new
 from wfcore.adapters.sql.rows import from_ms, to_json, to_ms
+from wfcore.adapters.sql.store import Transaction
 from wfcore.adapters.sql.tables import connections, context_items
 from wfcore.domain.connections import Connection, ConnectionKind, ConnectionStatus
 from wfcore.domain.context_items import ContextItem
@@ -20,7 +20,7 @@ from wfcore.ports.storage import Duplicate, Row, Stale
 class SqlOrgRows(Generic[Row]):
     """Implements the port `OrgRows` within one transaction. `org` is the organization's number."""
 
-    connection: AsyncConnection
+    connection: Transaction
     org: int
     table: sa.Table
     to_row: Callable[[Row], dict[str, Any]]
@@ -54,11 +54,11 @@ class SqlOrgRows(Generic[Row]):
         return self.table.c.org == self.org, self.table.c.id == id
 
 
-def sql_context_items(connection: AsyncConnection, org: int) -> SqlOrgRows[ContextItem]:
+def sql_context_items(connection: Transaction, org: int) -> SqlOrgRows[ContextItem]:
     return SqlOrgRows(connection, org, context_items, _item_row, _item)
 
 
-def sql_connections(connection: AsyncConnection, org: int) -> SqlOrgRows[Connection]:
+def sql_connections(connection: Transaction, org: int) -> SqlOrgRows[Connection]:
     return SqlOrgRows(connection, org, connections, _connection_row, _connection)
 
 

@@ -1,14 +1,13 @@
 """The workflows, or the skills, of one organization, in tables."""
 
 import string
+from collections.abc import Collection
 from typing import Any, Final
 
 import attrs
 import sqlalchemy as sa
-from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from wfcore.adapters.sql.database import insert_new
+from wfcore.adapters.sql.dialect import insert_new, place_of
 from wfcore.adapters.sql.rows import (
     deployment_row,
     resource_row,
@@ -16,16 +15,21 @@ from wfcore.adapters.sql.rows import (
     to_variation,
     variation_row,
 )
-from wfcore.adapters.sql.tables import counters, executions, grants, resources, variations
+from wfcore.adapters.sql.store import Transaction
+from wfcore.adapters.sql.tables import executions, grants, resources, variations
 from wfcore.domain import access
 from wfcore.domain.access import AccessConfig, Principal
 from wfcore.domain.resources import Kind, Resource, Variation
 from wfcore.ports.storage import Duplicate, Stale
 
+NEXT_ID: Final = """
+INSERT INTO counters (org, kind, last) VALUES (?, ?, 1)
+ON CONFLICT (org, kind) DO UPDATE SET last = counters.last + 1 RETURNING last"""
+
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
-async def add_row(connection: AsyncConnection, table: sa.Table, row: dict[str, Any]) -> None:
+async def add_row(connection: Transaction, table: sa.Table, row: dict[str, Any]) -> None:
     """Insert one row. Raises Duplicate, and writes nothing, when a unique key is taken."""
     done = await connection.execute(insert_new(table).values(row))
     if not done.rowcount:
@@ -36,21 +40,18 @@ async def add_row(connection: AsyncConnection, table: sa.Table, row: dict[str, A
 class SqlResources:
     """Implements the port `Resources` within one transaction. `org` is the organization's number."""
 
-    connection: AsyncConnection
+    connection: Transaction
     org: int
     org_uuid: str
     kind: Kind
 
     async def next_id(self) -> int:
-        first = insert(counters).values(org=self.org, kind=self.kind.value, last=1)
-        further = first.on_conflict_do_update(
-            index_elements=[counters.c.org, counters.c.kind], set_={"last": counters.c.last + 1}
-        )
-        return int((await self.connection.execute(further.returning(counters.c.last))).scalar_one())
+        counted = await self.connection.exec_driver_sql(NEXT_ID, (self.org, self.kind.value))
+        return int(counted.scalar_one())
 
-    async def slug_taken(self, slug: str) -> bool:
-        found = sa.select(sa.literal(1)).where(*self._mine(resources), resources.c.slug == slug)
-        return (await self.connection.execute(found)).first() is not None
+    async def slugs_taken(self, slugs: Collection[str]) -> set[str]:
+        found = sa.select(resources.c.slug).where(*self._mine(resources), resources.c.slug.in_(slugs))
+        return set((await self.connection.execute(found)).scalars())
 
     async def add(self, resource: Resource) -> None:
         await add_row(self.connection, resources, {"org": self.org} | resource_row(resource))
@@ -160,10 +161,9 @@ class SqlResources:
 
 
 def _containing(query: str | None) -> list[sa.ColumnElement[bool]]:
-    """SQLite's `lower` knows ASCII only, which is what is wanted; a LIKE would refuse a long pattern."""
+    """`lower` knows ASCII only, which is what is wanted; a LIKE would refuse a long pattern."""
     if query is None:
         return []
     lowered = query.translate(_ASCII_LOWER)
-    return [
-        sa.or_(*(sa.func.instr(sa.func.lower(column), lowered) > 0 for column in (resources.c.name, resources.c.slug)))
-    ]
+    texts = (resources.c.name, resources.c.slug)
+    return [sa.or_(*(place_of(sa.func.lower(text), lowered) > 0 for text in texts))]

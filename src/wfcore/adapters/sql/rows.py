@@ -9,10 +9,12 @@ import attrs
 from sqlalchemy import RowMapping
 
 from wfcore.domain import access
+from wfcore.domain.access import Role
+from wfcore.domain.codec import dumps
 from wfcore.domain.errors import JSON
 from wfcore.domain.lifecycle import Status
 from wfcore.domain.resources import Kind, OwnershipTransfer, Resource, Variation
-from wfcore.ports.storage import AccessToken
+from wfcore.ports.storage import AccessToken, Member
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -29,7 +31,10 @@ def from_ms(ms: int) -> datetime:
 
 def to_json(value: JSON) -> str:
     """JSON as it is kept: nothing is reordered or left out. Raises ValueError for what is no JSON."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return dumps(value)
+    except ValueError:  # perhaps for no more than an integer beyond 64 bits, which JSON allows
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def resource_row(resource: Resource) -> dict[str, Any]:
@@ -91,11 +96,16 @@ def _to_transfer(text: str | None) -> OwnershipTransfer | None:
 def variation_row(variation: Variation) -> dict[str, Any]:
     return {
         "id": variation.id,
-        "content": to_json(variation.content),
+        "content": _content(variation.content),
         "created_at": to_ms(variation.created_at),
         "created_by": variation.created_by,
         **deployment_row(variation),
     }
+
+
+def _content(content: Mapping[str, JSON]) -> str:
+    """Field by field: a graph, which may be large, is not looked at twice for the null of another field."""
+    return f"{{{','.join(f'{to_json(name)}:{to_json(value)}' for name, value in content.items())}}}"
 
 
 def deployment_row(variation: Variation) -> dict[str, Any]:
@@ -127,7 +137,7 @@ def token_row(token: AccessToken) -> dict[str, Any]:
     }
 
 
-def to_token(row: RowMapping) -> AccessToken:
+def to_token(row: Mapping[str, Any] | RowMapping) -> AccessToken:
     return AccessToken(
         prefix=row["prefix"],
         secret_hash=row["secret_hash"],
@@ -137,6 +147,18 @@ def to_token(row: RowMapping) -> AccessToken:
         created_at=from_ms(row["created_at"]),
         expires_at=_maybe_instant(row["expires_at"]),
         revoked_at=_maybe_instant(row["revoked_at"]),
+    )
+
+
+def to_token_member(row: Mapping[str, Any]) -> Member:
+    """The member in a row that holds a token with its member."""
+    return Member(
+        user_id=row["user_id"],
+        email=row["email"],
+        name=row["member_name"],
+        role=Role(row["role"]),
+        groups=frozenset(json.loads(row["groups"])),
+        email_verified=bool(row["email_verified"]),
     )
 
 

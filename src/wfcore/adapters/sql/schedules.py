@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import attrs
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from wfcore.adapters.sql.rows import to_json
+from wfcore.adapters.sql.store import Transaction
 from wfcore.adapters.sql.tables import schedules
-from wfcore.ports.schedules import Missed, Timer
+from wfcore.ports.schedules import Missed, Pause, Timer
 
 DUE: Final = """
 SELECT o.uuid, s.workflow_id FROM schedules s JOIN organizations o ON o.key = s.org
@@ -21,7 +21,7 @@ WHERE s.next_at <= ?1 ORDER BY s.next_at LIMIT ?2"""
 class SqlSchedules:
     """Implements the port `Schedules` within one transaction. `org` is the organization's number."""
 
-    connection: AsyncConnection
+    connection: Transaction
     org: int
 
     async def get(self, workflow_id: int) -> Timer | None:
@@ -31,7 +31,8 @@ class SqlSchedules:
     async def put(self, timer: Timer) -> None:
         await self.remove(timer.workflow_id)
         missed = to_json([[one.at, one.reason] for one in timer.missed])
-        row = attrs.asdict(timer, recurse=False) | {"org": self.org, "missed": missed}
+        paused = to_json(attrs.astuple(timer.paused)) if timer.paused else None
+        row = attrs.asdict(timer, recurse=False) | {"org": self.org, "missed": missed, "paused": paused}
         await self.connection.execute(schedules.insert().values(row))
 
     async def remove(self, workflow_id: int) -> None:
@@ -43,4 +44,5 @@ class SqlSchedules:
 
 def _timer(row: sa.Row[Any]) -> Timer:
     missed = tuple(Missed(at, reason) for at, reason in json.loads(row.missed))
-    return Timer(row.workflow_id, row.variation_id, row.next_at, row.paused, row.last_run_id, missed)
+    paused = Pause(*json.loads(row.paused)) if row.paused else None
+    return Timer(row.workflow_id, row.variation_id, row.next_at, paused, row.last_run_id, missed)

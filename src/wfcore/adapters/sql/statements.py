@@ -18,20 +18,25 @@ Row = Sequence[Any]
 
 # Entries
 
-APPEND: Final = """
+_APPEND: Final = """
 INSERT INTO journal (execution, pos, entry) VALUES (?1, (
     SELECT ?2 FROM executions
-    WHERE id = ?1 AND org = ?3 AND (?4 IS NULL OR claimed_by = ?4)
-    AND (?2 = 1 OR EXISTS (SELECT 1 FROM journal WHERE execution = ?1 AND pos = ?2 - 1))
+    WHERE id = ?1 AND org = ?3 AND (CAST(?4 AS bigint) IS NULL OR claimed_by = ?4)
+    AND (?2 = 1 OR EXISTS (SELECT 1 FROM journal WHERE execution = ?1 AND pos = ?2 - 1)){}
 ), ?5)"""
+
+APPEND: Final = _APPEND.format("")
 """One entry: execution, position, organization, holder or NULL, text.
 
 An IntegrityError is the lost compare-and-set. A position that is taken breaks the primary key; one too far
 ahead, a claim that is gone or another organization's execution make it NULL, which is refused as well.
 """
 
+APPEND_ALONE: Final = _APPEND.format(" FOR NO KEY UPDATE")
+"""The same where several transactions may write to the execution: they come one after the other."""
+
 STILL: Final = """
-SELECT 1 FROM executions WHERE id = ?1 AND org = ?3 AND (?4 IS NULL OR claimed_by = ?4)
+SELECT 1 FROM executions WHERE id = ?1 AND org = ?3 AND (CAST(?4 AS bigint) IS NULL OR claimed_by = ?4)
 AND ?2 = coalesce((SELECT max(pos) FROM journal WHERE execution = ?1), 0)"""
 """The same comparison for an append that has no entries."""
 
@@ -42,7 +47,8 @@ SELECT pos, entry FROM journal WHERE pos > ?3 AND execution = (
 
 LENGTHS: Final = """
 SELECT e.id, o.uuid, coalesce((SELECT max(pos) FROM journal WHERE execution = e.id), 0)
-FROM json_each(?1) asked JOIN executions e ON e.id = asked.value JOIN organizations o ON o.key = e.org"""
+FROM json_each(?1) asked JOIN executions e ON e.id = CAST(asked.value AS bigint)
+JOIN organizations o ON o.key = e.org"""
 
 # Executions, runs, interrupts
 
@@ -51,7 +57,7 @@ FIND_ORG: Final = "SELECT key FROM organizations WHERE uuid = ?1"
 ADD_EXECUTION: Final = """
 INSERT INTO executions
     (org, kind, resource_id, variation_id, user_id, thread_id, root_run_id, wake_at, claimed_by)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
 
 MOVE: Final = "UPDATE executions SET wake_at = ?2, claimed_by = ?3 WHERE id = ?1"
 
@@ -87,28 +93,29 @@ FIND_EXECUTION: Final = f"""
 SELECT {_EXECUTION} FROM executions e JOIN organizations o ON o.key = e.org WHERE e.id = ?1 AND o.uuid = ?2"""
 
 _RUNS: Final = """
-SELECT o.uuid, r.id, r.execution, r.user_id, r.fingerprint, r.status, r.parent_run_id, r.resumed_by, r.result,
+SELECT CAST(?1 AS text), r.id, r.execution, r.user_id, r.fingerprint, r.status, r.parent_run_id, r.resumed_by, r.result,
     r.created_at, r.updated_at, r.finished_at, e.kind, e.resource_id, e.thread_id
-FROM organizations o CROSS JOIN runs r ON r.org = o.key CROSS JOIN executions e ON e.id = r.execution
-WHERE o.uuid = ?1"""
+FROM runs r CROSS JOIN executions e ON e.id = r.execution
+WHERE r.org = (SELECT key FROM organizations WHERE uuid = ?1)"""
 """CROSS JOIN is SQLite's way to say that this is the order to join in."""
 
 FIND_RUN: Final = f"{_RUNS} AND r.id = ?2"
 
 LIST_RUNS: Final = f"""{_RUNS} AND (r.created_at, r.id) < (?2, ?3)
-AND (?4 IS NULL OR r.status = ?4)
-AND (?5 IS NULL OR (e.kind = ?5 AND e.resource_id = ?6))
-AND (?7 IS NULL OR r.user_id = ?7 OR EXISTS (
+AND (CAST(?4 AS text) IS NULL OR r.status = ?4)
+AND (CAST(?5 AS text) IS NULL OR (e.kind = ?5 AND e.resource_id = ?6))
+AND (CAST(?7 AS text) IS NULL OR r.user_id = ?7 OR (
     SELECT 1 FROM resources s JOIN grants g ON g.resource = s.key
     WHERE s.org = r.org AND s.kind = e.kind AND s.id = e.resource_id
-    AND g.use AND g.subject IN (SELECT value FROM json_each(?8))
-))
+    AND g.use AND g.subject IN (SELECT value FROM json_each(?8)) LIMIT 1
+) = 1)
 ORDER BY r.created_at DESC, r.id DESC LIMIT ?9"""
+"""A walk back along an index. PostgreSQL would rather make a table of all grants first, were the subquery an EXISTS."""
 
 _INTERRUPTS: Final = f"""
 SELECT i.key, i.run_id, i.body, {_EXECUTION}
-FROM organizations o CROSS JOIN interrupts i ON i.org = o.key CROSS JOIN executions e ON e.id = i.execution
-WHERE o.uuid = ?1 AND i.key > ?2"""
+FROM interrupts i CROSS JOIN executions e ON e.id = i.execution CROSS JOIN organizations o ON o.key = e.org
+WHERE i.org = (SELECT key FROM organizations WHERE uuid = ?1) AND i.key > ?2"""
 
 LIST_INTERRUPTS: Final = f"{_INTERRUPTS} ORDER BY i.key LIMIT ?3"
 
@@ -119,11 +126,11 @@ LATEST_RUN: Final = "SELECT id FROM runs WHERE execution = ?1 AND resumed_by IS 
 
 # Who works on what
 
-ADD_WORKER: Final = "INSERT INTO workers (host, pid, seen_at) VALUES (?, ?, ?)"
+ADD_WORKER: Final = "INSERT INTO workers (host, pid, seen_at) VALUES (?, ?, ?) RETURNING id"
 
 SEE_WORKER: Final = """
 INSERT INTO workers (id, host, pid, seen_at) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT (id) DO UPDATE SET seen_at = max(seen_at, excluded.seen_at)"""
+ON CONFLICT (id) DO UPDATE SET seen_at = max(workers.seen_at, excluded.seen_at)"""
 
 HOLDERS: Final = """
 SELECT DISTINCT e.claimed_by, coalesce(w.host, ''), coalesce(w.pid, 0), coalesce(w.seen_at, 0)
@@ -136,6 +143,9 @@ DROP_WORKER: Final = "DELETE FROM workers WHERE id = ?1"
 DUE: Final = """
 SELECT e.id, o.uuid FROM executions e JOIN organizations o ON o.key = e.org
 WHERE e.wake_at <= ?1 AND e.wake_at IS NOT NULL AND e.claimed_by IS NULL ORDER BY e.wake_at, e.id LIMIT ?2"""
+
+DUE_TO_NOBODY: Final = f"{DUE} FOR UPDATE OF e SKIP LOCKED"
+"""The same where several transactions may claim: what another one is about to claim or writes to is passed over."""
 
 CLAIM: Final = "UPDATE executions SET claimed_by = ?2 WHERE id = ?1"
 

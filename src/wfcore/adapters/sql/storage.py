@@ -7,32 +7,33 @@ from typing import Final
 
 import attrs
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from wfcore.adapters.sql import migrations
 from wfcore.adapters.sql.answers import SqlAnswers
 from wfcore.adapters.sql.audit import SqlAudit
-from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.directory import SqlDirectory
 from wfcore.adapters.sql.interfaces import SqlInterfaces
 from wfcore.adapters.sql.org_rows import SqlOrgRows, sql_connections, sql_context_items
 from wfcore.adapters.sql.resources import SqlResources, add_row
-from wfcore.adapters.sql.rows import from_ms, to_ms, to_resource
+from wfcore.adapters.sql.rows import from_ms, to_ms, to_resource, to_token, to_token_member
 from wfcore.adapters.sql.schedules import DUE, SqlSchedules
-from wfcore.adapters.sql.tables import organizations
+from wfcore.adapters.sql.store import Store, Transaction
+from wfcore.adapters.sql.tables import organizations, resources, tokens
+from wfcore.adapters.sql.webhooks import FIND, SqlWebhooks
 from wfcore.domain.connections import Connection
 from wfcore.domain.context_items import ContextItem
 from wfcore.domain.errors import NotFound, Unavailable
 from wfcore.domain.resources import Kind, Resource
 from wfcore.ports.schedules import DueTimer
-from wfcore.ports.storage import Organization
+from wfcore.ports.storage import AccessToken, Member, Organization
+from wfcore.ports.webhooks import FoundWebhook, WebhookRow
 
 
 @attrs.frozen
 class SqlUnitOfWork:
     """Implements the port `UnitOfWork` within one transaction. `org` is the organization's number."""
 
-    connection: AsyncConnection
+    connection: Transaction
     org: int
     org_uuid: str
 
@@ -61,6 +62,10 @@ class SqlUnitOfWork:
         return SqlSchedules(self.connection, self.org)
 
     @cached_property
+    def webhooks(self) -> SqlWebhooks:
+        return SqlWebhooks(self.connection, self.org)
+
+    @cached_property
     def context_items(self) -> SqlOrgRows[ContextItem]:
         return sql_context_items(self.connection, self.org)
 
@@ -76,21 +81,34 @@ class SqlUnitOfWork:
         return SqlResources(self.connection, self.org, self.org_uuid, kind)
 
 
-PEEK: Final = """
-SELECT r.* FROM resources r JOIN organizations o ON o.key = r.org WHERE o.uuid = ?1 AND r.kind = ?2 AND r.id = ?3"""
+_RESOURCE: Final = tuple(column.name for column in resources.c)
+
+PEEK: Final = f"""
+SELECT {", ".join(f"r.{name}" for name in _RESOURCE)} FROM resources r JOIN organizations o ON o.key = r.org
+WHERE o.uuid = ?1 AND r.kind = ?2 AND r.id = ?3"""
 """One resource by its key."""
+
+_TOKEN: Final = tuple(column.name for column in tokens.c)
+_TOKEN_MEMBER: Final = (*_TOKEN, "email", "member_name", "role", "email_verified", "groups")
+
+CREDENTIAL: Final = f"""
+SELECT {", ".join(f"t.{name}" for name in _TOKEN)}, m.email, m.name, m.role, m.email_verified,
+  (SELECT json_group_array(g.group_id) FROM group_members g WHERE g.org = t.org AND g.user_id = t.user_id)
+FROM organizations o JOIN tokens t ON t.org = o.key JOIN members m ON m.org = t.org AND m.user_id = t.user_id
+WHERE o.uuid = ?1 AND t.prefix = ?2"""
+"""A token with its member."""
 
 
 class SqlStorage:
     """Implements the port `Storage` on an open database, and closes it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Store) -> None:
         self.database = database
 
     @asynccontextmanager
     async def transaction(self, org: str) -> AsyncIterator[SqlUnitOfWork]:
         async with self.database.writing() as connection:
-            yield await _unit_of_work(connection, org)
+            yield await _unit_of_work(connection, org, alone=True)
 
     @asynccontextmanager
     async def reading(self, org: str) -> AsyncIterator[SqlUnitOfWork]:
@@ -98,13 +116,23 @@ class SqlStorage:
             yield await _unit_of_work(connection, org)
 
     async def peek(self, org: str, kind: Kind, id: int) -> Resource | None:
-        cursor = self.database.quick.execute(PEEK, (org, kind.value, id))
-        names = [column[0] for column in cursor.description]
-        values = cursor.fetchone()
-        return to_resource(dict(zip(names, values, strict=True)), org) if values else None
+        for row in await self.database.look_up(PEEK, org, kind.value, id):
+            return to_resource(dict(zip(_RESOURCE, row, strict=True)), org)
+        return None
+
+    async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
+        for values in await self.database.look_up(CREDENTIAL, org, prefix):
+            row = dict(zip(_TOKEN_MEMBER, values, strict=True))
+            return to_token(row), to_token_member(row)
+        return None
 
     async def due_timers(self, now: int, *, limit: int) -> list[DueTimer]:
-        return [DueTimer(*row) for row in self.database.quick.execute(DUE, (now, limit))]
+        return [DueTimer(*row) for row in await self.database.look_up(DUE, now, limit)]
+
+    async def find_webhook(self, digest: str) -> FoundWebhook | None:
+        for org, *row in await self.database.look_up(FIND, digest):
+            return FoundWebhook(org, WebhookRow(*row))
+        return None
 
     async def add_organization(self, organization: Organization) -> None:
         row = {
@@ -144,8 +172,11 @@ class SqlStorage:
         await self.database.close()
 
 
-async def _unit_of_work(connection: AsyncConnection, org: str) -> SqlUnitOfWork:
+async def _unit_of_work(connection: Transaction, org: str, *, alone: bool = False) -> SqlUnitOfWork:
+    """With `alone`, after the organization's other transactions: where writers work side by side, its row is locked."""
     found = sa.select(organizations.c.key).where(organizations.c.uuid == org)
+    if alone:
+        found = found.with_for_update(key_share=True)
     key = (await connection.execute(found)).scalar()
     if key is None:
         raise NotFound

@@ -6,17 +6,20 @@ Times are milliseconds since the Unix epoch.
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, PrimaryKeyConstraint, Table, Text
+from sqlalchemy import Boolean, Column, ForeignKey, Index, PrimaryKeyConstraint, Table
+
+from wfcore.adapters.sql.dialect import INT, TEXT, only_where
+from wfcore.adapters.sql.record_tables import add_record_tables
 
 metadata: Final = sa.MetaData()
 
 
 def _text(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, Text, nullable=null)
+    return Column(name, TEXT, nullable=null)
 
 
 def _int(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, Integer, nullable=null)
+    return Column(name, INT, nullable=null)
 
 
 def _bool(name: str) -> Column[Any]:
@@ -24,7 +27,7 @@ def _bool(name: str) -> Column[Any]:
 
 
 def _org() -> Column[Any]:
-    return Column("org", Integer, ForeignKey("organizations.key"), nullable=False)
+    return Column("org", INT, ForeignKey("organizations.key"), nullable=False)
 
 
 # Organizations and who is in them
@@ -32,7 +35,7 @@ def _org() -> Column[Any]:
 organizations: Final = Table(
     "organizations",
     metadata,
-    Column("key", Integer, primary_key=True),
+    Column("key", INT, primary_key=True),
     _text("uuid"),
     _text("name"),
     _int("created_at"),
@@ -95,7 +98,7 @@ tokens: Final = Table(
 audit: Final = Table(
     "audit",
     metadata,
-    Column("key", Integer, primary_key=True),
+    Column("key", INT, primary_key=True),
     _org(),
     _int("at"),
     _text("user_id", null=True),
@@ -126,7 +129,7 @@ counters: Final = Table(
 resources: Final = Table(
     "resources",
     metadata,
-    Column("key", Integer, primary_key=True),
+    Column("key", INT, primary_key=True),
     _org(),
     _text("kind"),
     _int("id"),
@@ -150,7 +153,7 @@ resources: Final = Table(
 grants: Final = Table(
     "grants",
     metadata,
-    Column("resource", Integer, ForeignKey("resources.key"), nullable=False),
+    Column("resource", INT, ForeignKey("resources.key"), nullable=False),
     _text("subject"),
     _bool("use"),
     _bool("manage"),
@@ -181,7 +184,7 @@ Index(
     variations.c.resource_id,
     variations.c.deployed_at.desc(),
     variations.c.id.desc(),
-    sqlite_where=variations.c.deployed_at.is_not(None),
+    **only_where(variations.c.deployed_at.is_not(None)),
 )
 
 kept: Final = Table(
@@ -197,12 +200,12 @@ kept: Final = Table(
     sqlite_with_rowid=False,
 )
 
-# Memories of skills, and the full-text index of their words
+# Memories of skills, and the words in them
 
 memories: Final = Table(
     "memories",
     metadata,
-    Column("key", Integer, primary_key=True),
+    Column("key", INT, primary_key=True),
     _org(),
     _int("skill_id"),
     _text("id"),
@@ -220,7 +223,7 @@ Index(
     memories.c.org,
     memories.c.skill_id,
     memories.c.key,
-    sqlite_where=memories.c.memory.is_not(None),
+    **only_where(memories.c.memory.is_not(None)),
 )
 Index(
     "memories_of_user",
@@ -228,16 +231,19 @@ Index(
     memories.c.skill_id,
     memories.c.user_id,
     memories.c.key,
-    sqlite_where=memories.c.memory.is_not(None),
+    **only_where(memories.c.memory.is_not(None)),
 )
 
-memory_words: Final = sa.table("memory_words", sa.column("rowid"), sa.column("scope"), sa.column("memory"))
-sa.event.listen(
-    memories,
-    "after_create",
-    sa.DDL(  # type: ignore[no-untyped-call]
-        "CREATE VIRTUAL TABLE memory_words USING fts5(scope, memory, tokenize = 'unicode61 remove_diacritics 2')"
-    ).execute_if(dialect="sqlite"),
+memory_words: Final = Table(
+    "memory_words",
+    metadata,
+    _int("org"),
+    _int("skill_id"),
+    _text("word"),
+    _int("memory"),
+    PrimaryKeyConstraint("org", "skill_id", "word", "memory"),
+    Index("memory_words_of", "memory"),
+    sqlite_with_rowid=False,
 )
 
 interfaces: Final = Table(
@@ -266,7 +272,19 @@ schedules: Final = Table(
     PrimaryKeyConstraint("org", "workflow_id"),
     sqlite_with_rowid=False,
 )
-Index("schedules_due", schedules.c.next_at, sqlite_where=schedules.c.next_at.is_not(None))
+Index("schedules_due", schedules.c.next_at, **only_where(schedules.c.next_at.is_not(None)))
+
+webhooks: Final = Table(
+    "webhooks",
+    metadata,
+    _org(),
+    _int("workflow_id"),
+    _text("digest"),
+    _text("sealed"),
+    PrimaryKeyConstraint("org", "workflow_id"),
+    Index("webhooks_digest", "digest", unique=True),
+    sqlite_with_rowid=False,
+)
 
 context_items: Final = Table(
     "context_items",
@@ -302,7 +320,7 @@ connections: Final = Table(
 executions: Final = Table(
     "executions",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", INT, primary_key=True),
     _int("org"),
     _text("kind"),
     _int("resource_id", null=True),
@@ -317,12 +335,12 @@ executions: Final = Table(
 Index(
     "executions_due",
     executions.c.wake_at,
-    sqlite_where=executions.c.wake_at.is_not(None) & executions.c.claimed_by.is_(None),
+    **only_where(executions.c.wake_at.is_not(None) & executions.c.claimed_by.is_(None)),
 )
 Index(
     "executions_claims",
     executions.c.claimed_by,
-    sqlite_where=executions.c.claimed_by.is_not(None),
+    **only_where(executions.c.claimed_by.is_not(None)),
 )
 
 journal: Final = Table(
@@ -359,7 +377,7 @@ Index("runs_recent", runs.c.org, runs.c.created_at.desc(), runs.c.id.desc())
 interrupts: Final = Table(
     "interrupts",
     metadata,
-    Column("key", Integer, primary_key=True),
+    Column("key", INT, primary_key=True),
     _int("org"),
     _int("execution"),
     _text("id"),
@@ -373,9 +391,11 @@ interrupts: Final = Table(
 workers: Final = Table(
     "workers",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", INT, primary_key=True),
     _text("host"),
     _int("pid"),
     _int("seen_at"),
     sqlite_autoincrement=True,
 )
+
+add_record_tables(metadata)

@@ -6,18 +6,29 @@ repetition.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import attrs
 
 from wfcore.domain.errors import JSON
 
-Address = tuple[int, int, int]
-"""Node (position), visit and step of an effect: where its outcome belongs."""
+Address = tuple[int, ...]
+"""Where the outcome of an effect belongs: the frame, then node (position), visit and step in it.
+
+In the root frame it is `(node, visit, step)`. `address[:-3]` names the frame, which entries carry as `within`: that
+of a child is the address of the effect that opened it, then the attempt.
+"""
 
 
 @attrs.frozen
 class CallTool:
-    """Call a tool with these very arguments. `not_before` is a time in epoch milliseconds, 0 for now."""
+    """Call a tool with these very arguments. `not_before` is a time in epoch milliseconds, 0 for now.
+
+    `agent`: a model called it, under `call_id`, with arguments that nobody has looked at yet. `sent`: this attempt
+    was announced by `Sent`, so that its outcome is unknown to who finds it pending in a journal. `definition`: the
+    digest of the tool's definition that a person has approved the call of; "" where nobody was asked. `skill_id` is
+    that of the agent whose model called it, in its message `message_id`.
+    """
 
     address: Address
     attempt: int
@@ -26,11 +37,72 @@ class CallTool:
     params: JSON
     not_before: int = 0
     timeout: float | None = None
+    agent: bool = False
+    call_id: str = ""
+    sent: bool = False
+    definition: str = ""
+    skill_id: int | None = None
+    message_id: str = ""
+
+
+@attrs.frozen
+class OpenChild:
+    """Open a child frame: resolve and pin the workflow or skill, check the input; the outcome is `Opened`, or `Failed`.
+
+    `agent`: a model asked for it, so that it is opened with the access of who started the execution; a workflow's
+    own node opens it with its deployer's. `depth` counts the frames around the child, from 1. `timeout` holds for the
+    opening, and then for all that the child does.
+    """
+
+    address: Address
+    attempt: int
+    key: str
+    kind: Literal["workflow", "skill"]
+    resource_id: int
+    input: JSON
+    message: str | None = None
+    not_before: int = 0
+    timeout: float | None = None
+    agent: bool = False
+    depth: int = 1
+
+
+@attrs.frozen
+class ComposeContext:
+    """Compose what an agent will send; the outcome is the composed context, for as long as the visit lasts.
+
+    `config` is what the run narrows of what the agent may use, `attachments` what the agent is shown of the run's.
+    `variation_id` is the one pinned for a child; None for that of the execution, or the active one of an agent node's
+    skill.
+    """
+
+    address: Address
+    attempt: int
+    key: str
+    agent_id: int | None
+    assistant: bool
+    instructions: str
+    message: str
+    tool_restrictions: Sequence[str] | None = None
+    settings: Mapping[str, JSON] = attrs.field(factory=dict)
+    model: str | None = None
+    config: Mapping[str, JSON] | None = None
+    output_schema: Mapping[str, JSON] | None = None
+    not_before: int = 0
+    timeout: float | None = None
+    variation_id: str | None = None
+    attachments: Mapping[str, JSON] | None = None
 
 
 @attrs.frozen
 class CallModel:
-    """Ask a model for an answer to these messages (`{"type", "content"}`, the interface's Message)."""
+    """Ask a model for an answer to these messages (`{"type", "content"}`, the interface's Message, and `attachments`).
+
+    With a `context` the messages are the composed ones, and `transcript` holds what the agent has said and got back
+    since: `ai` messages with their `toolCalls`, `tool` messages with their `toolCallId`. The answer has to pass
+    `guardrails`, as they are named. `replaceable`: the run's clients take back what they were shown of it.
+    `allowances`: how many times each budget may be spent, by its `purse`; once where nothing is said.
+    """
 
     address: Address
     attempt: int
@@ -43,6 +115,11 @@ class CallModel:
     tool_restrictions: Sequence[str] | None = None
     not_before: int = 0
     timeout: float | None = None
+    context: Mapping[str, JSON] | None = None
+    transcript: Sequence[Mapping[str, JSON]] = ()
+    guardrails: Sequence[JSON] = ()
+    replaceable: bool = False
+    allowances: Mapping[str, int] = attrs.field(factory=dict)
 
 
-Effect = CallTool | CallModel
+Effect = CallTool | CallModel | OpenChild | ComposeContext

@@ -2,7 +2,8 @@
 
 An entry is the only thing that ever changes a run. Times are milliseconds since the Unix epoch and arrive
 inside entries, as do ids: the machine has no clock and no randomness. A node is named by its position in the
-`nodes` array of the pinned variation, which never changes once a run has started.
+`nodes` array of the pinned variation, which never changes once a run has started; `within` names the frame whose
+node it is: empty for the root, for a child `address[:-3]` of its effects.
 
 On disk an entry is one JSON array, `[tag, version, field, ...]`, in the order of the class's fields, with
 defaults at the end left out. A released (tag, version) is never given another meaning: stored journals replay
@@ -28,16 +29,19 @@ class Actor:
 
 @attrs.frozen
 class Limits:
-    """The bounds of one run: node visits, seconds of duration, effects under way at once."""
+    """The bounds of one run: node visits, seconds of duration, effects under way at once, model calls of one visit of
+    an agent.
+    """
 
     max_node_visits: int = 10_000
     max_run_seconds: float = 30 * 86_400.0
     max_concurrent_effects: int = 1_000
+    max_agent_rounds: int = 25
 
 
 @attrs.frozen
 class Decision:
-    """An answer to one interrupt: `approve` or `deny` with the form's data."""
+    """An answer to one interrupt: `approve` or `deny` with the form's data, `connected` or `cancelled`."""
 
     interrupt_id: str
     decision: str
@@ -74,7 +78,9 @@ class Resumed:
 
 @attrs.frozen
 class Succeeded:
-    """An effect had its result. `usage` counts what a model call consumed."""
+    """An effect had its result. `usage` counts what a model call consumed. `guardrail` tells of an answer that was not
+    allowed as it was: `{"replaced": true}` when the output is what may be said, `{"blocked": why}` when nothing may be.
+    """
 
     at: int
     node: int
@@ -83,11 +89,15 @@ class Succeeded:
     attempt: int
     output: JSON
     usage: dict[str, JSON] | None = None
+    within: tuple[int, ...] = ()
+    guardrail: dict[str, JSON] | None = None
 
 
 @attrs.frozen
 class Failed:
-    """One attempt of an effect failed; whether another follows is the machine's to say."""
+    """One attempt of an effect failed; whether another follows is the machine's to say. `info` tells what a
+    `connection_required` or `definition_changed` asks for, `usage` what a model call consumed, as far as that is known.
+    """
 
     at: int
     node: int
@@ -97,6 +107,38 @@ class Failed:
     message: str
     reason: str = "failed"
     retryable: bool = True
+    within: tuple[int, ...] = ()
+    info: dict[str, JSON] | None = None
+    usage: dict[str, JSON] | None = None
+
+
+@attrs.frozen
+class Opened:
+    """A child frame was opened: this variation of this workflow or skill is pinned, with this input."""
+
+    at: int
+    node: int
+    visit: int
+    step: int
+    attempt: int
+    kind: str
+    resource_id: int
+    variation_id: str
+    input: JSON
+    message: str | None = None
+    within: tuple[int, ...] = ()
+
+
+@attrs.frozen
+class Sent:
+    """A tool that must not be called twice is about to be called: from here on its outcome may be unknown."""
+
+    at: int
+    node: int
+    visit: int
+    step: int
+    attempt: int
+    within: tuple[int, ...] = ()
 
 
 @attrs.frozen
@@ -109,6 +151,7 @@ class Said:
     step: int
     attempt: int
     text: str
+    within: tuple[int, ...] = ()
 
 
 @attrs.frozen
@@ -134,7 +177,10 @@ class Cancelled:
     by: Actor
 
 
-Entry = Started | Resumed | Succeeded | Failed | Said | TimePassed | Paused | Cancelled
+Outcome = Succeeded | Failed | Said | Opened | Sent
+"""What becomes of one effect, or is said on the way."""
+
+Entry = Started | Resumed | Outcome | TimePassed | Paused | Cancelled
 
 TAGS: dict[type, str] = {
     Started: "start",
@@ -142,6 +188,8 @@ TAGS: dict[type, str] = {
     Succeeded: "ok",
     Failed: "fail",
     Said: "say",
+    Opened: "open",
+    Sent: "sent",
     TimePassed: "time",
     Paused: "pause",
     Cancelled: "cancel",
@@ -167,7 +215,7 @@ _LAYOUTS = {cls: _layout(cls) for cls in TAGS}
 
 def encode_entry(entry: Entry) -> bytes:
     """The entry as one line of JSON."""
-    if type(entry) is Succeeded and entry.usage is None:  # the hot one
+    if type(entry) is Succeeded and entry.usage is None and not entry.within and entry.guardrail is None:  # the hot one
         return _encode(("ok", VERSION, entry.at, entry.node, entry.visit, entry.step, entry.attempt, entry.output))
     tag, names, defaults = _LAYOUTS[type(entry)]
     values = [getattr(entry, name) for name in names]
@@ -205,9 +253,21 @@ def _by_somebody(cls: type) -> Callable[[list[Any]], Any]:
     return lambda values: cls(values[0], Actor(**values[1]))
 
 
+def _in_a_frame(cls: type) -> Callable[[list[Any]], Any]:
+    place = _LAYOUTS[cls][1].index("within")
+
+    def build(values: list[Any]) -> Any:
+        if len(values) > place:
+            values[place] = tuple(values[place])
+        return cls(*values)
+
+    return build
+
+
 _BUILDERS: dict[type, Callable[[list[Any]], Any]] = {
     Started: _started,
     Resumed: _resumed,
+    **{cls: _in_a_frame(cls) for cls in (Succeeded, Failed, Said, Opened, Sent)},
     Paused: _by_somebody(Paused),
     Cancelled: _by_somebody(Cancelled),
 }

@@ -1,22 +1,19 @@
-"""The state of an execution, and how its nodes and turns end.
+"""The state of an execution, frame by frame, and how its nodes and turns end.
 
-`Execution` holds everything that folding a journal leads to. What is here changes the state and tells it as events;
-what starts a node is in `nodes`, what an entry means is in `machine`.
+A `Frame` holds everything that folding a journal leads to. What is here changes the state and tells it as events;
+what starts a node is in `nodes` and `agents`, what sets a child apart in `frames`, what an entry means in `machine`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Self
 
 from wfcore.domain.errors import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Address, Effect
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.flow import Flow
-from wfcore.domain.run.interrupts import (
-    interrupt_id,
-    interrupt_to_wire,
-)
+from wfcore.domain.run.interrupts import interrupt_to_wire
 from wfcore.domain.run.plan import NodePlan, Plan
+from wfcore.domain.run.records import Record
 from wfcore.domain.run.state import (
     NODE_MOVES,
     RUN_MOVES,
@@ -24,45 +21,41 @@ from wfcore.domain.run.state import (
     NodeStatus,
     RunStatus,
 )
+from wfcore.domain.run.visits import Batch, Talk
 
 
-class Batch:
-    """The calls of one action visit (several with `forEach`) and what came of them."""
+class Frame:
+    """One graph under way. The root's is the whole execution, with which a child's shares all but what is its `OWN`.
+    What `pending`, `timers` and `interrupts` hold is that of the frame and of the frames inside it.
 
-    __slots__ = ("calls", "live", "many", "next", "results")
-
-    def __init__(self, calls: list[JSON], many: bool) -> None:
-        self.calls = calls
-        self.many = many
-        self.next = 0
-        self.live = 0
-        self.results: list[JSON] = [None] * len(calls)
-
-    def copy(self) -> "Batch":
-        twin = Batch(self.calls, self.many)
-        twin.next, twin.live, twin.results = self.next, self.live, self.results.copy()
-        return twin
-
-
-class Execution:
-    """One execution in memory. `sink` collects events while it is a list; with None they are only counted."""
+    `sink` collects events while it is a list; with None they are only counted. `asks` tells by node and step which
+    interrupts are open, `held` by interrupt which effect waits for its answer. Keys of effects begin with `prefix`, ids
+    of messages with `label`: unlike keys they differ when a child is opened again.
+    """
 
     __slots__ = (
+        "asks",
         "at",
         "batches",
+        "children",
         "ended",
         "ends",
         "error",
         "flow",
+        "held",
         "info",
         "interrupts",
+        "label",
         "length",
         "limits",
         "nodes",
         "output",
+        "path",
         "paused",
         "pending",
         "plan",
+        "prefix",
+        "records",
         "root",
         "run_id",
         "scope",
@@ -72,51 +65,97 @@ class Execution:
         "starter",
         "status",
         "statuses",
+        "talks",
         "timers",
         "turn_began",
         "turn_open",
         "usage",
         "visited",
         "visits",
+        "within",
     )  # fmt: skip
 
-    def __init__(self, plan: Plan, sink: list[Event] | None = None) -> None:
+    OWN = (
+        "asks", "batches", "ends", "flow", "held", "interrupts", "label", "nodes", "path", "pending", "plan", "prefix",
+        "scope", "statuses", "talks", "timers", "visits", "within",
+    )  # fmt: skip
+    """What each frame has for itself, beside its children."""
+
+    at: int
+    ended: bool
+    error: dict[str, JSON] | None
+    info: dict[str, JSON]
+    length: int
+    limits: e.Limits
+    output: JSON
+    paused: bool
+    records: list[Record]
+    root: str
+    run_id: str
+    seq: int
+    sink: list[Event] | None
+    skipped: int
+    starter: e.Actor
+    status: RunStatus
+    turn_began: int
+    turn_open: bool
+    usage: dict[str, float]
+    visited: int
+
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.sink = sink
         self.flow = Flow(plan)
         self.statuses = [NodeStatus.idle] * len(plan.nodes)
         self.visits = [0] * len(plan.nodes)
-        self.visited = self.skipped = 0
         self.nodes: dict[str, dict[str, JSON]] = {}
         self.scope: dict[str, JSON] = {}
-        self.info: dict[str, JSON] = {}
         self.pending: dict[Address, Effect] = {}
         self.batches: dict[int, Batch] = {}
+        self.talks: dict[int, Talk] = {}
         self.interrupts: dict[str, Interrupt] = {}
+        self.asks: dict[int, dict[int, str]] = {}
+        self.held: dict[str, Effect] = {}
         self.timers: dict[Address, int] = {}
         self.ends: dict[int, None] = {}
-        self.status = RunStatus.queued
-        self.ended = False
-        self.turn_open = False
-        self.paused = False
-        self.length = self.seq = self.at = self.turn_began = 0
-        self.root = self.run_id = ""
-        self.limits = e.Limits()
-        self.starter = e.Actor("")
-        self.output: JSON = None
-        self.error: dict[str, JSON] | None = None
-        self.usage: dict[str, int] = {}
+        self.children: dict[Address, Frame] = {}
+        self.within: Address = ()
+        self.path: tuple[str, ...] = ()
+        self.prefix = self.label = ""
 
-    def copy(self) -> Self:
-        """An independent twin without the events."""
-        twin = object.__new__(type(self))
-        for name in Execution.__slots__:
-            value = getattr(self, name)
-            setattr(twin, name, value.copy() if isinstance(value, list | dict | Flow) else value)
-        twin.sink = None
-        twin.batches = {node: batch.copy() for node, batch in self.batches.items()}
-        twin.scope = {**self.scope, "nodes": twin.nodes} if self.scope else {}
-        return twin
+    def _become(self, frame: "Frame") -> None:
+        """Take over a copy of what another frame has for itself, but for its children."""
+        for name in Frame.OWN:
+            value = getattr(frame, name)
+            setattr(self, name, value.copy() if isinstance(value, list | dict | Flow) else value)
+        self.batches = {node: batch.copy() for node, batch in frame.batches.items()}
+        self.talks = {node: talk.copy() for node, talk in frame.talks.items()}
+        self.asks = {node: waiting.copy() for node, waiting in frame.asks.items()}
+        self.scope = {**frame.scope, "nodes": self.nodes} if frame.scope else {}
+        self.children = {}
+
+    # What the frame waits for
+
+    def _address(self, index: int, visit: int, step: int) -> Address:
+        place = (index, visit, step)
+        return self.within + place
+
+    def expect(self, effect: Effect) -> None:
+        self.pending[effect.address] = effect
+
+    def drop(self, address: Address) -> None:
+        self.pending.pop(address, None)
+
+    def set_timer(self, address: Address, due: int) -> None:
+        self.timers[address] = due
+
+    def unset_timer(self, address: Address) -> None:
+        self.timers.pop(address, None)
+
+    def set_interrupt(self, interrupt: Interrupt) -> None:
+        self.interrupts[interrupt.id] = interrupt
+
+    def unset_interrupt(self, name: str) -> None:
+        self.interrupts.pop(name, None)
 
     # The ends of nodes and of runs
 
@@ -126,7 +165,7 @@ class Execution:
         if self.sink is None:
             self.seq += 1
         else:
-            self._emit(EventKind.node_finished, {"nodeId": node.id, "output": output})
+            self.emit(EventKind.node_finished, {"nodeId": node.id, "output": output})
         taken, untaken = node.route(handle)
         if not taken and not self.flow.holds_taken(node.index):
             self.ends[node.index] = None
@@ -137,10 +176,9 @@ class Execution:
         self._forget(node.index)
         self._turn_node(node.index, "fail")
         error = self._error(node, message, reason)
-        self._emit(EventKind.node_failed, {"nodeId": node.id, "error": error})
+        self.emit(EventKind.node_failed, {"nodeId": node.id, "error": error})
         if ends_run and not node.catches:
-            self.error = error
-            self._close("fail", EventKind.error, {"error": error})
+            self._break(error)
         else:
             self._void(self.flow.leave(node.index, *node.route("error")))
 
@@ -148,7 +186,7 @@ class Execution:
         """These nodes start anew with their cycle: what they were doing is given up."""
         for index in members:
             if self.statuses[index] in (NodeStatus.running, NodeStatus.waiting):
-                self._emit(EventKind.node_skipped, {"nodeId": self.plan.nodes[index].id, "reason": "superseded"})
+                self.emit(EventKind.node_skipped, {"nodeId": self.plan.nodes[index].id, "reason": "superseded"})
                 self._forget(index)
             self._turn_node(index, "rearm")
             self.ends.pop(index, None)
@@ -156,14 +194,40 @@ class Execution:
     def _forget(self, index: int) -> None:
         """Drop whatever this visit of the node still waits for."""
         visit = self.visits[index]
-        batch = self.batches.pop(index, None)
-        for step in range(batch.next if batch else 1):
-            self.pending.pop((index, visit, step), None)
-            self.timers.pop((index, visit, step), None)
-        if self.statuses[index] is NodeStatus.waiting:
-            self.interrupts.pop(interrupt_id(self.root, self.plan.nodes[index].id, visit), None)
+        batch, talk = self.batches.pop(index, None), self.talks.pop(index, None)
+        if talk is not None:
+            self._break_off(index, talk)
+        for step in range(talk.next if talk else batch.next if batch else 1):
+            address = self._address(index, visit, step)
+            self.drop(address)
+            self.unset_timer(address)
+            if address in self.children:
+                self.children[address].give_up()
+        for name in self.asks.pop(index, {}).values():
+            self.unset_interrupt(name)
+            self.held.pop(name, None)
 
-    def _break_bound(self, message: str, bound: str) -> None:
+    def _break_off(self, index: int, talk: Talk) -> None:
+        """An agent is given up in the middle of a round."""
+
+    def give_up(self) -> None:
+        """Drop whatever goes on in the frame and in those inside it."""
+        for child in list(self.children.values()):
+            child.give_up()
+        for index, talk in self.talks.items():
+            self._break_off(index, talk)
+        self.batches, self.talks, self.asks, self.held = {}, {}, {}, {}
+        self.flow.ready.clear()
+
+    def time_out(self) -> None:
+        """The frame is a child, and took longer than its opener allows."""
+
+    def _break(self, error: dict[str, JSON]) -> None:
+        """A node failed and nothing catches it."""
+        self.error = error
+        self._close("fail", EventKind.error, {"error": error})
+
+    def break_bound(self, message: str, bound: str) -> None:
         self._end_in_error(message, {"reason": "bound", "bound": bound})
 
     def _end_in_error(self, message: str, info: Mapping[str, JSON]) -> None:
@@ -183,17 +247,17 @@ class Execution:
     def _park(self) -> None:
         """End the open turn as interrupted."""
         waiting = [interrupt_to_wire(interrupt) for interrupt in self.interrupts.values()]
-        self._emit(EventKind.done, {"status": "interrupted", "output": None, "interrupts": waiting})
+        self.emit(EventKind.done, {"status": "interrupted", "output": None, "interrupts": waiting})
         self.turn_open = False
 
     def _close(self, move: str, kind: EventKind, data: Mapping[str, JSON]) -> None:
         """End the execution for good. A turn that has ended already shows nothing more."""
         self._move(move)
         if self.turn_open:
-            self._emit(kind, data)
+            self.emit(kind, data)
         self.turn_open = False
-        self.pending, self.timers, self.interrupts, self.batches = {}, {}, {}, {}
-        self.flow.ready.clear()
+        self.give_up()
+        self.pending, self.timers, self.interrupts = {}, {}, {}
 
     def _move(self, move: str) -> None:
         self.status = RUN_MOVES[self.status][move]
@@ -202,7 +266,7 @@ class Execution:
     def _turn_node(self, index: int, move: str) -> None:
         self.statuses[index] = NODE_MOVES[self.statuses[index]][move]
 
-    def _emit(self, kind: EventKind, data: Mapping[str, JSON]) -> None:
+    def emit(self, kind: EventKind, data: Mapping[str, JSON]) -> None:
         self.seq += 1
         if self.sink is not None:
             self.sink.append(Event(kind, self.run_id, self.seq, self.at, data))

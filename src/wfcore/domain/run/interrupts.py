@@ -4,54 +4,111 @@
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
 
 from wfcore.domain.access import Principal
-from wfcore.domain.codec import fingerprint, iso_ms
+from wfcore.domain.codec import dumps, fingerprint, iso_ms
 from wfcore.domain.errors import JSON, Forbidden, Issue, NotFound, refuse
 from wfcore.domain.json_schema import compile_schema
+from wfcore.domain.run.effects import CallTool
 from wfcore.domain.run.entries import Actor, Decision
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.state import Interrupt
 
 APPROVALS = ("approve", "deny")
 CONNECTS = ("connected", "cancelled")
+ANSWERS = {"approval": APPROVALS, "connect": CONNECTS}
 
 
-def interrupt_id(root: str, node_id: str, visit: int) -> str:
-    """The same visit of the same node of the same execution always waits under the same id."""
-    return "int_" + hashlib.sha256(f"{root}\n{node_id}\n{visit}".encode()).hexdigest()[:24]
+def interrupt_id(root: str, node_id: str, visit: int, *where: JSON) -> str:
+    """The same visit of the same node of the same execution always waits under the same id; `where` tells apart what
+    waits in children, or step by step.
+    """
+    place = f"{root}\n{node_id}\n{visit}" + (f"\n{dumps(list(where))}" if where else "")
+    return "int_" + hashlib.sha256(place.encode()).hexdigest()[:24]
 
 
-def approval_of(
-    node: NodePlan, root: str, visit: int, at: int, call: Mapping[str, JSON] | None = None, message: str = ""
-) -> Interrupt:
-    """Open an approval: of a humanApproval node, or of the stored call of an action that requires one."""
-    data = node.data
+@attrs.frozen
+class Asker:
+    """Who asks: a visit of a node in a frame of an execution, at a time; the step of the visit, or -1 for all of it."""
+
+    node: NodePlan
+    root: str
+    visit: int
+    at: int
+    within: tuple[int, ...] = ()
+    path: tuple[str, ...] = ()
+    step: int = -1
+
+    def interrupt(self, message: str, *where: JSON, **fields: Any) -> Interrupt:
+        """An interrupt of this asker."""
+        framed = (*self.within,) if self.within else ()
+        apart = (framed, self.step, *where) if framed or self.step >= 0 else where
+        return Interrupt(
+            interrupt_id(self.root, self.node.id, self.visit, *apart),
+            self.node.index,
+            self.node.id,
+            self.visit,
+            message,
+            self.at,
+            step=self.step,
+            within=self.within,
+            path=self.path,
+            **fields,
+        )
+
+
+def approval_of(asker: Asker, message: str) -> Interrupt:
+    """The approval of a humanApproval node."""
+    data, timeout = asker.node.data, asker.node.timeout
     approvers = data.get("approvers") or {}
-    timeout = node.timeout if call is None else None
-    return Interrupt(
-        interrupt_id(root, node.id, visit),
-        node.index,
-        node.id,
-        visit,
-        message or (f"allow `{node.tool}` with these arguments?" if call else f"approve `{node.id}`?"),
-        at,
-        None if timeout is None else at + int(timeout * 1000),
-        tuple(str(email).lower() for email in approvers.get("emails") or ()),
-        tuple(approvers.get("groups") or ()),
-        int(data.get("requiredApprovals") or 1),
-        bool(data.get("allowSelfApproval", True)),
-        data.get("formSchema"),
-        call,
+    return asker.interrupt(
+        message or f"approve `{asker.node.id}`?",
+        expires_at=None if timeout is None else asker.at + int(timeout * 1000),
+        emails=tuple(str(email).lower() for email in approvers.get("emails") or ()),
+        groups=tuple(approvers.get("groups") or ()),
+        required=int(data.get("requiredApprovals") or 1),
+        allow_self=bool(data.get("allowSelfApproval", True)),
+        form_schema=data.get("formSchema"),
     )
 
 
-def stored_call(node: NodePlan, calls: Sequence[JSON]) -> dict[str, JSON]:
-    """What an approval binds: the tool and the exact arguments, with the digest of both."""
-    arguments = calls[0] if node.for_each is None else list(calls)
-    bound = {"toolId": node.tool, "arguments": arguments}
+def call_approval_of(asker: Asker, tool: str, arguments: JSON, call_id: str = "") -> Interrupt:
+    """The approval of a call. It binds the tool and the exact arguments, with the digest of both."""
+    call = _bound(tool, arguments)
+    return asker.interrupt(f"allow `{tool}` with these arguments?", call=call, tool_call_id=call_id)
+
+
+def changed_approval_of(asker: Asker, call: CallTool, length: int) -> Interrupt:
+    """The same for a tool that is not what was approved. It may change once more: `length` is that of the journal."""
+    message = f"`{call.tool}` has changed since it was approved: allow it with these arguments?"
+    return asker.interrupt(message, length, call=_bound(call.tool, call.params), tool_call_id=call.call_id)
+
+
+def _bound(tool: str, arguments: JSON) -> dict[str, JSON]:
+    bound = {"toolId": tool, "arguments": arguments}
     return {**bound, "digest": fingerprint(bound)}
+
+
+def connect_of(asker: Asker, tool: str, needed: Mapping[str, JSON], length: int, call_id: str = "") -> Interrupt:
+    """The wait for a connection that a call needs. It may be asked for again: `length` is that of the journal."""
+    about = {"toolId": tool, **{name: needed[name] for name in ("provider", "connectionId") if name in needed}}
+    return asker.interrupt(f"`{tool}` needs a connection", length, type="connect", call=about, tool_call_id=call_id)
+
+
+def budget_of(asker: Asker, budget: Mapping[str, JSON], length: int) -> Interrupt:
+    """The question whether to go on after the budget is spent. It may be asked again: `length` is the journal's."""
+    told = " and ".join(f"{budget[name]} {unit}" for name, unit in BUDGETS.items() if name in budget)
+    whose = f"the {budget['of']}'s" if "of" in budget else "the"
+    each = f" a {budget['period']}" if "period" in budget else ""
+    message = f"{whose} budget of {told}{each} is spent: go on with as much again?"
+    return asker.interrupt(message, length, call={"budget": dict(budget)})
+
+
+BUDGETS = {"maxTokens": "tokens", "maxCost": "of cost"}
 
 
 def interrupt_to_wire(interrupt: Interrupt) -> dict[str, JSON]:
@@ -67,11 +124,19 @@ def interrupt_to_wire(interrupt: Interrupt) -> dict[str, JSON]:
     }
     if interrupt.form_schema is not None:
         wire["formSchema"] = interrupt.form_schema
+    if interrupt.tool_call_id:
+        wire["toolCallId"] = interrupt.tool_call_id
+    if interrupt.path:
+        wire["path"] = list(interrupt.path)
     return {**wire, **(interrupt.call or {})}
 
 
 def verdict(interrupt: Interrupt) -> str | None:
-    """The handle that the answers lead to: one denial decides; None while approvals are missing."""
+    """The handle that the answers lead to: one denial decides; None while approvals are missing. A connect's one
+    answer says it itself.
+    """
+    if interrupt.type == "connect":
+        return interrupt.answers[-1].decision
     if any(answer.decision == "deny" for answer in interrupt.answers):
         return "denied"
     return "approved" if len(interrupt.answers) >= interrupt.required else None
@@ -120,7 +185,7 @@ def may_decide(principal: Principal, interrupt: Interrupt, starter: Actor, can_u
 
 def check_answer(interrupt: Interrupt, decision: Decision, path: str = "") -> None:
     """Refuse a decision of the wrong kind, or data that breaks the form (422)."""
-    allowed = APPROVALS if interrupt.type == "approval" else CONNECTS
+    allowed = ANSWERS[interrupt.type]
     if decision.decision not in allowed:
         expected = " or ".join(f"`{name}`" for name in allowed)
         refuse([Issue(f"{path}decision", f"`{decision.decision}` is not {expected}", "enum")])

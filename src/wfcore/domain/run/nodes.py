@@ -1,43 +1,51 @@
-"""What starting a node does: which effects are asked for, which waits are opened, what is decided at once."""
+"""What starting a node does: which effects are asked for, which waits are opened, what is decided at once.
+
+Agents are in `agents`: they are most of a run machine by themselves.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 
 from wfcore.domain.codec import dumps, iso_ms
-from wfcore.domain.errors import JSON, Malformed
+from wfcore.domain.errors import JSON
 from wfcore.domain.expressions import ExpressionError
 from wfcore.domain.graph import NodeType
-from wfcore.domain.json_gate import parse_json
-from wfcore.domain.json_schema import Schema
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect
+from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild
 from wfcore.domain.run.events import EventKind
-from wfcore.domain.run.execution import Batch, Execution
+from wfcore.domain.run.execution import Frame
 from wfcore.domain.run.interrupts import (
+    Asker,
     approval_of,
+    call_approval_of,
+    changed_approval_of,
+    connect_of,
     expiry,
     interrupt_to_wire,
-    stored_call,
+    output_of,
 )
-from wfcore.domain.run.plan import FAIL, WAIT, NodePlan
-from wfcore.domain.run.state import (
-    Interrupt,
-)
+from wfcore.domain.run.plan import FAIL, WAIT, WORKFLOW, NodePlan
+from wfcore.domain.run.state import Interrupt
+from wfcore.domain.run.visits import Batch
+
+CHANGED = "definition_changed"
+"""Why a call was not made that had been approved: its tool is defined otherwise now."""
 
 SKIPS_PER_VISIT = 20
 """Nodes that may be skipped for each node visit that is allowed: skipping costs little, but not nothing."""
 
 
-class Nodes(Execution):
-    """An execution whose nodes can be started, and whose effects can come back."""
+class Nodes(Frame):
+    """A frame whose nodes can be started, and whose effects can come back."""
 
     __slots__ = ()
 
     # Going on until something outside is needed
 
-    def _go_on(self) -> None:
+    def run(self) -> None:
+        """Let every node that is ready go."""
         ready, flow, nodes = self.flow.ready, self.flow, self.plan.nodes
         while ready and not self.ended and not self.paused:
             index = ready.popleft()
@@ -46,33 +54,26 @@ class Nodes(Execution):
             else:
                 self._skip(nodes[index])
             ready = flow.ready
-        if not self.ended and self._at_rest():
-            if self.interrupts or (self.paused and (ready or self.pending or self.timers or self.batches)):
-                self._park()
-                self._move("park")
-            else:
-                self.output = self._collect()
-                self._close("finish", EventKind.done, {"status": "done", "output": self.output})
+
+    def take_up(self) -> None:
+        """Ask for what was held back while the run was paused."""
+        for index, batch in list(self.batches.items()):
+            if -1 not in self.asks.get(index, ()) and self.batches.get(index) is batch:
+                self._issue(self.plan.nodes[index])
 
     def _skip(self, node: NodePlan) -> None:
         self.skipped += 1
         if self.skipped > len(self.plan.nodes) + SKIPS_PER_VISIT * self.limits.max_node_visits:
-            self._break_bound("the run skipped too many nodes: a cycle goes round dead paths", "node_visits")
+            self.break_bound("the run skipped too many nodes: a cycle goes round dead paths", "node_visits")
             return
         self._turn_node(node.index, "skip")
-        self._emit(EventKind.node_skipped, {"nodeId": node.id})
+        self.emit(EventKind.node_skipped, {"nodeId": node.id})
         self.flow.skip(node.index)
-
-    def _at_rest(self) -> bool:
-        """Whether nothing can go on by itself; a paused run does not count what is not due yet."""
-        if self.paused:
-            return all(effect.not_before > self.at for effect in self.pending.values())
-        return not (self.pending or self.timers)
 
     def _start(self, node: NodePlan) -> None:
         self.visited += 1
         if self.visited > self.limits.max_node_visits:
-            self._break_bound(f"the run passed its bound of {self.limits.max_node_visits} node visits", "node_visits")
+            self.break_bound(f"the run passed its bound of {self.limits.max_node_visits} node visits", "node_visits")
             return
         index = node.index
         self.visits[index] += 1
@@ -80,9 +81,9 @@ class Nodes(Execution):
         if self.sink is None:
             self.seq += 1
         else:
-            self._emit(EventKind.node_started, {"nodeId": node.id, "visit": self.visits[index]})
+            self.emit(EventKind.node_started, {"nodeId": node.id, "visit": self.visits[index]})
         try:
-            self._STARTERS[node.kind](self, node)
+            self.STARTERS[node.kind](self, node)
         except ExpressionError as error:
             self._fail(node, str(error), "expression")
 
@@ -116,7 +117,7 @@ class Nodes(Execution):
             return
         self.batches[node.index] = Batch(calls, node.for_each is not None)
         if node.requires_approval and calls:
-            self._ask(approval_of(node, self.root, self.visits[node.index], self.at, stored_call(node, calls)))
+            self._ask(call_approval_of(self._asker(node), node.tool, calls[0] if node.for_each is None else calls))
         else:
             self._issue(node)
 
@@ -128,54 +129,60 @@ class Nodes(Execution):
         else:
             self._finish(node, [call.get("value") for call in calls])
 
-    def _start_agent(self, node: NodePlan) -> None:
-        assert node.message is not None  # noqa: S101  (an agent has one)
-        data = node.data
-        text = node.message.render(self.scope) if "message" in data else self._said_at_start()
-        instructions = data.get("instructions") or []
-        system = instructions if isinstance(instructions, str) else "\n".join(instructions)
-        messages = [{"type": "system", "content": system}] if system else []
-        content = text if isinstance(text, str) else dumps(text)
-        address = (node.index, self.visits[node.index], 0)
-        self._request(
-            CallModel(
-                address,
-                1,
-                self._key(node, 0, many=False),
-                data.get("agent_id"),
-                data.get("model"),
-                (*messages, {"type": "human", "content": content}),
-                data.get("modelSettings") or {},
-                data.get("outputSchema"),
-                data.get("tool_restrictions"),
-                timeout=node.timeout,
-            )
-        )
-
-    def _said_at_start(self) -> JSON:
-        """What an agent without a message of its own is told: the run's message, else its input."""
-        return self.info.get("message") or self.scope["input"]
-
     def _start_approval(self, node: NodePlan) -> None:
         assert node.message is not None  # noqa: S101  (an approval has one)
         message = node.message.render(self.scope)
-        self._ask(
-            approval_of(
-                node,
-                self.root,
-                self.visits[node.index],
-                self.at,
-                message=message if isinstance(message, str) else dumps(message),
-            )
-        )
+        self._ask(approval_of(self._asker(node), message if isinstance(message, str) else dumps(message)))
 
-    def _ask(self, interrupt: Interrupt) -> None:
-        self._turn_node(interrupt.node, "ask")
-        self.interrupts[interrupt.id] = interrupt
-        self._emit(EventKind.interrupt, interrupt_to_wire(interrupt))
+    # Waits for a person
 
-    def _expired(self, waiting: Interrupt) -> None:
+    def _asker(self, node: NodePlan, step: int = -1) -> Asker:
+        return Asker(node, self.root, self.visits[node.index], self.at, self.within, self.path, step)
+
+    def _ask(self, interrupt: Interrupt, effect: Effect | None = None) -> None:
+        """Wait for an answer; `effect` is what will be asked for after a good one."""
+        waiting = self.asks.setdefault(interrupt.node, {})
+        if not waiting:
+            self._turn_node(interrupt.node, "ask")
+        waiting[interrupt.step] = interrupt.id
+        if effect is not None:
+            self.held[interrupt.id] = effect
+        self.set_interrupt(interrupt)
+        self.emit(EventKind.interrupt, interrupt_to_wire(interrupt))
+
+    def note(self, answered: Interrupt) -> None:
+        """One more answer to an interrupt that waits for others too."""
+        self.set_interrupt(answered)
+
+    def _unask(self, interrupt: Interrupt) -> Effect | None:
+        """The wait is over. What was held until then; a node that waits for nobody else runs again."""
+        self.unset_interrupt(interrupt.id)
+        waiting = self.asks[interrupt.node]
+        del waiting[interrupt.step]
+        if not waiting:
+            del self.asks[interrupt.node]
+            if self.plan.nodes[interrupt.node].kind is not NodeType.HUMAN_APPROVAL:
+                self._turn_node(interrupt.node, "answer")
+        return self.held.pop(interrupt.id, None)
+
+    def settle(self, waiting: Interrupt, decided: str) -> None:
+        """The answers to an interrupt came to this."""
+        node, held = self.plan.nodes[waiting.node], self._unask(waiting)
+        if node.kind is NodeType.HUMAN_APPROVAL:
+            self._finish(node, output_of(waiting), handle=decided)
+        elif decided == "connected" and held is not None:
+            self._request(held)
+        elif decided == "approved":
+            self._issue(node)
+        elif decided == "cancelled":
+            self._fail(node, f"the connection that `{node.id}` needs was refused", "connection_cancelled")
+        else:
+            self._fail(node, f"`{node.id}` was denied", "denied", ends_run=False)
+
+    def expire(self, waiting: Interrupt) -> None:
+        """The deadline of an interrupt has passed."""
         node = self.plan.nodes[waiting.node]
+        self._unask(waiting)
         handle, output = expiry(waiting, node, self.at)
         if handle is None:
             self._fail(node, f"the approval `{node.id}` expired", "expired")
@@ -185,7 +192,7 @@ class Nodes(Execution):
     # Effects
 
     def _key(self, node: NodePlan, step: int, many: bool) -> str:
-        key = f"{self.root}:{node.key}:{self.visits[node.index]}"
+        key = f"{self.prefix}{node.key}:{self.visits[node.index]}"
         return f"{key}.{step}" if many else key
 
     def _issue(self, node: NodePlan) -> None:
@@ -201,14 +208,25 @@ class Nodes(Execution):
             batch.next += 1
             batch.live += 1
             if node.tool == WAIT:
-                self._wait(node, (node.index, visit, step), batch.calls[step])
+                self._wait(node, self._address(node.index, visit, step), batch.calls[step])
+            elif node.tool == WORKFLOW:
+                self._open(node, step, batch.calls[step], batch.many)
             else:
                 self._call(node, step, batch.calls[step], batch.many)
 
     def _call(self, node: NodePlan, step: int, params: JSON, many: bool = False) -> None:
-        address = (node.index, self.visits[node.index], step)
-        key = self._key(node, step, many)
+        place = (node.index, self.visits[node.index], step)
+        address, key = self.within + place, self._key(node, step, many)
         self._request(CallTool(address, 1, key, node.tool, params, 0, node.timeout))
+
+    def _open(self, node: NodePlan, step: int, params: Mapping[str, JSON], many: bool) -> None:
+        workflow, given = params.get("workflowId"), params.get("input", {})
+        if isinstance(workflow, bool) or not isinstance(workflow, int) or workflow < 1:
+            self._fail(node, "`workflowId` of core.workflow is no id of a workflow", "expression")
+        else:
+            address, key = self._address(node.index, self.visits[node.index], step), self._key(node, step, many)
+            depth = len(self.path) + 1
+            self._request(OpenChild(address, 1, key, "workflow", workflow, given, timeout=node.timeout, depth=depth))
 
     def _may_issue(self, node: NodePlan, batch: Batch) -> bool:
         """Whether one more call of the batch may be under way; the batch is gone once its node has failed."""
@@ -224,14 +242,28 @@ class Nodes(Execution):
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e10:
             self._fail(node, "`seconds` of core.wait is no number of seconds", "expression")
         else:
-            self.timers[address] = self.at + int(seconds * 1000)
+            self.set_timer(address, self.at + int(seconds * 1000))
+
+    def ring(self, address: Address) -> None:
+        """The timer of this step goes off: a wait is over, or a child took too long."""
+        self.unset_timer(address)
+        index, _, step = address[-3:]
+        if address in self.children:
+            self.children[address].time_out()
+        else:
+            self._step_done(self.plan.nodes[index], step, self.batches[index].calls[step])
 
     def _request(self, effect: Effect) -> None:
-        if len(self.pending) >= self.limits.max_concurrent_effects:
-            bound = self.limits.max_concurrent_effects
-            self._break_bound(f"the run passed its bound of {bound} effects at once", "concurrent_effects")
-            return
-        self.pending[effect.address] = effect
+        if len(self.pending) < self.limits.max_concurrent_effects or not self.is_crowded():
+            self.pending[effect.address] = effect
+
+    def is_crowded(self) -> bool:
+        """Whether as many effects as there may be are pending: one more ends the run."""
+        bound = self.limits.max_concurrent_effects
+        if len(self.pending) < bound:
+            return False
+        self.break_bound(f"the run passed its bound of {bound} effects at once", "concurrent_effects")
+        return True
 
     def _step_done(self, node: NodePlan, step: int, output: JSON) -> None:
         batch = self.batches[node.index]
@@ -247,58 +279,89 @@ class Nodes(Execution):
             del self.batches[node.index]
             self._finish(node, batch.results)
 
-    def _answered(self, node: NodePlan, effect: CallModel, entry: e.Succeeded) -> None:
-        output = entry.output
-        if entry.usage:
-            for name, count in entry.usage.items():
-                if isinstance(count, int):
-                    self.usage[name] = self.usage.get(name, 0) + count
-            self._emit(EventKind.usage, {"nodeId": node.id, "usage": entry.usage})
-        if node.schema is not None:
-            output, why = fit(output, node.schema)
-            if why:
-                self._attempt_failed(effect, f"the answer does not fit `outputSchema`: {why}", "output_schema", True)
-                return
-        del self.pending[effect.address]
-        self._emit(
-            EventKind.message,
-            {"nodeId": node.id, "messageId": message_id(effect), "content": entry.output},
-        )
-        self._finish(node, output)
+    def succeed(self, effect: Effect, entry: e.Succeeded) -> None:
+        """An effect of this frame had its result."""
+        node = self.plan.nodes[entry.node]
+        if node.plain:
+            self.drop(effect.address)
+            self._finish(node, entry.output)
+        else:
+            self._came_back(node, effect, entry)
+
+    def _came_back(self, node: NodePlan, effect: Effect, entry: e.Succeeded) -> None:
+        self.drop(effect.address)
+        self._step_done(node, entry.step, entry.output)
+
+    def fail(self, effect: Effect, message: str, reason: str, retryable: bool, info: Mapping[str, JSON] | None) -> None:
+        """One attempt of an effect of this frame failed."""
+        if info is not None and isinstance(effect, CallTool) and asks_somebody(effect, reason, info):
+            self._ask_again(effect, reason, info)
+        else:
+            self._attempt_failed(effect, message, reason, retryable)
+
+    def _ask_again(self, effect: CallTool, reason: str, told: Mapping[str, JSON]) -> None:
+        """Nothing was called: somebody has to connect first, or to look again at what the tool has become."""
+        self.drop(effect.address)
+        asker = self._asker(self.plan.nodes[effect.address[-3]], effect.address[-1])
+        if reason == CHANGED:
+            effect = attrs.evolve(effect, definition=told["definition"])
+            wait = changed_approval_of(asker, effect, self.length)
+        else:
+            wait = connect_of(asker, effect.tool, told, self.length, effect.call_id)
+        self._ask(wait, attrs.evolve(effect, sent=False))
 
     def _attempt_failed(self, effect: Effect, message: str, reason: str, retryable: bool) -> None:
-        node = self.plan.nodes[effect.address[0]]
+        node = self.plan.nodes[effect.address[-3]]
         if not retryable or effect.attempt >= node.retry.max_attempts:
             self._fail(node, message, reason)
             return
         due = self.at + node.retry.delay_ms(effect.attempt)
-        again = attrs.evolve(effect, attempt=effect.attempt + 1, not_before=due)
-        self.pending[effect.address] = again
-        self._emit(
+        anew: dict[str, Any] = {"sent": False} if isinstance(effect, CallTool) else {}
+        again = attrs.evolve(effect, attempt=effect.attempt + 1, not_before=due, **anew)
+        self.expect(again)
+        self.emit(
             EventKind.node_retrying,
             {"nodeId": node.id, "attempt": again.attempt, "error": self._error(node, message, reason),
              "retryAt": iso_ms(due)},
         )  # fmt: skip
 
-    _STARTERS: ClassVar[Mapping[NodeType, Callable[["Nodes", NodePlan], None]]] = {
+    def send(self, effect: CallTool) -> None:
+        """This attempt may reach its tool from now on."""
+        self.expect(attrs.evolve(effect, sent=True))
+
+    def begin_child(self, opener: OpenChild) -> None:
+        """The child that this effect asked for is there, and has so much time."""
+        self.drop(opener.address)
+        if opener.timeout is not None:
+            self.set_timer(opener.address, self.at + int(opener.timeout * 1000))
+
+    def child_done(self, opener: OpenChild, output: JSON) -> None:
+        """The child that this effect opened came to its end."""
+        self._step_done(self.plan.nodes[opener.address[-3]], opener.address[-1], output)
+
+    def child_failed(self, opener: OpenChild, message: str, reason: str) -> None:
+        """A failure that nothing inside caught ended the child."""
+        self._attempt_failed(opener, message, reason, True)
+
+    def is_fatal(self, effect: Effect, retryable: bool) -> bool:
+        """Whether a failure of this attempt would end the whole run."""
+        node = self.plan.nodes[effect.address[-3]]
+        return not node.catches and not (retryable and effect.attempt < node.retry.max_attempts)
+
+    STARTERS: ClassVar[Mapping[NodeType, Callable[[Any, NodePlan], None]]] = {
         NodeType.START: _start_start,
         NodeType.ACTION: _start_action,
         NodeType.CONDITION: _start_condition,
-        NodeType.AGENT: _start_agent,
         NodeType.HUMAN_APPROVAL: _start_approval,
     }
 
 
-def message_id(effect: Effect) -> str:
-    """The id of the message that this attempt of a model call produces."""
-    return f"{effect.key}:{effect.attempt}"
-
-
-def fit(text: JSON, schema: Schema) -> tuple[JSON, str]:
-    """The object that a model wrote as text, and why it does not fit the schema ("" when it does)."""
-    try:
-        value = parse_json(text.encode()) if isinstance(text, str) else text
-    except Malformed as error:
-        return None, error.message
-    issues = schema.check(value, "")
-    return value, f"{issues[0].path or 'it'}: {issues[0].message}" if issues else ""
+def asks_somebody(effect: Effect, reason: str, info: Mapping[str, JSON] | None) -> bool:
+    """Whether this failure of a call only says that a connection is missing, that an approved tool has changed, or
+    that a budget is spent.
+    """
+    if isinstance(effect, CallModel):
+        return reason == "budget" and info is not None and {"budget", "times"} <= info.keys()
+    if not info or not isinstance(effect, CallTool):
+        return False
+    return reason == "connection_required" or (reason == CHANGED and "definition" in info)

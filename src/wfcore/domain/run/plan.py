@@ -17,9 +17,9 @@ from wfcore.domain.json_schema import Schema, compile_schema
 from wfcore.domain.run.loops import Loop, Nesting, nesting
 from wfcore.domain.templates import Template, compile_template
 
-WAIT, TRANSFORM, FAIL = "core.wait", "core.transform", "core.fail"
-BUILT_IN = frozenset({WAIT, TRANSFORM, FAIL})
-"""Built-in tools that the machine itself performs: they touch nothing outside."""
+WAIT, TRANSFORM, FAIL, WORKFLOW = "core.wait", "core.transform", "core.fail", "core.workflow"
+BUILT_IN = frozenset({WAIT, TRANSFORM, FAIL, WORKFLOW})
+"""Built-in tools that the machine itself performs: by a timer, at once, or as a child."""
 
 
 @attrs.frozen
@@ -63,7 +63,9 @@ class NodePlan:
     """One node, compiled. `routes` has an entry for every handle that some edge leaves by.
 
     `key` is the id as it stands in the keys of effects: ASCII and without a colon. `catches` tells whether a
-    failure leads on by `error` edges, `plain` whether the node is one call of a tool and no more.
+    failure leads on by `error` edges, `plain` whether the node is one call of a tool and no more, `composed` whether
+    an agent works with a context that is composed for it (if not, it asks a model once), `assistant` whether it is the
+    organization's own.
     """
 
     index: int
@@ -88,6 +90,8 @@ class NodePlan:
     message: Template | None = None
     data: Mapping[str, JSON] = attrs.field(factory=dict)
     schema: Schema | None = None
+    composed: bool = False
+    assistant: bool = False
 
     @property
     def pure(self) -> bool:
@@ -165,6 +169,30 @@ def compile_plan(structure: Mapping[str, JSON]) -> Plan:
     )
 
 
+def skill_plan(skill_id: int) -> Plan:
+    """What a run of a skill follows: `start -> agent`."""
+    return compile_plan(_pair("agent", NodeType.AGENT, {"agent_id": skill_id}))
+
+
+def assistant_plan() -> Plan:
+    """What a run of the organization's assistant follows. No graph that somebody wrote can say the same."""
+    plan = compile_plan(_pair("agent", NodeType.AGENT, {}))
+    start, agent = plan.nodes
+    return attrs.evolve(plan, nodes=(start, attrs.evolve(agent, composed=True, assistant=True)))
+
+
+def action_plan(action: Mapping[str, JSON]) -> Plan:
+    """What a run of one action follows; of the action its `toolId` and `params` count."""
+    return compile_plan(
+        _pair("action", NodeType.ACTION, {"toolId": action["toolId"], "params": action.get("params") or {}})
+    )
+
+
+def _pair(name: str, kind: NodeType, data: Mapping[str, JSON]) -> dict[str, JSON]:
+    nodes = [{"id": "start", "type": NodeType.START}, {"id": name, "type": kind, "data": data}]
+    return {"nodes": nodes, "edges": [{"id": "edge", "source": "start", "target": name}]}
+
+
 def _edge(index: int, source: int, target: int, handle: str | None, nest: Nesting, closes: bool) -> EdgePlan:
     if closes:
         return EdgePlan(index, source, target, handle, closes=nest.innermost[target])
@@ -235,6 +263,7 @@ def _agent(data: Mapping[str, JSON]) -> dict[str, Any]:
         "message": compile_template(data.get("message") or ""),
         "data": data,
         "schema": None if schema is None else compile_schema(schema),
+        "composed": "agent_id" in data,
         **_effect(data),
     }
 

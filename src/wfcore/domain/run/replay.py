@@ -11,7 +11,7 @@ import attrs
 from wfcore.domain.run.effects import Address, Effect
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine import NO_PLANS, Machine, Plans
 from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.state import Interrupt
 
@@ -27,11 +27,14 @@ class Step:
     due: int | None
 
 
-def fold(plan: Plan, entries: Iterable[Entry], sink: list[Event] | None = None) -> Machine:
-    """The machine after these entries. `IllegalEntry` if one of them cannot follow those before it."""
-    machine = Machine(plan, sink)
+def fold(plan: Plan, entries: Iterable[Entry], sink: list[Event] | None = None, plans: Plans = NO_PLANS) -> Machine:
+    """The machine after these entries, whose records were written with them. `plans` holds those of children.
+    `IllegalEntry` if one of them cannot follow those before it.
+    """
+    machine = Machine(plan, sink, plans)
     for entry in entries:
         machine.apply(entry)
+    machine.take_records()
     return machine
 
 

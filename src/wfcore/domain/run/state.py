@@ -103,8 +103,11 @@ class Answer:
 
 @attrs.frozen
 class Interrupt:
-    """A wait for a person. `expires_at` is in epoch milliseconds; `call` is the stored call an approval
-    binds.
+    """A wait for a person. `expires_at` is in epoch milliseconds; `call` is the stored call an approval binds, or
+    what a connect or a budget is about.
+
+    `step` tells which step of the visit waits, `tool_call_id` which call of a model. `within` names the frame of the
+    node, `path` the nodes from the root to it.
     """
 
     id: str
@@ -122,6 +125,10 @@ class Interrupt:
     call: Mapping[str, JSON] | None = None
     answers: tuple[Answer, ...] = ()
     type: str = "approval"
+    step: int = -1
+    tool_call_id: str = ""
+    within: tuple[int, ...] = ()
+    path: tuple[str, ...] = ()
 
     @property
     def named(self) -> bool:

@@ -10,10 +10,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from wfcore.adapters.sql import database as module
-from wfcore.adapters.sql.database import Database, shielded
+from wfcore.adapters.sql.database import Database, Transaction, shielded
 from wfcore.domain.errors import Unavailable
 from wfcore.testing.storage_contract import CancelAt
 
@@ -46,7 +45,7 @@ async def values(database: Database) -> list[int]:
         return [row[0] for row in await connection.exec_driver_sql("SELECT a FROM t ORDER BY a")]
 
 
-async def pragma(connection: AsyncConnection, name: str) -> object:
+async def pragma(connection: Transaction, name: str) -> object:
     return (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar()
 
 

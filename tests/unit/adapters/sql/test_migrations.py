@@ -40,15 +40,6 @@ def schema(connection: sa.Connection) -> set[str]:
     return {" ".join(sql.replace('"', "").split()) for (sql,) in rows if sql}
 
 
-def by_alembic(connection: sa.Connection) -> MigrationContext:
-    """What Alembic compares: everything but the full-text index, whose tables SQLite makes for itself."""
-
-    def counts(name: str | None, type_: str, _parents: object) -> bool:
-        return type_ != "table" or not str(name).startswith("memory_words")
-
-    return MigrationContext.configure(connection, opts={"include_name": counts})
-
-
 async def set_revision(store: SqlStorage, revision: str) -> None:
     async with store.database.writing() as connection:
         await connection.exec_driver_sql("UPDATE alembic_version SET version_num = ?", (revision,))
@@ -64,7 +55,7 @@ async def test_the_steps_make_the_tables(store: SqlStorage) -> None:
         expected = schema(fresh)
     in_memory.dispose()
     async with store.database.reading() as connection:
-        difference = await connection.run_sync(lambda c: compare_metadata(by_alembic(c), metadata))
+        difference = await connection.run_sync(lambda c: compare_metadata(MigrationContext.configure(c), metadata))
         made = await connection.run_sync(schema)
     assert difference == []
     assert made == expected

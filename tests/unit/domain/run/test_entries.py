@@ -16,9 +16,11 @@ from wfcore.domain.run.entries import (
     Entry,
     Failed,
     Limits,
+    Opened,
     Paused,
     Resumed,
     Said,
+    Sent,
     Started,
     Succeeded,
     TimePassed,
@@ -38,7 +40,7 @@ ENTRIES: list[tuple[Entry, str]] = [
         Started(1, "r", Actor("u"), None, {}, Limits(5, 6.0, 7)),
         (
             '["start",1,1,"r",{"user_id":"u","email":null},null,{},'
-            '{"max_node_visits":5,"max_run_seconds":6.0,"max_concurrent_effects":7}]'
+            '{"max_node_visits":5,"max_run_seconds":6.0,"max_concurrent_effects":7,"max_agent_rounds":25}]'
         ),
     ),
     (Resumed(2, "r"), '["resume",1,2,"r"]'),
@@ -52,6 +54,18 @@ ENTRIES: list[tuple[Entry, str]] = [
     (Failed(4, 1, 1, 0, 1, "m"), '["fail",1,4,1,1,0,1,"m"]'),
     (Failed(4, 1, 1, 0, 1, "m", "failed", False), '["fail",1,4,1,1,0,1,"m","failed",false]'),
     (Said(5, 1, 1, 0, 1, "t"), '["say",1,5,1,1,0,1,"t"]'),
+    (Succeeded(3, 1, 1, 0, 1, None, None, (2, 1, 0, 1)), '["ok",1,3,1,1,0,1,null,null,[2,1,0,1]]'),
+    (
+        Failed(4, 1, 1, 0, 1, "m", info={"provider": "x"}),
+        '["fail",1,4,1,1,0,1,"m","failed",true,[],{"provider":"x"}]',
+    ),
+    (Said(5, 1, 1, 0, 1, "t", (2, 1, 0, 1)), '["say",1,5,1,1,0,1,"t",[2,1,0,1]]'),
+    (Opened(6, 1, 1, 0, 1, "workflow", 7, "v", {"n": 1}), '["open",1,6,1,1,0,1,"workflow",7,"v",{"n":1}]'),
+    (
+        Opened(6, 1, 1, 0, 1, "skill", 7, "v", None, "m", (2, 1, 0, 1)),
+        '["open",1,6,1,1,0,1,"skill",7,"v",null,"m",[2,1,0,1]]',
+    ),
+    (Sent(6, 1, 1, 0, 2), '["sent",1,6,1,1,0,2]'),
     (TimePassed(6), '["time",1,6]'),
     (Paused(7, ANN), '["pause",1,7,{"user_id":"ann","email":"ann@example.org"}]'),
     (Cancelled(8, ANN), '["cancel",1,8,{"user_id":"ann","email":"ann@example.org"}]'),

@@ -202,7 +202,6 @@ def test_an_agent_asks_its_model() -> None:
         "type": "agent",
         "message": "sum {{ input }}",
         "instructions": ["be kind", "be brief"],
-        "agent_id": 7,
         "model": "m",
     }
     history = History(sketch("s -> a", "a -> b", a=data, b={"type": "agent", "message": "{{ nodes.a.output }}"}), [1])

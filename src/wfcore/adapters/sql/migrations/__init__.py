@@ -11,6 +11,10 @@ REVISION: Final = "0001"
 """The schema of this release. Steps are numbered in order, so a greater one is of a newer release."""
 
 
+_LOCK: Final = 7_766_070_001
+"""Of several processes that upgrade a server's database at once, one does it while the others wait."""
+
+
 def fault(found: str | None) -> str | None:
     """What is wrong, in words, with a database whose schema is `found`; None when it is this release's."""
     if found == REVISION:
@@ -32,6 +36,8 @@ def revision(connection: sa.Connection) -> str | None:
 
 def upgrade(connection: sa.Connection) -> None:
     """Bring the schema to this release's, in the open transaction. Raises Unavailable for a newer one."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
     found = revision(connection)
     if found == REVISION:
         return

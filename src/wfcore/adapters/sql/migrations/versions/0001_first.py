@@ -7,10 +7,13 @@ from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
-from sqlalchemy import Boolean, Column, ForeignKey, Integer, PrimaryKeyConstraint, Text
+from sqlalchemy import Boolean, Column, ForeignKey, PrimaryKeyConstraint
 
 revision = "0001"
 down_revision = None
+
+INT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -19,14 +22,15 @@ def upgrade() -> None:
     _create_content()
     _create_organization_rows()
     _create_memories()
-    _create_schedules()
+    _create_triggers()
     _create_runs()
+    _create_records()
 
 
 def _create_directory() -> None:
     op.create_table(
         "organizations",
-        Column("key", Integer, primary_key=True),
+        Column("key", INT, primary_key=True),
         _text("uuid"),
         _text("name"),
         _int("created_at"),
@@ -83,7 +87,7 @@ def _create_directory() -> None:
 def _create_audit() -> None:
     op.create_table(
         "audit",
-        Column("key", Integer, primary_key=True),
+        Column("key", INT, primary_key=True),
         _org(),
         _int("at"),
         _text("user_id", null=True),
@@ -111,7 +115,7 @@ def _create_content() -> None:
     )
     op.create_table(
         "resources",
-        Column("key", Integer, primary_key=True),
+        Column("key", INT, primary_key=True),
         _org(),
         _text("kind"),
         _int("id"),
@@ -133,7 +137,7 @@ def _create_content() -> None:
     )
     op.create_table(
         "grants",
-        Column("resource", Integer, ForeignKey("resources.key"), nullable=False),
+        Column("resource", INT, ForeignKey("resources.key"), nullable=False),
         _text("subject"),
         _bool("use"),
         _bool("manage"),
@@ -159,7 +163,7 @@ def _create_content() -> None:
         "variations_deployed",
         "variations",
         ["org", "kind", "resource_id", sa.text("deployed_at DESC"), sa.text("id DESC")],
-        sqlite_where=sa.text("deployed_at IS NOT NULL"),
+        **_only_where(sa.text("deployed_at IS NOT NULL")),
     )
     op.create_table(
         "kept",
@@ -185,7 +189,7 @@ def _create_content() -> None:
     )
 
 
-def _create_schedules() -> None:
+def _create_triggers() -> None:
     op.create_table(
         "schedules",
         _org(),
@@ -198,7 +202,17 @@ def _create_schedules() -> None:
         PrimaryKeyConstraint("org", "workflow_id"),
         sqlite_with_rowid=False,
     )
-    op.create_index("schedules_due", "schedules", ["next_at"], sqlite_where=sa.text("next_at IS NOT NULL"))
+    op.create_index("schedules_due", "schedules", ["next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
+    op.create_table(
+        "webhooks",
+        _org(),
+        _int("workflow_id"),
+        _text("digest"),
+        _text("sealed"),
+        PrimaryKeyConstraint("org", "workflow_id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("webhooks_digest", "webhooks", ["digest"], unique=True)
 
 
 def _create_organization_rows() -> None:
@@ -232,7 +246,7 @@ def _create_organization_rows() -> None:
 def _create_memories() -> None:
     op.create_table(
         "memories",
-        Column("key", Integer, primary_key=True),
+        Column("key", INT, primary_key=True),
         _org(),
         _int("skill_id"),
         _text("id"),
@@ -246,17 +260,23 @@ def _create_memories() -> None:
         sqlite_autoincrement=True,
     )
     live = sa.text("memory IS NOT NULL")
-    op.create_index("memories_list", "memories", ["org", "skill_id", "key"], sqlite_where=live)
-    op.create_index("memories_of_user", "memories", ["org", "skill_id", "user_id", "key"], sqlite_where=live)
-    op.execute(
-        "CREATE VIRTUAL TABLE memory_words USING fts5(scope, memory, tokenize = 'unicode61 remove_diacritics 2')"
+    op.create_index("memories_list", "memories", ["org", "skill_id", "key"], **_only_where(live))
+    op.create_index("memories_of_user", "memories", ["org", "skill_id", "user_id", "key"], **_only_where(live))
+    op.create_table(
+        "memory_words",
+        *map(_int, ("org", "skill_id")),
+        _text("word"),
+        _int("memory"),
+        PrimaryKeyConstraint("org", "skill_id", "word", "memory"),
+        sqlite_with_rowid=False,
     )
+    op.create_index("memory_words_of", "memory_words", ["memory"])
 
 
 def _create_runs() -> None:
     op.create_table(
         "executions",
-        Column("id", Integer, primary_key=True),
+        Column("id", INT, primary_key=True),
         _int("org"),
         _text("kind"),
         _int("resource_id", null=True),
@@ -272,9 +292,9 @@ def _create_runs() -> None:
         "executions_due",
         "executions",
         ["wake_at"],
-        sqlite_where=sa.text("wake_at IS NOT NULL AND claimed_by IS NULL"),
+        **_only_where(sa.text("wake_at IS NOT NULL AND claimed_by IS NULL")),
     )
-    op.create_index("executions_claims", "executions", ["claimed_by"], sqlite_where=sa.text("claimed_by IS NOT NULL"))
+    op.create_index("executions_claims", "executions", ["claimed_by"], **_only_where(sa.text("claimed_by IS NOT NULL")))
     op.create_table(
         "journal",
         _int("execution"),
@@ -304,7 +324,7 @@ def _create_runs() -> None:
     op.create_index("runs_recent", "runs", ["org", sa.text("created_at DESC"), sa.text("id DESC")])
     op.create_table(
         "interrupts",
-        Column("key", Integer, primary_key=True),
+        Column("key", INT, primary_key=True),
         _int("org"),
         _int("execution"),
         _text("id"),
@@ -316,7 +336,7 @@ def _create_runs() -> None:
     op.create_index("interrupts_inbox", "interrupts", ["org", "key"])
     op.create_table(
         "workers",
-        Column("id", Integer, primary_key=True),
+        Column("id", INT, primary_key=True),
         _text("host"),
         _int("pid"),
         _int("seen_at"),
@@ -324,17 +344,70 @@ def _create_runs() -> None:
     )
 
 
+def _create_records() -> None:
+    op.create_table(
+        "conversations",
+        Column("key", INT, primary_key=True),
+        _int("org"),
+        *map(_text, ("thread_id", "user_id")),
+        *map(_int, ("created_at", "updated_at")),
+        sa.UniqueConstraint("org", "thread_id", "user_id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("conversations_recent", "conversations", ["org", sa.text("updated_at DESC"), sa.text("key DESC")])
+    op.create_table(
+        "participants",
+        _int("conversation"),
+        _text("kind"),
+        *map(_int, ("id", "org", "updated_at")),
+        PrimaryKeyConstraint("conversation", "kind", "id"),
+        sqlite_with_rowid=False,
+    )
+    latest: list[Any] = ["org", "kind", "id", sa.text("updated_at DESC"), sa.text("conversation DESC")]
+    op.create_index("participants_recent", "participants", latest)
+    op.create_table(
+        "messages",
+        Column("seq", INT, primary_key=True),
+        _int("conversation"),
+        _text("type"),
+        _int("length"),
+        _int("skill_id", null=True),
+        *map(_int, ("attached", "execution", "at")),
+        _text("id"),
+        *(_text(name, null=True) for name in ("tool_call_id", "tool_calls", "attachments")),
+        _text("content"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("messages_conversation", "messages", ["conversation", "seq"])
+    op.create_table(
+        "usage",
+        Column("key", INT, primary_key=True),
+        *map(_int, ("org", "at")),
+        _text("model", null=True),
+        *(_int(name, null=True) for name in ("skill_id", "workflow_id")),
+        _text("user_id"),
+        *map(_int, ("input_tokens", "output_tokens", "calls", "duration_ms")),
+        _int("cost", null=True),
+    )
+    op.create_index("usage_at", "usage", ["org", "at"])
+    op.create_index("usage_user", "usage", ["org", "user_id", "at"])
+
+
 def _text(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, Text, nullable=null)
+    return Column(name, TEXT, nullable=null)
 
 
 def _int(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, Integer, nullable=null)
+    return Column(name, INT, nullable=null)
 
 
 def _bool(name: str) -> Column[Any]:
     return Column(name, Boolean, nullable=False)
 
 
+def _only_where(condition: Any) -> dict[str, Any]:
+    return {"sqlite_where": condition, "postgresql_where": condition}
+
+
 def _org() -> Column[Any]:
-    return Column("org", Integer, ForeignKey("organizations.key"), nullable=False)
+    return Column("org", INT, ForeignKey("organizations.key"), nullable=False)

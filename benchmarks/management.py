@@ -1,0 +1,196 @@
+"""Rows of the management API: calls through the whole door, token included, against bare Starlette and SQLAlchemy."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import create_async_engine
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message
+
+from benchmarks.graphs import Structure, chain
+from benchmarks.library import ORG, opened
+from benchmarks.measure import Cost, Stopwatch, Turns
+from benchmarks.scale import Scale
+from benchmarks.table import Figure
+from wfcore.adapters.http.app import app
+from wfcore.adapters.sql.tables import resources, variations
+
+CALLS = 200
+"""Calls in one measurement: one alone is too short to be timed."""
+
+STORES = 10
+"""Graphs that are stored in one measurement."""
+
+ONE, LIST = "/api/v1/workflows/1", "/api/v1/workflows?pageSize=100"
+
+
+def management(scale: Scale) -> Iterator[Figure]:
+    """Reading one workflow, listing 100 of many, validating and storing a large graph."""
+    with asyncio.Runner() as runner:
+        yield from runner.run(_management(scale))
+
+
+async def _management(scale: Scale) -> list[Figure]:
+    path = scale.directory / "management.db"
+    async with opened(path) as library:
+        await library.deploy(chain(3))
+        for _ in range(9):
+            await library.core.workflows.create(library.me, name="Small", structure=chain(3))
+        _multiply(path, scale.rows)
+        await library.core.directory.add_member(ORG, "u1", email="u1@example.org")
+        token = await library.core.directory.create_token(ORG, "u1", scopes=library.me.scopes)
+        door = _Client(app(library.core), token)
+        async with _bare(path) as raw:
+            return [
+                *await _read(scale, raw, door),
+                *await _list(scale, raw, door),
+                *await _store(scale, door),
+            ]
+
+
+async def _read(scale: Scale, raw: "_Client", door: "_Client") -> list[Figure]:
+    turns = await _turns(scale, raw, "/one", door, ONE, CALLS)
+    return [_time("read one workflow", turns, CALLS, 2.0)]
+
+
+async def _list(scale: Scale, raw: "_Client", door: "_Client") -> list[Figure]:
+    """A page of 100: against the bare statement, and in the middle of the list against its beginning."""
+    turns = await _turns(scale, raw, "/list", door, LIST, CALLS // 10)
+    page = LIST
+    for _ in range(scale.rows // 200):
+        page = f"{LIST}&pageToken={json.loads(await door.call('GET', page))['nextPageToken']}"
+    deep = await _turns(scale, door, LIST, door, page, CALLS // 10)
+    return [
+        _time(f"list 100 of {scale.rows} workflows", turns, CALLS // 10, 2.0),
+        Figure("", "in the middle to the beginning", 1 / deep.ratio("cpu"), at_most=1.2),
+    ]
+
+
+async def _store(scale: Scale, door: "_Client") -> list[Figure]:
+    """Validating and storing a graph twice as rich in edges as in nodes."""
+    graph, pairs = _meshed(scale.nodes), []
+    for number in range(scale.rounds + 1):
+        names = (f"Large {number} {index}" for index in range(STORES))
+        bodies = [json.dumps({"name": name, "type": "workflow", "workflowStructure": graph}).encode() for name in names]
+        with Stopwatch() as raw:
+            for body in bodies:
+                json.loads(body)
+        with Stopwatch() as ours:
+            for body in bodies:
+                await door.call("POST", "/api/v1/workflows", body)
+        pairs.append((raw.cost, ours.cost))
+    turns = Turns(*zip(*pairs[1:], strict=True))
+    return [_time(f"validate and store {scale.nodes} nodes", turns, STORES, 6.0, "CPU to json.loads of the body")]
+
+
+def _meshed(count: int) -> Structure:
+    """A chain whose nodes also lead to the one after the next."""
+    structure = chain(count)
+    names = [node["id"] for node in structure["nodes"]]
+    more = [{"id": f"{a}>>{b}", "source": a, "target": b} for a, b in zip(names, names[2:], strict=False)]
+    return {**structure, "edges": [*structure["edges"], *more]}
+
+
+def _time(work: str, turns: Turns, calls: int, at_most: float, what: str = "CPU to bare Starlette") -> Figure:
+    raw, ours = (f"{turns.typical(side, 'cpu') / calls * 1e6:.0f} us" for side in ("raw", "ours"))
+    return Figure(work, what, 1 / turns.ratio("cpu"), "", raw, ours, at_most=at_most)
+
+
+async def _turns(scale: Scale, raw: "_Client", theirs: str, door: "_Client", path: str, calls: int) -> Turns:
+    pairs = [(await raw.timed(theirs, calls), await door.timed(path, calls)) for _ in range(scale.rounds + 1)]
+    return Turns(*zip(*pairs[1:], strict=True))
+
+
+class _Client:
+    """Calls an ASGI application in process, without the cost of a client on either side of the comparison."""
+
+    def __init__(self, application: ASGIApp, token: str = "") -> None:
+        self._application = application
+        self._headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
+
+    async def timed(self, path: str, calls: int) -> Cost:
+        with Stopwatch() as watch:
+            for _ in range(calls):
+                await self.call("GET", path)
+        return watch.cost
+
+    async def call(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """The answer's body; RuntimeError when the call failed."""
+        plain, _, query = path.partition("?")
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+            "path": plain, "raw_path": plain.encode(), "query_string": query.encode(), "root_path": "",
+            "headers": self._headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+        }  # fmt: skip
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        await self._application(scope, receive, send)
+        answer = b"".join(message.get("body", b"") for message in sent[1:])
+        if sent[0]["status"] >= 400:
+            raise RuntimeError(f"{method} {path}: {sent[0]['status']} {answer[:300]!r}")
+        return answer
+
+
+@asynccontextmanager
+async def _bare(path: Path) -> AsyncIterator[_Client]:
+    """The same rows by Starlette and SQLAlchemy Core alone: no caller, no tenant, no access, no checks."""
+    engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
+    active = resources.c.active_variation_id == variations.c.id
+    with_content = sa.select(resources, variations.c.content).outerjoin(variations, active)
+
+    async def one(_: Request) -> Response:
+        async with engine.connect() as connection:
+            row = (await connection.execute(with_content.where(*_MINE, resources.c.id == 1))).mappings().one()
+        return JSONResponse({**_shown(row), "variation": json.loads(row["content"])})
+
+    async def many(_: Request) -> Response:
+        async with engine.connect() as connection:
+            found = sa.select(resources).where(*_MINE, resources.c.id > 0).order_by(resources.c.id).limit(101)
+            rows = (await connection.execute(found)).mappings().all()
+        return JSONResponse({"workflows": [_shown(row) for row in rows[:100]]})
+
+    yield _Client(Starlette(routes=[Route("/one", one), Route("/list", many)]))
+    await engine.dispose()
+
+
+_MINE = resources.c.org == 1, resources.c.kind == "workflow"
+
+
+def _shown(row: sa.RowMapping) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "content"} | {"access": json.loads(row["access"])}
+
+
+def _multiply(path: Path, count: int) -> None:
+    """Copy the rows that are there, with their grants, until there are so many: by the use cases it takes minutes."""
+    with sqlite3.connect(path) as connection:
+        names = [column.name for column in resources.c if column.name not in ("key", "id", "slug")]
+        last, model = connection.execute("SELECT max(id), min(key) FROM resources").fetchone()
+        connection.execute(
+            f"WITH RECURSIVE n(i) AS (SELECT ? UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
+            f"INSERT INTO resources (id, slug, {', '.join(names)}) "
+            f"SELECT i, 'copy-' || i, {', '.join(f'r.{name}' for name in names)} FROM n, resources r WHERE r.key = ?",
+            (last + 1, count, model),
+        )
+        connection.execute(
+            "INSERT INTO grants SELECT r.key, g.subject, g.use, g.manage FROM resources r, grants g "
+            "WHERE g.resource = ? AND r.id > ?",
+            (model, last),
+        )
+        connection.execute("UPDATE counters SET last = ? WHERE kind = 'workflow'", (count,))
+        connection.execute("ANALYZE")
+    connection.close()

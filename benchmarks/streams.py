@@ -1,0 +1,255 @@
+"""Rows of streams: text of a model on its way to who listens, and the frames of one live run to many readers."""
+
+import asyncio
+import json
+import multiprocessing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from multiprocessing.connection import Connection
+from time import perf_counter
+from typing import Any
+
+import attrs
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+
+from benchmarks.graphs import Structure, chain
+from benchmarks.library import ORG, step
+from benchmarks.measure import Cost, Stopwatch, Turns
+from benchmarks.scale import Scale
+from benchmarks.table import Figure, rate
+from wfcore.adapters.http.app import app
+from wfcore.bootstrap import open as open_core
+from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta
+
+# Deltas
+
+
+def deltas(scale: Scale) -> Iterator[Figure]:
+    """What a model streams, from its provider to the consumer of the run's events, against a bare queue."""
+    with asyncio.Runner() as runner:
+        turns, first = runner.run(_deltas(scale))
+    seconds = [turns.typical(side, "wall") for side in ("raw", "ours")]
+    yield Figure("text of a model to its reader, in memory", "speed to an asyncio.Queue", turns.ratio("wall"), "%",
+                 *(rate(scale.deltas, took) for took in seconds), at_least=0.40)  # fmt: skip
+    yield Figure("", "first piece after the provider's", first * 1e3, "ms", at_most=0.5)
+
+
+class _Talker:
+    """A model that says so many words without a pause, and notes when it said the first."""
+
+    def __init__(self, words: int) -> None:
+        self._words = words
+        self.began = 0.0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        self.began = perf_counter()
+        for _ in range(self._words):
+            yield TextDelta("word ")
+        yield Finished()
+
+
+AGENT: Structure = {
+    "nodes": [{"id": "start", "type": "start"}, {"id": "say", "type": "agent", "data": {"message": "talk"}}],
+    "edges": [{"id": "e", "source": "start", "target": "say"}],
+}
+
+
+async def _deltas(scale: Scale) -> tuple[Turns, float]:
+    talker = _Talker(scale.deltas)
+    pairs, firsts = [], []
+    async with open_core("sqlite://", models={"default": talker}) as core:
+        await core.directory.create_organization("Bench", id=ORG)
+        me = core.principal(ORG, "u1")
+        flow = await core.workflows.create(me, name="Talk", structure=AGENT)
+        await core.workflows.deploy(me, flow.id)
+        for _ in range(scale.rounds + 1):
+            raw = await _queued(scale.deltas)
+            first, text = 0.0, 0
+            with Stopwatch() as watch:
+                async for event in core.runs.start(me, workflow=flow.id, input={}):
+                    if event.kind == "message_delta":
+                        first = first or perf_counter() - talker.began
+                        text += len(str(event.data["delta"]))
+            if text != 5 * scale.deltas:
+                raise RuntimeError(f"{text} characters arrived")
+            pairs.append((raw, watch.cost))
+            firsts.append(first)
+    return Turns(*zip(*pairs[1:], strict=True)), sorted(firsts[1:])[len(firsts) // 2 - 1]
+
+
+async def _queued(count: int) -> Cost:
+    queue: asyncio.Queue[str | None] = asyncio.Queue(1_000)
+
+    async def talk() -> None:
+        for _ in range(count):
+            await queue.put("word ")
+        await queue.put(None)
+
+    with Stopwatch() as watch:
+        talking = asyncio.create_task(talk())
+        while await queue.get() is not None:
+            pass
+        await talking
+    return watch.cost
+
+
+# Frames
+
+
+def frames(scale: Scale) -> Iterator[Figure]:
+    """One live run of many steps to many readers over sockets, against Starlette with one yield a frame."""
+    count = 2 * scale.nodes + 2
+    with _serving(_bare, count) as raw, _serving(_ours, scale.nodes) as ours:
+        rounds = range(scale.rounds + 1)
+        pairs = [(asyncio.run(_read(raw, scale.readers)), asyncio.run(_read(ours, scale.readers))) for _ in rounds]
+    turns = Turns(*zip(*pairs[1:], strict=True))
+    seconds = [turns.typical(side, "wall") for side in ("raw", "ours")]
+    work = f"one live run to {scale.readers} readers over HTTP"
+    yield Figure(work, "frames to Starlette's", turns.ratio("wall"), "%",
+                 *(rate(count * scale.readers, took) for took in seconds), at_least=0.60)  # fmt: skip
+
+
+@attrs.frozen
+class _Place:
+    """Where a server listens, and the headers it wants."""
+
+    port: int
+    token: str = ""
+
+    def request(self, method: str, path: str, body: bytes = b"") -> bytes:
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", "Connection: close",
+                 f"Authorization: Bearer {self.token}"]  # fmt: skip
+        return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+async def _read(place: _Place, readers: int) -> Cost:
+    """From the moment when the run goes on to the last reader's last frame."""
+    run = (await _call(place, "POST", "/prepare")).decode()
+    reading = [asyncio.create_task(_follow(place, run)) for _ in range(readers)]
+    while int(await _call(place, "GET", "/readers")) < readers:  # noqa: ASYNC110  (in another process)
+        await asyncio.sleep(0.01)
+    began = perf_counter()
+    await _call(place, "POST", "/go")
+    await asyncio.gather(*reading)
+    return Cost(perf_counter() - began, 0.0)
+
+
+async def _follow(place: _Place, run: str) -> None:
+    if b'"done"' not in (await _call(place, "GET", run))[-2_000:]:
+        raise RuntimeError("a stream broke off")
+
+
+async def _call(place: _Place, method: str, path: str) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    writer.write(place.request(method, path))
+    answer = await reader.read(-1)
+    writer.close()
+    return answer.partition(b"\r\n\r\n")[2]
+
+
+@contextmanager
+def _serving(serve: Any, size: int) -> Iterator[_Place]:
+    """A server in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_in_process, args=(serve, size, there), daemon=True)
+    process.start()
+    yield here.recv()
+    process.terminate()
+    process.join()
+
+
+def _in_process(serve: Any, size: int, parent: Connection) -> None:
+    async def run() -> None:
+        async with serve(size) as (application, token):
+            config = uvicorn.Config(application, "127.0.0.1", 0, log_level="critical", http="h11", ws="none")
+            server = uvicorn.Server(config)
+            serving = asyncio.create_task(server.serve())
+            while not server.started:  # noqa: ASYNC110  (uvicorn tells in no other way)
+                await asyncio.sleep(0.01)
+            parent.send(_Place(server.servers[0].sockets[0].getsockname()[1], token))
+            await serving
+
+    asyncio.run(run())
+
+
+class _Gate:
+    """The routes by which readers are counted and let go."""
+
+    def __init__(self) -> None:
+        self.readers = 0
+        self.opened = asyncio.Event()
+
+    def routes(self) -> list[Route]:
+        return [Route("/readers", self._readers), Route("/go", self._go, methods=["POST"])]
+
+    def close(self) -> None:
+        self.readers, self.opened = 0, asyncio.Event()
+
+    async def _readers(self, _: Request) -> Response:
+        return PlainTextResponse(str(self.readers))
+
+    async def _go(self, _: Request) -> Response:
+        self.opened.set()
+        return PlainTextResponse("")
+
+
+@asynccontextmanager
+async def _bare(count: int) -> AsyncIterator[tuple[Starlette, str]]:
+    gate = _Gate()
+
+    async def prepare(_: Request) -> Response:
+        gate.close()
+        return PlainTextResponse("/run")
+
+    async def frames() -> AsyncIterator[str]:
+        gate.readers += 1
+        await gate.opened.wait()
+        for seq in range(1, count):
+            data = {"kind": "node_finished", "runId": "0190-run", "seq": seq, "at": "2026-01-01T00:00:00.000Z",
+                    "nodeId": f"n{seq}", "output": {"n": 500}}  # fmt: skip
+            yield f"id: {seq}\ndata: {json.dumps(data)}\n\n"
+        yield f'id: {count}\ndata: {{"kind": "done", "status":"done"}}\n\n'
+
+    async def run(_: Request) -> Response:
+        return StreamingResponse(frames(), media_type="text/event-stream")
+
+    routes = [*gate.routes(), Route("/prepare", prepare, methods=["POST"]), Route("/run", run)]
+    yield Starlette(routes=routes), ""
+
+
+@asynccontextmanager
+async def _ours(nodes: int) -> AsyncIterator[tuple[Starlette, str]]:
+    gate = _Gate()
+
+    async def wait() -> None:
+        await gate.opened.wait()
+
+    async with open_core("sqlite://", tools=(step, wait), grace=0) as core:
+        await core.directory.create_organization("Bench", id=ORG)
+        await core.directory.add_member(ORG, "u1", email="u1@example.org")
+        token = await core.directory.create_token(ORG, "u1", scopes=TOKEN_SCOPES)
+        me = core.principal(ORG, "u1", email="u1@example.org")
+        structure = chain(nodes)
+        structure["nodes"][1]["data"]["toolId"] = "wait"
+        flow = await core.workflows.create(me, name="Bench", structure=structure)
+        await core.workflows.deploy(me, flow.id)
+        door = app(core)
+
+        async def prepare(_: Request) -> Response:
+            gate.close()
+            return PlainTextResponse(
+                f"/agent/v1/runs/{(await core.runs.start(me, workflow=flow.id, input={})).id}/events"
+            )
+
+        async def counted(scope: Any, receive: Any, send: Any) -> None:
+            gate.readers += 1
+            await door(scope, receive, send)
+
+        routes = [*gate.routes(), Route("/prepare", prepare, methods=["POST"]), Mount("/", counted)]
+        yield Starlette(routes=routes), token

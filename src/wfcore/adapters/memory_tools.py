@@ -1,0 +1,69 @@
+"""The built-in tools `core.remember` and `core.recall`: an agent's own use of the memories of its skill."""
+
+from collections.abc import Mapping
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
+
+from wfcore.domain.codec import iso_ms
+from wfcore.domain.errors import JSON
+from wfcore.domain.memory import text_hash
+from wfcore.ports.providers import Memory, MemoryBackend, Tool, ToolCall, ToolFailed
+from wfcore.ports.system import Clock
+
+LONGEST: Final = 10_000
+"""Characters of a memory that an agent writes."""
+MOST: Final = 10
+"""Memories that it is told at once."""
+
+REMEMBER: Final[Mapping[str, JSON]] = {
+    "type": "object",
+    "properties": {
+        "memory": {"type": "string", "pattern": r"\S", "maxLength": LONGEST, "description": "One fact, in words"},
+        "metadata": {"type": "object", "maxProperties": 50},
+    },
+    "required": ["memory"],
+    "additionalProperties": False,
+}
+RECALL: Final[Mapping[str, JSON]] = {
+    "type": "object",
+    "properties": {"query": {"type": "string", "maxLength": 2_000, "description": "Words to look for"}},
+    "required": ["query"],
+    "additionalProperties": False,
+}
+
+
+def memory_tools(memories: MemoryBackend, clock: Clock) -> list[Tool]:
+    """Both, for agents with a skill. What is written is about the user who started the run, and says in its metadata
+    which run and message it is from; the same call writes once. What is found is of that user, or of no end user.
+    """
+
+    async def remember(params: Mapping[str, JSON], call: ToolCall) -> JSON:
+        skill, name = _skill(call), str(uuid5(NAMESPACE_URL, f"{call.org}/{call.key}"))
+        if await memories.get(call.org, skill, name) is None:
+            text, now = params["memory"], clock.now()
+            told = {**params.get("metadata", {}), "runId": call.run_id, "messageId": call.message_id}
+            await memories.add(call.org, skill, Memory(name, text, text_hash(text), told, now, now, call.user_id))
+        return {"id": name}
+
+    async def recall(params: Mapping[str, JSON], call: ToolCall) -> JSON:
+        found = await memories.search(
+            call.org, _skill(call), params["query"], limit=MOST, user_id=call.user_id, shared=True
+        )
+        return {"memories": [_told(memory) for memory in found]}
+
+    about = "of the user you talk with, for later conversations"
+    return [
+        Tool("core.remember", remember, "Remember", f"Keeps a fact {about}.", REMEMBER, is_async=True, idempotent=True),
+        Tool("core.recall", recall, "Recall", "Finds what was remembered.", RECALL, is_async=True, idempotent=True),
+    ]
+
+
+def _skill(call: ToolCall) -> int:
+    if call.skill_id is None:
+        raise ToolFailed("only an agent with a skill has memories", retryable=False)
+    return call.skill_id
+
+
+def _told(memory: Memory) -> dict[str, JSON]:
+    made = iso_ms(memory.created_at)
+    return {"id": memory.id, "memory": memory.memory, "metadata": memory.metadata, "createdAt": made}

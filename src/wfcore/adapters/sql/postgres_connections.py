@@ -1,0 +1,115 @@
+"""Connections to a PostgreSQL server, and what it says in the words of the domain."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
+
+import attrs
+import psycopg
+import sqlalchemy as sa
+from psycopg import AsyncConnection
+from psycopg.pq import TransactionStatus
+
+from wfcore.adapters.sql.store import Synchronous
+from wfcore.domain.errors import Invalid, Unavailable
+
+CONNECT_SECONDS: Final = 10
+
+_ROLLED_BACK: Final = "40"
+_NO_TABLE: Final = "42P01"
+"""Classes and codes of errors (PostgreSQL, appendix A)."""
+
+
+class GivenUp(Unavailable):
+    """The database gave a transaction up in favour of another one. Nothing was written, and it can be done again."""
+
+
+@attrs.frozen
+class Server:
+    """How a database is reached. Raises ValueError, without the password, for no `postgresql://host/name`."""
+
+    url: str = attrs.field(repr=False)
+    synchronous: Synchronous
+
+    def __attrs_post_init__(self) -> None:
+        try:
+            scheme = sa.make_url(self.url).drivername
+        except (sa.exc.ArgumentError, ValueError):
+            scheme = ""
+        if scheme != "postgresql":
+            raise ValueError("the database URL is not the `postgresql://host/name` of a database")
+
+    async def connect(self, *, autocommit: bool = False) -> AsyncConnection[Any]:
+        options: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "autocommit": autocommit}
+        if self.synchronous == "NORMAL":
+            given = str(sa.make_url(self.url).query.get("options", ""))
+            options["options"] = f"{given} -c synchronous_commit=off".strip()
+        return await AsyncConnection.connect(self.url, **options)
+
+
+class Direct:
+    """A few connections of the driver's own, for what must cost little: a third of SQLAlchemy's.
+
+    They are in autocommit mode. One that is lost, or left within a transaction, is not used again.
+    """
+
+    def __init__(self, server: Server, size: int) -> None:
+        self._server = server
+        self._size = size
+        self._slots = asyncio.Semaphore(size)
+        self._free: list[AsyncConnection[Any]] = []
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+        async with self._slots:
+            with translated():
+                connection = self._free.pop() if self._free else await self._server.connect(autocommit=True)
+                try:
+                    yield connection
+                finally:
+                    await self._give_back(connection)
+
+    async def _give_back(self, connection: AsyncConnection[Any]) -> None:
+        if connection.info.transaction_status == TransactionStatus.IDLE:
+            self._free.append(connection)
+        else:
+            lost, self._free = [connection, *self._free], []
+            for each in lost:
+                await each.close()
+
+    async def close(self) -> None:
+        """Wait for those that are in use."""
+        for _ in range(self._size):
+            await self._slots.acquire()
+        while self._free:
+            await self._free.pop().close()
+        for _ in range(self._size):
+            self._slots.release()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """What the driver says of a database that does not work, as the domain says it."""
+    try:
+        yield
+    except (sa.exc.DBAPIError, psycopg.Error) as error:
+        refused = _refusal(error.orig if isinstance(error, sa.exc.DBAPIError) else error)
+        if refused is None:
+            raise
+        raise refused from error
+    except UnicodeEncodeError as error:
+        raise Invalid("the database cannot keep a value: text has half of a surrogate pair") from error
+
+
+def _refusal(error: BaseException | None) -> Unavailable | Invalid | None:
+    """What is wrong with the database, or with a value that it cannot keep; None for what is neither."""
+    told = str(error).partition("\n")[0]
+    code = getattr(error, "sqlstate", None) or ""
+    if isinstance(error, psycopg.DataError):
+        return Invalid(f"the database cannot keep a value: {told}")
+    if code.startswith(_ROLLED_BACK):
+        return GivenUp(f"the database gave a transaction up: {told}")
+    if code == _NO_TABLE or isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return Unavailable(f"the database does not answer: {told}")
+    return None

@@ -1,0 +1,65 @@
+"""What models consumed, in a table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from wfcore.adapters.sql.store import Hot, Store
+from wfcore.domain.prices import Price, cost_of
+from wfcore.domain.run.records import UsageRecord
+from wfcore.ports.usage import GroupBy, UsageSum
+
+ADD_USAGE: Final = """
+INSERT INTO usage
+    (org, at, model, skill_id, workflow_id, user_id, input_tokens, output_tokens, calls, duration_ms, cost)
+SELECT org, ?2, ?3, coalesce(?4, CASE WHEN kind = 'skill' THEN resource_id END),
+    CASE WHEN kind = 'workflow' THEN resource_id END, user_id, ?5, ?6, ?7, ?8, ?9
+FROM executions WHERE id = ?1"""
+
+_KEYS: Final[Mapping[GroupBy, str]] = {
+    "model": "model",
+    "skill": "skill_id",
+    "workflow": "workflow_id",
+    "user": "user_id",
+    "day": "date(at / 1000, 'unixepoch')",
+}
+
+_COUNTED: Final = ", ".join(
+    f"CAST(sum({name}) AS bigint)" for name in ("calls", "input_tokens", "output_tokens", "duration_ms", "cost")
+)
+
+_SUMS: Final = """
+SELECT {key}, {sums}
+FROM usage WHERE org = (SELECT key FROM organizations WHERE uuid = :org) AND at >= :since AND at < :until {narrowed}
+GROUP BY 1 ORDER BY 1 NULLS FIRST"""
+
+
+class SqlUsage:
+    """Implements the port `UsageRows` on an open database."""
+
+    def __init__(self, database: Store) -> None:
+        self._database = database
+
+    async def sums(
+        self, org: str, group_by: GroupBy, *, since: int, until: int, user_id: str | None = None
+    ) -> list[UsageSum]:
+        values = {"org": org, "since": since, "until": until} | ({} if user_id is None else {"user": user_id})
+        statement = sums_statement(group_by, of_user=user_id is not None)
+        async with self._database.reading() as connection:
+            rows = await connection.scan(statement, values)
+        return [UsageSum(None if key is None else str(key), *counted) for key, *counted in rows]
+
+
+def sums_statement(group_by: GroupBy, *, of_user: bool) -> str:
+    """One search of an index of times, that of the user when one is asked for."""
+    return _SUMS.format(key=_KEYS[group_by], sums=_COUNTED, narrowed="AND user_id = :user" if of_user else "")
+
+
+def add_usage(hot: Hot, execution: int, records: Sequence[UsageRecord], prices: Mapping[str, Price]) -> None:
+    """Rows of an execution, within the journal's transaction."""
+    hot.executemany(ADD_USAGE, [_row(execution, record, prices) for record in records])
+
+
+def _row(execution: int, record: UsageRecord, prices: Mapping[str, Price]) -> tuple[Any, ...]:
+    cost = cost_of(prices, record.model, record.input_tokens, record.output_tokens)
+    spent = (record.input_tokens, record.output_tokens, record.calls, record.duration_ms, cost)
+    return (execution, record.at, record.model, record.skill_id, *spent)

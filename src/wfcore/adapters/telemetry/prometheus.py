@@ -1,0 +1,139 @@
+"""Metrics in the format of Prometheus (its documentation, Exposition formats), kept by its own client library."""
+
+from time import perf_counter
+from types import TracebackType
+from typing import Final, Self
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from wfcore.ports.telemetry import NONE, Counted, Ids, Kind, Labels, Level, Span, Timed
+
+REQUESTS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+EFFECTS: Final = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+WRITES: Final = (0.00001, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1)
+"""Upper bounds of the histograms' buckets, in seconds."""
+
+OUTCOMES: Final = ("written", "conflict", "failed")
+"""How an append ends."""
+
+
+class Metrics:
+    """`wfcore.ports.telemetry.Telemetry` as metrics, all named `wfcore_...`.
+
+    They go to `registry`, such as `prometheus_client.REGISTRY` of a product with metrics of its own; without one,
+    to a registry that holds nothing else. ValueError for a second one on the same registry.
+    """
+
+    traces: Final = False
+    content_type: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        registry = self._registry = registry or CollectorRegistry()
+        self._requests = _Series(
+            Histogram("wfcore_http_request_seconds", "Time to the answer's first byte.", ("method", "route"),
+                      buckets=REQUESTS, registry=registry),
+            Counter("wfcore_http_requests", "HTTP requests answered.", ("method", "route", "status"),
+                    registry=registry),
+        )  # fmt: skip
+        self._effects = _Series(
+            Histogram("wfcore_effect_seconds", "Time that attempts at calls took.", ("kind",),
+                      buckets=EFFECTS, registry=registry),
+            Counter("wfcore_effects", "Attempts at calls of tools and models, by how they ended.",
+                    ("kind", "outcome"), registry=registry),
+        )  # fmt: skip
+        self._streams = Gauge("wfcore_streams_open", "Event streams being read.", registry=registry)
+        self._turns = Gauge("wfcore_executions_held", "Executions being driven by this process.", registry=registry)
+        appends = Histogram("wfcore_journal_append_seconds", "Time to a durable append, by outcome.", ("outcome",),
+                            buckets=WRITES, registry=registry)  # fmt: skip
+        self._appends = {outcome: appends.labels(outcome) for outcome in OUTCOMES}
+        self._commits = Histogram("wfcore_journal_commit_seconds", "Time of a commit, which appends may share.",
+                                  buckets=WRITES, registry=registry)  # fmt: skip
+        self._started = Counter("wfcore_runs_started", "Turns that began.", registry=registry)
+        self._ended = Counter("wfcore_runs_ended", "Turns that came to rest.", ("status",), registry=registry)
+        self._lag = Gauge("wfcore_dispatch_lag_seconds", "How long ago the longest waiting execution was due.",
+                          registry=registry)  # fmt: skip
+
+    def begin(self, kind: Kind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
+        if kind is Kind.effect:
+            return _Timer(self._effects, labels)
+        if kind is Kind.request:
+            return _Timer(self._requests, labels)
+        return _Held(self._streams if kind is Kind.stream else self._turns) if kind is not Kind.node else _Span()
+
+    def took(self, what: Timed, seconds: float, outcome: str) -> None:
+        (self._appends[outcome] if what is Timed.append else self._commits).observe(seconds)
+
+    def count(self, what: Counted, labels: Labels = NONE) -> None:
+        (self._started if what is Counted.run_started else self._ended.labels(**labels)).inc()
+
+    def level(self, what: Level, value: float) -> None:
+        self._lag.set(value)
+
+    def text(self) -> bytes:
+        """Everything in the registry, as it is scraped."""
+        return generate_latest(self._registry)
+
+
+class _Series:
+    """How long work of a kind took, and how often it ended how. `counter` has one label more, for the latter."""
+
+    def __init__(self, histogram: Histogram, counter: Counter) -> None:
+        self._histogram = histogram
+        self._counter = counter
+        self._series: dict[tuple[str, ...], tuple[Histogram, Counter]] = {}
+
+    def ended(self, values: tuple[str, ...], outcome: str, seconds: float) -> None:
+        histogram, counter = self._series.get((outcome, *values)) or self._new(values, outcome)
+        histogram.observe(seconds)
+        counter.inc()
+
+    def _new(self, values: tuple[str, ...], outcome: str) -> tuple[Histogram, Counter]:
+        """Looked up once: there are as many as the labels have values."""
+        found = self._histogram.labels(*values), self._counter.labels(*values, outcome)
+        self._series[outcome, *values] = found
+        return found
+
+
+class _Span:
+    """A span of what is not measured."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing: only `end` ends it."""
+
+    def end(self, outcome: str, labels: Labels = NONE, *, seconds: float | None = None) -> None:
+        """Nothing."""
+
+
+class _Timer(_Span):
+    """A span that knows when it began. Labels come in the order in which the metrics have them."""
+
+    __slots__ = ("_all", "_began", "_labels")
+
+    def __init__(self, series: _Series, labels: Labels) -> None:
+        self._all = series
+        self._labels = labels
+        self._began = perf_counter()
+
+    def end(self, outcome: str, labels: Labels = NONE, *, seconds: float | None = None) -> None:
+        took = perf_counter() - self._began if seconds is None else seconds
+        self._all.ended((*self._labels.values(), *labels.values()), outcome, took)
+
+
+class _Held(_Span):
+    """A span that counts while it lasts."""
+
+    __slots__ = ("_gauge",)
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        gauge.inc()
+
+    def end(self, outcome: str, labels: Labels = NONE, *, seconds: float | None = None) -> None:
+        self._gauge.dec()

@@ -1,0 +1,73 @@
+"""What models and tools say, taken with care: calls out of an answer, results into messages."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from wfcore.domain.codec import dumps
+from wfcore.domain.errors import JSON, Malformed
+from wfcore.domain.json_gate import parse_json
+from wfcore.domain.json_schema import Schema
+
+MOST_CALLS = 64
+"""Calls of tools that one answer of a model may ask for; with more of them none is made."""
+
+LONGEST_RESULT = 50_000
+"""Characters of a tool's result that a model is told."""
+
+
+@attrs.frozen
+class Answer:
+    """What a model said: text, and the calls `{"id", "name", "args"}` that it asks for."""
+
+    text: JSON
+    calls: tuple[Mapping[str, JSON], ...] = ()
+
+
+def answer_of(output: JSON, step: int) -> Answer:
+    """The answer in the output of a model call, which may be anything. Ids of calls are made unique; `step` is that of
+    the first call.
+    """
+    if not isinstance(output, dict):
+        return Answer(said(output))
+    text, asked = output.get("text"), output.get("toolCalls")
+    calls: dict[str, Mapping[str, JSON]] = {}
+    for number, call in enumerate(asked if isinstance(asked, list) else (), step):
+        known = call if isinstance(call, dict) else {}
+        name, ident = known.get("name"), known.get("id")
+        if not isinstance(ident, str) or not ident or ident in calls:
+            ident = f"call-{number}"
+            while ident in calls:
+                ident += "-"
+        calls[ident] = {"id": ident, "name": name if isinstance(name, str) else "", "args": known.get("args", {})}
+    return Answer(text if isinstance(text, str) else "", tuple(calls.values()))
+
+
+def tool_of(context: Mapping[str, JSON], call: Mapping[str, JSON]) -> tuple[Mapping[str, JSON], str]:
+    """The tool that a call names, of those the context offers, and why the call cannot be made ("" when it can)."""
+    for tool in context.get("tools") or ():
+        if tool["name"] == call["name"]:
+            why = "" if isinstance(call["args"], dict) else "the arguments are no JSON object"
+            return tool, why
+    return {}, f"there is no tool `{call['name'][:100]}`"
+
+
+def said(output: JSON) -> str:
+    """A result as text: itself, or JSON."""
+    return output if isinstance(output, str) else dumps(output)
+
+
+def bounded(text: str) -> str:
+    """The text, cut when it is too long for a model."""
+    left = len(text) - LONGEST_RESULT
+    return text if left <= 0 else f"{text[:LONGEST_RESULT]}\n({left} more characters)"
+
+
+def fit(text: JSON, schema: Schema) -> tuple[JSON, str]:
+    """The object that a model wrote as text, and why it does not fit the schema ("" when it does)."""
+    try:
+        value = parse_json(text.encode()) if isinstance(text, str) else text
+    except Malformed as error:
+        return None, error.message
+    issues = schema.check(value, "")
+    return value, f"{issues[0].path or 'it'}: {issues[0].message}" if issues else ""

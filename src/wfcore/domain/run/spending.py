@@ -1,0 +1,48 @@
+"""Calls of models under budgets: made while there is something left, else somebody is asked first whether to go on."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from wfcore.domain.budgets import purse, times_spent
+from wfcore.domain.errors import JSON
+from wfcore.domain.run.effects import CallModel
+from wfcore.domain.run.interrupts import budget_of
+from wfcore.domain.run.nodes import Nodes
+from wfcore.domain.run.plan import NodePlan
+from wfcore.domain.run.visits import Talk
+
+
+class Spending(Nodes):
+    """A frame whose models may be called. Budgets of users and organizations are known to who performs the call: it
+    fails with reason `budget`, and is asked about like those of the run and of the agent's visit.
+    """
+
+    __slots__ = ()
+
+    def _spend(self, node: NodePlan, effect: CallModel, talk: Talk | None = None) -> None:
+        """Make this call; where the budget of the run or of this visit is spent, ask somebody first."""
+        own = (self.info.get("config") or {}).get("budget")
+        budgets: list[tuple[Mapping[str, JSON], Mapping[str, float]]] = [({**own, "of": "run"}, {})] if own else []
+        budgets += [(talk.context.get("budget") or {}, talk.before)] if talk else []
+        for budget, before in budgets:
+            times = times_spent(budget, self.usage, before)
+            if times >= effect.allowances.get(purse(budget), 1):
+                self._ask_to_spend(node, effect, budget, times)
+                return
+        self._request(effect)
+
+    def _ask_to_spend(self, node: NodePlan, effect: CallModel, budget: Mapping[str, JSON], times: int) -> None:
+        self.drop(effect.address)
+        waiting = budget_of(self._asker(node, effect.address[-1]), budget, self.length)
+        self._ask(waiting, attrs.evolve(effect, allowances={**effect.allowances, purse(budget): times + 1}))
+
+    def _may_spend(self, node: NodePlan, effect: CallModel, decided: str) -> None:
+        """Somebody has said whether to go on; if so, the rest of the visit may spend as much too."""
+        if decided != "approved":
+            self._fail(node, f"the budget of `{node.id}` is spent", "budget")
+            return
+        talk = self.talks.get(node.index)
+        if talk is not None:
+            talk.allowances = effect.allowances
+        self._spend(node, effect, talk)

@@ -1,0 +1,26 @@
+"""The shapes of suggestions on the wire."""
+
+from typing import Literal, Required, TypedDict
+
+
+class SuggestionTarget(TypedDict, total=False):
+    """What a prompt leads to: an interrupt of a run, a conversation, or a skill or workflow by its `id`."""
+
+    type: Required[Literal["interrupt", "conversation", "skill", "workflow"]]
+    id: int
+    runId: str
+    interruptId: str
+    threadId: str
+    skillId: int
+
+
+class Suggestion(TypedDict):
+    prompt: str
+    reason: str
+    target: SuggestionTarget
+
+
+class Suggestions(TypedDict):
+    """At most four."""
+
+    suggestions: list[Suggestion]

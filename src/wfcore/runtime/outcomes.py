@@ -1,0 +1,61 @@
+"""The entries that tell what becomes of an effect: where it stands in the run, and when."""
+
+from wfcore.domain.errors import JSON
+from wfcore.domain.run.effects import Address, CallTool, Effect, OpenChild
+from wfcore.domain.run.entries import Failed, Opened, Outcome, Said, Sent, Succeeded
+
+LONGEST_MESSAGE = 500
+"""Characters of an exception's text that are kept; the rest would be somebody's data."""
+
+
+def address_of(outcome: Outcome) -> Address:
+    """The address of the effect that the entry is about."""
+    return (*outcome.within, outcome.node, outcome.visit, outcome.step)
+
+
+def succeeded(
+    effect: Effect,
+    at: int,
+    output: JSON,
+    usage: dict[str, JSON] | None = None,
+    guardrail: dict[str, JSON] | None = None,
+) -> Succeeded:
+    node, visit, step = effect.address[-3:]
+    return Succeeded(at, node, visit, step, effect.attempt, output, usage, effect.address[:-3], guardrail)
+
+
+def failed(
+    effect: Effect,
+    at: int,
+    message: str,
+    reason: str = "failed",
+    retryable: bool = True,
+    info: dict[str, JSON] | None = None,
+    usage: dict[str, JSON] | None = None,
+) -> Failed:
+    node, visit, step = effect.address[-3:]
+    text, within = message[:LONGEST_MESSAGE], effect.address[:-3]
+    return Failed(at, node, visit, step, effect.attempt, text, reason, retryable, within, info, usage)
+
+
+def opened(effect: OpenChild, at: int, variation_id: str) -> Opened:
+    """The child that was asked for, with what is pinned for it."""
+    node, visit, step = effect.address[-3:]
+    asked = effect.kind, effect.resource_id, variation_id, effect.input, effect.message
+    return Opened(at, node, visit, step, effect.attempt, *asked, effect.address[:-3])
+
+
+def said(effect: Effect, at: int, text: str) -> Said:
+    node, visit, step = effect.address[-3:]
+    return Said(at, node, visit, step, effect.attempt, text, effect.address[:-3])
+
+
+def sent(effect: CallTool, at: int) -> Sent:
+    node, visit, step = effect.address[-3:]
+    return Sent(at, node, visit, step, effect.attempt, effect.address[:-3])
+
+
+def unknown(effect: CallTool, at: int) -> Failed:
+    """Somebody was about to make this call, and nobody knows what came of it."""
+    message = f"the outcome of `{effect.tool}` is unknown: the worker ended while it ran"
+    return failed(effect, at, message, "unknown_outcome", retryable=False)

@@ -1,0 +1,102 @@
+"""What every store of attachments has to keep (`wfcore.ports.blobs`).
+
+Subclass `BlobsContract` and give it `open_blobs`.
+"""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from wfcore.ports.blobs import Blobs
+
+ORG = "6f1c2b9e-58c4-4f0b-9f0e-0d4a8c1e7a11"
+OTHER_ORG = "6f1c2b9e-58c4-4f0b-9f0e-0d4a8c1e7a12"
+KEY = "ab" * 32 + ".txt"
+
+HOSTILE_NAMES = (
+    "", ".", "..", "../x", f"../{OTHER_ORG}/{KEY}", f"/etc/{KEY}", "/etc/passwd", "a/b", "a\\b", "..\\x", "C:\\x",
+    "a\0", f"{KEY}\0", f"{KEY}\n", f" {KEY}", KEY.upper(), "ä", "٣", "%2e%2e", "~", ".hidden", "a" * 129, "\ud800",
+)  # fmt: skip
+"""No keys, and no organizations."""
+
+
+class BlobsContract:
+    """The claims."""
+
+    async def open_blobs(self, place: Path) -> Blobs:
+        """A new, empty store; `place` is an empty directory that it may use."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "asyncio"
+
+    @pytest.fixture
+    async def blobs(self, tmp_path: Path, anyio_backend: str) -> Blobs:
+        return await self.open_blobs(tmp_path)
+
+    @pytest.mark.anyio
+    @pytest.mark.parametrize("data", [b"", b"\0\xff\r\n", b"x" * 300_000])
+    async def test_what_was_put_is_there(self, blobs: Blobs, data: bytes) -> None:
+        """To the byte, with its size; putting it again changes nothing."""
+        for _ in range(2):
+            await blobs.put(ORG, KEY, data)
+            assert await blobs.get(ORG, KEY) == data
+            assert await blobs.size(ORG, KEY) == len(data)
+
+    @pytest.mark.anyio
+    async def test_what_was_never_put_is_not_there(self, blobs: Blobs) -> None:
+        """Under another key, and before anything was put."""
+        assert (await blobs.get(ORG, KEY), await blobs.size(ORG, KEY), await blobs.delete(ORG, KEY)) == (
+            None, None, False,
+        )  # fmt: skip
+        await blobs.put(ORG, KEY, b"x")
+        assert await blobs.get(ORG, f"cd{KEY[2:]}") is None
+
+    @pytest.mark.anyio
+    async def test_each_organization_has_its_own(self, blobs: Blobs) -> None:
+        """The same key in two organizations is two contents; deleting the one leaves the other."""
+        await blobs.put(ORG, KEY, b"one")
+        assert (await blobs.get(OTHER_ORG, KEY), await blobs.size(OTHER_ORG, KEY)) == (None, None)
+        await blobs.put(OTHER_ORG, KEY, b"another")
+        assert (await blobs.get(ORG, KEY), await blobs.get(OTHER_ORG, KEY)) == (b"one", b"another")
+        assert await blobs.delete(ORG, KEY)
+        assert (await blobs.get(ORG, KEY), await blobs.get(OTHER_ORG, KEY)) == (None, b"another")
+
+    @pytest.mark.anyio
+    async def test_what_was_deleted_is_gone(self, blobs: Blobs) -> None:
+        """Once; then it can be put again."""
+        await blobs.put(ORG, KEY, b"x")
+        assert [await blobs.delete(ORG, KEY) for _ in range(2)] == [True, False]
+        assert (await blobs.get(ORG, KEY), await blobs.size(ORG, KEY)) == (None, None)
+        await blobs.put(ORG, KEY, b"x")
+        assert await blobs.get(ORG, KEY) == b"x"
+
+    @pytest.mark.anyio
+    @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
+    async def test_what_is_no_name_names_nothing(self, blobs: Blobs, name: str) -> None:
+        """As key and as organization: nothing is found, nothing is put."""
+        await blobs.put(OTHER_ORG, KEY, b"another's")
+        for org, key in ((ORG, name), (name, KEY)):
+            assert (await blobs.get(org, key), await blobs.size(org, key), await blobs.delete(org, key)) == (
+                None, None, False,
+            )  # fmt: skip
+            with pytest.raises(ValueError, match="no key"):
+                await blobs.put(org, key, b"x")
+        assert await blobs.get(OTHER_ORG, KEY) == b"another's"
+
+    @pytest.mark.anyio
+    async def test_many_at_once(self, blobs: Blobs) -> None:
+        """Whoever reads while it is put reads all of it or nothing."""
+        data = b"x" * 200_000
+
+        async def put() -> None:
+            await blobs.put(ORG, KEY, data)
+
+        async def read() -> bytes | None:
+            return await blobs.get(ORG, KEY)
+
+        found = await asyncio.gather(*(task() for _ in range(8) for task in (put, read)))
+        assert {part for part in found if part} <= {data}
+        assert await blobs.get(ORG, KEY) == data

@@ -1,0 +1,80 @@
+"""The contract of `wfcore.ports.telemetry`. Inherit it, write `make_telemetry`, and inherit every test."""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from wfcore.ports.telemetry import Counted, Ids, Kind, Labels, Level, Telemetry, Timed
+
+LABELS: Final[Mapping[Kind, Labels]] = {Kind.request: {"method": "GET"}, Kind.effect: {"kind": "app"}}
+IDS: Final[Mapping[Kind, Ids]] = {
+    Kind.request: {"request": "q1", "traceparent": "no such thing"},
+    Kind.turn: {"run": "r1", "org": "o1"},
+    Kind.node: {"run": "r1", "node": "a"},
+    Kind.effect: {"run": "r1", "node": "a", "tool": "t", "attempt": 1},
+}
+"""What work of each kind is told with."""
+
+
+class TelemetryContract:
+    """What whoever listens promises: to take whatever is told, as it is told, and never to raise."""
+
+    pytestmark = pytest.mark.anyio
+
+    @abstractmethod
+    def make_telemetry(self) -> Telemetry:
+        """Telemetry as described in the port."""
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "asyncio"
+
+    @pytest.mark.parametrize("kind", list(Kind))
+    @pytest.mark.parametrize("above", [None, *Kind])
+    def test_work_begins_and_ends(self, kind: Kind, above: Kind | None) -> None:
+        """Every kind of work within every other: in a block, and with seconds that passed before."""
+        telemetry = self.make_telemetry()
+        parent = None if above is None else telemetry.begin(above, LABELS.get(above, {}), IDS.get(above, {}))
+        span = telemetry.begin(kind, LABELS.get(kind, {}), IDS.get(kind, {}), parent=parent)
+        with span as same:
+            assert same is span
+        route = {"route": "/x"} if kind is Kind.request else {}
+        span.end("200" if route else "succeeded", route, seconds=0.5)
+
+    @pytest.mark.parametrize("outcome", ["succeeded", "failed", "timeout", "broken_off"])
+    def test_an_exception_goes_through_a_block(self, outcome: str) -> None:
+        """A span's block swallows nothing, and the span can still be ended."""
+        span = self.make_telemetry().begin(Kind.effect, {"kind": "model"})
+        with pytest.raises(KeyError), span:
+            raise KeyError
+        span.end(outcome)
+
+    async def test_tasks_have_blocks_of_their_own(self, anyio_backend: str) -> None:
+        """Blocks of tasks that run at once may end in any order."""
+        telemetry = self.make_telemetry()
+        gates = [asyncio.Event() for _ in range(3)]
+
+        async def work(gate: asyncio.Event) -> None:
+            span = telemetry.begin(Kind.effect, {"kind": "core"})
+            with span:
+                await gate.wait()
+            span.end("succeeded")
+
+        tasks = [asyncio.create_task(work(gate)) for gate in gates]
+        for number in (1, 0, 2):
+            await asyncio.sleep(0)
+            gates[number].set()
+        await asyncio.gather(*tasks)
+
+    def test_what_is_only_told(self) -> None:
+        """Everything that is timed, counted or measured, with the labels that it comes with."""
+        telemetry = self.make_telemetry()
+        for outcome in ("written", "conflict", "failed"):
+            telemetry.took(Timed.append, 0.001, outcome)
+        telemetry.took(Timed.commit, 0.001, "written")
+        telemetry.count(Counted.run_started)
+        telemetry.count(Counted.run_ended, {"status": "done"})
+        telemetry.level(Level.dispatch_lag, 2.5)

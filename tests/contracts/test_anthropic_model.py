@@ -1,0 +1,234 @@
+"""What Anthropic's Messages wire format alone has to show."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import pytest
+from wire_messages import LAST, closes, fills, message_event, opens, starts, stops
+from wire_stub import WireStub, pieces
+from wires import KEY, MESSAGES
+
+from wfcore.adapters.models.remote import RemoteModel
+from wfcore.ports.providers import Finished, ModelError, ModelRequest, TextDelta, Usage, collect_calls
+from wfcore.testing.models_contract import CONVERSATION, PIXEL, WITH_TOOLS, deltas, failure, text_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def on_the_wire(*parts: bytes, **options: Any) -> AsyncIterator[tuple[RemoteModel, WireStub]]:
+    async with MESSAGES.serve(pieces(*parts), **options) as served:
+        yield served
+
+
+@asynccontextmanager
+async def saying_yes(**options: Any) -> AsyncIterator[tuple[RemoteModel, WireStub]]:
+    async with MESSAGES.serve(MESSAGES.says("yes"), **options) as served:
+        yield served
+
+
+# To the wire
+
+
+async def test_a_request_on_the_wire() -> None:
+    """Messages, settings and schema in the wire's names; the key of the call, and nothing that was not asked for."""
+    async with saying_yes() as (model, stub):
+        await deltas(model, CONVERSATION)
+        await deltas(model, ModelRequest([{"type": "human", "content": "hi"}], model="default"))
+    full, bare = stub.calls
+    assert full.path == "/v1/messages"
+    assert full.headers["idempotency-key"] == "key-2"
+    assert KEY in full.headers["authorization"]
+    assert full.body == {
+        "model": "gpt-test",
+        "max_tokens": 32_000,
+        "system": "be brief",
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "what is the time in Bonn?"}]},
+            {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "c1", "name": "time", "input": {"city": "Bonn"}}],
+            },
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "12:00"}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "12:00"}]},
+            {"role": "user", "content": [{"type": "text", "text": "as JSON"}]},
+        ],
+        "stream": True,
+        "tools": [{"name": "time", "input_schema": {"type": "object"}}],
+        "tool_choice": {"type": "none"},
+        "output_config": {
+            "effort": "low",
+            "format": {"type": "json_schema", "schema": CONVERSATION.output_schema},
+        },
+    }
+    assert bare.body.keys() == {"model", "max_tokens", "messages", "stream"}
+
+
+async def test_tools_and_images_on_the_wire() -> None:
+    """Neighbours of one role are one message: images before the text, all results of a round together."""
+    async with saying_yes(max_output_tokens=100) as (model, stub):
+        await deltas(model, WITH_TOOLS)
+    body = stub.calls[0].body
+    asked, said, told = body["messages"]
+    assert body["max_tokens"] == 100
+    assert [message["role"] for message in (asked, said, told)] == ["user", "assistant", "user"]
+    assert asked["content"][0]["source"] == {"type": "base64", "media_type": "image/png", "data": PIXEL}
+    assert [block.get("text") for block in asked["content"][1:]] == ["what is this?", "and what is the time there?"]
+    assert [block["type"] for block in said["content"]] == ["text", "tool_use", "tool_use", "tool_use"]
+    assert said["content"][3]["input"] == {"malformed": '{"city": '}
+    assert [block["tool_use_id"] for block in told["content"]] == ["c1", "c2", "c3"]
+    assert [tool["name"] for tool in body["tools"]] == ["time", "bare"]
+    assert body["tools"][1] == {"name": "bare", "input_schema": {"type": "object"}}
+    assert "tool_choice" not in body
+
+
+async def test_what_is_empty_is_left_out() -> None:
+    """The wire refuses empty texts; roles that become neighbours then are one message, and systems one text."""
+    messages = [
+        {"type": "system", "content": "be brief"},
+        {"type": "system", "content": ""},
+        {"type": "human", "content": "one"},
+        {"type": "ai", "content": " \n"},
+        {"type": "system", "content": "be kind"},
+        {"type": "human", "content": "two"},
+    ]
+    async with saying_yes() as (model, stub):
+        await deltas(model, ModelRequest(messages))
+    body = stub.calls[0].body
+    assert body["system"] == "be brief\n\nbe kind"
+    assert body["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]}
+    ]
+
+
+@pytest.mark.parametrize("effort", ["none", "minimal", "low", "medium", "high", "xhigh", "max"])
+async def test_each_effort_has_its_effect_or_is_refused(effort: str) -> None:
+    """`none` turns thinking off, what the wire knows is sent, what it does not is refused before it is sent."""
+    async with saying_yes() as (model, stub):
+        request = attrs.evolve(WITH_TOOLS, settings={"reasoningEffort": effort})
+        if effort == "minimal":
+            with pytest.raises(ModelError, match="`minimal`") as refused:
+                await deltas(model, request)
+            assert not refused.value.retryable
+            assert stub.calls == []
+            return
+        await deltas(model, request)
+    body = stub.calls[0].body
+    assert body.get("thinking") == ({"type": "disabled"} if effort == "none" else None)
+    assert body.get("output_config") == (None if effort == "none" else {"effort": effort})
+
+
+def test_an_answer_has_room() -> None:
+    """A bound of the answer below one token is told when the model is made."""
+    with pytest.raises(ValueError, match="`max_output_tokens`"):
+        MESSAGES.model("claude-test", api_key=KEY, max_output_tokens=0)
+
+
+# From the wire
+
+
+async def test_usage_adds_what_was_cached() -> None:
+    """Tokens read from a cache and written to it were asked too; the numbers that came last count, once."""
+    begun = starts(input_tokens=5, cache_read_input_tokens=10, cache_creation_input_tokens=100, output_tokens=1)
+    parts = [begun, opens(0), fills(0, text="a"), closes(0), stops("end_turn", output_tokens=7), LAST]
+    async with on_the_wire(*parts) as (model, _):
+        assert await deltas(model) == [TextDelta("a"), Usage(115, 7), Finished()]
+
+
+async def test_usage_of_a_failure_is_told() -> None:
+    """Half an answer costs too: what is known of it comes before the error."""
+    async with on_the_wire(starts(), opens(0), fills(0, text="hal")) as (model, _):
+        _, before = await failure(model)
+    assert before == [TextDelta("hal"), Usage(7, 1)]
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("max_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("refusal", "refusal"),
+    ],
+)
+async def test_endings(stop: str, reason: str) -> None:
+    """Why an answer ended is told in the port's words."""
+    async with on_the_wire(starts(), opens(0), fills(0, text="well"), closes(0), stops(stop), LAST) as (model, _):
+        assert (await deltas(model))[-1] == Finished(reason)
+
+
+async def test_thoughts_are_no_answer() -> None:
+    """Blocks of thinking, citations and events of tomorrow are passed over."""
+    thoughts = [
+        opens(0, "thinking", thinking="", signature=""),
+        fills(0, "thinking_delta", thinking="hmm"),
+        fills(0, "signature_delta", signature="c2ln"),
+        closes(0),
+        opens(1, "redacted_thinking", data="xyz"),
+        closes(1),
+        message_event("tomorrow", whatever=1),
+    ]
+    text = [opens(2), fills(2, text="so"), fills(2, "citations_delta", citation={}), closes(2)]
+    async with on_the_wire(starts(), *thoughts, *text, stops("end_turn"), LAST) as (model, _):
+        assert text_of(await deltas(model)) == "so"
+
+
+async def test_a_block_of_another_kind() -> None:
+    """A part of the answer that is neither text nor a call is not left out in silence."""
+    part = opens(0, "server_tool_use", id="c", name="web_search", input={})
+    async with on_the_wire(starts(), part, closes(0), stops("end_turn"), LAST) as (model, _):
+        error, _ = await failure(model)
+    assert not error.retryable
+    assert "server_tool_use" in error.message
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [starts(), opens(0), fills(0, text="hal"), stops("end_turn"), LAST],
+        [starts(), opens(0), fills(0, text="hal"), closes(0), stops("end_turn")],
+        [starts(), opens(0), fills(0, text="hal"), closes(0), LAST],
+        [starts(), opens(0), fills(0, text="hal"), closes(0), stops(None), LAST],
+    ],
+    ids=["open block", "no last event", "no reason", "null reason"],
+)
+async def test_half_an_answer(parts: list[bytes]) -> None:
+    """An answer without its last event, its reason, or the end of a block is half a one."""
+    async with on_the_wire(*parts) as (model, _):
+        error, before = await failure(model)
+    assert error.retryable
+    assert text_of(before) == "hal"
+
+
+async def test_arguments_may_come_at_once() -> None:
+    """A server that tells the arguments with the begin of the block tells them all the same."""
+    parts = [opens(0, "tool_use", id="c", name="time", input={"city": "Bonn"}), closes(0), stops("tool_use"), LAST]
+    async with on_the_wire(starts(), *parts) as (model, _):
+        assert collect_calls(await deltas(model, WITH_TOOLS)) == [{"id": "c", "name": "time", "args": {"city": "Bonn"}}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "retryable"),
+    [
+        ("overloaded_error", True),
+        ("rate_limit_error", True),
+        ("api_error", True),
+        ("invalid_request_error", False),
+        ("authentication_error", False),
+        ("billing_error", False),
+    ],
+)
+async def test_errors_within_a_stream(kind: str, retryable: bool) -> None:
+    """What began well and failed says in the provider's words what failed, and whether another try can help."""
+    async with on_the_wire(*MESSAGES.half, MESSAGES.error(kind, "so it is")) as (model, _):
+        error, _ = await failure(model)
+    assert error.retryable is retryable
+    assert error.message.endswith("so it is")

@@ -1,0 +1,191 @@
+"""What the Chat Completions wire format alone has to show."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from wire_stub import DONE, WireStub, event, frame, pieces, refuses, says, usage
+from wires import CHAT, KEY
+
+from wfcore.adapters.models.remote import RemoteModel
+from wfcore.ports.providers import (
+    Finished,
+    ModelRequest,
+    TextDelta,
+    ToolCallDelta,
+    ToolDefinition,
+    Usage,
+    collect_calls,
+)
+from wfcore.testing.models_contract import CONVERSATION, PIXEL, WITH_TOOLS, deltas, failure
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def on_the_wire(*parts: bytes) -> AsyncIterator[tuple[RemoteModel, WireStub]]:
+    async with CHAT.serve(pieces(*parts)) as served:
+        yield served
+
+
+def called(*calls: tuple[int | None, str | None, str | None, str]) -> list[bytes]:
+    """Fragments of tool calls: index, id, name and arguments."""
+    return [
+        frame(tool_calls=[{"index": index, "id": call, "function": {"name": name, "arguments": arguments}}])
+        for index, call, name, arguments in calls
+    ]
+
+
+# To the wire
+
+
+async def test_a_request_on_the_wire() -> None:
+    """Messages, settings and schema in the wire's names; the key of the call, and nothing that was not asked for."""
+    async with CHAT.serve(says("yes")) as (model, stub):
+        await deltas(model, CONVERSATION)
+        await deltas(model, ModelRequest([], model="default"))
+    full, bare = stub.calls
+    assert full.path == "/v1/chat/completions"
+    assert full.headers["idempotency-key"] == "key-2"
+    assert full.headers["authorization"] == f"Bearer {KEY}"
+    assert full.body == {
+        "model": "gpt-test",
+        "messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "what is the time in Bonn?"},
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "time", "arguments": '{"city":"Bonn"}'}}
+                ],
+            },
+            {"role": "tool", "content": "12:00", "tool_call_id": "c1"},
+            {"role": "assistant", "content": "12:00"},
+            {"role": "user", "content": "as JSON"},
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "reasoning_effort": "low",
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "output", "schema": CONVERSATION.output_schema},
+        },
+    }
+    assert bare.body.keys() == {"model", "messages", "stream", "stream_options"}
+    assert bare.body["model"] == "gpt-test"
+
+
+async def test_tools_and_images_on_the_wire() -> None:
+    """Tools are functions, images data URLs; arguments that were no object are told as what they were."""
+    async with CHAT.serve(says("yes")) as (model, stub):
+        await deltas(model, WITH_TOOLS)
+        await deltas(model, ModelRequest([{**WITH_TOOLS.messages[0], "content": ""}]))
+    shown = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
+    full, bare = (call.body for call in stub.calls)
+    assert full["messages"][0]["content"] == [{"type": "text", "text": "what is this?"}, shown]
+    assert bare["messages"][0]["content"] == [shown]
+    told = [call["function"]["arguments"] for call in full["messages"][2]["tool_calls"]]
+    assert told == ['{"city":"Bonn"}', "{}", '{"malformed":"{\\"city\\": "}']
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    assert [tool["function"] for tool in full["tools"]] == [
+        {"name": "time", "description": "The time in a city.", "parameters": schema},
+        {"name": "bare", "parameters": {"type": "object", "properties": {}}},
+    ]
+
+
+async def test_schemas_are_sent_as_they_are() -> None:
+    """The parameters of a tool are not touched where they say all; nor is the definition that was given."""
+    anything = ToolDefinition("any", parameters={"anyOf": [{"type": "object"}]})
+    bare = ToolDefinition("bare")
+    async with CHAT.serve(says("yes")) as (model, stub):
+        await deltas(model, ModelRequest([], tools=[anything, bare]))
+    assert stub.calls[0].body["tools"][0]["function"]["parameters"] == {"anyOf": [{"type": "object"}]}
+    assert bare == ToolDefinition("bare")
+
+
+# From the wire
+
+
+async def test_usage_is_told_once_before_the_end() -> None:
+    """The usage that came last counts, whether with a chunk of text, of the end or alone."""
+    early = {"choices": [{"delta": {"content": "a"}}], "usage": {"prompt_tokens": 1, "completion_tokens": 0}}
+    async with on_the_wire(event(early), frame(finish="stop"), usage(5, 2), DONE) as (model, _):
+        assert await deltas(model) == [TextDelta("a"), Usage(5, 2), Finished()]
+
+
+async def test_usage_of_a_failure_is_told() -> None:
+    """Half an answer costs too: what is known of it comes before the error."""
+    async with on_the_wire(usage(5, 2), frame("hal")) as (model, _):
+        _, before = await failure(model)
+    assert before == [TextDelta("hal"), Usage(5, 2)]
+
+
+@pytest.mark.parametrize(
+    ("last", "reason"),
+    [
+        ([frame(finish="stop")], "stop"),
+        ([frame(finish="length")], "length"),
+        ([frame(finish="content_filter")], "refusal"),
+        ([frame(refusal="I "), frame(refusal="can't"), frame(finish="stop")], "refusal"),
+        ([frame(finish="stop"), event({"choices": []})], "stop"),
+    ],
+)
+async def test_endings(last: list[bytes], reason: str) -> None:
+    """Why an answer ended is told in the port's words, and a refusal is none of its text."""
+    async with on_the_wire(frame("well"), *last, DONE) as (model, _):
+        assert await deltas(model) == [TextDelta("well"), Finished(reason)]
+
+
+TWO = [{"id": "a", "name": "time", "args": {"n": 1}}, {"id": "b", "name": "bare", "args": {}}]
+
+
+@pytest.mark.parametrize(
+    "fragments",
+    [
+        called((0, "a", "time", '{"n"'), (1, "b", "bare", ""), (0, None, None, ": 1}"), (1, None, None, "{}")),
+        called((0, "a", "time", '{"n"'), (0, "a", "time", ": 1}"), (1, "b", "bare", "{}")),
+        called((0, "a", "time", '{"n": 1}'), (0, "b", "bare", "{}")),
+        called((None, "a", "time", '{"n"'), (None, None, None, ": 1}"), (None, "b", "bare", "{}")),
+        called((7, "a", "time", '{"n": 1}'), (3, "b", "bare", "")),
+    ],
+    ids=["in turns", "named again", "one index", "no index", "odd indexes"],
+)
+async def test_servers_count_calls_as_they_like(fragments: list[bytes]) -> None:
+    """Whatever index a server gives its calls, a new id is a new call, and its fragments are its own."""
+    async with on_the_wire(*fragments, frame(finish="tool_calls"), DONE) as (model, _):
+        parts = await deltas(model, WITH_TOOLS)
+    assert collect_calls(parts) == TWO
+    named = [part for part in parts if isinstance(part, ToolCallDelta) and part.id]
+    assert [(part.index, part.id, part.name) for part in named] == [(0, "a", "time"), (1, "b", "bare")]
+
+
+async def test_calls_that_end_as_text_would() -> None:
+    """Servers that end calls with `stop` mean the same; one that ends for calls and makes none has failed."""
+    one = called((0, "a", "time", "{}"))
+    async with on_the_wire(*one, frame(finish="stop")) as (model, _):
+        assert (await deltas(model, WITH_TOOLS))[-1] == Finished("tool_calls")
+    async with on_the_wire(frame("so"), frame(finish="tool_calls")) as (model, _):
+        error, _ = await failure(model, WITH_TOOLS)
+    assert error.retryable
+
+
+async def test_two_calls_of_one_id() -> None:
+    """Their results could not be told apart: no answer."""
+    async with on_the_wire(*called((0, "a", "time", "{}"), (1, "a", "bare", "{}"))) as (model, _):
+        error, _ = await failure(model, WITH_TOOLS)
+    assert error.retryable
+    assert "`a`" in error.message
+
+
+async def test_no_more_quota() -> None:
+    """Of all that is too much, an empty account is what waiting does not mend."""
+    async with CHAT.serve(refuses(429, "buy some", kind="insufficient_quota"), max_retries=2) as (model, stub):
+        error, _ = await failure(model)
+    assert not error.retryable
+    assert len(stub.calls) == 1

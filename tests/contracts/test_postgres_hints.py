@@ -1,0 +1,220 @@
+"""What processes on one PostgreSQL database tell each other, and what they do with it before they would look anyway."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+
+import psycopg
+import pytest
+from postgres_server import new_database
+
+from wfcore import bootstrap
+from wfcore.adapters import embedded, postgres_hints
+from wfcore.adapters.postgres_hints import PostgresHints
+from wfcore.adapters.tools import tool
+from wfcore.bootstrap import Core
+from wfcore.domain.access import Principal
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.journal import ExecutionRef
+from wfcore.runtime import stream
+
+ORG = "00000000-0000-4000-8000-000000000001"
+NEVER = 3_600.0
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def url() -> str:
+    return new_database()
+
+
+class Process:
+    """One end of the hints, and what it heard."""
+
+    def __init__(self, url: str) -> None:
+        self.hints = PostgresHints(url)
+        self.worker: list[ExecutionRef] = []
+        self.follower: list[ExecutionRef] = []
+
+    async def open(self) -> None:
+        await self.hints.open(self.worker.append, self.follower.append)
+
+    async def heard(self, number: int) -> None:
+        async with asyncio.timeout(20):
+            while len(self.worker) + len(self.follower) < number:  # noqa: ASYNC110  (it comes from a server)
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+async def processes(url: str, anyio_backend: str) -> AsyncIterator[list[Process]]:
+    made = [Process(url) for _ in range(3)]
+    for one in made:
+        await one.open()
+    yield made
+    for one in made:
+        await one.hints.close()
+
+
+def refs(number: int) -> list[ExecutionRef]:
+    return [ExecutionRef(ORG, 2**62 + one) for one in range(number)]
+
+
+class TestHints:
+    async def test_all_others_hear(self, processes: list[Process]) -> None:
+        """Workers and followers hear their own, in every process but the one that told."""
+        teller, *others = processes
+        due, news = refs(2)
+        teller.hints.tell_workers(due)
+        teller.hints.tell_followers(news)
+        for other in others:
+            await other.heard(2)
+            assert (other.worker, other.follower) == ([due], [news])
+        assert teller.worker == teller.follower == []
+
+    async def test_many_at_once(self, processes: list[Process]) -> None:
+        """However much there is to tell, it is told, in notifications that PostgreSQL takes; what is twice, once."""
+        teller, other, _ = processes
+        for ref in [*refs(1_000), *refs(1_000)]:
+            teller.hints.tell_workers(ref)
+        await other.heard(1_000)
+        assert other.worker == refs(1_000)
+
+    async def test_what_was_told_goes_out_at_the_end(self, processes: list[Process]) -> None:
+        """Closing sends what is still to be sent, and after it nothing is said and nothing heard."""
+        teller, other, _ = processes
+        teller.hints.tell_workers(refs(1)[0])
+        await teller.hints.close()
+        await teller.hints.close()
+        teller.hints.tell_workers(refs(2)[1])
+        await other.heard(1)
+        assert other.worker == refs(1)
+
+    async def test_what_others_put_on_the_channel(self, processes: list[Process], url: str) -> None:
+        """What is no hint is passed over, and the next one is heard."""
+        (ref,) = refs(1)
+        good = f"somebody w/{ORG}/{ref.id}"
+        said = [
+            "",
+            "somebody",
+            "x y z",
+            f"s w/{ORG}/",
+            f"s w/{ORG}/-1",
+            f"s q/{ORG}/1",
+            "s w/\N{CIRCLED DIGIT ONE}",
+            good,
+        ]
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            for text in said:
+                await connection.execute("SELECT pg_notify('wfcore', %s)", (text,))
+        await processes[0].heard(1)
+        assert (processes[0].worker, processes[0].follower) == ([ref], [])
+
+    async def test_connections_that_break(
+        self, processes: list[Process], url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """They are made again, it is told in the log, and hints are heard as before."""
+        monkeypatch.setattr(postgres_hints, "AGAIN", 0.001)
+        teller, other, _ = processes
+        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'wfcore hints'"
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            await connection.execute(cut)
+        async with asyncio.timeout(20):
+            while not other.worker:
+                teller.hints.tell_workers(refs(1)[0])
+                await asyncio.sleep(0.001)
+        assert "hints between processes are interrupted" in caplog.text
+
+    async def test_without_a_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Opening, telling and closing are no errors: there is work without hints."""
+        monkeypatch.setattr(postgres_hints, "CONNECT_SECONDS", 0.01)
+        monkeypatch.setattr(postgres_hints, "FAREWELL", 0.01)
+        monkeypatch.setattr(postgres_hints, "UNSENT", 10)
+        alone = Process("postgresql://nobody@127.0.0.1:1/nothing")
+        await alone.open()
+        for ref in refs(20):
+            alone.hints.tell_workers(ref)
+        await alone.hints.close()
+        assert alone.worker == []
+
+
+GRAPH = {
+    "nodes": [
+        {"id": "begin", "type": "start"},
+        {"id": "allow", "type": "humanApproval", "data": {"message": "go on?"}},
+        {"id": "work", "type": "action", "data": {"toolId": "work"}},
+    ],
+    "edges": [
+        {"id": "1", "source": "begin", "target": "allow"},
+        {"id": "2", "source": "allow", "target": "work", "sourceHandle": "approved"},
+    ],
+}
+
+
+class TestOpened:
+    """Nobody here looks by himself within an hour: whatever happens, happens because of a hint."""
+
+    @pytest.fixture(autouse=True)
+    def hourly(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(embedded, "BEAT", NEVER)
+        monkeypatch.setattr(stream, "SOONEST", NEVER)
+        monkeypatch.setattr(stream, "LATEST", NEVER)
+
+    @pytest.fixture
+    async def stack(self, anyio_backend: str) -> AsyncIterator[AsyncExitStack]:
+        async with AsyncExitStack() as stack, asyncio.timeout(60):
+            yield stack
+
+    async def test_a_run_through_several_processes(self, url: str, stack: AsyncExitStack) -> None:
+        """Started in one, driven in another, followed and answered in a third; taken over as its worker ends, and
+        broken off from where nobody drives it."""
+        did: list[str] = []
+        first, third = [await opened(stack, url, did, "nobody", worker=False) for _ in range(2)]
+        leaving = await stack.enter_async_context(AsyncExitStack())
+        await opened(leaving, url, did, "second")
+        me, flow = await deployed(first)
+        await first.runs.start(me, workflow=flow, input={}, key="r-1")
+        assert [event.kind async for event in await third.runs.follow(me, "r-1")][-1] == "done"
+        await third.runs.resume(me, "r-1", decision="approve", key="r-2")
+        following = await third.runs.follow(me, "r-2")
+        assert (await anext(following)).kind == "run_started"
+        await until(lambda: did == ["second began"])
+        await opened(stack, url, did, "heir")
+        await leaving.aclose()
+        await until(lambda: did == ["second began", "second broken off", "heir began"])
+        await first.runs.cancel(me, "r-2")
+        assert [event.kind async for event in following][-1] == "cancelled"
+        await until(lambda: did[-1] == "heir broken off")
+        assert (await third.runs.get(me, "r-2")).status == RunStatus.cancelled
+
+
+async def opened(stack: AsyncExitStack, url: str, did: list[str], name: str, *, worker: bool = True) -> Core:
+    """wfcore with a tool that works until it is broken off."""
+
+    @tool(idempotent=True)
+    async def work() -> None:
+        did.append(f"{name} began")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            did.append(f"{name} broken off")
+
+    return await stack.enter_async_context(bootstrap.open(url, tools=[work], worker=worker, secret=bytes(32), grace=0))
+
+
+async def deployed(core: Core) -> tuple[Principal, int]:
+    await core.directory.create_organization("Acme", id=ORG)
+    me = core.principal(ORG, user="ann")
+    made = await core.workflows.create(me, name="Flow", structure=GRAPH)
+    await core.workflows.deploy(me, made.id)
+    return me, made.id
+
+
+async def until(asked: Callable[[], bool]) -> None:
+    while not asked():  # noqa: ASYNC110  (it comes from a server)
+        await asyncio.sleep(0.001)

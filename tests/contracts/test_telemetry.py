@@ -1,0 +1,28 @@
+"""The contract of telemetry, on metrics, on traces, and on several at once."""
+
+from opentelemetry.sdk.trace import TracerProvider
+
+from wfcore.adapters.telemetry import Metrics, Traces
+from wfcore.adapters.telemetry.several import Several
+from wfcore.ports.telemetry import Telemetry
+from wfcore.testing.telemetry_contract import TelemetryContract
+
+
+class TestMetrics(TelemetryContract):
+    def make_telemetry(self) -> Telemetry:
+        return Metrics()
+
+
+class TestTraces(TelemetryContract):
+    def make_telemetry(self) -> Telemetry:
+        return Traces(TracerProvider())
+
+
+class TestTracesWithoutAnSdk(TelemetryContract):
+    def make_telemetry(self) -> Telemetry:
+        return Traces()
+
+
+class TestSeveral(TelemetryContract):
+    def make_telemetry(self) -> Telemetry:
+        return Several([Metrics(), Traces(TracerProvider()), Traces()])

@@ -1,0 +1,145 @@
+"""Real workers on one PostgreSQL database: the processes, the tool that they share, and what they did with it.
+
+`wfcore worker --tools crew.py:TOOLS` imports this file too. Workers say of which machine they are, since those of one
+machine notice each other's death by its process table, and the tests are about those that cannot.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from itertools import pairwise
+from pathlib import Path
+from time import monotonic
+from typing import Any, Self
+
+from wfcore.adapters import embedded
+from wfcore.adapters.tools import tool
+from wfcore.ports.providers import ToolCall
+
+if "CREW_NAME" in os.environ:
+    embedded.this_machine = lambda: f"machine of {os.environ['CREW_NAME']}"
+
+STEPS = ("a", "b", "c")
+
+
+@tool(idempotent=True)
+async def step(name: str, gated: bool, call: ToolCall) -> str:
+    """Write down that this was begun, wait for the gate if it is the step in the middle, write down that it ended."""
+    _write("began", name, call.key)
+    while gated and name == "b" and not _gate().exists():  # noqa: ASYNC110  (another process opens it)
+        await asyncio.sleep(0.1)
+    _write("ended", name, call.key)
+    return name
+
+
+TOOLS = [step]
+
+GATED = "{{ has(input.gated) && input.gated }}"
+
+GRAPH: dict[str, Any] = {
+    "nodes": [{"id": "begin", "type": "start"}]
+    + [
+        {"id": name, "type": "action", "data": {"toolId": "step", "params": {"name": name, "gated": GATED}}}
+        for name in STEPS
+    ],
+    "edges": [{"id": target, "source": source, "target": target} for source, target in pairwise(("begin", *STEPS))],
+}
+
+
+def _gate() -> Path:
+    return Path(os.environ["CREW_PLACE"], "gate")
+
+
+def _write(what: str, name: str, key: str) -> None:
+    line = json.dumps([os.environ["CREW_NAME"], what, name, key]) + "\n"
+    file = os.open(Path(os.environ["CREW_PLACE"], "log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(file, line.encode())
+    os.close(file)
+
+
+class Crew:
+    """The processes of one test. All are gone after `with`."""
+
+    def __init__(self, place: Path, url: str) -> None:
+        self._place = place
+        self._url = url
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.communicate()
+
+    def hire(self, *names: str) -> None:
+        """Workers that are ready."""
+        for name in names:
+            self.begin(name, "worker", "--tools", f"{Path(__file__)}:TOOLS")
+        for name in names:
+            assert self.says(name) == "working"
+
+    def begin(self, name: str, *command: str) -> None:
+        """A process that runs a command of `wfcore`."""
+        environment = {
+            **os.environ,
+            "CREW_NAME": name,
+            "CREW_PLACE": str(self._place),
+            "WFCORE_DATABASE": self._url,
+            "WFCORE_SECRET_KEY": "A" * 43,
+        }
+        with (self._place / f"{name}.err").open("w") as err:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "wfcore", *command],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=err,
+                text=True,
+            )
+
+    def says(self, name: str) -> str:
+        """The next line that the process prints."""
+        out = self._processes[name].stdout
+        assert out is not None
+        return out.readline().strip() or (self._place / f"{name}.err").read_text()
+
+    def send(self, name: str, sent: signal.Signals) -> None:
+        self._processes[name].send_signal(sent)
+
+    def end(self, name: str) -> int:
+        """Tell the process to end; its status."""
+        self.send(name, signal.SIGTERM)
+        return self._processes[name].wait(40)
+
+    def open_gate(self) -> None:
+        (self._place / "gate").touch()
+
+    def did(self, what: str, name: str) -> Counter[str]:
+        """How often each worker `began` or `ended` a step."""
+        return Counter(one[0] for one in self._lines() if one[1:3] == [what, name])
+
+    def times(self, name: str) -> Counter[str]:
+        """How often each effect of a step ended."""
+        return Counter(one[3] for one in self._lines() if one[1:3] == ["ended", name])
+
+    def _lines(self) -> list[list[str]]:
+        log = self._place / "log"
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+async def until(asked: Callable[[], Awaitable[Any] | Any], seconds: float = 40.0) -> float:
+    """Wait for something that another process does, on the real clock; how many seconds it took."""
+    began = monotonic()
+    while True:
+        answer = asked()
+        if await answer if isawaitable(answer) else answer:
+            return monotonic() - began
+        assert monotonic() < began + seconds, "it did not happen"
+        await asyncio.sleep(0.05)

@@ -1,0 +1,90 @@
+"""The stores that crash tests work on: each makes a database once, and copies of it for every life story."""
+
+import shutil
+import sqlite3
+import tempfile
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+import sqlalchemy as sa
+
+_numbers = count(1)
+
+
+class Store(Protocol):
+    """`url` is that of the database that the copies are made of."""
+
+    url: str
+
+    def copy(self, place: Path) -> str:
+        """The URL of a new database that has what the seed has."""
+        ...
+
+    def rows(self, url: str, question: str) -> list[tuple[Any, ...]]:
+        """What a database answers. Whoever was killed left it as it was: looking changes nothing."""
+        ...
+
+    def drop(self, url: str) -> None:
+        """Nobody needs the database any more."""
+        ...
+
+
+class SqliteFiles:
+    """Implements `Store`."""
+
+    def __init__(self, place: Path) -> None:
+        self.url = f"sqlite:///{place / 'seed.db'}"
+
+    def copy(self, place: Path) -> str:
+        assert not _file(self.url).with_name("seed.db-wal").exists(), "the file is complete by itself"
+        shutil.copy(_file(self.url), place / "wfcore.db")
+        return f"sqlite:///{place / 'wfcore.db'}"
+
+    def rows(self, url: str, question: str) -> list[tuple[Any, ...]]:
+        with tempfile.TemporaryDirectory() as aside:
+            for end in ("", "-wal"):
+                file = _file(url).with_name(_file(url).name + end)
+                if file.exists():
+                    shutil.copy(file, Path(aside, file.name))
+            connection = sqlite3.connect(Path(aside, _file(url).name))
+            try:
+                return connection.execute(question).fetchall()
+            finally:
+                connection.close()
+
+    def drop(self, url: str) -> None:
+        for file in _file(url).parent.glob(f"{_file(url).name}*"):
+            file.unlink()
+
+
+class PostgresServer:
+    """Implements `Store`, on the server that the other tests use."""
+
+    def __init__(self) -> None:
+        from postgres_server import without_schema
+
+        self.url = without_schema()
+
+    def copy(self, place: Path) -> str:
+        seed = sa.make_url(self.url)
+        name = f"{seed.database}_{next(_numbers)}"
+        self._run(f"CREATE DATABASE {name} TEMPLATE {seed.database}")
+        return seed.set(database=name).render_as_string(hide_password=False)
+
+    def rows(self, url: str, question: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(url) as connection:
+            return connection.execute(question).fetchall()  # type: ignore[arg-type]
+
+    def drop(self, url: str) -> None:
+        self._run(f"DROP DATABASE {sa.make_url(url).database} WITH (FORCE)")
+
+    def _run(self, statement: str) -> None:
+        url = sa.make_url(self.url).set(database="postgres").render_as_string(hide_password=False)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(statement)  # type: ignore[arg-type]
+
+
+def _file(url: str) -> Path:
+    return Path(url.removeprefix("sqlite:///"))

@@ -1,0 +1,135 @@
+"""`wfcore worker`, as real processes, several of them on one database."""
+
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import attrs
+import pytest
+from crew import GRAPH, TOOLS, Crew, until
+from postgres_server import new_database
+
+from wfcore import bootstrap
+from wfcore.bootstrap import Core
+from wfcore.cli.main import main
+from wfcore.domain.access import Principal
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.journal import RunRow
+from wfcore.runtime.scheduler import slot_run_id
+
+ORG = "00000000-0000-4000-8000-000000000001"
+
+pytestmark = pytest.mark.xdist_group("crash")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    on_a_file = getattr(request, "param", None) == "a file"
+    return f"sqlite:///{tmp_path / 'wfcore.db'}" if on_a_file else new_database()
+
+
+@pytest.fixture
+def crew(tmp_path: Path, url: str) -> Iterator[Crew]:
+    with Crew(tmp_path, url) as crew:
+        yield crew
+
+
+@attrs.frozen
+class Front:
+    """This process: it starts runs and drives none. `flow` is the workflow of three steps."""
+
+    core: Core
+    me: Principal
+    flow: int
+
+    async def start(self, *keys: str, gated: bool) -> None:
+        for key in keys:
+            await self.core.runs.start(self.me, workflow=self.flow, input={"gated": gated}, key=key)
+
+    async def rows(self) -> list[RunRow]:
+        return await self.core.ports.journal.list_runs(ORG, limit=100)
+
+    async def are_done(self, number: int) -> bool:
+        return len(await self.core.runs.page(self.me, limit=100, status=RunStatus.done)) == number
+
+
+@pytest.fixture
+async def front(url: str, anyio_backend: str) -> AsyncIterator[Front]:
+    async with bootstrap.open(url, tools=TOOLS, worker=False, secret=bytes(32)) as core:
+        await core.directory.create_organization("Acme", id=ORG)
+        await core.directory.add_member(ORG, user_id="ann", email="ann@acme.example")
+        me = core.principal(ORG, user="ann")
+        flow = await core.workflows.create(me, name="Steps", structure=GRAPH)
+        await core.workflows.deploy(me, flow.id)
+        yield Front(core, me, flow.id)
+
+
+async def _scheduled(front: Front) -> str:
+    """A workflow whose daily slot was a moment ago; the id of its run."""
+    now = datetime.now(UTC).replace(second=0, microsecond=0)
+    schedule = {"frequency": "daily", "timezone": "UTC", "time_of_day": f"{now:%H:%M}"}
+    trigger = {"trigger_type": "schedule", "schedule": schedule}
+    made = await front.core.workflows.create(front.me, name="Daily", structure=GRAPH, trigger=trigger)
+    await front.core.workflows.deploy(front.me, made.id)
+    await front.core.workflows.toggle(front.me, made.id, is_enabled=True)
+    async with front.core.ports.storage.transaction(ORG) as work:
+        timer = await work.schedules.get(made.id)
+        assert timer is not None
+        await work.schedules.put(attrs.evolve(timer, next_at=int(now.timestamp()) * 1000))
+    return slot_run_id(made.id, now)
+
+
+@pytest.mark.anyio
+async def test_the_life_of_a_crew(front: Front, crew: Crew) -> None:
+    """Two workers share the work: both get some, every step happens once, every slot of a schedule starts one run.
+
+    Then one is killed amid its steps, and the other one stops. A third one, on another machine, takes everything over
+    in about five seconds, and repeats no completed step. The one that stopped comes back to steps that are no longer
+    its own: nothing that it does counts, and it ends in good order.
+    """
+    slots = [await _scheduled(front) for _ in range(5)]
+    crew.hire("killed", "stopped")
+    keys: list[str] = []
+    while len(crew.did("began", "b") & Counter(killed=3, stopped=3)) < 2:
+        keys.append(f"r-{len(keys)}")
+        await front.start(keys[-1], gated=True)
+        await until(lambda: crew.did("began", "b").total() == len(keys) + len(slots))
+    await until(lambda: front.are_done(len(slots)))
+    crew.hire("heir")
+    crew.send("killed", signal.SIGKILL)
+    crew.send("stopped", signal.SIGSTOP)
+    assert await until(lambda: crew.did("began", "b")["heir"] == len(keys)) < 15
+    crew.open_gate()
+    await until(lambda: front.are_done(len(slots) + len(keys)))
+    before = await front.rows()
+    crew.send("stopped", signal.SIGCONT)
+    await until(lambda: crew.did("ended", "b")["stopped"] == crew.did("began", "b")["stopped"])
+    assert crew.end("stopped") == 0
+    assert await front.rows() == before
+    assert {row.id for row in before} == {*slots, *keys}
+    assert [set(crew.times(name).values()) for name in "ac"] == [{1}, {1}]
+    assert max(crew.times("b").values()) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("url", ["a file"], indirect=True)
+async def test_on_a_file(front: Front, crew: Crew) -> None:
+    """A worker drives what another process on the same machine starts, and ends in good order when it is told to."""
+    crew.hire("worker")
+    await front.start("r-1", gated=False)
+    await until(lambda: front.are_done(1))
+    assert crew.did("ended", "c") == {"worker": 1}
+    assert crew.end("worker") == 0
+
+
+def test_a_database_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    """A worker on a database in memory would never have anything to do: that is wrong usage."""
+    assert main(["worker", "--database", "sqlite://"]) == 2
+    assert "a worker needs a database that it can share" in capfd.readouterr().err

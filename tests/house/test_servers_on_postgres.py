@@ -1,0 +1,45 @@
+"""`wfcore serve` on PostgreSQL, as real processes."""
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+from time import monotonic
+
+import httpx
+from postgres_server import without_schema
+from test_cli import action, ended_by, serving, workflow
+
+import wfcore
+from wfcore.domain.access import TOKEN_SCOPES
+
+
+async def token_in(database: str) -> str:
+    async with wfcore.open(database, worker=False, migrate=False) as core:
+        org = await core.directory.create_organization("Acme")
+        await core.directory.add_member(org.uuid, "u1", "a@x.org", role="owner")
+        return await core.directory.create_token(org.uuid, "u1", scopes=TOKEN_SCOPES)
+
+
+def test_two_servers_share_a_database(tmp_path: Path) -> None:
+    """From an empty database: what is made through one server is seen through the other, and a run that one of them
+    takes in without a worker of its own is driven by the other. Nothing is kept beside them."""
+    url = without_schema()
+    file = json.loads((tmp_path / workflow(tmp_path, action("core.wait", seconds=0))).read_text())
+    with serving(tmp_path, "--database", url) as (one, first):
+        token = asyncio.run(token_in(url))
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        with (
+            serving(tmp_path, "--no-worker", "--database", url) as (other, second),
+            httpx.Client(headers=headers, timeout=30) as client,
+        ):
+            made = client.post(f"{first}/api/v1/workflows", json={"name": "Wait", "type": "workflow", **file}).json()
+            assert client.post(f"{second}/api/v1/workflows/{made['id']}/deploy").status_code == 200
+            body = {"workflowId": made["id"], "input": {"n": 1}, "runId": "r-1"}
+            assert client.post(f"{second}/agent/v1/runs", json=body).status_code in (200, 202)
+            ends = monotonic() + 30
+            while (run := client.get(f"{second}/agent/v1/runs/r-1").json())["status"] != "done":
+                assert monotonic() < ends, run
+            ended_by(other, signal.SIGTERM)
+        ended_by(one, signal.SIGTERM)
+    assert [each.name for each in tmp_path.iterdir()] == ["refunds.json"]

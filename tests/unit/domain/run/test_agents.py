@@ -1,0 +1,337 @@
+"""Agents with a context: rounds of a model and its tools, approvals, connections, children, budgets, records."""
+
+from typing import Any
+
+import pytest
+
+from wfcore.domain.codec import fingerprint
+from wfcore.domain.run.answers import LONGEST_RESULT, MOST_CALLS
+from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, OpenChild
+from wfcore.domain.run.entries import Limits, decode_entry, encode_entry
+from wfcore.domain.run.plan import Plan, assistant_plan, skill_plan
+from wfcore.domain.run.records import MessageRecord, UsageRecord
+from wfcore.domain.run.replay import fold
+from wfcore.testing.histories import History, sketch
+
+TOOLS = [
+    {"name": "look", "toolId": "web.look", "kind": "tool", "requiresApproval": False},
+    {"name": "pay", "toolId": "bank.pay", "kind": "tool", "requiresApproval": True},
+    {"name": "ask_expert", "toolId": "skill.2", "kind": "skill", "resourceId": 2, "requiresApproval": False},
+]
+CONTEXT = {"model": "m", "settings": {"x": 1}, "human": {"content": "hi"}, "tools": TOOLS}
+
+
+def talking(plan: Plan | dict[str, Any] | None = None, **given: Any) -> History:
+    """A run of skill 1 whose context is composed and whose model is about to be asked."""
+    limits, info = given.pop("limits", None), given.pop("info", {"message": "hi"})
+    history = History(plan or skill_plan(1), info=info, limits=limits, children={2: skill_plan(2)})
+    return history.succeed("agent", {**CONTEXT, **given})
+
+
+def calls(*names: str, text: str = "", **args: Any) -> dict[str, Any]:
+    asked = [{"id": f"c{number}", "name": name, "args": args} for number, name in enumerate(names)]
+    return {"text": text, "toolCalls": asked}
+
+
+def told(history: History) -> list[tuple[str, str]]:
+    """The tool messages that the model is shown, by the ids of its calls."""
+    effect = history.effect("agent")
+    assert isinstance(effect, CallModel)
+    return [(m["toolCallId"], m["content"]) for m in effect.transcript if m["type"] == "tool"]
+
+
+# Rounds
+
+
+def test_a_skill_composes_first() -> None:
+    """Step 0 asks for the context with what the run says and narrows; the model is asked with the composed one."""
+    history = History(skill_plan(7), {"n": 1}, info={"message": "hello", "config": {"model": "small"}})
+    assert history.effect("agent") == ComposeContext(
+        (1, 1, 0), 1, "run-1:agent:1.0", 7, False, "", "hello", config={"model": "small"}
+    )
+    history.succeed("agent", CONTEXT)
+    effect = history.effect("agent")
+    assert effect == CallModel((1, 1, 1), 1, "run-1:agent:1.1", 7, "m", (), {"x": 1}, context=CONTEXT)
+    assert history.succeed("agent", "hello").machine.output == "hello"
+
+
+def test_the_assistant_is_no_skill() -> None:
+    """Its context is composed for the organization's assistant; a graph cannot ask for that by its data."""
+    assert History(assistant_plan(), info={"message": "x"}).effect("agent").assistant
+    forged = sketch("s -> a", a={"type": "agent", "assistant": True, "message": "x"})
+    assert isinstance(History(forged).effect("a"), CallModel)
+
+
+def test_an_agent_node_passes_on_what_it_says() -> None:
+    """Message, instructions, restrictions, model and settings of the node go into its context."""
+    data = {"type": "agent", "agent_id": 3, "message": "do {{ input }}", "instructions": ["a", "b"],
+            "tool_restrictions": ["web.look"], "model": "big", "modelSettings": {"contextWindow": 9}}  # fmt: skip
+    effect = History(sketch("s -> a", a=data), 5).effect("a")
+    assert effect == ComposeContext(
+        (1, 1, 0), 1, "run-1:a:1.0", 3, False, "a\nb", "do 5", ["web.look"], {"contextWindow": 9}, "big"
+    )
+
+
+def test_tools_are_called_at_once_and_told_in_order() -> None:
+    """All calls of an answer are pending together; the model goes on when all have their results."""
+    history = talking().succeed("agent", calls("look", "look", text="let me see", q=1))
+    assert [effect.key for effect in history.pending("agent")] == ["run-1:agent:1.2", "run-1:agent:1.3"]
+    assert history.effect("agent") == CallTool(
+        (1, 1, 2), 1, "run-1:agent:1.2", "web.look", {"q": 1}, agent=True, call_id="c0", skill_id=1,
+        message_id="run-1:agent:1.1:1",
+    )  # fmt: skip
+    history.succeed("agent", {"n": 1}, step=3).succeed("agent", "plain", step=2)
+    assert told(history) == [("c0", "plain"), ("c1", '{"n":1}')]
+    assert history.effect("agent").address == (1, 1, 4)
+    assert history.succeed("agent", {"text": "done", "toolCalls": []}).machine.output == "done"
+    assert history.kinds("agent") == [
+        "node_started", "message", "tool_call", "tool_call", "tool_result", "tool_result", "message", "node_finished",
+    ]  # fmt: skip
+
+
+def test_a_failing_tool_is_told() -> None:
+    """It fails neither the node nor the run, is not tried again, and does not end the run by foretelling."""
+    history = talking().succeed("agent", calls("look")).fail("agent", "no such page")
+    assert told(history) == [("c0", "error: no such page")]
+    assert "node_failed" not in history.kinds()
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ({"id": "c0", "name": "web.look", "args": {}}, "error: there is no tool `web.look`"),
+        ({"id": "c0", "name": "look", "args": "{"}, "error: the arguments are no JSON object"),
+        ({"id": "c0", "name": "look", "args": None}, "error: the arguments are no JSON object"),
+        ({"id": "c0", "args": {}}, "error: there is no tool ``"),
+    ],
+)
+def test_what_is_not_offered_is_not_called(call: dict[str, Any], error: str) -> None:
+    """The model is told at once, and nothing is pending but its next turn."""
+    history = talking().succeed("agent", {"text": "", "toolCalls": [call]})
+    assert told(history) == [("c0", error)]
+
+
+def test_too_many_calls_at_once_are_refused_together() -> None:
+    """None of them is made, each has its message."""
+    history = talking().succeed("agent", calls(*["look"] * (MOST_CALLS + 1)))
+    assert len(told(history)) == MOST_CALLS + 1
+    assert all("at most 64" in text for _, text in told(history))
+
+
+def test_calls_with_one_id_are_told_apart() -> None:
+    """Ids that are missing or used twice are made unique: each call has one result."""
+    asked = [{"id": "x", "name": "look", "args": {}}, {"id": "x", "name": "look", "args": {}}, "rubbish"]
+    history = talking().succeed("agent", {"text": 5, "toolCalls": asked})
+    history.succeed("agent", "a").succeed("agent", "b")
+    assert [ident for ident, _ in told(history)] == ["x", "call-3", "call-4"]
+
+
+def test_long_results_are_cut() -> None:
+    """A model is told so many characters, and how many it is not told."""
+    history = talking().succeed("agent", calls("look")).succeed("agent", "x" * (LONGEST_RESULT + 7))
+    assert told(history)[0][1].endswith("x\n(7 more characters)")
+
+
+def test_rounds_are_bounded() -> None:
+    """An agent that comes to no end fails its node."""
+    history = talking(limits=Limits(max_agent_rounds=2))
+    for _ in range(2):
+        history.succeed("agent", calls("look")).succeed("agent", 1)
+    assert history.machine.error["info"] == {"nodeId": "agent", "reason": "agent_rounds"}
+
+
+def test_model_calls_are_retried_where_they_stood() -> None:
+    """A model that fails in a later round is asked again with the same transcript."""
+    data = {"type": "agent", "agent_id": 1, "retry": {"maxAttempts": 2}}
+    history = talking(sketch("s -> agent", agent=data)).succeed("agent", calls("look")).succeed("agent", 1)
+    before = history.effect("agent")
+    again = history.fail("agent").effect("agent")
+    assert (again.attempt, again.transcript, again.key) == (2, before.transcript, before.key)
+    assert history.fail("agent").machine.status == "error"
+
+
+def test_the_last_answer_must_fit_the_output_schema() -> None:
+    """Rounds with calls are not held against it."""
+    data = {"type": "agent", "agent_id": 1, "outputSchema": {"type": "object"}, "retry": {"maxAttempts": 2}}
+    history = talking(sketch("s -> agent", agent=data)).succeed("agent", calls("look", text="hm")).succeed("agent", 1)
+    history.succeed("agent", "no json")
+    assert history.succeed("agent", '{"n": 1}').machine.output == {"n": 1}
+
+
+def test_a_context_that_is_none_fails_the_node() -> None:
+    """Whoever composes answers an object."""
+    assert History(skill_plan(1)).succeed("agent", "oops").machine.error["info"]["reason"] == "context"
+
+
+# People
+
+
+def test_an_approval_binds_the_call() -> None:
+    """The call is shown with tool, arguments and digest; approved, exactly it is made, beside the others."""
+    history = talking().succeed("agent", calls("pay", "look", amount=7))
+    waiting = history.waiting("agent")
+    bound = {"toolId": "bank.pay", "arguments": {"amount": 7}}
+    assert (waiting.tool_call_id, waiting.call) == ("c0", {**bound, "digest": fingerprint(bound)})
+    shown = next(event for event in history.events if event.kind == "interrupt")
+    assert (shown.data["toolCallId"], shown.data["arguments"]) == ("c0", {"amount": 7})
+    assert [effect.tool for effect in history.pending("agent")] == ["web.look"]
+    history.succeed("agent", 1).decide("agent")
+    (effect,) = history.pending("agent")
+    assert (effect.tool, effect.params, effect.call_id) == ("bank.pay", {"amount": 7}, "c0")
+    assert told(history.succeed("agent", "paid")) == [("c0", "paid"), ("c1", "1")]
+
+
+def test_a_denied_call_is_told() -> None:
+    """The model goes on with the denial as the call's result."""
+    history = talking().succeed("agent", calls("pay", "pay")).decide("agent", "deny").decide("agent")
+    history.succeed("agent", "paid")
+    assert told(history) == [("c0", "error: the call was denied by a person"), ("c1", "paid")]
+
+
+def test_a_tool_may_need_a_connection() -> None:
+    """Somebody connects and the very call is made again, or refuses and the model is told."""
+    needed = {"reason": "connection_required", "info": {"connectionId": 4}}
+    history = talking().succeed("agent", calls("look", "look")).fail("agent", step=2, **needed)
+    call, waiting = history.waiting("agent").call, history.waiting("agent")
+    assert (waiting.type, waiting.tool_call_id, call) == ("connect", "c0", {"toolId": "web.look", "connectionId": 4})
+    history.decide("agent", "connected").succeed("agent", "in", step=2).fail("agent", step=3, **needed)
+    history.decide("agent", "cancelled")
+    assert told(history) == [("c0", "in"), ("c1", "error: the connection that the call needs was refused by a person")]
+
+
+def test_a_tool_may_have_changed() -> None:
+    """What was approved of another definition is asked for again, under another id, and then called as it was shown."""
+    history = talking(tools=[{**TOOLS[1], "digest": "d0"}]).succeed("agent", calls("pay", amount=7))
+    seen = []
+    for digest in ("d0", "d1", "d2"):
+        seen.append(history.waiting("agent"))
+        effect = history.decide("agent").effect("agent")
+        assert (effect.definition, effect.params, effect.sent) == (digest, {"amount": 7}, False)
+        if digest != "d2":
+            info = {"definition": f"d{len(seen)}"}
+            history.fail("agent", reason="definition_changed", retryable=False, info=info)
+    assert len({waiting.id for waiting in seen}) == 3
+    assert {str(waiting.call) for waiting in seen} == {str(seen[0].call)}
+    assert [("has changed" in waiting.message) for waiting in seen] == [False, True, True]
+    assert told(history.succeed("agent", "paid")) == [("c0", "paid")]
+
+
+def test_a_change_that_says_nothing_is_a_failure() -> None:
+    """A tool of the embedding program may fail in these words too: without a definition nobody is asked."""
+    history = talking().succeed("agent", calls("look"))
+    history.fail("agent", reason="definition_changed", retryable=False, info={"provider": "p"})
+    assert [call_id for call_id, _ in told(history)] == ["c0"]
+
+
+# Children
+
+
+def test_a_subordinate_is_a_child() -> None:
+    """The skill gets the message, works with its own pinned context, and its answer is the call's result."""
+    history = talking().succeed("agent", calls("ask_expert", message="why?"))
+    assert history.effect("agent") == OpenChild(
+        (1, 1, 2), 1, "run-1:agent:1.2", "skill", 2, {"message": "why?"}, "why?", agent=True
+    )
+    history.open("agent", {"message": "why?"}, "why?")
+    composing = history.effect("agent/agent")
+    assert (composing.agent_id, composing.variation_id, composing.message) == (2, "v", "why?")
+    history.succeed("agent/agent", CONTEXT).succeed("agent/agent", calls("pay"))
+    assert history.waiting("agent/agent").path == ("agent",)
+    history.decide("agent/agent").succeed("agent/agent", "ok").succeed("agent/agent", "because")
+    assert told(history) == [("c0", "because")]
+    depths = {e.depth for e in (talking().succeed("agent", calls("ask_expert")).pending("agent"))}
+    assert depths == {1}
+
+
+def test_a_child_that_fails_is_told() -> None:
+    """Opened or not, its failure is the call's result, and ends nothing else."""
+    history = talking().succeed("agent", calls("ask_expert", "ask_expert"))
+    history.fail("agent", "too deep", step=2, retryable=False).open("agent", {})
+    history.fail("agent/agent", "no model")
+    assert told(history) == [("c0", "error: too deep"), ("c1", "error: no model")]
+
+
+# Bounds and turns
+
+
+def test_a_spent_budget_asks() -> None:
+    """Before the next model call; approved it goes on with as much again, denied it fails the node."""
+    usage = {"inputTokens": 60, "outputTokens": 50, "model": "m"}
+    for decision, reason in (("approve", None), ("deny", "budget")):
+        history = talking(budget={"maxTokens": 100}).succeed("agent", calls("look"), usage=usage)
+        history.succeed("agent", 1)
+        assert history.waiting("agent").call == {"budget": {"maxTokens": 100}}
+        assert history.machine.pending == {}
+        history.decide("agent", decision)
+        assert (history.machine.error or {}).get("info", {}).get("reason") == reason
+    history = talking(budget={"maxCost": 0})
+    assert isinstance(history.decide("agent").effect("agent"), CallModel)
+
+
+def test_a_paused_agent_asks_for_nothing() -> None:
+    """Neither calls nor models, until the run is taken up; then it goes on where it stood."""
+    history = talking().pause().succeed("agent", calls("look"))
+    assert (history.machine.status, history.machine.pending) == ("interrupted", {})
+    history.resume().pause().succeed("agent", 1)
+    assert (history.machine.status, history.machine.pending) == ("interrupted", {})
+    assert told(history.resume()) == [("c0", "1")]
+
+
+def test_a_crash_in_round_seven_goes_on_in_round_seven() -> None:
+    """A fold of the stored journal has the same effects pending, and takes the same outcomes."""
+    history = talking()
+    for number in range(6):
+        history.succeed("agent", calls("look", "look", n=number)).succeed("agent", number).succeed("agent", "x")
+    history.succeed("agent", calls("pay", "look"))
+    again = fold(history.machine.plan, [decode_entry(encode_entry(entry)) for entry in history.entries])
+    assert again.pending == history.machine.pending
+    assert again.interrupts == history.machine.interrupts
+    assert again.talks[1].rounds == 7
+
+
+# Records
+
+
+def test_messages_and_usage_are_recorded() -> None:
+    """What the person, the agent and its tools said, and each answer's cost; a fold gives none again."""
+    usage = {"model": "m", "inputTokens": 3, "outputTokens": 2, "calls": 1, "durationMs": 9}
+    history = talking().succeed("agent", calls("look", text="hm"), usage=usage).succeed("agent", "seen")
+    history.succeed("agent", "bye")
+    said = [(r.type, r.id, r.content, r.skill_id) for r in history.records if isinstance(r, MessageRecord)]
+    assert said == [
+        ("human", "run-1:agent:1.0", "hi", 1), ("ai", "run-1:agent:1.1:1", "hm", 1),
+        ("tool", "run-1:agent:1.2", "seen", 1), ("ai", "run-1:agent:1.3:1", "bye", 1),
+    ]  # fmt: skip
+    (cost,) = [r for r in history.records if isinstance(r, UsageRecord)]
+    assert cost == UsageRecord("m", 1, "agent", 3, 2, 1, 9, (), history.at)
+    assert fold(history.machine.plan, history.entries).take_records() == []
+
+
+def test_calls_without_a_result_are_recorded_as_given_up() -> None:
+    """However a round ends, each of its calls has one tool message in the conversation."""
+    history = talking().succeed("agent", calls("look", "pay", "ask_expert")).open("agent", {}, step=4)
+    history.succeed("agent/agent", CONTEXT).succeed("agent/agent", calls("look")).cancel()
+    answered = [(r.path, r.tool_call_id) for r in history.records if isinstance(r, MessageRecord) and r.type == "tool"]
+    assert sorted(answered) == [((), "c0"), ((), "c1"), ((), "c2"), (("agent",), "c0")]
+
+
+def test_messages_of_a_child_that_is_opened_again_are_others() -> None:
+    """Keys of effects are the same in the second attempt of a child; ids of messages never are."""
+    call = {"toolId": "core.workflow", "params": {"workflowId": 2}, "retry": {"maxAttempts": 2}}
+    history = History(sketch("s -> call", call=call), children={2: skill_plan(2)})
+    keys = []
+    for _ in range(2):
+        history.open("call", {}).succeed("call/agent", CONTEXT)
+        keys.append(history.effect("call/agent").key)
+        history.succeed("call/agent", calls("look", "pay")).decide("call/agent").succeed("call/agent", 1)
+        history.succeed("call/agent", 1).fail("call/agent")
+    names = [record.id for record in history.records]
+    assert keys[0] == keys[1]
+    assert len(set(names)) == len(names) == 8
+
+
+def test_an_agent_without_a_skill_records_its_usage_alone() -> None:
+    """It is no conversation."""
+    history = History(sketch("s -> a", a={"type": "agent", "message": "x"}))
+    history.succeed("a", "y", usage={"model": "m", "inputTokens": 1})
+    assert history.records == [UsageRecord("m", None, "a", 1, at=history.at)]

@@ -1,0 +1,98 @@
+"""Answers under guardrails and calls under budgets, as the machine takes them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from test_agents import calls, talking
+
+from wfcore.domain.budgets import purse, times_spent
+from wfcore.domain.run.effects import CallModel
+from wfcore.domain.run.entries import Failed, Succeeded, decode_entry, encode_entry
+from wfcore.domain.run.plan import skill_plan
+from wfcore.domain.run.replay import fold
+from wfcore.testing.histories import History
+
+REPLACED = {"replaced": True}
+
+
+def answered(history: History, output: Any, **more: Any) -> History:
+    """The model's answer, as its entry is read back from a journal."""
+    node, visit, step = history.effect("agent").address
+    entry = Succeeded(history.at, node, visit, step, 1, output, **more)
+    assert decode_entry(encode_entry(entry)) == entry
+    return history.apply(entry)
+
+
+@pytest.mark.parametrize("version", [None, 2])
+def test_a_replaced_answer(version: int | None) -> None:
+    """Told as a replacement to clients that know of such; the message, the output and the record have the same text."""
+    history = answered(talking(info={"streamProtocolVersion": version}), "[email]", guardrail=REPLACED)
+    told = [event.kind for event in history.events if event.kind.startswith("message")]
+    assert told == (["message_replaced", "message"] if version else ["message"])
+    assert history.machine.output == "[email]"
+    assert [record.content for record in history.records if getattr(record, "type", "") == "ai"] == ["[email]"]
+    assert [event.seq for event in history.events] == list(range(1, len(history.events) + 1))
+    assert fold(skill_plan(1), history.entries).seq == history.machine.seq
+
+
+def test_a_blocked_answer_is_counted_and_fails() -> None:
+    """It is no failed attempt that is tried again; what it consumed is in the usage."""
+    history = answered(talking(), None, usage={"inputTokens": 5}, guardrail={"blocked": "no"})
+    error = history.machine.error or {}
+    assert (error["message"], error["info"]["reason"]) == ("no", "guardrail")
+    assert history.machine.usage["inputTokens"] == 5
+
+
+def test_the_call_knows_its_guardrails() -> None:
+    """Those that were composed, in every round."""
+    history = talking(guardrails=["redact-emails"]).succeed("agent", calls("look")).succeed("agent", 1)
+    effect = history.effect("agent")
+    assert isinstance(effect, CallModel)
+    assert (effect.guardrails, effect.replaceable) == (["redact-emails"], False)
+
+
+def spent(history: History, of: str, times: int) -> History:
+    """Who performs the call says that this budget is spent."""
+    effect = history.effect("agent")
+    info = {"budget": {"maxTokens": 10, "of": of, "period": "day"}, "times": times}
+    node, visit, step = effect.address
+    return history.apply(Failed(history.at, node, visit, step, effect.attempt, "spent", "budget", False, info=info))
+
+
+def test_each_budget_is_asked_about_by_itself() -> None:
+    """What was allowed of one is not allowed of another, and is still allowed in the next round."""
+    history = spent(talking(), "user", 3)
+    first = history.waiting("agent").id
+    history = spent(history.decide("agent"), "organization", 1)
+    assert history.waiting("agent").id != first
+    history.decide("agent").succeed("agent", calls("look")).succeed("agent", 1)
+    effect = history.effect("agent")
+    assert isinstance(effect, CallModel)
+    assert effect.allowances == {"user/day": 4, "organization/day": 2}
+    assert fold(skill_plan(1), history.entries).pending == history.machine.pending
+
+
+def test_what_is_denied_fails_the_node() -> None:
+    """With reason `budget`; nothing is pending any more."""
+    history = spent(talking(), "user", 1).decide("agent", "deny")
+    assert (history.machine.error or {})["info"]["reason"] == "budget"
+    assert history.machine.pending == {}
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent", "times"),
+    [
+        ({}, {"inputTokens": 9}, 0),
+        ({"maxTokens": 10}, {"inputTokens": 5, "outputTokens": 4}, 0),
+        ({"maxTokens": 10}, {"inputTokens": 5, "outputTokens": 5}, 1),
+        ({"maxTokens": 10}, {"inputTokens": 29}, 2),
+        ({"maxTokens": 10, "maxCost": 0.5}, {"inputTokens": 1, "cost": 2.0}, 4),
+        ({"maxCost": 1}, {"inputTokens": 100}, 0),
+    ],
+)
+def test_how_many_times_a_budget_is_spent(budget: Mapping[str, Any], spent: Mapping[str, float], times: int) -> None:
+    """Whole times, by tokens of both kinds or by cost, whichever is more; what was spent before does not count."""
+    assert times_spent(budget, spent) == times
+    assert times_spent(budget, spent, spent) == 0
+    assert purse(budget) == "agent/"

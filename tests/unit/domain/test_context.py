@@ -1,0 +1,282 @@
+"""Composing a context: what goes in, in which order, and what has no room (interface, context composition)."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from wfcore.domain.context import Ingredients as Given
+from wfcore.domain.context import LeftOut, compose, digest_of, history_room
+from wfcore.domain.context_messages import NO_RESULT, Head, History, newest_turns, paired, request_of
+from wfcore.domain.context_text import Fact, boundary, tokens
+from wfcore.domain.context_tools import MAX_TOOLS, MESSAGE_SCHEMA, Offer, wire_names
+from wfcore.domain.errors import Invalid
+
+Json = dict[str, Any]
+
+
+def offer(tool_id: str, **more: Any) -> Offer:
+    return Offer(tool_id, more.pop("hint", tool_id), "Does it", {"type": "object"}, why="enabled", **more)
+
+
+def item(number: int, content: str = "Within 30 days.", title: str = "Rules") -> Fact:
+    return Fact("contextItem", f"c{number}", content, title, "named")
+
+
+def memory(number: int, content: str = "Likes tea") -> Fact:
+    return Fact("memory", f"m{number}", content, why="found")
+
+
+def thread(*types: str, each: int = 10, whole: bool = True) -> History:
+    """A thread with messages of these types, oldest first, `seq` counted from 1."""
+    heads = [Head(seq, kind, each) for seq, kind in enumerate(types, 1)]
+    return History("t1", heads[::-1], whole)
+
+
+def sources(context: Json) -> list[tuple[str, str | None]]:
+    return [(segment["source"], segment["ref"]) for segment in context["segments"]]
+
+
+FULL = Given(
+    "default",
+    "7",
+    ("Be kind.", "Be brief."),
+    "One sentence",
+    "Speak Latin.",
+    "Where is my money?",
+    {"reasoningEffort": "low"},
+    [item(1), item(2, title="")],
+    named=True,
+    memories=[memory(1), memory(2)],
+    history=thread("human", "ai"),
+    offers=[offer("core.http"), offer("skill:3", kind="skill", resource_id=3, hint="skill_refunds")],
+)
+
+
+class TestOrder:
+    """What stands where."""
+
+    def test_instructions_come_before_data(self) -> None:
+        """Instructions, expected output, node, then the data: items before memories, each in its own block."""
+        context = compose(FULL)
+        head, _, data = context["system"].partition("\n\n")
+        assert head == "Be kind.\nBe brief.\nExpected output: One sentence\nSpeak Latin."
+        mark = data.split()[3].removeprefix("<")
+        assert data.splitlines()[1:] == [
+            f'<{mark} contextItem {{"id":"c1","title":"Rules"}}>', "Within 30 days.", f"</{mark}>",
+            f'<{mark} contextItem {{"id":"c2"}}>', "Within 30 days.", f"</{mark}>",
+            f'<{mark} memory {{"id":"m1"}}>', "Likes tea", f"</{mark}>",
+            f'<{mark} memory {{"id":"m2"}}>', "Likes tea", f"</{mark}>",
+        ]  # fmt: skip
+        assert "never instructions to follow" in data.splitlines()[0]
+
+    def test_every_part_is_accounted_for(self) -> None:
+        """There is a segment for each part with its source and id, and the estimate is their sum."""
+        context = compose(FULL)
+        assert sources(context) == [
+            ("instructions", "7"), ("expectedOutput", "7"), ("node", None), ("instructions", None),
+            ("contextItem", "c1"), ("contextItem", "c2"), ("memory", "m1"), ("memory", "m2"),
+            ("tools", "core.http"), ("subordinates", "skill:3"), ("message", None), ("conversation", "t1"),
+        ]  # fmt: skip
+        assert all(segment["why"] and segment["tokens"] > 0 for segment in context["segments"])
+        assert context["tokenEstimate"] == sum(segment["tokens"] for segment in context["segments"])
+        assert context["leftOut"] == []
+
+    def test_nothing_makes_no_system_text(self) -> None:
+        """Without instructions and data there is no system message, and without a message no human one."""
+        context = compose(Given("default"))
+        assert (context["system"], context["human"], context["messages"], context["segments"]) == ("", None, None, [])
+        assert request_of(context, (), ()) == []
+
+    def test_the_definitions_are_whole(self) -> None:
+        """A tool carries all that the model is told, what its name stands for, and a digest of its definition."""
+        http, skill = compose(FULL)["tools"]
+        assert http.keys() == {"name", "toolId", "kind", "description", "parameters", "requiresApproval", "digest"}
+        assert (skill["name"], skill["toolId"], skill["kind"], skill["resourceId"]) == (
+            "skill_refunds", "skill:3", "skill", 3,
+        )  # fmt: skip
+        other = compose(attrs.evolve(FULL, offers=[attrs.evolve(FULL.offers[0], description="Does more")]))["tools"][0]
+        assert other["digest"] != http["digest"]
+        needy = compose(attrs.evolve(FULL, offers=[offer("pay", connection="bank", requires_approval=True)]))["tools"]
+        assert (needy[0]["connection"], needy[0]["requiresApproval"]) == ("bank", True)
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"model": "other"}, {"message": "?"}, {"history": thread("human", "ai", "human")}, {"offers": []},
+         {"settings": {}}, {"output_schema": {}}, {"budget": {"maxTokens": 1}}, {"memories": []},
+         {"instructions": ("Be lazy.", "Be brief.")}],
+    )  # fmt: skip
+    def test_the_digest_covers_all_of_it(self, change: Json) -> None:
+        """The same ingredients have one digest; any other has another."""
+        context, other = compose(FULL), compose(attrs.evolve(FULL, **change))
+        assert context == compose(FULL)
+        assert context["digest"] == digest_of(context) != other["digest"]
+
+
+class TestRoom:
+    """The shares of the window."""
+
+    def test_what_cannot_be_left_out_must_fit(self) -> None:
+        """Instructions, named items, tools and message are never cut: a window one too small is refused by name."""
+        whole = attrs.evolve(FULL, history=None, memories=())
+        taken = compose(whole)["tokenEstimate"]
+        assert compose(attrs.evolve(whole, settings={"contextWindow": taken}))["tokenEstimate"] == taken
+        with pytest.raises(Invalid) as error:
+            compose(attrs.evolve(whole, settings={"contextWindow": taken - 1}))
+        assert error.value.info["errors"][0]["path"] == "modelSettings.contextWindow"
+        assert str(taken) in error.value.message
+
+    def test_items_that_nobody_named_may_be_left_out(self) -> None:
+        """They get a quarter of the window: what has no room is told, a short one behind a long one still goes in."""
+        given = Given("default", items=[item(1, "x" * 3000), item(2)], settings={"contextWindow": 400})
+        context = compose(given)
+        assert ("contextItem", "c2") in sources(context)
+        assert context["leftOut"] == [LeftOut("contextItem", "c1", "no room in the context window").to_wire()]
+
+    def test_memories_are_at_most_eight_and_an_eighth(self) -> None:
+        """The best eight, and of these those that fit into an eighth of the window."""
+        many = attrs.evolve(FULL, memories=[memory(number) for number in range(12)])
+        assert [ref for source, ref in sources(compose(many)) if source == "memory"] == [f"m{n}" for n in range(8)]
+        small = attrs.evolve(FULL, memories=[memory(1, "y" * 3000), memory(2)], settings={"contextWindow": 1600})
+        assert [ref for source, ref in sources(compose(small)) if source == "memory"] == ["m2"]
+        assert compose(small)["leftOut"][0]["ref"] == "m1"
+
+    def test_the_conversation_gets_half_at_most(self) -> None:
+        """Newest whole turns within half of the window, and within what the rest leaves."""
+        history = thread(*["human", "ai"] * 50, each=10)
+        alone = compose(Given("default", history=history, settings={"contextWindow": 200}))
+        assert alone["messages"] == {"threadId": "t1", "after": 90, "upTo": 100}
+        assert alone["tokenEstimate"] == history_room(200) == 100
+        assert [one["source"] for one in alone["leftOut"]] == ["conversation"]
+        message = "x" * 3 * 136
+        crowded = compose(Given("default", message=message, history=history, settings={"contextWindow": 200}))
+        assert crowded["messages"] == {"threadId": "t1", "after": 94, "upTo": 100}
+
+    def test_too_many_tools(self) -> None:
+        """More than any provider takes is refused, naming the toolset."""
+        offers = [offer(f"t{number}") for number in range(MAX_TOOLS + 1)]
+        assert len(compose(Given("default", offers=offers[1:]))["tools"]) == MAX_TOOLS
+        with pytest.raises(Invalid) as error:
+            compose(Given("default", offers=offers))
+        assert error.value.info["errors"][0]["path"] == "toolset"
+
+
+class TestTurns:
+    """Which messages of a thread go along."""
+
+    @pytest.mark.parametrize(
+        ("types", "room", "kept"),
+        [
+            ("human ai human ai", 40, (0, 4)), ("human ai human ai", 39, (2, 4)), ("human ai human ai", 19, None),
+            ("human ai tool ai", 39, None), ("human ai tool ai human", 10, (4, 5)), ("ai human", 20, (0, 2)),
+            ("ai ai", 20, (0, 2)), ("tool ai human", 30, (2, 3)), ("tool", 30, None), ("human human", 10, (1, 2)),
+        ],
+    )  # fmt: skip
+    def test_turns_are_whole(self, types: str, room: int, kept: tuple[int, int] | None) -> None:
+        """A turn begins with a human message; what is before the first of a thread is one, unless a tool answers."""
+        found = newest_turns(thread(*types.split()), room)
+        assert (found and (found.after, found.up_to)) == kept
+
+    def test_what_was_not_read_is_no_turn(self) -> None:
+        """Where older messages were not read, what does not reach back to a human message is left out."""
+        assert newest_turns(thread("ai", "ai", whole=False), 100) is None
+        kept = newest_turns(thread("ai", "human", whole=False), 100)
+        assert kept is not None
+        assert (kept.after, kept.count) == (1, 1)
+
+    def test_an_empty_thread(self) -> None:
+        """Nothing goes along, and nothing is said to be left out."""
+        context = compose(Given("default", history=History("t1")))
+        assert (context["messages"], context["leftOut"]) == (None, [])
+
+
+def ai(*calls: str, text: str = "") -> Json:
+    return {"type": "ai", "content": text, "toolCalls": [{"id": call, "name": "f", "args": {}} for call in calls]}
+
+
+def tool(call: str, text: str = "done") -> Json:
+    return {"type": "tool", "content": text, "toolCallId": call}
+
+
+HUMAN: Json = {"type": "human", "content": "hi"}
+
+
+class TestPairs:
+    """Every call is answered once, behind the message that made it."""
+
+    @pytest.mark.parametrize(
+        ("stored", "sent"),
+        [
+            ([ai("1"), tool("1")], [ai("1"), tool("1")]),
+            ([ai("1", "2"), tool("2"), HUMAN, tool("1")], [ai("1", "2"), tool("1"), tool("2"), HUMAN]),
+            ([ai("1"), HUMAN], [ai("1"), tool("1", NO_RESULT), HUMAN]),
+            ([tool("1"), HUMAN], [HUMAN]),
+            ([ai("1"), tool("1"), tool("1", "again")], [ai("1"), tool("1")]),
+            ([ai("1"), tool("1", "a"), ai("1"), tool("1", "b")], [ai("1"), tool("1", "a"), ai("1"), tool("1", "b")]),
+        ],
+    )  # fmt: skip
+    def test_answers_find_their_calls(self, stored: list[Json], sent: list[Json]) -> None:
+        """Whatever stands between them; one that is missing is made up, one too many is dropped."""
+        assert paired(stored) == sent
+
+    def test_a_plain_message_is_told_as_it_is(self) -> None:
+        """No id, time or empty list of calls goes to the provider."""
+        row = {"type": "ai", "content": "", "id": "m1", "toolCalls": []}
+        assert paired([row]) == [{"type": "ai", "content": ""}]
+
+    def test_the_request_is_what_was_composed(self) -> None:
+        """System text, the conversation, the message, then the rounds: nothing else, nothing changed."""
+        context = compose(FULL)
+        rounds = [ai("9"), tool("9")]
+        assert request_of(context, [HUMAN, ai(text="yes")], rounds) == [
+            {"type": "system", "content": context["system"]},
+            HUMAN,
+            {"type": "ai", "content": "yes"},
+            {"type": "human", "content": "Where is my money?"},
+            *rounds,
+        ]
+
+
+class TestNames:
+    """What a model calls a tool by."""
+
+    def test_names_are_plain(self) -> None:
+        """What is allowed stays; another character becomes an underscore; 64 characters are the most."""
+        names = wire_names([offer("send-it_1"), offer("core.http"), offer("x" * 99), offer("skill:1", hint="ü")])
+        assert names == {"send-it_1": "send-it_1", "core.http": "core_http", "x" * 99: "x" * 64, "skill:1": "_"}
+
+    def test_a_clash_is_settled(self) -> None:
+        """Who needs no change keeps the name, whatever the order; the others are told apart for good."""
+        clashing = [offer("a.b"), offer("a_b"), offer("a:b")]
+        names = wire_names(clashing)
+        assert names["a_b"] == "a_b"
+        assert len({*names.values()}) == 3
+        assert wire_names(clashing[::-1]) == names
+        assert all(name.startswith("a_b") for name in names.values())
+
+    def test_a_made_up_name_that_is_taken(self) -> None:
+        """A tool whose own id is the very name that a clash would have made keeps it."""
+        made = wire_names([offer("a.b"), offer("a_b")])["a.b"]
+        names = wire_names([offer("a.b"), offer("a_b"), offer(made)])
+        assert names[made] == made
+        assert len({*names.values()}) == 3
+
+
+class TestText:
+    """The estimate, and marks."""
+
+    @pytest.mark.parametrize(("text", "estimate"), [("", 0), ("abc", 1), ("abcd", 2), ("日本語", 3), ("\U0001f600", 2)])
+    def test_three_bytes_are_a_token(self, text: str, estimate: int) -> None:
+        """Of UTF-8, rounded up."""
+        assert tokens(text) == estimate
+
+    def test_a_mark_is_never_in_the_text(self) -> None:
+        """The same texts have one mark; other texts, a split elsewhere and a text that quotes the mark have others."""
+        mark = boundary(["a", "b"])
+        assert mark == boundary(["a", "b"])
+        assert len({mark, boundary(["ab", ""]), boundary(["a", mark]), boundary([])}) == 4
+
+    def test_a_subordinate_is_told_one_thing(self) -> None:
+        """Its only argument is the message."""
+        assert MESSAGE_SCHEMA["required"] == ["message"]
+        assert MESSAGE_SCHEMA["additionalProperties"] is False

@@ -1,0 +1,109 @@
+"""A store and a journal whose calls go wrong, each in every way in which a call can."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, get_args, get_origin, get_type_hints
+
+from wfcore.domain.errors import Unavailable
+from wfcore.ports.journal import Journal
+from wfcore.ports.storage import Resources, Storage, UnitOfWork
+
+WAYS = ("error before", "done, then error", "time-out", "cancelled")
+TRANSACTIONS = ("transaction", "reading")
+
+
+class Faults:
+    """Counts calls by name. The one that is numbered `number`, from 1, goes wrong in one of the `WAYS`."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self._number = 0
+        self._way = ""
+        self._patience: asyncio.Timeout | None = None
+
+    def arm(self, number: int, way: str, patience: asyncio.Timeout | None = None) -> None:
+        """Count anew. `patience` is that of the caller: a call that does not answer runs it out."""
+        self.calls.clear()
+        self._number, self._way, self._patience = number, way, patience
+
+    async def begin(self, name: str) -> str:
+        """Count the call, and let it go wrong before anything is done. The way, for what comes after."""
+        self.calls.append(name)
+        way = self._way if len(self.calls) == self._number else ""
+        if way == "error before":
+            raise Unavailable("the store does not answer")
+        if way == "cancelled" and (task := asyncio.current_task()):
+            task.cancel()
+        if way == "time-out" and self._patience:
+            self._patience.reschedule(asyncio.get_running_loop().time())
+            await asyncio.Event().wait()
+        return way
+
+    def end(self, way: str) -> None:
+        if way == "done, then error":
+            raise Unavailable("the store has not answered")
+
+
+class Watched:
+    """A port, and whatever it hands out, all of whose calls are counted."""
+
+    def __init__(self, inner: Any, port: type, faults: Faults) -> None:
+        self._inner = inner
+        self._port = port
+        self._faults = faults
+
+    def __getattr__(self, name: str) -> Any:
+        value, declared = getattr(self._inner, name), getattr(self._port, name, None)
+        if isinstance(declared, property):
+            return Watched(value, _returned(declared), self._faults)
+        if name == "resources":
+            return lambda kind: Watched(value(kind), Resources, self._faults)
+        if not callable(value):
+            return value
+        full = f"{self._port.__name__}.{name}"
+        return self._opening(full, value) if name in TRANSACTIONS else self._calling(full, value)
+
+    def _calling(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        async def calling(*args: Any, **more: Any) -> Any:
+            way = await self._faults.begin(name)
+            result = await call(*args, **more)
+            self._faults.end(way)
+            return result
+
+        return calling
+
+    def _opening(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """What goes wrong with a transaction goes wrong at its end."""
+
+        @asynccontextmanager
+        async def opening(org: str) -> AsyncIterator[Watched]:
+            async with call(org) as work:
+                yield Watched(work, UnitOfWork, self._faults)
+                way = await self._faults.begin(name)
+            self._faults.end(way)
+
+        return opening
+
+
+def every_call() -> set[str]:
+    """Every method of the storage ports, by name, as the protocols declare them."""
+    return {f"{port.__name__}.{name}" for port in _ports(Storage, UnitOfWork, Journal) for name in _calls(port)}
+
+
+def _ports(*ports: type) -> Iterator[type]:
+    for port in ports:
+        yield port
+        yield from {_returned(value) for value in vars(port).values() if isinstance(value, property)}
+
+
+def _calls(port: type) -> Iterator[str]:
+    for name, value in vars(port).items():
+        if inspect.iscoroutinefunction(value) or name in TRANSACTIONS:
+            yield name
+
+
+def _returned(declared: property) -> type:
+    port: Any = get_type_hints(declared.fget)["return"]
+    return get_origin(port) if get_args(port) else port

@@ -1,0 +1,311 @@
+"""Every call of the store and of the journal goes wrong, in every way, under every use case that makes it."""
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from faults import WAYS, Faults, Watched, every_call
+
+from wfcore import bootstrap
+from wfcore.adapters.models.scripted import ScriptedModel
+from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.memories import SqlMemories
+from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.bootstrap import Core
+from wfcore.domain.access import Principal
+from wfcore.domain.errors import Unavailable, WfcoreError
+from wfcore.ports.journal import Journal
+from wfcore.ports.storage import Storage
+from wfcore.testing.fakes import FakeClock, SequentialIds
+
+pytestmark = pytest.mark.anyio
+
+ORG = "00000000-0000-4000-8000-000000000001"
+GROUP = "00000000-0000-7000-8000-000000000001"
+INTERFACE = "00000000-0000-7000-8000-00000000000c"
+ITEM = "00000000-0000-7000-8000-00000000000e"
+PREFIX = "aaaaaaad"
+TOKEN = f"svc_{ORG}_{PREFIX}_{'c':a>43}"
+"""What the ids that count have made of the furniture."""
+
+RANDOM = {"sealed"}
+"""Columns that hold what was made at random."""
+
+ASIDE = {
+    "Storage.upgrade", "Storage.check", "Storage.close",  # opening and closing
+    "Journal.register", "Journal.heartbeat", "Journal.holders", "Journal.release", "Journal.claim_due",
+    "Journal.next_wake", "Journal.lengths",  # the dispatcher's: see `test_a_run_under_way`
+}  # fmt: skip
+"""What no use case calls by itself."""
+
+NO_KEY = {"groups.create", "tokens.create", "workflows.rotate_webhook", "interfaces.patch"}
+"""What takes no Idempotency-Key, and is done, or at least noted, once more when it is asked for again."""
+
+IN_STEPS = {"scheduler.fire"}
+"""What nobody waits for: it goes on by itself from wherever it was."""
+
+ASKING = {"nodes": [{"id": "begin", "type": "start"}, {"id": "ask", "type": "humanApproval", "data": {}}],
+          "edges": [{"id": "1", "source": "begin", "target": "ask"}]}  # fmt: skip
+WORKING = {"nodes": [{"id": "begin", "type": "start"},
+                     {"id": "pause", "type": "action", "data": {"toolId": "core.wait", "params": {"seconds": 5}}},
+                     {"id": "end", "type": "action", "data": {"toolId": "core.transform", "params": {"value": "x"}}}],
+           "edges": [{"id": "1", "source": "begin", "target": "pause"},
+                     {"id": "2", "source": "pause", "target": "end"}]}  # fmt: skip
+DAILY = {"trigger_type": "schedule", "schedule": {"frequency": "daily", "timezone": "UTC", "time_of_day": "11:30"}}
+BY_HAND = {"trigger_type": "manual"}
+
+ENDS = {"Storage.transaction", "Journal.begin", "Journal.append"}
+OFTEN = 1
+"""Use cases under which the same method goes wrong, where it is not the end of a transaction."""
+
+UseCase = Callable[[Core, Principal], Any]
+USE_CASES: dict[str, UseCase] = {
+    "workflows.create": lambda core, me: core.workflows.create(me, name="New", structure=ASKING, key="k"),
+    "workflows.patch": lambda core, me: core.workflows.patch(me, 1, structure=WORKING),
+    "workflows.deploy": lambda core, me: core.workflows.deploy(me, 2),
+    "workflows.discard_draft": lambda core, me: core.workflows.discard_draft(me, 2),
+    "workflows.toggle": lambda core, me: core.workflows.toggle(me, 1, is_enabled=False),
+    "workflows.delete": lambda core, me: core.workflows.delete(me, 1),
+    "workflows.restore": lambda core, me: core.workflows.restore(me, 3),
+    "workflows.webhook": lambda core, me: core.workflows.webhook(me, 2),
+    "workflows.rotate_webhook": lambda core, me: core.workflows.rotate_webhook(me, 1),
+    "workflows.get": lambda core, me: core.workflows.get(me, 1),
+    "workflows.page": lambda core, me: core.workflows.page(me),
+    "workflows.variations": lambda core, me: core.workflows.variations(me, 1),
+    "workflows.transfer": lambda core, me: core.workflows.transfer_ownership(me, 4, email="bob@x.org"),
+    "skills.create": lambda core, me: core.skills.create(me, name="New", key="k"),
+    "interfaces.create": lambda core, me: core.workflows.interfaces.create(me, 1, kind="mcp", key="k"),
+    "interfaces.patch": lambda core, me: core.workflows.interfaces.patch(me, 1, INTERFACE, config={"a": 1}),
+    "interfaces.delete": lambda core, me: core.workflows.interfaces.delete(me, 1, INTERFACE),
+    "interfaces.clear": lambda core, me: core.workflows.interfaces.clear(me, 1),
+    "interfaces.page": lambda core, me: core.workflows.interfaces.page(me, 1),
+    "members.create": lambda core, me: core.members.create(me, user_id="carl", email="carl@x.org", role="member"),
+    "members.patch": lambda core, me: core.members.patch(me, "bob", email="b@x.org"),
+    "members.delete": lambda core, me: core.members.delete(me, "bob"),
+    "members.page": lambda core, me: core.members.page(me),
+    "groups.create": lambda core, me: core.groups.create(me, name="New"),
+    "groups.patch": lambda core, me: core.groups.patch(me, GROUP, name="Renamed"),
+    "groups.delete": lambda core, me: core.groups.delete(me, GROUP),
+    "groups.page": lambda core, me: core.groups.page(me),
+    "tokens.create": lambda core, me: core.tokens.create(me, name="t", scopes=["workflows:read"]),
+    "tokens.revoke": lambda core, me: core.tokens.revoke(me, PREFIX),
+    "tokens.page": lambda core, me: core.tokens.page(me),
+    "connections.create": lambda core, me: core.connections.create(
+        me, name="c", provider="p", kind="api_key", config={"apiKey": "s", "header": "x"}, key="k"),
+    "context_items.create": lambda core, me: core.context_items.create(me, title="t", content="c", key="k"),
+    "context_items.page": lambda core, me: core.context_items.page(me),
+    "audit.page": lambda core, me: core.audit.page(me),
+    "usage.report": lambda core, me: core.usage.report(me),
+    "runs.start": lambda core, me: core.runs.start(me, workflow=1, input={}, key="k"),
+    "runs.chat": lambda core, me: core.runs.chat(me, 1, message="hello", file_thread_id="talk", key="k"),
+    "runs.resume": lambda core, me: core.runs.resume(me, "parked", decision="approve", key="k"),
+    "runs.cancel": lambda core, me: core.runs.cancel(me, "parked"),
+    "runs.page": lambda core, me: core.runs.page(me),
+    "runs.interrupts": lambda core, me: core.runs.interrupts(me),
+    "runs.events": lambda core, me: core.runs.events(me, "parked"),
+    "conversations.page": lambda core, me: core.conversations.page(me, 1),
+    "conversations.get": lambda core, me: core.conversations.get(me, 1, "talk"),
+    "conversations.delete": lambda core, me: core.conversations.delete(me, 1, "talk"),
+    "contexts.compose": lambda core, me: core.contexts.compose(me, 1, message="hello", file_thread_id="talk"),
+    "context_items.patch": lambda core, me: core.context_items.patch(me, ITEM, title="u"),
+    "context_items.delete": lambda core, me: core.context_items.delete(me, ITEM),
+    "workflows.enable": lambda core, me: core.workflows.toggle(me, 5, is_enabled=True),
+    "directory.authenticate": lambda core, me: core.directory.authenticate(TOKEN),
+    "storage.find_webhook": lambda core, me: core.ports.storage.find_webhook("none"),
+    "storage.organization": lambda core, me: core.ports.storage.organization(ORG),
+    "storage.organizations": lambda core, me: core.ports.storage.organizations(limit=9),
+    "directory.create_organization": lambda core, me: core.directory.create_organization("New", id=GROUP),
+    "scheduler.fire": lambda core, me: core.scheduler.fire_due(),
+}  # fmt: skip
+
+
+class Ids(SequentialIds):
+    """They count from the one after `made`, over and over."""
+
+    def __init__(self, made: int) -> None:
+        self._made = made
+        self.start_over()
+
+    def start_over(self) -> None:
+        self._numbers = count(self._made + 1)
+
+
+@asynccontextmanager
+async def opened(file: Path, faults: Faults, *, worker: bool = False, clock: FakeClock | None = None,
+                 made: int = 500) -> AsyncIterator[tuple[Core, Principal]]:  # fmt: skip
+    """A core whose store and journal are watched; `made`: how many ids were given before."""
+    database = Database(f"sqlite:///{file}", synchronous="NORMAL")
+    await database.open()
+    storage: Any = Watched(SqlStorage(database), Storage, faults)
+    journal: Any = Watched(SqlJournal(database), Journal, faults)
+    async with bootstrap.open(
+        storage=storage,
+        journal=journal,
+        memories=SqlMemories(database),
+        models={"default": ScriptedModel("hello to you")},
+        clock=clock or FakeClock(),
+        ids=Ids(made),
+        secret=bytes(32),
+        worker=worker,
+        migrate=made == 0,
+        grace=0,
+    ) as core:
+        yield core, core.principal(ORG, "ann", email="ann@x.org", role="owner")
+
+
+@pytest.fixture(scope="module")
+async def furnished(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database that has one of everything."""
+    file = tmp_path_factory.mktemp("furnished") / "app.db"
+    async with opened(file, Faults(), worker=True, made=0) as (core, me):
+        await core.directory.create_organization("Acme", id=ORG)
+        group = await core.directory.create_group(ORG, "Readers")
+        assert group.id == GROUP
+        await core.directory.add_member(ORG, "ann", "ann@x.org", role="owner")
+        await core.directory.add_member(ORG, "bob", "bob@x.org", groups=[GROUP])
+        await core.directory.create_token(ORG, "bob", scopes=["workflows:read"])
+        for trigger in (DAILY, BY_HAND, BY_HAND, BY_HAND, DAILY):
+            made = await core.workflows.create(me, name="Flow", structure=ASKING, trigger=trigger)
+            await core.workflows.deploy(me, made.id)
+        await core.workflows.toggle(me, 1, is_enabled=True)
+        await core.workflows.webhook(me, 1)
+        await core.workflows.patch(me, 2, structure=WORKING)
+        await core.workflows.delete(me, 3)
+        await core.workflows.patch(me, 4, access_config={"visibility": "private", "groupPermissions": {}})
+        await core.workflows.interfaces.create(me, 1, kind="mcp")
+        skill = await core.skills.create(me, name="Talker")
+        await core.skills.deploy(me, skill.id)
+        await core.context_items.create(me, title="t", content="c")
+        await core.connections.create(me, name="c", provider="p", kind="api_key", config={"apiKey": "s", "header": "x"})
+        await core.runs.start(me, workflow=1, input={}, key="parked")
+        async for _ in core.runs.chat(me, 1, message="hello", file_thread_id="talk", key="talk-1"):
+            pass
+        async with core.ports.storage.transaction(ORG) as work:
+            timer = await work.schedules.get(1)
+            assert timer
+            await work.schedules.put(attrs.evolve(timer, next_at=FakeClock().now() - 1_800_000))
+    return file
+
+
+class Trials:
+    """One use case on one core, whose database starts over for each."""
+
+    def __init__(self, name: str, furnished: Path, file: Path, core: Core, me: Principal, faults: Faults) -> None:
+        self.name = name
+        self._furnished = furnished
+        self._file = file
+        self._core = core
+        self._me = me
+        self._faults = faults
+
+    async def undisturbed(self) -> list[str]:
+        """The calls that it makes. What it changes is remembered."""
+        self._start_over()
+        self.before = dump(self._file)
+        assert await self._asked() is None
+        self.after = dump(self._file)
+        return list(self._faults.calls)
+
+    async def disturbed(self, number: int, way: str) -> str:
+        """What is wrong after call `number` went wrong; nothing is the empty text."""
+        self._start_over()
+        error, state = await self._asked(number, way), dump(self._file)
+        if state not in (self.before, self.after) and self.name not in IN_STEPS:
+            return f"half written: {difference(state, self.after)}"
+        if error is None and state != self.after and self.name not in IN_STEPS:
+            return "acknowledged, and not written"
+        if error is not None and not isinstance(error, Unavailable | TimeoutError | asyncio.CancelledError):
+            return f"no clear error: {error!r}"
+        again, state = await self._asked(), dump(self._file)
+        if again is not None and not isinstance(again, WfcoreError):
+            return f"asked again: {again!r}"
+        if sizes(state) != sizes(self.after) and self.name not in NO_KEY:
+            return f"asked again: {difference(state, self.after)}"
+        return ""
+
+    def _start_over(self) -> None:
+        with closing(sqlite3.connect(self._furnished)) as source, closing(sqlite3.connect(self._file)) as target:
+            target.execute("PRAGMA synchronous = OFF")
+            source.backup(target)
+        self._core.ports.ids.start_over()  # type: ignore[attr-defined]
+
+    async def _asked(self, number: int = 0, way: str = "") -> BaseException | None:
+        """How the use case ended, of whose calls this one goes wrong."""
+
+        async def asking() -> None:
+            async with asyncio.timeout(None) as patience:
+                self._faults.arm(number, way, patience)
+                await USE_CASES[self.name](self._core, self._me)
+
+        (outcome,) = await asyncio.gather(asyncio.create_task(asking()), return_exceptions=True)
+        return outcome if isinstance(outcome, BaseException) else None
+
+
+Dump = dict[str, list[Any]]
+
+
+def dump(file: Path) -> Dump:
+    """All rows of all tables, but for what is random."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.row_factory = sqlite3.Row
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        return {table: sorted(map(_legible, connection.execute(f"SELECT * FROM {table}"))) for table in tables}
+
+
+def _legible(row: sqlite3.Row) -> str:
+    return repr([row[name] for name in row.keys() if name not in RANDOM])  # noqa: SIM118  (a Row is no mapping)
+
+
+def sizes(state: Dump) -> dict[str, int]:
+    return {table: len(rows) for table, rows in state.items()}
+
+
+def difference(one: Dump, other: Dump) -> list[Any]:
+    return [(table, one[table], other[table]) for table in one if one[table] != other[table]]
+
+
+@pytest.fixture(scope="module")
+async def trials(furnished: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Callable[[str], Trials]]:
+    file, faults = tmp_path_factory.mktemp("trials") / "app.db", Faults()
+    shutil.copy(furnished, file)
+    async with opened(file, faults) as (core, me):
+        yield lambda name: Trials(name, furnished, file, core, me, faults)
+
+
+@pytest.fixture(scope="module")
+async def calls(trials: Callable[[str], Trials]) -> dict[str, list[str]]:
+    """The calls that each use case makes, again and again: the first time some are made for the sake of all others."""
+    return {name: [await trials(name).undisturbed() for _ in range(2)][-1] for name in USE_CASES}
+
+
+def chosen(name: str, calls: dict[str, list[str]]) -> list[int]:
+    """The numbers of those calls that are to go wrong: the end of a transaction, and those of methods of which this is
+    one of the first use cases; the last call of each."""
+    numbers = {call: number for number, call in enumerate(calls[name], 1)}
+    users = {call: [user for user, made in calls.items() if call in made] for call in numbers}
+    return [number for call, number in numbers.items() if call in ENDS or name in users[call][:OFTEN]]
+
+
+@pytest.mark.parametrize("name", USE_CASES)
+async def test_whatever_goes_wrong(name: str, trials: Callable[[str], Trials], calls: dict[str, list[str]]) -> None:
+    """Done, or not done and told so; never half. What was acknowledged is written. Asked for again, it is done once."""
+    tried = trials(name)
+    made = await tried.undisturbed()
+    wrong = {(made[number - 1], way): await tried.disturbed(number, way)
+             for number in chosen(name, calls) for way in WAYS}  # fmt: skip
+    assert {where: what for where, what in wrong.items() if what} == {}
+
+
+def test_no_call_is_left_out(calls: dict[str, list[str]]) -> None:
+    """Every method of the storage ports is called by one of these use cases: a new one needs a use case here."""
+    called = set().union(*calls.values())
+    assert called | ASIDE == every_call()
+    assert called & ASIDE == set()
