@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint serve bench clean
+.PHONY: demo test lint serve bench crash clean
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "wfcore needs Python 3.11 or newer")'
@@ -30,6 +30,14 @@ test: lint
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
+
+# Kills real processes at every point: STORE=postgres, SECONDS=600 for as many as that allows, STORM=300 for a storm.
+STORE ?= sqlite
+SECONDS ?= 0
+STORM ?= 0
+
+crash: $(READY)
+	$(BIN)/python tests/crash --store $(STORE) --seconds $(SECONDS) --storm $(STORM)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .demo

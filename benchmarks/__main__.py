@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks import durable, memory, parked, streams
+from benchmarks.contexts import contexts
 from benchmarks.imports import imports
 from benchmarks.management import management
 from benchmarks.scale import Scale
@@ -25,6 +26,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "parked": parked.parked,
     "deltas": streams.deltas,
     "frames": streams.frames,
+    "contexts": contexts,
     "management": management,
     "import": imports,
 }

@@ -17,30 +17,34 @@ import pytest
 import sqlalchemy as sa
 
 from wfcore.adapters.sql import migrations
+from wfcore.adapters.sql.tables import metadata
 
 HASTE = ("fsync", "full_page_writes", "synchronous_commit")
-WIPE = """
-DO $$ DECLARE name text; BEGIN
-    SET LOCAL session_replication_role = replica;
-    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version' LOOP
-        EXECUTE format('DELETE FROM %I', name);
-    END LOOP;
-    PERFORM setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S';
-END $$"""
-"""Rows are deleted in any order, as the servers of a replica may; numbers begin again."""
+WIPE = "; ".join(
+    [
+        *(f'DELETE FROM "{table.name}"' for table in reversed(metadata.sorted_tables)),
+        "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'",
+    ]
+)
 
 _numbers = count(1)
 _free: list[str] = []
 _taken: list[str] = []
+_made: list[str] = []
 
 
 def new_database() -> str:
     """The URL of a database with this release's schema, empty, and this test's own until the test ends."""
     url = _free.pop() if _free else with_schema()
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(WIPE)
+    wipe(url)
     _taken.append(url)
     return url
+
+
+def wipe(url: str) -> None:
+    """Empty a database; its numbers begin again."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(WIPE)  # type: ignore[arg-type]
 
 
 def give_back() -> None:
@@ -54,6 +58,7 @@ def without_schema() -> str:
     name = f"wfcore_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(_server(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
+    _made.append(name)
     return sa.make_url(_server()).set(database=name).render_as_string(hide_password=False)
 
 
@@ -70,7 +75,16 @@ def with_schema() -> str:
 @cache
 def _server() -> str:
     named = os.environ.get("WFCORE_TEST_POSTGRES")
-    return named if named is not None else _own_server()
+    if named is None:
+        return _own_server()
+    atexit.register(_drop_all, named)
+    return named
+
+
+def _drop_all(server: str) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        for name in _made:
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")  # type: ignore[arg-type]
 
 
 def _own_server() -> str:

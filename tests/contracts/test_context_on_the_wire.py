@@ -14,8 +14,6 @@ import wfcore
 from wfcore.adapters.http import app
 from wfcore.bootstrap import Core
 from wfcore.domain.access import TOKEN_SCOPES
-from wfcore.domain.run.entries import Succeeded
-from wfcore.ports.journal import ExecutionRef
 
 pytestmark = pytest.mark.anyio
 
@@ -73,13 +71,10 @@ async def clerk(model: Any) -> AsyncIterator[tuple[Core, httpx.AsyncClient]]:
             yield core, ada
 
 
-async def digests(core: Core, run: str) -> list[str]:
-    """Those of the contexts that a run's journal has."""
-    row = await core.ports.journal.find_run(ORG, run)
-    assert row is not None
-    assert isinstance(row.execution, ExecutionRef)
-    outputs = [entry.output for entry in await core.ports.journal.read(row.execution) if isinstance(entry, Succeeded)]
-    return [output["digest"] for output in outputs if isinstance(output, dict) and "digest" in output]
+async def digests(ada: httpx.AsyncClient, run: str) -> set[str]:
+    """Those of the contexts that a run's calls of models tell."""
+    events = (await ada.get(f"/agent/v1/runs/{run}/events")).json()["events"]
+    return {event["contextDigest"] for event in events if event["kind"] == "usage"}
 
 
 async def chat(core: Core, ada: httpx.AsyncClient, **body: Any) -> str:
@@ -102,7 +97,7 @@ async def test_a_run_sends_what_the_context_shows() -> None:
         await chat(core, ada, message="Hallo")
         shown = (await ada.post("/api/v1/skills/1/context", json={"message": MESSAGE, "sessionId": "s"})).json()
         run = await chat(core, ada, message=MESSAGE)
-        assert await digests(core, run) == [shown["digest"]]
+        assert await digests(ada, run) == {shown["digest"]}
         assert {"conversation", "memory", "contextItem", "tools"} <= {part["source"] for part in shown["segments"]}
         _, first, second = stub.calls
         assert b'"messages":' + messages_of(shown) in first.raw
@@ -119,6 +114,6 @@ async def test_another_context_is_another_digest() -> None:
         assert (await ada.patch("/api/v1/skills/1", json={"instructions": ["Sei knapp."]})).is_success
         assert (await ada.post("/api/v1/skills/1/deploy")).is_success
         run = await chat(core, ada, message=MESSAGE)
-        (digest,) = await digests(core, run)
+        (digest,) = await digests(ada, run)
         assert digest != shown["digest"]
         assert messages_of(shown) not in stub.calls[0].raw

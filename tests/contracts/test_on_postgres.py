@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from postgres_server import WIPE, new_database
+from postgres_server import new_database, wipe
 from test_dispatcher import EmbeddedContract
 from test_journal import CALLS, FIRST, answer, everything
 
@@ -95,9 +95,10 @@ SELECT setval(pg_get_serial_sequence('executions', 'id'), (SELECT coalesce(max(i
 def test_it_answers_as_the_journal_in_memory() -> None:
     """Any sequence of calls has the same answers and leaves the same rows on PostgreSQL and in memory."""
 
+    url = new_database()
+
     async def compare(database: PostgresDatabase, calls: list[tuple[Any, ...]]) -> None:
-        async with database.writing() as connection:
-            await connection.exec_driver_sql(WIPE)
+        wipe(url)
         await as_the_journal_wants_it(database)
         journal, model = SqlJournal(database), MemoryJournal()
         for call in [("begin", FIRST), *calls]:
@@ -106,7 +107,7 @@ def test_it_answers_as_the_journal_in_memory() -> None:
         assert await everything(journal) == await everything(model)
 
     with asyncio.Runner() as runner:
-        database = PostgresDatabase(new_database(), synchronous="NORMAL")
+        database = PostgresDatabase(url, synchronous="NORMAL")
         runner.run(database.open())
 
         @settings(max_examples=15, deadline=None)

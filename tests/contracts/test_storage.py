@@ -131,7 +131,8 @@ def test_it_agrees_with_dicts(adapter: str, runner: asyncio.Runner, tmp_path: Pa
 
     Machine.runner = runner
     try:
-        run_state_machine_as_test(Machine, settings=QUICK)
+        few = settings(QUICK, max_examples=4)
+        run_state_machine_as_test(Machine, settings=few if adapter == "postgres" else QUICK)
     finally:
         runner.run(opened.close())
 

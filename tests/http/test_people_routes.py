@@ -199,7 +199,8 @@ class TestTools:
             "parameters": own["parameters"], "idempotent": False, "provider": None, "connectionId": None,
         }  # fmt: skip
         assert own["parameters"]["properties"]["name"]["type"] == "string"
-        assert {tool["id"] for tool in found if tool["builtIn"]} >= {"core.transform", "core.wait", "core.fail", "core.workflow"}
+        built_in = {tool["id"] for tool in found if tool["builtIn"]}
+        assert built_in >= {"core.transform", "core.wait", "core.fail", "core.workflow"}
 
 
 async def test_every_answer_of_people_fits_its_schema(world: World) -> None:

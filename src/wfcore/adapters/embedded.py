@@ -22,6 +22,8 @@ from wfcore.ports.system import Clock
 
 log = logging.getLogger("wfcore.dispatcher")
 
+Handle = Callable[[ExecutionRef], Awaitable[None]]
+
 BEAT = 1.0
 """Seconds between two heartbeats, and two looks for the dead, for what is due and for what others wrote."""
 
@@ -101,7 +103,8 @@ class EmbeddedDispatcher:
         if execution in self._active:
             self._again.add(execution)
         else:
-            self._launch(execution)
+            assert self._handler is not None  # noqa: S101
+            self._launch(execution, self._handler.handle)
 
     async def start(self, handler: Handler) -> None:
         self._handler = handler
@@ -179,7 +182,14 @@ class EmbeddedDispatcher:
             await self._journal.heartbeat(worker, now)
             await self._notice_other_writers()
         await self._bury_the_dead()
+        await self._take_up_what_is_held(worker)
         self._next_beat = now + int(BEAT * 1000)
+
+    async def _take_up_what_is_held(self, worker: int) -> None:
+        """Drive what was claimed by a write whose answer was lost: nobody here knows of it, and nobody else may."""
+        for execution in await self._journal.held(worker):
+            if execution not in self._active:
+                self._launch(execution, self._handle_if_mine)
 
     async def _is_something_due(self) -> bool:
         """Asked first, because a claim is a write and this is none."""
@@ -227,15 +237,14 @@ class EmbeddedDispatcher:
 
     # Executions
 
-    def _launch(self, execution: ExecutionRef) -> None:
-        task = asyncio.get_running_loop().create_task(self._handle(execution))
+    def _launch(self, execution: ExecutionRef, handle: Handle) -> None:
+        task = asyncio.get_running_loop().create_task(self._handle(execution, handle))
         self._active[execution] = task
 
-    async def _handle(self, execution: ExecutionRef) -> None:
+    async def _handle(self, execution: ExecutionRef, handle: Handle) -> None:
         """Have it driven, and once more for whatever came in meanwhile."""
-        assert self._handler is not None  # noqa: S101
         try:
-            await self._try(execution, self._handler.handle)
+            await self._try(execution, handle)
             while execution in self._again:
                 self._again.discard(execution)
                 self._news.set()
@@ -246,7 +255,7 @@ class EmbeddedDispatcher:
             if len(self._active) == self._concurrency - 1:
                 self._news.set()
 
-    async def _try(self, execution: ExecutionRef, handle: Callable[[ExecutionRef], Awaitable[None]]) -> None:
+    async def _try(self, execution: ExecutionRef, handle: Handle) -> None:
         """A failure (a full disk, a locked database) keeps the claim, and is followed by another try after a while."""
         try:
             await handle(execution)

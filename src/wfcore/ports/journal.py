@@ -238,6 +238,10 @@ class Journal(Protocol):
         """The workers that hold executions, by number. One that nobody registered has no host and was never seen."""
         ...
 
+    async def held(self, worker: int) -> list[ExecutionRef]:
+        """The executions that this worker holds, by number."""
+        ...
+
     async def release(self, worker: int) -> int:
         """Take everything from a worker that is gone; returns how many executions it held. Those are due at once."""
         ...

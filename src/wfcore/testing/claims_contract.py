@@ -122,6 +122,18 @@ class ClaimsContract:
         with pytest.raises(JournalConflict):
             await journal.append(ref, Append(1, steps(1), holder=dead))
 
+    async def test_a_worker_can_ask_what_it_holds(self, journal: Journal) -> None:
+        """What it began and what it claimed, by number, of all organizations; nothing of others, or given back."""
+        worker, other = [await journal.register("host", number, NOW) for number in (1, 2)]
+        begun = await begin(journal, "r-1", claimed_by=worker)
+        await begin(journal, "r-2", claimed_by=other)
+        ref = await due(journal, "r-3", 0)
+        assert await journal.held(worker) == [begun]
+        assert await journal.claim_due(worker, NOW, 9) == [ref]
+        assert await journal.held(worker) == [begun, ref]
+        await journal.release(worker)
+        assert await journal.held(worker) == []
+
     async def test_holders_say_when_they_were_seen(self, journal: Journal) -> None:
         """Exactly the workers that hold something, by number, with their latest heartbeat."""
         silent, loud, idle = [await journal.register("host", n, NOW) for n in (1, 2, 3)]

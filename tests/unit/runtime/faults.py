@@ -21,6 +21,7 @@ class Faults:
         self.calls: list[str] = []
         self._number = 0
         self._way = ""
+        self._lost = ""
         self._patience: asyncio.Timeout | None = None
 
     def arm(self, number: int, way: str, patience: asyncio.Timeout | None = None) -> None:
@@ -28,10 +29,16 @@ class Faults:
         self.calls.clear()
         self._number, self._way, self._patience = number, way, patience
 
+    def lose(self, name: str) -> None:
+        """The next call of this name is done, and its answer is lost."""
+        self._lost = name
+
     async def begin(self, name: str) -> str:
         """Count the call, and let it go wrong before anything is done. The way, for what comes after."""
         self.calls.append(name)
         way = self._way if len(self.calls) == self._number else ""
+        if name == self._lost:
+            self._lost, way = "", "done, then error"
         if way == "error before":
             raise Unavailable("the store does not answer")
         if way == "cancelled" and (task := asyncio.current_task()):

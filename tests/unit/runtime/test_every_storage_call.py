@@ -4,8 +4,8 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
-from itertools import count
+from contextlib import asynccontextmanager, closing, suppress
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.bootstrap import Core
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import Unavailable, WfcoreError
+from wfcore.domain.run.entries import decode_entry
+from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Journal
 from wfcore.ports.storage import Storage
 from wfcore.testing.fakes import FakeClock, SequentialIds
@@ -42,7 +44,7 @@ RANDOM = {"sealed"}
 ASIDE = {
     "Storage.upgrade", "Storage.check", "Storage.close",  # opening and closing
     "Journal.register", "Journal.heartbeat", "Journal.holders", "Journal.release", "Journal.claim_due",
-    "Journal.next_wake", "Journal.lengths",  # the dispatcher's: see `test_a_run_under_way`
+    "Journal.next_wake", "Journal.lengths", "Journal.held",  # the dispatcher's: see `test_a_run_under_way`
 }  # fmt: skip
 """What no use case calls by itself."""
 
@@ -54,11 +56,17 @@ IN_STEPS = {"scheduler.fire"}
 
 ASKING = {"nodes": [{"id": "begin", "type": "start"}, {"id": "ask", "type": "humanApproval", "data": {}}],
           "edges": [{"id": "1", "source": "begin", "target": "ask"}]}  # fmt: skip
-WORKING = {"nodes": [{"id": "begin", "type": "start"},
-                     {"id": "pause", "type": "action", "data": {"toolId": "core.wait", "params": {"seconds": 5}}},
-                     {"id": "end", "type": "action", "data": {"toolId": "core.transform", "params": {"value": "x"}}}],
-           "edges": [{"id": "1", "source": "begin", "target": "pause"},
-                     {"id": "2", "source": "pause", "target": "end"}]}  # fmt: skip
+WORKING = {
+    "nodes": [
+        {"id": "begin", "type": "start"},
+        {"id": "pause", "type": "action", "data": {"toolId": "core.wait", "params": {"seconds": 2}}},
+        {"id": "nap", "type": "action", "data": {"toolId": "core.wait", "params": {"seconds": 5}}},
+        {"id": "end", "type": "agent", "data": {"message": "say hello"}},
+    ],
+    "edges": [{"id": end, "source": start, "target": end} for start, end in pairwise(["begin", "pause", "nap", "end"])],
+}
+"""A worker holds on to it for the first pause, and gives it back for the second."""
+
 DAILY = {"trigger_type": "schedule", "schedule": {"frequency": "daily", "timezone": "UTC", "time_of_day": "11:30"}}
 BY_HAND = {"trigger_type": "manual"}
 
@@ -188,6 +196,8 @@ async def furnished(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
         await core.runs.start(me, workflow=1, input={}, key="parked")
         async for _ in core.runs.chat(me, 1, message="hello", file_thread_id="talk", key="talk-1"):
             pass
+        working = await core.workflows.create(me, name="Working", structure=WORKING)
+        await core.workflows.deploy(me, working.id)
         async with core.ports.storage.transaction(ORG) as work:
             timer = await work.schedules.get(1)
             assert timer
@@ -309,3 +319,77 @@ def test_no_call_is_left_out(calls: dict[str, list[str]]) -> None:
     called = set().union(*calls.values())
     assert called | ASIDE == every_call()
     assert called & ASIDE == set()
+
+
+LONG = 200
+"""Seconds of the clock in which a run of seven is done, whatever fails once."""
+
+
+async def carried_out(file: Path, faults: Faults) -> None:
+    """Open the database, start the run or join it, and let time pass until it is done."""
+    clock = FakeClock()
+    async with opened(file, faults, worker=True, clock=clock) as (core, me):
+        await core.runs.start(me, workflow=6, input={}, key="working")
+        await done(core, me, clock)
+
+
+async def done(core: Core, me: Principal, clock: FakeClock) -> None:
+    for _ in range(LONG):
+        view = await core.runs.get(me, "working")
+        if view.status is RunStatus.done:
+            break
+        for _ in range(10):
+            await asyncio.sleep(0)
+        clock.advance(1)
+    assert view.status is RunStatus.done, "stranded"
+    events = await core.runs.events(me, view.id)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+
+
+@pytest.mark.parametrize("way", ["error before", "done, then error"])
+async def test_a_run_under_way(way: str, furnished: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whichever call fails from opening to closing: either a clear error says so, and the next process finishes the
+    run, or the worker tries again by itself; and every step is in the journal once."""
+    caplog.set_level("CRITICAL")
+    file, faults = tmp_path / "whole.db", Faults()
+    shutil.copy(furnished, file)
+    await carried_out(file, faults)
+    calls, whole = list(faults.calls), journal_of(file)
+    assert whole == ["Started", "TimePassed", "TimePassed", "Succeeded"]
+    numbers = {call: number for number, call in reversed(list(enumerate(calls, 1)))}
+    assert numbers.keys() >= ASIDE - {"Storage.upgrade"}
+    del numbers["Storage.close"]
+    for number in numbers.values():
+        file = tmp_path / f"{number}.db"
+        shutil.copy(furnished, file)
+        faults.arm(number, way)
+        try:
+            await carried_out(file, faults)
+        except Unavailable:
+            faults.arm(0, "")
+            await carried_out(file, faults)
+        assert journal_of(file) == whole, calls[number - 1]
+
+
+@pytest.mark.parametrize("call", ["Journal.begin", "Journal.claim_due"])
+async def test_a_claim_whose_answer_is_lost(
+    call: str, furnished: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that has claimed a run and does not know it drives it all the same, as long as it lives."""
+    caplog.set_level("CRITICAL")
+    shutil.copy(furnished, tmp_path / "app.db")
+    faults, clock = Faults(), FakeClock()
+    async with opened(tmp_path / "app.db", faults, worker=True, clock=clock) as (core, me):
+        faults.lose(call)
+        with suppress(Unavailable):
+            await core.runs.start(me, workflow=6, input={}, key="working")
+        await done(core, me, clock)
+
+
+def journal_of(file: Path) -> list[str]:
+    """The entries of the run, but for their times, and for the pieces in which an answer came."""
+    with closing(sqlite3.connect(file)) as connection:
+        texts = connection.execute("SELECT entry FROM journal JOIN runs USING (execution) WHERE id = 'working'"
+                                   " ORDER BY pos").fetchall()  # fmt: skip
+    kinds = [type(decode_entry(text)).__name__ for (text,) in texts]
+    return [kind for kind in kinds if kind != "Said"]

@@ -187,6 +187,9 @@ class MemoryJournal:
         found = [(number, self._workers.get(number, nobody)) for number in holding]
         return [Holder(number, worker.host, worker.pid, worker.seen_at) for number, worker in found]
 
+    async def held(self, worker: int) -> list[ExecutionRef]:
+        return [held.row.ref for held in self._held.values() if held.claimed_by == worker]
+
     async def release(self, worker: int) -> int:
         self._workers.pop(worker, None)
         holding = [held for held in self._held.values() if held.claimed_by == worker]

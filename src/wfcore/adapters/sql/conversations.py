@@ -47,10 +47,11 @@ c.key, c.thread_id, c.user_id, c.created_at, c.updated_at,
 (SELECT json_group_array(p.id) FROM participants p WHERE p.conversation = c.key AND p.kind = 'skill')"""
 
 _SEEN: Final = """
-({c}.user_id = :user OR EXISTS (
+({c}.user_id = :user OR (
     SELECT 1 FROM participants p JOIN resources s ON s.org = p.org AND s.kind = p.kind AND s.id = p.id
     JOIN grants g ON g.resource = s.key
-    WHERE p.conversation = {c}.key AND g.use AND g.subject IN (SELECT value FROM json_each(:subjects))))"""
+    WHERE p.conversation = {c}.key AND g.use AND g.subject IN (SELECT value FROM json_each(:subjects)) LIMIT 1) = 1)"""
+"""Looked up for each conversation: PostgreSQL would make a table of all grants first, were it an EXISTS."""
 
 _TOOK_PART: Final = """
 AND EXISTS (SELECT 1 FROM participants p WHERE p.conversation = {c}.key AND p.kind = 'skill' AND p.id = :skill)"""

@@ -174,6 +174,9 @@ class SqlJournal:
     async def holders(self) -> list[Holder]:
         return [Holder(*row) for row in await self._database.look_up(sql.HOLDERS)]
 
+    async def held(self, worker: int) -> list[ExecutionRef]:
+        return [ExecutionRef(org, number) for org, number in await self._database.look_up(sql.HELD, worker)]
+
     async def release(self, worker: int) -> int:
         def write(hot: Hot) -> int:
             hot.execute(sql.DROP_WORKER, (worker,))

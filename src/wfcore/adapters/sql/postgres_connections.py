@@ -16,6 +16,11 @@ from wfcore.domain.errors import Invalid, Unavailable
 
 CONNECT_SECONDS: Final = 10
 
+_WALKS: Final = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off"
+"""Lists are walks along an index that end with the page. The planner overrates what it takes to look rows up on the
+way, and would rather join whole tables first, or compile the statement.
+"""
+
 _ROLLED_BACK: Final = "40"
 _NO_TABLE: Final = "42P01"
 """Classes and codes of errors (PostgreSQL, appendix A)."""
@@ -41,11 +46,15 @@ class Server:
             raise ValueError("the database URL is not the `postgresql://host/name` of a database")
 
     async def connect(self, *, autocommit: bool = False) -> AsyncConnection[Any]:
-        options: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "autocommit": autocommit}
-        if self.synchronous == "NORMAL":
-            given = str(sa.make_url(self.url).query.get("options", ""))
-            options["options"] = f"{given} -c synchronous_commit=off".strip()
-        return await AsyncConnection.connect(self.url, **options)
+        wanted = _WALKS if self.synchronous == "FULL" else f"{_WALKS}; SET synchronous_commit = off"
+        connection = await AsyncConnection.connect(self.url, connect_timeout=CONNECT_SECONDS, autocommit=True)
+        try:
+            await connection.execute(wanted)
+            await connection.set_autocommit(autocommit)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
 
 
 class Direct:

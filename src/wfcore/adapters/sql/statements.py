@@ -136,6 +136,9 @@ HOLDERS: Final = """
 SELECT DISTINCT e.claimed_by, coalesce(w.host, ''), coalesce(w.pid, 0), coalesce(w.seen_at, 0)
 FROM executions e LEFT JOIN workers w ON w.id = e.claimed_by WHERE e.claimed_by IS NOT NULL ORDER BY e.claimed_by"""
 
+HELD: Final = """
+SELECT o.uuid, e.id FROM executions e JOIN organizations o ON o.key = e.org WHERE e.claimed_by = ?1 ORDER BY e.id"""
+
 RELEASE: Final = "UPDATE executions SET claimed_by = NULL, wake_at = 0 WHERE claimed_by = ?1"
 
 DROP_WORKER: Final = "DELETE FROM workers WHERE id = ?1"

@@ -337,11 +337,7 @@ Index(
     executions.c.wake_at,
     **only_where(executions.c.wake_at.is_not(None) & executions.c.claimed_by.is_(None)),
 )
-Index(
-    "executions_claims",
-    executions.c.claimed_by,
-    **only_where(executions.c.claimed_by.is_not(None)),
-)
+Index("executions_claims", executions.c.claimed_by, **only_where(executions.c.claimed_by.is_not(None)))
 
 journal: Final = Table(
     "journal",

@@ -220,7 +220,9 @@ class Agents(Spending):
         for name, count in usage.items():
             if isinstance(count, int) or name == "cost":
                 self.usage[name] = self.usage.get(name, 0) + count
-        self.emit(EventKind.usage, {"nodeId": node.id, "usage": usage})
+        talk = self.talks.get(index)
+        composed = {"contextDigest": talk.context["digest"]} if talk and "digest" in talk.context else {}
+        self.emit(EventKind.usage, {"nodeId": node.id, "usage": usage, **composed})
         self.records.append(
             UsageRecord(
                 usage.get("model"),

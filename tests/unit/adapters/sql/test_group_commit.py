@@ -214,6 +214,7 @@ class TestPlans:
             (sql.DUE, "executions_due"),
             (sql.NEXT_WAKE, "executions_due"),
             (sql.RELEASE, "executions_claims"),
+            (sql.HELD, "executions_claims"),
             (sql.HOLDERS, "executions_claims"),
             (sql.BEGIN_RUN, "runs_execution"),
             (sql.READ, "PRIMARY KEY"),

@@ -14,11 +14,13 @@ from alembic.migration import MigrationContext
 from postgres_server import new_database, without_schema
 
 import wfcore.bootstrap
+from wfcore.adapters.sql.conversations import page_statement
 from wfcore.adapters.sql.dialect import in_postgres, named
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.postgres import PostgresDatabase
 from wfcore.adapters.sql.postgres_commit import PostgresHot
 from wfcore.adapters.sql.postgres_connections import GivenUp
+from wfcore.adapters.sql.statements import LIST_RUNS
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.adapters.sql.tables import metadata
 from wfcore.domain.errors import Invalid, Unavailable
@@ -306,6 +308,38 @@ class TestSeveralProcesses:
                 await connection.exec_driver_sql("INSERT INTO journal VALUES (?, 2, '{}')", (ref.id,))
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [JournalConflict] * 2
+
+
+MANY = """
+INSERT INTO executions (org, kind, resource_id, user_id, thread_id, root_run_id)
+SELECT 1, 'workflow', g % 9, 'u' || g % 9, 't' || g, 'r' || g FROM generate_series(1, 4000) g;
+INSERT INTO runs (org, id, execution, user_id, fingerprint, status, created_at, updated_at)
+SELECT 1, 'r' || g, g, 'u' || g % 9, 'f', 'done', g, g FROM generate_series(1, 4000) g;
+INSERT INTO conversations (org, thread_id, user_id, created_at, updated_at)
+SELECT 1, 't' || g, 'u' || g % 9, g, g FROM generate_series(1, 4000) g;
+INSERT INTO participants SELECT g, 'workflow', g % 9, 1, g FROM generate_series(1, 4000) g;
+INSERT INTO resources (org, kind, id, slug, name, status, access, is_enabled, created_at, updated_at, revision)
+SELECT 1, 'workflow', g, 's' || g, 'n', 'active', '', true, 0, 0, 0 FROM generate_series(1, 2000) g;
+INSERT INTO grants SELECT g, 'u:u1', true, true FROM generate_series(1, 2000) g;
+ANALYZE"""
+
+
+async def test_pages_are_walks(database: PostgresDatabase, url: str) -> None:
+    """With thousands of rows a page of runs, of all or of a user's own, and one of conversations, is still a walk along
+    an index: no table is read through, and nothing is sorted."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(MANY)
+    last, subjects = 2**63 - 1, '["u:u1"]'
+    runs = (ORG, last, "", None, None, None)
+    eyes = {"org": ORG, "user": "u1", "subjects": subjects, "at": last, "key": 0, "limit": 20}
+    for statement, values in (
+        (LIST_RUNS, (*runs, None, None, 20)),
+        (LIST_RUNS, (*runs, "u1", subjects, 20)),
+        (page_statement(None), eyes),
+    ):
+        async with database.reading() as transaction:
+            steps = [step for (step,) in await transaction.scan(f"EXPLAIN {statement}", values)]
+        assert not [step for step in steps if "Sort" in step or ("Seq Scan" in step and "organizations" not in step)]
 
 
 @pytest.mark.parametrize(
