@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks import durable, memory, parked, streams
+from benchmarks import durable, memory, parked, postgres, streams
 from benchmarks.contexts import contexts
 from benchmarks.imports import imports
 from benchmarks.management import management
@@ -23,6 +23,8 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "growth": durable.growth,
     "durable-diamonds": durable.conditions,
     "durable-parallel": durable.parallel,
+    "postgres": postgres.chains,
+    "postgres-crowd": postgres.crowd,
     "parked": parked.parked,
     "deltas": streams.deltas,
     "frames": streams.frames,

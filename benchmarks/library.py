@@ -65,9 +65,9 @@ class Library:
 
 
 @asynccontextmanager
-async def opened(path: Path | None, synchronous: str = "FULL", *, again: bool = False) -> AsyncIterator[Library]:
-    """In memory without a path; `again` for a file that was opened so before."""
-    url = "sqlite://" if path is None else f"sqlite:///{path}"
+async def opened(place: Path | str | None, synchronous: str = "FULL", *, again: bool = False) -> AsyncIterator[Library]:
+    """In a SQLite file, at another URL, or else in memory; `again` for a place that was opened so before."""
+    url = f"sqlite:///{place}" if isinstance(place, Path) else place or "sqlite://"
     async with open_core(url, tools=(step, nap), synchronous=synchronous, grace=0) as core:
         if not again:
             await core.directory.create_organization("Bench", id=ORG)

@@ -5,9 +5,12 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.graphs import Structure
+
+if TYPE_CHECKING:
+    import psycopg
 
 ENTRY = json.dumps(["ok", 1, 1_767_268_800_000, 500, 1, 0, 1, {"n": 500}])
 """A row of the size that wfcore's journal writes for a small step."""
@@ -124,6 +127,36 @@ def resume(connection: sqlite3.Connection, first: int, runs: int, group: int = 1
         connection.executemany("INSERT INTO journal VALUES (?, ?, ?)", rows)
         connection.executemany("UPDATE runs SET status = 'done' WHERE id = ?", [(run,) for run in numbers])
         connection.execute("COMMIT")
+
+
+def connect_to_postgres(url: str) -> "psycopg.Connection[Any]":
+    """The same journal on PostgreSQL; each statement outside a transaction is one of its own."""
+    import psycopg
+
+    connection = psycopg.connect(url, autocommit=True)
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS raw_journal"
+        " (run bigint NOT NULL, pos bigint NOT NULL, entry text NOT NULL, PRIMARY KEY (run, pos))"
+    )
+    return connection
+
+
+_INSERT = "INSERT INTO raw_journal VALUES (%s, %s, %s)"
+
+
+def commit_each_in_postgres(connection: "psycopg.Connection[Any]", first: int, runs: int, steps: int) -> None:
+    """A transaction for every step, one run after the other."""
+    for run in range(first, first + runs):
+        for pos in range(steps):
+            connection.execute(_INSERT, (run, pos, ENTRY))
+
+
+def commit_groups_in_postgres(connection: "psycopg.Connection[Any]", first: int, runs: int, steps: int) -> None:
+    """Many runs at once: a transaction for each step of them all."""
+    for pos in range(steps):
+        with connection.transaction():
+            rows = [(run, pos, ENTRY) for run in range(first, first + runs)]
+            connection.cursor().executemany(_INSERT, rows)
 
 
 async def gather(width: int, seconds: float) -> Sequence[None]:

@@ -22,7 +22,8 @@ class Scale:
     deltas: int = 100_000
     readers: int = 50
     messages: int = 10_000
+    starts: int = 100
 
     @classmethod
     def quick(cls, directory: Path) -> "Scale":
-        return cls(directory, 20, (200, 400), 1, 10, 3, 100, 5, 5, 400, 100, 3, 100)
+        return cls(directory, 20, (200, 400), 1, 10, 3, 100, 5, 5, 400, 100, 3, 100, 5)

@@ -6,6 +6,7 @@ import multiprocessing
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from multiprocessing.connection import Connection
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -107,23 +108,28 @@ def frames(scale: Scale) -> Iterator[Figure]:
     with _serving(_bare, count) as raw, _serving(_ours, scale.nodes) as ours:
         rounds = range(scale.rounds + 1)
         pairs = [(asyncio.run(_read(raw, scale.readers)), asyncio.run(_read(ours, scale.readers))) for _ in rounds]
+        firsts = [[asyncio.run(_first(place)) * 1e3 for place in (raw, ours)] for _ in range(scale.starts + 1)]
     turns = Turns(*zip(*pairs[1:], strict=True))
     seconds = [turns.typical(side, "wall") for side in ("raw", "ours")]
     work = f"one live run to {scale.readers} readers over HTTP"
     yield Figure(work, "frames to Starlette's", turns.ratio("wall"), "%",
                  *(rate(count * scale.readers, took) for took in seconds), at_least=0.60)  # fmt: skip
+    bare, first = (median(took) for took in zip(*firsts[1:], strict=True))
+    yield Figure("a run over HTTP", "first event after the request", first, "ms",
+                 f"{bare:.2f} ms", f"{first:.2f} ms", at_most=5)  # fmt: skip
 
 
 @attrs.frozen
 class _Place:
-    """Where a server listens, and the headers it wants."""
+    """Where a server listens, the token it wants, and the body that begins a small run."""
 
     port: int
     token: str = ""
+    begin: bytes = b""
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:
         lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", "Connection: close",
-                 f"Authorization: Bearer {self.token}"]  # fmt: skip
+                 "Content-Type: application/json", f"Authorization: Bearer {self.token}"]  # fmt: skip
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
@@ -137,6 +143,18 @@ async def _read(place: _Place, readers: int) -> Cost:
     await _call(place, "POST", "/go")
     await asyncio.gather(*reading)
     return Cost(perf_counter() - began, 0.0)
+
+
+async def _first(place: _Place) -> float:
+    """Seconds from a request to run something to the first event of its stream, on an open connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    began = perf_counter()
+    writer.write(place.request("POST", "/agent/v1/runs", place.begin))
+    await reader.readuntil(b"data:")
+    took = perf_counter() - began
+    await reader.read(-1)
+    writer.close()
+    return took
 
 
 async def _follow(place: _Place, run: str) -> None:
@@ -166,13 +184,13 @@ def _serving(serve: Any, size: int) -> Iterator[_Place]:
 
 def _in_process(serve: Any, size: int, parent: Connection) -> None:
     async def run() -> None:
-        async with serve(size) as (application, token):
+        async with serve(size) as (application, *wanted):
             config = uvicorn.Config(application, "127.0.0.1", 0, log_level="critical", http="h11", ws="none")
             server = uvicorn.Server(config)
             serving = asyncio.create_task(server.serve())
             while not server.started:  # noqa: ASYNC110  (uvicorn tells in no other way)
                 await asyncio.sleep(0.01)
-            parent.send(_Place(server.servers[0].sockets[0].getsockname()[1], token))
+            parent.send(_Place(server.servers[0].sockets[0].getsockname()[1], *wanted))
             await serving
 
     asyncio.run(run())
@@ -200,7 +218,7 @@ class _Gate:
 
 
 @asynccontextmanager
-async def _bare(count: int) -> AsyncIterator[tuple[Starlette, str]]:
+async def _bare(count: int) -> AsyncIterator[tuple[Starlette]]:
     gate = _Gate()
 
     async def prepare(_: Request) -> Response:
@@ -219,12 +237,17 @@ async def _bare(count: int) -> AsyncIterator[tuple[Starlette, str]]:
     async def run(_: Request) -> Response:
         return StreamingResponse(frames(), media_type="text/event-stream")
 
-    routes = [*gate.routes(), Route("/prepare", prepare, methods=["POST"]), Route("/run", run)]
-    yield Starlette(routes=routes), ""
+    async def begin(request: Request) -> Response:
+        await request.body()
+        return StreamingResponse(iter(["id: 1\ndata: {}\n\n"]), media_type="text/event-stream")
+
+    routes = [*gate.routes(), Route("/prepare", prepare, methods=["POST"]), Route("/run", run),
+              Route("/agent/v1/runs", begin, methods=["POST"])]  # fmt: skip
+    yield (Starlette(routes=routes),)
 
 
 @asynccontextmanager
-async def _ours(nodes: int) -> AsyncIterator[tuple[Starlette, str]]:
+async def _ours(nodes: int) -> AsyncIterator[tuple[Starlette, str, bytes]]:
     gate = _Gate()
 
     async def wait() -> None:
@@ -239,6 +262,8 @@ async def _ours(nodes: int) -> AsyncIterator[tuple[Starlette, str]]:
         structure["nodes"][1]["data"]["toolId"] = "wait"
         flow = await core.workflows.create(me, name="Bench", structure=structure)
         await core.workflows.deploy(me, flow.id)
+        small = await core.workflows.create(me, name="Small", structure=chain(2))
+        await core.workflows.deploy(me, small.id)
         door = app(core)
 
         async def prepare(_: Request) -> Response:
@@ -252,4 +277,4 @@ async def _ours(nodes: int) -> AsyncIterator[tuple[Starlette, str]]:
             await door(scope, receive, send)
 
         routes = [*gate.routes(), Route("/prepare", prepare, methods=["POST"]), Mount("/", counted)]
-        yield Starlette(routes=routes), token
+        yield Starlette(routes=routes), token, json.dumps({"workflowId": small.id, "input": {}}).encode()

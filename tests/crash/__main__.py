@@ -37,7 +37,7 @@ Task = tuple[Undisturbed, str]
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     with tempfile.TemporaryDirectory(prefix="crash-") as root:
-        zygotes = [Zygote() for _ in range(2)]
+        zygotes = [Zygote(*_to_warm_up_on(options.store)) for _ in range(2)]
         try:
             store = _store(options.store, Path(root), zygotes[0])
             faults = _tell_all(options, Path(root), store, zygotes)
@@ -59,6 +59,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def _to_warm_up_on(store: str) -> list[str]:
+    return [PostgresServer().url] if store == "postgres" else []
+
+
 def _store(name: str, root: Path, zygote: Zygote) -> Store:
     store = SqliteFiles(root) if name == "sqlite" else PostgresServer()
     assert zygote.run(spec(root, store.url, "seed", "seed")) == 0, (root / "seed.out").read_text()
@@ -70,12 +74,13 @@ def _tell_all(options: argparse.Namespace, root: Path, store: Store, zygotes: li
     wholes = [_undisturbed(name, root, store, zygotes[0]) for name in options.scene or (*SCENES, "recovery")
               if name != "none"]  # fmt: skip
     tasks = [(whole, point) for whole in wholes for point in whole.points if options.point in (None, point)]
-    verdicts = []
+    verdicts, began = [], time.monotonic()
     for verdict in _verdicts(_evenly(tasks), root, zygotes, options.seconds):
         verdicts.append(verdict)
         for problem in verdict.problems:
             print(problem, flush=True)
     _print_table(tasks, verdicts)
+    print(f"{len(verdicts)} stories in {time.monotonic() - began:.0f} s")
     return sum(len(verdict.problems) for verdict in verdicts)
 
 

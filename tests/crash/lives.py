@@ -98,7 +98,7 @@ class Recorder:
     async def charge(self, what: Any, call: ToolCall) -> dict[str, object]:
         """The same, and nobody may do it twice."""
         await asyncio.sleep(self._seconds)
-        write_line(self._path, [call.key, call.attempt, now()])
+        write_line(self._path, [readable(call.key), call.attempt, now()])
         self._points.reach("effect", "amid")
         return {"seen": what}
 
@@ -113,7 +113,7 @@ class Talker(ScriptedModel):
         self._points = points
 
     def _reply(self, request: ModelRequest) -> Any:
-        write_line(self._path, [request.key, 1, now()])
+        write_line(self._path, [readable(request.key), 1, now()])
         self._points.reach("effect", "amid")
         if not request.tools:
             return "four words were said"
@@ -122,13 +122,24 @@ class Talker(ScriptedModel):
         return {"content": "", "toolCalls": calls} if answered < 2 else "I have noted both"
 
 
+ROOTS: dict[str, str] = {}
+"""The first run of each execution that had an effect here, by what the keys of its effects begin with."""
+
+
+def readable(key: str) -> str:
+    """The key with the run in place of the UUID, which is another one in every play of the same scene."""
+    execution, _, step = key.partition(":")
+    return f"{ROOTS[execution]}:{step}"
+
+
 def watch_effects(points: Points, path: str) -> None:
     """Every effect is a point before and after it, and a line: where in the journal its outcome belongs, and when."""
 
     async def performed(self: Performer, execution: Any, effect: Any, stream: Any) -> Any:
+        ROOTS[effect.key.partition(":")[0]] = execution.root_run_id
         points.reach("effect", "before")
         outcome = await PERFORM(self, execution, effect, stream)
-        write_line(path, [execution.ref.id, address_of(outcome), outcome.at, effect.key, now()])
+        write_line(path, [execution.ref.id, address_of(outcome), outcome.at, readable(effect.key), now()])
         points.reach("effect", "after")
         return outcome
 

@@ -24,7 +24,13 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
+import psycopg
+from psycopg.pq import TransactionStatus
+
 CONNECT = sqlite3.connect
+SENDING = psycopg.AsyncCursor.execute, psycopg.AsyncCursor.executemany
+ENDING = psycopg.AsyncConnection.commit, psycopg.AsyncTransaction.__aexit__
+"""What is watched, as it was."""
 
 _WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b", re.ASCII | re.IGNORECASE)
 
@@ -117,26 +123,30 @@ class Points:
 
     def watch_postgres(self) -> None:
         """As `watch_sqlite`, for psycopg. Within a statement is: sent, and nobody waits for its answer."""
-        import psycopg
+        (execute, executemany), (commit, leave) = SENDING, ENDING
 
-        execute, executemany, commit = (
-            psycopg.AsyncCursor.execute,
-            psycopg.AsyncCursor.executemany,
-            psycopg.AsyncConnection.commit,
-        )
+        def kind_of(cursor: Any, statement: Any) -> str:
+            connection, kind = cursor.connection, _kind(str(statement))
+            alone = connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+            return "commit" if kind == "write" and alone else kind
 
         async def execute_here(cursor: Any, statement: Any, *args: Any, **more: Any) -> Any:
-            return await self._sent(_kind(str(statement)), lambda: execute(cursor, statement, *args, **more))
+            return await self._sent(kind_of(cursor, statement), lambda: execute(cursor, statement, *args, **more))
 
         async def executemany_here(cursor: Any, statement: Any, *args: Any, **more: Any) -> Any:
-            return await self._sent(_kind(str(statement)), lambda: executemany(cursor, statement, *args, **more))
+            return await self._sent(kind_of(cursor, statement), lambda: executemany(cursor, statement, *args, **more))
 
         async def commit_here(connection: Any) -> None:
             await self._sent("commit", lambda: commit(connection))
 
+        async def leave_here(transaction: Any, error: Any, *args: Any) -> Any:
+            kind = "read" if error else "commit"
+            return await self._sent(kind, lambda: leave(transaction, error, *args))
+
         psycopg.AsyncCursor.execute = execute_here
         psycopg.AsyncCursor.executemany = executemany_here
         psycopg.AsyncConnection.commit = commit_here
+        psycopg.AsyncTransaction.__aexit__ = leave_here
 
     def _statement(self, connection: sqlite3.Connection, statement: str, execute: Callable[[], Any]) -> Any:
         kind = _kind(statement)

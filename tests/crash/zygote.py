@@ -22,9 +22,10 @@ from scenes import spec
 class Zygote:
     """The tests' end of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *urls: str) -> None:
+        """`urls`: empty databases to warm up on, beside a file."""
         self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, __file__, *urls], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def start(self, spec: dict[str, Any]) -> int:
@@ -72,10 +73,10 @@ def _serve() -> None:
 def _warm_up(run: Any) -> None:
     """Live once, so that all that is imported, compiled and kept on the way is there for every child."""
     with tempfile.TemporaryDirectory() as place:
-        url = f"sqlite:///{place}/wfcore.db"
-        run(spec(Path(place), url, "seed", "zygote"))
-        for scene in ("demo", "talk", "webhook"):
-            run(spec(Path(place), url, "play", "zygote", scene=scene, key=scene))
+        for url in (f"sqlite:///{place}/wfcore.db", *sys.argv[1:]):
+            run(spec(Path(place), url, "seed", "zygote"))
+            for scene in ("demo", "talk", "webhook"):
+                run(spec(Path(place), url, "play", "zygote", scene=scene, key=scene))
     gc.collect()
     deadline = time.monotonic() + 30
     while threading.active_count() > 1:  # a fork is safe when no other thread holds anything

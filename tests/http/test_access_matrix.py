@@ -25,7 +25,7 @@ ORG, TEAM, ELSEWHERE = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in 
 ME, MINE, OTHER = "me", "me@x.org", "somebody"
 
 OWNERS: Final[Mapping[str, tuple[str | None, str | None]]] = {
-    "by id": (ME, None), "by e-mail": (OTHER, MINE), "another": (OTHER, "else@x.org"), "nobody": (None, None),
+    "by id": (ME, None), "by e-mail": (None, MINE), "another": (OTHER, MINE), "nobody": (None, None),
 }  # fmt: skip
 INVITED: Final[Mapping[str, tuple[str, str | None] | None]] = {
     "nobody": None, "my e-mail": (MINE, None), "my id": ("old@x.org", ME), "my e-mail for another": (MINE, OTHER),

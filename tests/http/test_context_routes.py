@@ -31,7 +31,7 @@ def schema_of(world: World) -> Any:
 async def test_a_skills_context(either: World) -> None:
     """The messages and tools of a run, what they are made of, and what is left out; the same each time."""
     ada = await either.user()
-    await scope(ada, toolset={"count": {"enabled": True}, "gone": {"enabled": True}})
+    await scope(ada, toolset={"count": {"enabled": True}, "core.workflow": {"enabled": True}})
     await ada.post("/api/v1/context-items", json={"title": "Rules", "content": "Within 30 days."})
     answer = await ada.post(SKILL, json={"message": "My money?", "sessionId": "s", "instructions": "In Latin."})
     assert answer.status_code == 200
@@ -42,7 +42,7 @@ async def test_a_skills_context(either: World) -> None:
     assert human == {"type": "human", "content": "My money?"}
     assert [tool["name"] for tool in context["tools"]] == ["count"]
     assert context["leftOut"] == [
-        {"source": "tools", "ref": "gone", "why": "there is no such tool that agents can call"}
+        {"source": "tools", "ref": "core.workflow", "why": "there is no such tool that agents can call"}
     ]
     assert context["tokenEstimate"] == sum(segment["tokens"] for segment in context["segments"])
     schema_of(either).validate(context)

@@ -201,10 +201,10 @@ class TestOwnership:
         await either.user("bob")
         await ada.post(FLOWS, json=flow(accessConfig=PRIVATE | {"sharedWith": [{"email": "bob@x.org"}]}))
         every = (await ada.get(f"{FLOWS}/1/access")).json()
-        assert [grant["rule"] for grant in every["grants"]] == ["ownerUserId", "ownerEmail", "sharedWith"]
+        assert [grant["rule"] for grant in every["grants"]] == ["ownerUserId", "sharedWith"]
         told = (await ada.get(f"{FLOWS}/1/access", params={"userId": "bob"})).json()
         assert (told["userId"], told["canUse"], told["canManage"]) == ("bob", True, False)
-        assert told["grants"] == every["grants"][2:]
+        assert told["grants"] == every["grants"][1:]
         unknown = await ada.get(f"{FLOWS}/1/access", params={"userId": "nobody"})
         assert_envelope(unknown, 404, "NOT_FOUND", "NOT_FOUND")
         empty = await ada.get(f"{FLOWS}/1/access", params={"userId": ""})

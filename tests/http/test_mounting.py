@@ -32,7 +32,7 @@ class TestOwnUsers:
         async with client_of(app(world.core, authenticate=by_cookie)) as visitor:
             answer = await visitor.get("/api/v1/me")
             assert_envelope(answer, 401, "UNAUTHORIZED", "UNAUTHENTICATED")
-            assert answer.headers["WWW-Authenticate"] == "Bearer"
+            assert answer.headers["WWW-Authenticate"].startswith("Bearer resource_metadata=")
             visitor.cookies.set("user", "zoe")
             assert (await visitor.get("/api/v1/me")).json()["userId"] == "zoe"
             made = await visitor.post("/api/v1/workflows", json=flow())

@@ -240,9 +240,10 @@ class TestDiscovery:
             assert (await client.head(METADATA)).status_code == 200
 
     async def test_without_an_issuer(self, either: World) -> None:
-        """The challenge is the plain one, and the metadata names no authorization server."""
+        """The challenge leads to the metadata all the same, which name no authorization server."""
         nobody = await either.client()
-        assert (await nobody.get("/api/v1/me")).headers["WWW-Authenticate"] == "Bearer"
+        place = f'resource_metadata="{str(nobody.base_url).rstrip("/")}{METADATA}"'
+        assert (await nobody.get("/api/v1/me")).headers["WWW-Authenticate"] == f"Bearer {place}"
         answer = (await nobody.get(METADATA)).json()
         assert answer.keys() == {"resource", "scopes_supported", "bearer_methods_supported"}
         assert answer["resource"] == str(nobody.base_url).rstrip("/")

@@ -143,7 +143,7 @@ class TestDecisions:
 
     @pytest.mark.parametrize(("body", "status"), [
         ({"decision": "connected"}, 422), ({"decision": "maybe"}, 422), ({"decision": 1}, 400), ({}, 422),
-        ({"decision": "approve", "interruptId": "int_x"}, 409), ({"streamProtocolVersion": 1}, 422),
+        ({"decision": "approve", "interruptId": "int_x"}, 422), ({"streamProtocolVersion": 1}, 422),
         ({"decision": "approve", "surprise": 1}, 422), ({"interruptId": "x"}, 422), ({"decisions": []}, 422),
     ])  # fmt: skip
     async def test_an_answer_that_does_not_fit_is_refused(self, world: World, body: Json, status: int) -> None:

@@ -44,7 +44,10 @@ def told_by_the_interface(who: Principal, config: AccessConfig) -> tuple[bool, b
         return any(bits.use for bits in mine), any(bits.manage for bits in mine)
     usable = who.email if who.email_verified and who.email and who.email.isascii() and "@" in who.email else None
     email = usable.lower() if usable else None
-    owner = config.owner_user_id == who.user_id or (email is not None and config.owner_email == email)
+    if config.owner_user_id is not None:
+        owner = config.owner_user_id == who.user_id
+    else:
+        owner = email is not None and config.owner_email == email
     invited = any(
         entry.user_id == who.user_id if entry.user_id is not None else email is not None and entry.email == email
         for entry in config.shared_with

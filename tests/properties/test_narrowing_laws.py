@@ -86,7 +86,7 @@ def test_a_later_turn_narrows_further(allowed: Allowance, first: Any, second: An
     ("config", "found"),
     [
         ({"model": "b"}, [("config.model", "widening")]),
-        ({"model": "a", "modelSettings": {"contextWindow": 10**9}}, []),
+        ({"model": "a", "modelSettings": {"contextWindow": 32_000}}, []),
         ({"toolset": {"off": {"enabled": True}}}, [("config.toolset.off.enabled", "widening")]),
         ({"toolset": {"new.one": {"enabled": True}}}, [("config.toolset.new.one.enabled", "widening")]),
         ({"toolset": {"t": {"enabled": False}, "unknown": {"enabled": False}}}, []),
@@ -127,6 +127,14 @@ def test_a_window_only_gets_smaller() -> None:
         "config.modelSettings.contextWindow"
     ]
     assert narrowed(bounded, {"modelSettings": {"contextWindow": 99.0}}).context_window == 99
+
+
+def test_no_window_widens_the_default() -> None:
+    """Where the skill names no window, a run asks for at most the 32,000 tokens that it would have anyway."""
+    unnamed = Allowance.of_skill({}, [], [])
+    assert not narrowing_issues({"modelSettings": {"contextWindow": 32_000}}, unnamed)
+    (issue,) = narrowing_issues({"modelSettings": {"contextWindow": 32_001}}, unnamed)
+    assert (issue.path, issue.rule) == ("config.modelSettings.contextWindow", "widening")
 
 
 @given(st.lists(ALLOWANCES, max_size=4))

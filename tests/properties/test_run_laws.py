@@ -194,7 +194,9 @@ def well_formed(events: Sequence[Event]) -> None:
 def observe(machine: Machine) -> dict[str, Any]:
     """The whole state as plain values, in an order that shows."""
     seen = {
-        name: getattr(machine, name) for name in Frame.__slots__ if name not in ("plan", "sink", "records", "children")
+        name: getattr(machine, name)
+        for name in Frame.__slots__
+        if name not in ("plan", "sink", "records", "children", "steps")
     }
     seen["flow"] = {
         name: list(getattr(machine.flow, name).items()) if name == "edges" else list(getattr(machine.flow, name))

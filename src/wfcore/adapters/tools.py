@@ -16,6 +16,7 @@ import attrs
 import msgspec
 
 from wfcore.domain.errors import JSON
+from wfcore.domain.run.answers import said
 from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT, WORKFLOW
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 
@@ -243,7 +244,7 @@ def _default(parameter: inspect.Parameter) -> dict[str, JSON]:
 
 
 # Built-in tools. The run machine performs the plain ones itself; with `retry`, `forEach` or approval they come here.
-# The machine takes their parameters as they are, so nothing checks them here either.
+# The machine takes their rendered parameters as they are, so nothing checks them here either.
 
 
 def _transform(params: Mapping[str, JSON], _: ToolCall) -> JSON:
@@ -251,7 +252,7 @@ def _transform(params: Mapping[str, JSON], _: ToolCall) -> JSON:
 
 
 def _fail(params: Mapping[str, JSON], _: ToolCall) -> JSON:
-    raise ToolFailed(str(params.get("message") or "failed by core.fail"))
+    raise ToolFailed(said(params.get("message") or "failed by core.fail"))
 
 
 async def _wait(params: Mapping[str, JSON], _: ToolCall) -> JSON:
@@ -279,7 +280,7 @@ def _built_in(tool_id: str, run: Callable[..., Any], description: str, **propert
 
 BUILT_IN = (
     _built_in(TRANSFORM, _transform, "Gives back `value`, rendered.", value={}),
-    _built_in(FAIL, _fail, "Fails with `message`.", message={"type": "string"}),
+    _built_in(FAIL, _fail, "Fails with `message`.", message={}),
     _built_in(WAIT, _wait, "Goes on after `seconds`; a durable timer.", seconds={"type": "number", "minimum": 0}),
     _built_in(
         WORKFLOW,

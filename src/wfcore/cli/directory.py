@@ -44,14 +44,24 @@ async def add_member(
     user_id: str,
     email: str,
     name: str | None = None,
-    role: Literal["owner", "admin", "member"] = "member",
+    role: Literal["owner", "admin", "member"] | None = None,
     group: Annotated[list[str], Parameter(negative=())] = [],  # noqa: B006  (never changed)
     database: Database = DATABASE,
     config: Config = None,
 ) -> None:
-    """Add a member, or replace the one of the same user id; prints it as JSON. The e-mail counts as verified."""
+    """Add a member, or change the one of the same user id; prints it as JSON. The e-mail counts as verified.
+
+    Of a member who is there already, the options that are not given leave what it has.
+
+    Parameters
+    ----------
+    role
+        A new member is a `member` unless it is given.
+    group
+        The UUID of a group it is in, once or more often: all of its groups.
+    """
     async with _directory_of(org, database, config) as directory:
-        made = await directory.add_member(org, user_id, email, name=name, role=role, groups=group)
+        made = await directory.add_member(org, user_id, email, name=name, role=role, groups=group or None)
     shown = {"userId": made.user_id, "email": made.email, "name": made.name}
     print_result({**shown, "role": str(made.role), "groups": sorted(made.groups)})
 

@@ -36,6 +36,7 @@ _commands = {
     "serve": ("serve:serve", "Serve both APIs on one port."),
     "worker": ("worker:worker", "Drive runs beside servers and other workers."),
     "validate": ("validate:validate", "Check a workflow file."),
+    "simulate": ("simulate:simulate", "Try every outcome of every node of a workflow file."),
     "run": ("run:run", "Run a workflow file here, without a server."),
     "chat": ("chat:chat", "Talk with a skill or with the assistant."),
     "openapi": ("openapi:openapi", "Print the OpenAPI document."),

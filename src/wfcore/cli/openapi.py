@@ -1,9 +1,9 @@
 """`wfcore openapi`: the description of both APIs."""
 
-from wfcore.cli.opening import IN_MEMORY, opened, print_result
+from wfcore.cli.opening import IN_MEMORY, UnusedDatabase, opened, print_result
 
 
-async def openapi() -> None:
+async def openapi(*, database: UnusedDatabase = IN_MEMORY) -> None:
     """Print the OpenAPI 3.1 document, which a server also has at /openapi.json."""
     from wfcore.adapters.http.openapi import document
     from wfcore.adapters.http.routes import route_table

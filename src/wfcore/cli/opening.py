@@ -25,6 +25,7 @@ LOCAL: Final = "00000000-0000-4000-8000-000000000000"
 Database = Annotated[
     str, Parameter(help="The database: sqlite:///path, postgresql://user@host/name, or sqlite:// for one in memory.")
 ]
+UnusedDatabase = Annotated[str, Parameter(help="Taken as everywhere, and not used: this command needs none.")]
 Config = Annotated[str | None, Parameter(help="A TOML file of settings.")]
 Tools = Annotated[
     list[str],

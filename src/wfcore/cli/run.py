@@ -23,7 +23,7 @@ async def run(
     file: str,
     /,
     *,
-    input: str = "{}",
+    input: Annotated[str, Parameter(allow_leading_hyphen=True)] = "{}",
     tools: Tools = [],  # noqa: B006  (never changed)
     yes: Flag = False,
     no: Flag = False,

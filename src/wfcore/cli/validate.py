@@ -5,13 +5,20 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wfcore.cli.files import load_tools, read_workflow
-from wfcore.cli.opening import IN_MEMORY, Config, Tools, local_principal, opened, print_result
+from wfcore.cli.opening import IN_MEMORY, Config, Tools, UnusedDatabase, local_principal, opened, print_result
 
 if TYPE_CHECKING:
     from wfcore.domain.errors import JSON
 
 
-async def validate(file: str, /, *, tools: Tools = [], config: Config = None) -> int:  # noqa: B006  (never changed)
+async def validate(
+    file: str,
+    /,
+    *,
+    tools: Tools = [],  # noqa: B006  (never changed)
+    database: UnusedDatabase = IN_MEMORY,
+    config: Config = None,
+) -> int:
     """Check a workflow file; prints its issues as JSON and fails when one of them is an error.
 
     Parameters

@@ -102,7 +102,10 @@ class SharedUser:
 
 @attrs.frozen
 class AccessConfig:
-    """The access configuration (interface, AccessConfig). The owner counts only while it is private."""
+    """The access configuration (interface, AccessConfig). The owner counts only while it is private.
+
+    With an `owner_user_id`, the owner's address alone grants nothing, as in `sharedWith`: it is there to be read.
+    """
 
     visibility: Visibility
     group_permissions: Mapping[str, GroupGrant]
@@ -169,7 +172,7 @@ def grants(config: AccessConfig) -> list[Grant]:
 def _private_grants(config: AccessConfig) -> Iterator[Grant]:
     if config.owner_user_id is not None:
         yield Grant(f"u:{config.owner_user_id}", True, True, "ownerUserId")
-    if config.owner_email is not None:
+    elif config.owner_email is not None:
         yield Grant(f"e:{config.owner_email}", True, True, "ownerEmail")
     for entry in config.shared_with:
         subject = f"e:{entry.email}" if entry.user_id is None else f"u:{entry.user_id}"
@@ -205,23 +208,26 @@ def check_access(
     *,
     current: AccessConfig | None,
     groups: Collection[str] | None,
+    writer: Principal | None = None,
 ) -> list[Issue]:
     """Every fault of an accessConfig body, each under its wire path (interface, AccessConfig).
 
     Only `visibility` must be there. What else is left out is empty: `shared` without `groupPermissions` gives
     nobody anything. What was read can be written back: `addedAt` and `addedBy` are ignored, the owner must be
-    that of `current` (on create: none, or the default one). `groups` are those of the organization, the
-    implicit one among them; None looks none up.
+    that of `current` (on create: none, or the `writer`). `groups` are those of the organization, the implicit one
+    among them; None looks none up.
     """
     if faults := _typed(data, path, dict):
         return faults
+    owner = (current.owner_user_id, current.owner_email) if current else (None, None)
+    may_be = (writer.user_id, writer.verified_email) if writer and not current else owner
     return [
         *_unknown(data, path, _CONFIG_KEYS),
         *_check_visibility(data, path),
         *_check_groups(data, path, groups),
         *_check_shared_with(data, path),
-        *_check_owner(data, path, "ownerUserId", current.owner_user_id if current else None),
-        *_check_owner(data, path, "ownerEmail", current.owner_email if current else None),
+        *_check_owner(data, path, "ownerUserId", (owner[0], may_be[0])),
+        *_check_owner(data, path, "ownerEmail", (owner[1], may_be[1])),
         *_field(data, path, "guardrails", list),
     ]
 
@@ -292,9 +298,9 @@ def _check_email(entry: Mapping[str, JSON], path: str, seen: set[str]) -> Iterat
         seen.add(email)
 
 
-def _check_owner(data: Mapping[str, JSON], path: str, key: str, current: str | None) -> list[Issue]:
-    value, where = data.get(key, current), join_path(path, key)
-    if value == current:
+def _check_owner(data: Mapping[str, JSON], path: str, key: str, allowed: tuple[str | None, str | None]) -> list[Issue]:
+    value, where = data.get(key, allowed[0]), join_path(path, key)
+    if value in allowed:
         return []
     return (value is not None and _typed(value, where, str)) or [
         Issue(where, "the owner changes by an ownership transfer only", "readonly")
@@ -319,17 +325,19 @@ def _shown(value: str) -> str:
     return f"`{value[:80]}`"
 
 
-def apply_access(data: JSON, current: AccessConfig | None, writer: Principal, now: str) -> AccessConfig:
+def apply_access(
+    data: JSON, current: AccessConfig | None, writer: Principal, now: str, *, owner_gone: bool = False
+) -> AccessConfig:
     """The configuration a body asks for; `check_access` found no error in it.
 
     It replaces `current` as a whole: what is left out is empty. The server's own values stand: the owner (the
-    writer on create, or when one without an owner becomes private), and who added an entry and when. An entry
-    known by its user id stays so when the body gives the e-mail alone: a recycled address inherits nothing.
-    `now` is ISO 8601.
+    writer on create, or when one becomes private that has no owner, or one who is `owner_gone`), and who added an
+    entry and when. An entry known by its user id stays so when the body gives the e-mail alone: a recycled address
+    inherits nothing. `now` is ISO 8601.
     """
     private = data["visibility"] == "private"
     owner = (current.owner_user_id, current.owner_email) if current else (None, None)
-    if current is None or (private and owner == (None, None)):
+    if current is None or (private and (owner_gone or owner == (None, None))):
         owner = (writer.user_id, writer.verified_email)
     known = {entry.email: entry for entry in current.shared_with} if current else {}
     return AccessConfig(

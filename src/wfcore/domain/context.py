@@ -26,9 +26,7 @@ from wfcore.domain.context_messages import History, Range, newest_turns
 from wfcore.domain.context_text import MESSAGE_TOKENS, Fact, tokens, told_as_data, within
 from wfcore.domain.context_tools import MAX_TOOLS, Offer, wire_names
 from wfcore.domain.errors import JSON, Issue, refuse
-
-WINDOW: Final = 32_000
-"""Tokens of the context window where neither skill, node nor run names another."""
+from wfcore.domain.narrowing import WINDOW
 
 MAX_MEMORIES: Final = 8
 QUERY: Final = 2_000

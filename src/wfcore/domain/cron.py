@@ -3,7 +3,7 @@
     minute 0-59   hour 0-23   day of month 1-31   month 1-12 or jan-dec   day of week 0-7 or sun-sat
 
 A field is a list of `*`, `5`, `1-5`, `*/15` and `10-50/20`; both 0 and 7 are Sunday, names are read in any
-case, and one blank stands between two fields (POSIX crontab, with the steps and names of vixie cron). Nothing
+case, and blanks or tabs stand between two fields (POSIX crontab, with the steps and names of vixie cron). Nothing
 else is accepted: no macros, seconds, `L`, `W`, `#` or `?`, no backward range, no step without a range.
 
 Day of month and day of week select days together: either may match when both are restricted, else both must.
@@ -147,7 +147,7 @@ def _gap_end(wall: datetime, zone: ZoneInfo, low: datetime, high: datetime) -> d
     return low + _SECOND * bisect_left(seconds, True, key=lambda s: wall_time(low + _SECOND * s, zone) >= wall)
 
 
-_SEPARATOR = re.compile(r"[ \t]", re.ASCII)
+_SEPARATOR = re.compile(r"[ \t]+", re.ASCII)
 _VALUE = "[0-9]+|[a-z]+"
 _TERM = re.compile(rf"(?:\*|(?P<low>{_VALUE})(?:-(?P<high>{_VALUE}))?)(?:/(?P<step>[0-9]+))?", re.ASCII)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -204,7 +204,7 @@ def parse_cron(text: str) -> Cron:
         raise ValueError(f"a cron expression has at most {MAX_LENGTH} characters")
     fields = _SEPARATOR.split(text.lower()) if text.isascii() else []
     if len(fields) != len(_FIELDS) or not all(fields):
-        raise ValueError(f"`{text}` is no cron expression of five fields with single blanks between them")
+        raise ValueError(f"`{text}` is no cron expression of five fields with blanks between them")
     values = (field.values(part) for field, part in zip(_FIELDS, fields, strict=True))
     minutes, hours, days, months, weekdays = (tuple(sorted(found)) for found in values)
     return Cron(

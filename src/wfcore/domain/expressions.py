@@ -2,7 +2,7 @@
 
 Expressions are CEL (github.com/google/cel-spec), parsed by cel-python and compiled to closures over plain
 JSON. They cannot loop without end, allocate without bound or reach anything of Python: sources are short,
-nesting is bounded, and every evaluation has a budget of steps.
+nesting is bounded, and every evaluation has a budget of steps, alone or together with others.
 
 Where cel-python and the CEL language definition differ, the definition holds: `1 < 1.5` and `1 == 1.0` are
 compared by value, values of different types are unequal (never an error), a list is not indexed from its end,
@@ -17,10 +17,10 @@ import attrs
 
 from wfcore.domain.cel.closures import Activation, Code
 from wfcore.domain.cel.compile import compile_source
-from wfcore.domain.cel.values import Budget, Exhausted, ExpressionError, to_json
+from wfcore.domain.cel.values import MAX_STEPS, TOO_MANY_STEPS, Budget, Exhausted, ExpressionError, to_json
 from wfcore.domain.errors import JSON
 
-__all__ = ["MAX_SOURCE", "Expression", "ExpressionError", "Scope", "compile_expression"]
+__all__ = ["MAX_SOURCE", "MAX_STEPS", "Budget", "Expression", "ExpressionError", "Scope", "compile_expression"]
 
 MAX_SOURCE: Final = 2_000
 """The most characters of one expression."""
@@ -37,19 +37,20 @@ class Expression:
     references: frozenset[str]
     _run: Code = attrs.field(eq=False, repr=False)
     _is_path: bool = attrs.field(eq=False, repr=False)
+    reads_item: bool = False
 
-    def evaluate(self, scope: Scope) -> JSON:
-        """The value as plain JSON; timestamps and durations become text.
+    def evaluate(self, scope: Scope, steps: Budget | None = None) -> JSON:
+        """The value as plain JSON; timestamps and durations become text. `steps`: a budget shared with others.
 
         Raises ExpressionError: a field is missing, a type does not fit, a division by zero, a result that is
-        no JSON (NaN, a type, an int key), or more work than one evaluation may do.
+        no JSON (NaN, a type, an int key), or more work than the budget allows.
         """
-        budget = Budget()
+        budget = steps or Budget()
         try:
             value = self._run(Activation(scope, budget))
             return value if self._is_path or type(value) is bool else to_json(budget, value)
         except Exhausted:
-            raise ExpressionError("the expression takes too many steps") from None
+            raise ExpressionError(TOO_MANY_STEPS) from None
         except RecursionError:
             raise ExpressionError("the values are nested too deep") from None
 
@@ -66,4 +67,4 @@ def compile_expression(source: str) -> Expression:
         compiled = compile_source(source)
     except RecursionError:
         raise ExpressionError("the expression is nested too deep") from None
-    return Expression(source, compiled.references, compiled.run, compiled.is_path)
+    return Expression(source, compiled.references, compiled.run, compiled.is_path, compiled.reads_item)

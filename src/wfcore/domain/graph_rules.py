@@ -17,6 +17,7 @@ import attrs
 import msgspec
 
 from wfcore.domain.errors import JSON, Issue, join_path
+from wfcore.domain.expressions import ExpressionError
 from wfcore.domain.graph import ELSE, Graph, Node, NodeType, handles
 from wfcore.domain.node_data import (
     MAX_ISSUES,
@@ -40,6 +41,7 @@ from wfcore.domain.node_data import (
     under,
     unique,
 )
+from wfcore.domain.templates import compile_template
 
 __all__ = ["Catalog", "GraphLimits", "ListedCatalog", "deploy_issues", "write_issues"]
 
@@ -269,6 +271,41 @@ def _good_data(graph: Graph, known: Known) -> Iterator[Issue]:
             yield _at(node, join_path(f"nodes[{index}].data", issue.path), issue.message, issue.rule)
 
 
+def _item_is_there(graph: Graph, known: Known) -> Iterator[Issue]:
+    for index, node in enumerate(graph.nodes):
+        for path, value in _without_item(node):
+            if _reads_item(value):
+                message = "reads `item`, which is there only in the `params` of a `forEach`"
+                yield _at(node, f"nodes[{index}].data.{path}", message, "reference")
+
+
+def _without_item(node: Node) -> Iterator[tuple[str, JSON]]:
+    """What of a node's data is a template or, as one, an expression, and is rendered for no item of a list."""
+    data = node.data
+    if node.type is NodeType.ACTION:
+        yield "forEach", _as_template(data.get("forEach"))
+        if "forEach" not in data:
+            yield "params", data.get("params")
+    elif node.type is NodeType.CONDITION:
+        branches = data.get("branches")
+        for position, branch in enumerate(branches if isinstance(branches, list) else ()):
+            yield f"branches[{position}].when", _as_template(branch.get("when") if isinstance(branch, dict) else None)
+    elif node.type in (NodeType.AGENT, NodeType.HUMAN_APPROVAL):
+        yield "message", data.get("message")
+
+
+def _as_template(expression: JSON) -> str:
+    return f"{{{{ {expression} }}}}" if isinstance(expression, str) else ""
+
+
+def _reads_item(value: JSON) -> bool:
+    """Whether this template reads `item`; one that is wrong is another rule's affair."""
+    try:
+        return compile_template(value).reads_item
+    except ExpressionError:
+        return False
+
+
 def _else_leads_on(graph: Graph, known: Known) -> Iterator[Issue]:
     for index, node in enumerate(graph.nodes):
         if node.type is not NodeType.CONDITION:
@@ -284,6 +321,10 @@ def _no_idle_keys(graph: Graph, known: Known) -> Iterator[Issue]:
             if key in node.data and needed not in node.data:
                 message = f"`{key}` does nothing without `{needed}`"
                 yield _warn(node, f"nodes[{index}].data.{key}", message, "idle")
+        tool = node.data.get("toolId") if node.type is NodeType.ACTION else None
+        for key in IDLE_ON.get(tool, ()) if isinstance(tool, str) else ():
+            if key in node.data:
+                yield _warn(node, f"nodes[{index}].data.{key}", f"`{key}` does nothing on `{tool}`", "idle")
 
 
 def _expired_can_happen(graph: Graph, known: Known) -> Iterator[Issue]:
@@ -311,6 +352,13 @@ IDLE_WITHOUT: Mapping[NodeType, Mapping[str, str]] = {
 }
 """Keys of `data` that do nothing unless another one stands beside them."""
 
+IDLE_ON: Mapping[str, tuple[str, ...]] = {
+    "core.transform": ("retry", "timeoutSeconds"),
+    "core.fail": ("timeoutSeconds",),
+    "core.wait": ("retry",),
+}
+"""Keys of `data` that do nothing on these tools: what is done at once takes no time, a wait fails once and for all."""
+
 DEPLOY_RULES: tuple[Callable[[Graph, Known], Iterable[Issue]], ...] = (
     _one_start,
     _nothing_before_start,
@@ -318,6 +366,7 @@ DEPLOY_RULES: tuple[Callable[[Graph, Known], Iterable[Issue]], ...] = (
     _known_handles,
     _cycles_can_be_left,
     _good_data,
+    _item_is_there,
     _else_leads_on,
     _no_idle_keys,
     _expired_can_happen,

@@ -40,8 +40,8 @@ def is_uuid(text: str) -> bool:
 
 
 def is_run_id(text: str) -> bool:
-    """Whether this can name a run: 1 to 255 visible ASCII characters."""
-    return _RUN_ID.fullmatch(text) is not None
+    """Whether this can name a run: 1 to 255 visible ASCII characters. `.` and `..` are no names in a URL (RFC 3986)."""
+    return _RUN_ID.fullmatch(text) is not None and text not in (".", "..")
 
 
 def parse_id(text: str) -> int | None:

@@ -18,6 +18,9 @@ from wfcore.domain.errors import JSON, Issue
 
 Config = Mapping[str, JSON]
 
+WINDOW: Final = 32_000
+"""Tokens of the context window where neither skill, node nor run names another. No run asks for more than it has."""
+
 NOT_OFFERED: Final = ("connectionSelections", "connectionSet", "connectionAllModeIds", "strategies")
 
 
@@ -25,7 +28,8 @@ NOT_OFFERED: Final = ("connectionSelections", "connectionSet", "connectionAllMod
 class Allowance:
     """What a run may use. None stands for everything there is.
 
-    `models`: those it may ask. `context_window`: the most tokens of a call. `tools`: the ids of those that are enabled,
+    `models`: those it may ask. `context_window`: the most tokens of a call; None
+    leaves `WINDOW` to a config. `tools`: the ids of those that are enabled,
     with whether each call needs an approval. `context_items`: the ids of those that may be told. `budget`: what each
     agent may spend.
     """
@@ -138,8 +142,9 @@ def _issues(config: Config, allowed: Allowance) -> Iterator[Issue]:
     if "model" in config and allowed.models is not None and config["model"] not in allowed.models:
         yield Issue("model", f"`{_shown(config['model'])}` is not allowed here", "widening")
     window = _window(config)
-    if window is not None and allowed.context_window is not None and window > allowed.context_window:
-        yield Issue("modelSettings.contextWindow", f"must be at most {allowed.context_window}", "widening")
+    most = WINDOW if allowed.context_window is None else allowed.context_window
+    if window is not None and window > most:
+        yield Issue("modelSettings.contextWindow", f"must be at most {most}", "widening")
     for name, most in allowed.budget.items():
         if (config.get("budget") or {}).get(name, 0) > most:
             yield Issue(f"budget.{name}", f"must be at most {most}", "widening")

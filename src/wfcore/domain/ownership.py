@@ -51,16 +51,21 @@ REASONS: Final[Mapping[bool, str]] = {False: "no_transfer", True: "transfer_pend
 
 
 def is_owner(principal: Principal, config: AccessConfig) -> bool:
-    """Whether the principal is the owner: by user id, or by an e-mail that is verified (interface, AccessConfig)."""
-    if config.owner_user_id == principal.user_id:
-        return True
+    """Whether the principal is the owner: by user id where there is one, else by a verified e-mail (AccessConfig)."""
+    if config.owner_user_id is not None:
+        return config.owner_user_id == principal.user_id
     return config.owner_email is not None and config.owner_email == principal.verified_email
 
 
 def is_pending_owner(principal: Principal, resource: Resource) -> bool:
     """Whether the principal is the one whom the request in flight names."""
+    return is_offered_to(principal.user_id, resource)
+
+
+def is_offered_to(user_id: str, resource: Resource) -> bool:
+    """Whether a request in flight names this user."""
     pending = resource.pending_transfer
-    return pending is not None and pending.pending_owner_user_id == principal.user_id
+    return pending is not None and pending.pending_owner_user_id == user_id
 
 
 def ask(resource: Resource, target: Principal, *, by: str, path: str, now: datetime) -> Change:
@@ -78,6 +83,11 @@ def ask(resource: Resource, target: Principal, *, by: str, path: str, now: datet
 def withdraw(resource: Resource, step: Step, *, now: datetime) -> Change:
     """Forget the request: the owner cancels or the pending owner declines. Raises Conflict without one, IllegalMove."""
     _step(resource, step)
+    return Change(changed(resource, now, pending_transfer=None))
+
+
+def lapse(resource: Resource, *, now: datetime) -> Change:
+    """The request ends with the member whom it names: nobody's move, so no state of the resource hinders it."""
     return Change(changed(resource, now, pending_transfer=None))
 
 

@@ -311,8 +311,12 @@ def to_wire(
 ) -> dict[str, JSON]:
     """The resource as a client with this `access` sees it (interface, WorkflowDto and scope response).
 
-    `with_variation` adds the content of `variation`, null when there is none; list rows go without.
+    `with_variation` adds the content of `variation`, null when there is none; list rows go without. Who may neither
+    use nor manage it was offered it: the description is null then, and with whom it is shared is left out.
     """
+    if not access.visible:
+        bare = attrs.evolve(resource.access, group_permissions={}, shared_with=(), guardrails=())
+        resource = attrs.evolve(resource, description=None, access=bare)
     values: dict[str, JSON] = {
         "id": resource.id,
         "slug": resource.slug,

@@ -8,7 +8,10 @@ from wfcore.domain.codec import JsonObject, Positive, Time
 from wfcore.domain.shapes import Body, Budget, ErrorBody, NonEmpty, RunModelSettings, ToolSetting
 
 Key = Annotated[str, Meta(min_length=1, max_length=255, description="Opaque token of the client")]
-RunId = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[!-~]+$", description="Visible ASCII")]
+_NO_DOTS = r"^([.]{0,2}[!-\-/-~][!-~]*|[.]{3}[!-~]*)$"
+RunId = Annotated[
+    str, Meta(min_length=1, max_length=255, pattern=_NO_DOTS, description="Visible ASCII, neither `.` nor `..`")
+]
 
 FileName = Annotated[str, Meta(max_length=255)]
 Size = Annotated[float, Meta(ge=0)]
@@ -156,7 +159,8 @@ class RunAction(Body, TypedDict, total=False):
 
 
 class Interrupt(TypedDict, total=False):
-    """A wait for a person or a connection; of a sub-workflow or a subordinate, `path` names the nodes above.
+    """A wait for a person or a connection; of a sub-workflow or a subordinate, `path` names the nodes above, `items`
+    the position in the `forEach` of each.
 
     An approval of a call has the tool, the exact arguments and the digest of both; a call of a model has its
     `toolCallId`. A connect names the tool and what it has to be connected to.
@@ -167,6 +171,7 @@ class Interrupt(TypedDict, total=False):
     type: Required[Literal["approval", "connect"]]
     nodeId: str
     path: list[str]
+    items: list[int | None]
     message: str | None
     expiresAt: Time | None
     requiredApprovals: int
@@ -190,6 +195,7 @@ class Event(TypedDict, total=False):
     at: Required[Time]
     nodeId: str
     path: list[str]
+    items: list[int | None]
 
 
 class RunAccepted(TypedDict):

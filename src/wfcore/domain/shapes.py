@@ -15,7 +15,7 @@ from wfcore.domain.access import TOKEN_SCOPES
 from wfcore.domain.codec import JsonObject, Positive, Seconds, Time, closed, schema_ref, schemas_of
 from wfcore.domain.errors import JSON, WfcoreError
 
-Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S", description="Not blank")]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
 NonEmpty = Annotated[str, Meta(min_length=1)]
 TokenScope = Annotated[str, Meta(extra_json_schema={"enum": list(TOKEN_SCOPES)})]
 WorkflowType = Annotated[Literal["task", "workflow"], Meta(description="`task` is deprecated: `workflow`")]

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from wfcore.domain.cel.compile import TOKEN
-from wfcore.domain.cel.values import Budget, Exhausted
+from wfcore.domain.cel.values import TOO_MANY_STEPS, Budget, Exhausted
 from wfcore.domain.errors import JSON, Issue, join_path
 from wfcore.domain.expressions import Expression, ExpressionError, Scope, compile_expression
 
@@ -21,7 +21,27 @@ __all__ = ["MAX_RENDERED", "Template", "compile_template", "template_issues"]
 MAX_RENDERED: Final = 1 << 20
 """The most characters that the expressions of one template may contribute, as text or compact JSON."""
 
-Render = Callable[[Scope, Budget], JSON]
+STEPS_PER_EXPRESSION: Final = 5
+CHARACTERS_PER_STEP: Final = 64
+"""What rendering costs in steps of evaluation."""
+
+Render = Callable[[Scope, "Room"], JSON]
+
+
+class Room:
+    """How many characters a template may still contribute, and how many steps it and others may still take."""
+
+    __slots__ = ("left", "steps")
+
+    def __init__(self, left: int, steps: Budget) -> None:
+        self.left = left
+        self.steps = steps
+
+    def take(self, text: str) -> None:
+        self.steps.spend(STEPS_PER_EXPRESSION + len(text) // CHARACTERS_PER_STEP)
+        self.left -= len(text)
+        if self.left < 0:
+            raise Exhausted
 
 
 @attrs.frozen
@@ -31,17 +51,23 @@ class Template:
     constant: bool
     references: frozenset[str]
     _render: Render = attrs.field(eq=False, repr=False)
+    reads_item: bool = False
 
-    def render(self, scope: Scope, limit: int = MAX_RENDERED) -> JSON:
+    def render(self, scope: Scope, limit: int = MAX_RENDERED, steps: Budget | None = None) -> JSON:
         """The value in this scope; of a constant template the very value it was made from.
 
-        Raises ExpressionError when an expression fails or all together give over `limit` characters.
+        Raises ExpressionError when an expression fails, when all together give over `limit` characters or take more
+        than `steps`, a budget that may be shared with others.
         """
-        budget = Budget(limit)
+        room = Room(limit, steps or Budget())
         try:
-            return self._render(scope, budget)
+            room.steps.spend(1)
+            return self._render(scope, room)
         except Exhausted:
-            raise ExpressionError(f"the rendered value is longer than {limit} characters") from None
+            too_long = f"the rendered value is longer than {limit} characters"
+            raise ExpressionError(TOO_MANY_STEPS if room.steps.left < 0 else too_long) from None
+        except RecursionError:
+            raise ExpressionError("the values are nested too deep") from None
 
 
 def compile_template(value: JSON) -> Template:
@@ -50,7 +76,8 @@ def compile_template(value: JSON) -> Template:
     if not expressions:
         return Template(True, frozenset(), _handing_on(value))
     references = frozenset().union(*(expression.references for expression in expressions))
-    return Template(False, references, _renderer(value))
+    reads_item = any(expression.reads_item for expression in expressions)
+    return Template(False, references, _renderer(value), reads_item)
 
 
 def template_issues(value: JSON, path: str) -> list[Issue]:
@@ -112,39 +139,42 @@ def _renderer(value: JSON) -> Render:
         return _text_renderer(split(value))
     if type(value) is list:
         items = [_renderer(item) for item in value]
-        return lambda scope, budget: [item(scope, budget) for item in items]
+        return lambda scope, room: [item(scope, room) for item in items]
     fields = [(key, _renderer(item)) for key, item in value.items()]
-    return lambda scope, budget: {key: field(scope, budget) for key, field in fields}
+    return lambda scope, room: {key: field(scope, room) for key, field in fields}
 
 
 def _handing_on(value: JSON) -> Render:
-    return lambda _scope, _budget: value
+    return lambda _scope, _room: value
 
 
 def _text_renderer(parts: list[str | Expression]) -> Render:
     if len(parts) == 1 and isinstance(parts[0], Expression):
         return _whole(parts[0])
     pieces = [_as_text(part) if isinstance(part, Expression) else _handing_on(part) for part in parts]
-    return lambda scope, budget: "".join(piece(scope, budget) for piece in pieces)
+    return lambda scope, room: "".join(piece(scope, room) for piece in pieces)
 
 
 def _whole(expression: Expression) -> Render:
-    def render(scope: Scope, budget: Budget) -> JSON:
-        value = expression.evaluate(scope)
-        budget.spend(len(_written(value)))
+    def render(scope: Scope, room: Room) -> JSON:
+        value = expression.evaluate(scope, room.steps)
+        room.take(_written(value))
         return value
 
     return render
 
 
 def _as_text(expression: Expression) -> Render:
-    def render(scope: Scope, budget: Budget) -> str:
-        value = expression.evaluate(scope)
+    def render(scope: Scope, room: Room) -> str:
+        value = expression.evaluate(scope, room.steps)
         text = "" if value is None else _written(value)
-        budget.spend(len(text))
+        room.take(text)
         return text
 
     return render
+
+
+_compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _written(value: JSON) -> str:
@@ -152,6 +182,6 @@ def _written(value: JSON) -> str:
     if isinstance(value, str):
         return value
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _compact(value)
     except ValueError:
         raise ExpressionError("a number has too many digits to be written") from None

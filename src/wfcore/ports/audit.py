@@ -68,9 +68,12 @@ class Audit(Protocol):
         ...
 
 
+_DECISIONS: Final = (Resumed, Cancelled, Paused)
+
+
 def decided(entries: Iterable[Entry]) -> list[AuditRow]:
     """What people decided on a turn, whose id is left to be filled in. What the system does is nobody's decision."""
-    return [row for entry in entries if (row := _decision(entry))]
+    return [row for entry in entries if isinstance(entry, _DECISIONS) and (row := _decision(entry))]
 
 
 def _decision(entry: Entry) -> AuditRow | None:

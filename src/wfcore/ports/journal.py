@@ -28,7 +28,7 @@ class RunExists(Exception):
     """The organization has a run of this id already. Nothing was written."""
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class ExecutionRef:
     """An execution of an organization. Obtained from the store, never made up: it carries the tenant."""
 
@@ -215,9 +215,11 @@ class Journal(Protocol):
         ...
 
     async def open_interrupts(
-        self, org: str, *, limit: int, after: int = 0, execution: ExecutionRef | None = None
+        self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
     ) -> list[OpenInterrupt]:
-        """Open interrupts in the order in which they were opened, those with `key` greater than `after`."""
+        """Open interrupts in the order in which they were opened, those with `key` greater than `after`; those `of`
+        some executions, where they are named.
+        """
         ...
 
     async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:

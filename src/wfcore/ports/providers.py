@@ -273,7 +273,9 @@ class MemoryBackend(Protocol):
     Implementers: metadata is kept verbatim; `hash` follows the text; lists are in order of creation.
     """
 
-    async def add(self, org: str, skill_id: int, memory: Memory) -> None: ...
+    async def add(self, org: str, skill_id: int, memory: Memory) -> None:
+        """Keep it. One of the same id that is there already stays as it is."""
+        ...
 
     async def get(self, org: str, skill_id: int, memory_id: str) -> Memory | None: ...
 

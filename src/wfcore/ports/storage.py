@@ -110,6 +110,10 @@ class Resources(Protocol):
         """
         ...
 
+    async def offered_to(self, user_id: str) -> list[Resource]:
+        """Those whose ownership a pending transfer offers to this user, deleted ones too, by id ascending."""
+        ...
+
     async def add_variation(self, id: int, variation: Variation) -> None: ...
 
     async def save_variation(self, id: int, variation: Variation) -> None:

@@ -10,7 +10,7 @@ from wfcore.ports.journal import Execution
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.context import Ports
 from wfcore.runtime.deploying import lost_access
-from wfcore.runtime.organization import principal_of
+from wfcore.runtime.organization import is_gone, principal_of
 from wfcore.runtime.plans import PlanKey, Plans
 
 DEEPEST = 8
@@ -50,7 +50,8 @@ class Children:
         async with self._ports.storage.reading(org) as work:
             user_id = execution.user_id if opener is None else await _deployer(work, opener) or execution.user_id
             found = await work.resources(kind).get(effect.resource_id)
-            if found is None or not _is_usable(found, await acting(work, org, user_id)):
+            gone = opener is not None and await is_gone(work, user_id)
+            if found is None or gone or not _is_usable(found, await acting(work, org, user_id)):
                 raise ChildRefused(f"{name} does not exist, or may not be used here", "not_found")
             variation = await work.resources(kind).variation(found.id, found.active_variation_id or "")
             if variation is None:

@@ -1,4 +1,4 @@
-"""Whether a workflow's content can run, and whether who deployed it may still use what it uses.
+"""Whether the content of a workflow or skill can run, and whether who deployed it may still use what it uses.
 
 A run uses skills with its deployer's access: it is checked at the deploy, and again when a run starts. So are the
 workflows that it calls: at the deploy for a warning, since either may be deployed first, and when they are called.
@@ -7,16 +7,20 @@ workflows that it calls: at the deploy for a warning, since either may be deploy
 from collections.abc import Iterable, Iterator, Mapping
 
 from wfcore.domain.access import Principal, derive
-from wfcore.domain.errors import JSON, Issue
+from wfcore.domain.context_tools import skill_id
+from wfcore.domain.errors import JSON, Issue, join_path
 from wfcore.domain.graph import NodeType, parse_graph
 from wfcore.domain.graph_rules import deploy_issues
 from wfcore.domain.lifecycle import Status
+from wfcore.domain.narrowing import enabled
 from wfcore.domain.resources import Variation
 from wfcore.domain.run.plan import WORKFLOW
-from wfcore.ports.providers import ToolFailed, Tools
+from wfcore.domain.supervision import subordinates
+from wfcore.ports.providers import Tool, ToolFailed, Tools
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.context import Ports
-from wfcore.runtime.organization import principal_of
+from wfcore.runtime.organization import is_gone, principal_of
+from wfcore.runtime.parameters import misfits
 from wfcore.runtime.plans import structure_of
 from wfcore.runtime.served_tools import LookedUp, ServedTools, exists, is_served
 
@@ -40,32 +44,47 @@ class _Catalog:
 
 async def looked_up(ports: Ports, org: str, content: Mapping[str, JSON]) -> LookedUp:
     """What servers outside say of the tools in this content. They may be slow: this is no work for a transaction."""
-    return await ServedTools(ports).looked_up(org, tools_of(structure_of(content)))
+    return await ServedTools(ports).looked_up(org, [*tools_of(structure_of(content)), *_switched_on(content)])
 
 
 async def deploy_faults(
-    tools: Tools, served: LookedUp, work: UnitOfWork, me: Principal, content: Mapping[str, JSON]
+    ports: Ports, served: LookedUp, work: UnitOfWork, me: Principal, content: Mapping[str, JSON]
 ) -> list[Issue]:
     """Everything for which this content cannot run when this principal deploys it, then warnings.
 
     A server's tool that nobody could look up now is one: it may be there when the run comes to it.
     """
-    structure = structure_of(content)
+    structure, tools = structure_of(content), ports.tools
     usable = await _usable(work, me, {number for _, number in skills_of(structure)})
     issues = deploy_issues(parse_graph(structure), _Catalog(tools, served, usable))
+    issues += misfits(tools, served, structure)
+    issues += _missing_models(ports, structure)
     return [*issues, *_unsure(structure, served), *await _uncallable(work, me, structure)]
+
+
+async def skill_faults(ports: Ports, served: LookedUp, work: UnitOfWork, content: Mapping[str, JSON]) -> list[Issue]:
+    """What a skill's content names and what is not there: the model, the tools that are enabled, the context items.
+
+    No model is the installation's default. A server's tool that nobody could look up now is a warning.
+    """
+    return [
+        *_unknown_model(ports, content),
+        *_unknown_tools(ports.tools, served, content),
+        *await selection_faults(work, content),
+    ]
 
 
 async def lost_access(work: UnitOfWork, org: str, variation: Variation) -> str:
     """Which skill the variation's deployer, a member as it is now, may no longer use; "" when there is none.
 
-    Nothing is lost to who is no row of the organization's members: the embedding program knows them, not the store.
+    Who is no member any more may use none. In an organization without any member nothing is lost: the embedding
+    program knows its people, not the store.
     """
-    skills = list(skills_of(structure_of(variation.content)))
-    member = await work.directory.member(variation.deployed_by or "") if skills else None
-    if member is None:
+    skills, user_id = list(skills_of(structure_of(variation.content))), variation.deployed_by or ""
+    member = await work.directory.member(user_id) if skills else None
+    if member is None and not (skills and await is_gone(work, user_id)):
         return ""
-    usable = await _usable(work, principal_of(org, member), {number for _, number in skills})
+    usable = await _usable(work, principal_of(org, member), {number for _, number in skills}) if member else set()
     lost = [f"`{node}`: skill `{number}`" for node, number in skills if number not in usable]
     return f"who deployed this workflow may no longer use, in node {lost[0]}" if lost else ""
 
@@ -90,13 +109,59 @@ def tools_of(structure: Mapping[str, JSON]) -> Iterator[str]:
                 yield tool_id
 
 
+def _unknown_model(ports: Ports, content: Mapping[str, JSON]) -> Iterator[Issue]:
+    model = content.get("model")
+    if model and model not in ports.models:
+        yield Issue("model", f"there is no model `{model[:80]}`", "reference")
+
+
+def _missing_models(ports: Ports, structure: Mapping[str, JSON]) -> Iterator[Issue]:
+    """The models that nodes name and this installation does not know; where it knows none, others run the agents."""
+    for index, node in enumerate(structure.get("nodes") or ()):
+        model = (node.get("data") or {}).get("model")
+        if node["type"] == NodeType.AGENT and isinstance(model, str) and ports.models and model not in ports.models:
+            path = f"workflowStructure.nodes[{index}].data.model"
+            yield Issue(path, f"node `{node['id']}`: there is no model `{model[:80]}`", "reference", "warning")
+
+
+def _switched_on(content: Mapping[str, JSON]) -> Iterator[str]:
+    """The tools of a skill's toolset that are on."""
+    return (tool_id for tool_id, _ in enabled(content.get("toolset", {})))
+
+
+def _unknown_tools(tools: Tools, served: LookedUp, content: Mapping[str, JSON]) -> Iterator[Issue]:
+    below = set(map(skill_id, subordinates(content)))
+    for tool_id in _switched_on(content):
+        path, answer = join_path("toolset", tool_id), served.get(tool_id)
+        known = exists(answer) if is_served(tool_id) else tool_id in below or tools.get(tool_id) is not None
+        if known is None:
+            yield Issue(path, f"`{tool_id[:80]}` is not known now: {_why(answer)}", "reference", "warning")
+        elif not known:
+            yield Issue(path, f"there is no tool `{tool_id[:80]}`", "reference")
+
+
+async def selection_faults(work: UnitOfWork, content: Mapping[str, JSON]) -> list[Issue]:
+    """The context items that a skill's content, or a `config`, selects and that are not there."""
+    issues = []
+    for index, one in enumerate(content.get("contextSelections", ())):
+        path, item = f"contextSelections[{index}].id", one.get("id")
+        if "id" not in one:
+            issues.append(Issue(path, "`id` is required", "required"))
+        elif not isinstance(item, str) or await work.context_items.get(item) is None:
+            issues.append(Issue(path, "there is no such context item", "reference"))
+    return issues
+
+
+def _why(answer: Tool | ToolFailed | None) -> str:
+    return answer.message if isinstance(answer, ToolFailed) else "its server was not asked"
+
+
 def _unsure(structure: Mapping[str, JSON], served: LookedUp) -> Iterator[Issue]:
     """The nodes whose tool is one of a server that could not be asked."""
     for index, node in enumerate(structure.get("nodes") or ()):
         tool_id = (node.get("data") or {}).get("toolId")
         if isinstance(tool_id, str) and is_served(tool_id) and exists(served.get(tool_id)) is None:
-            answer = served.get(tool_id)
-            why = answer.message if isinstance(answer, ToolFailed) else "its server was not asked"
+            why = _why(served.get(tool_id))
             path = f"workflowStructure.nodes[{index}].data.toolId"
             yield Issue(path, f"node `{node['id']}`: `{tool_id[:80]}` is not known now: {why}", "reference", "warning")
 

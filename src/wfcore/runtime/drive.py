@@ -16,6 +16,7 @@ from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.state import IllegalEntry, RunStatus
 from wfcore.ports.journal import Append, Execution, ExecutionRef, JournalConflict, RunChange
 from wfcore.runtime.context import Ports
+from wfcore.runtime.defects import DEFECTS, Defects
 from wfcore.runtime.flights import Flights
 from wfcore.runtime.observing import Performs, turn
 from wfcore.runtime.outcomes import address_of
@@ -33,6 +34,7 @@ class Driver:
         self._ports = ports
         self._plans = plans
         self._performer = Performer(ports, plans)
+        self._defects = Defects(ports, plans)
         self._sessions: dict[ExecutionRef, Session] = {}
         self._warm: dict[ExecutionRef, tuple[Execution, Machine]] = {}
 
@@ -54,6 +56,15 @@ class Driver:
 
     async def handle(self, ref: ExecutionRef) -> None:
         """Drive the execution until it waits or ends. The dispatcher holds the claim meanwhile."""
+        try:
+            await self._drive(ref)
+        except DEFECTS as error:
+            if not await self._defects.end(ref, error):
+                raise
+        else:
+            self._defects.forget(ref)
+
+    async def _drive(self, ref: ExecutionRef) -> None:
         execution, machine = self._warm.pop(ref, (None, None))
         if execution is None or machine is None:
             execution = await self._ports.journal.execution(ref)
@@ -128,7 +139,7 @@ class Session:
                 continue
             for effect in self._flights.startable(machine.pending, now):
                 self._flights.launch(effect)
-            if not self._flights and not self._outcomes and await self._give_back(now):
+            if not self._flights.tasks and not self._outcomes and await self._give_back(now):
                 return
             await self._wait(now)
             await self._take_outcomes()
@@ -151,7 +162,7 @@ class Session:
     def _only_effect(self, now: int) -> Effect | None:
         """An effect beside which there is nothing to wait for: it needs no task of its own."""
         machine = self.machine
-        if self._flights or len(machine.pending) != 1 or machine.interrupts or machine.timers:
+        if self._flights.tasks or len(machine.pending) != 1 or machine.interrupts or machine.timers:
             return None
         (effect,) = machine.pending.values()
         return effect if effect.not_before <= now else None
@@ -196,6 +207,7 @@ class Session:
 
     async def _stream(self, said: e.Said) -> None:
         """Text of a model on its way: written at once when the effect runs alone, else with what comes along."""
+        self._flights.heard(said)
         if self._alone is not None:
             await self._record([said])
         else:
@@ -294,10 +306,11 @@ class Session:
             expected = self.machine.length
             self._collect_events()
             entries = [outcome for outcome in outcomes if self._applies(outcome)]
-            if self._flights:
+            if self._flights.tasks:
                 self._flights.forget_finished(self.machine.pending)
             if entries and self.machine.turn_open:
-                entries += filter(self._applies, self._flights.announcements(self.machine.pending, self.machine.at))
+                announced = self._flights.announcements(self.machine.pending, self.machine.at)
+                entries += [entry for entry in announced if self._applies(entry)]
             if not entries or await self._commit(self._append_of(expected, entries)):
                 return
             await self._catch_up()

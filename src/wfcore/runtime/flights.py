@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
-from wfcore.domain.run.effects import Address, CallTool, Effect
-from wfcore.domain.run.entries import Failed, Sent
+from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect
+from wfcore.domain.run.entries import Failed, Said, Sent
 from wfcore.ports.providers import Tools
-from wfcore.runtime.outcomes import sent, unknown
+from wfcore.runtime.outcomes import address_of, broken_off, sent, unknown
 from wfcore.runtime.served_tools import is_served
 
 Key = tuple[Address, int]
@@ -21,28 +21,28 @@ def key_of(effect: Effect) -> Key:
 class Flights:
     """One task for each effect.
 
-    A call of a tool that is not idempotent is announced in the journal before it is made. One that was announced and
-    is pending, although it is not under way here, was broken off: with a worker that ended, or by this session.
+    A call of a tool that is not idempotent is announced in the journal before it is made, a call of a model by the
+    first text of its answer. One that was announced and is pending, although it is not under way here, was broken off:
+    with a worker that ended, or by this session. `tasks` is there to be looked at.
     """
 
     def __init__(self, perform: Callable[[Effect], Coroutine[Any, Any, None]], tools: Tools) -> None:
         self._perform = perform
         self._tools = tools
-        self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self.tasks: dict[Key, asyncio.Task[None]] = {}
         self._announced: set[Key] = set()
         self._harmless: set[str] = set()
 
-    def __len__(self) -> int:
-        return len(self._tasks)
-
     def startable(self, pending: Mapping[Address, Effect], now: int) -> list[Effect]:
         """Those that are due and not under way."""
-        return [effect for effect in pending.values() if effect.not_before <= now and key_of(effect) not in self._tasks]
+        return [effect for effect in pending.values() if effect.not_before <= now and key_of(effect) not in self.tasks]
 
     def announcements(self, pending: Mapping[Address, Effect], now: int) -> list[Sent | Failed]:
         """What has to be durable before the effects that are due may begin."""
         found: list[Sent | Failed] = []
         for effect in pending.values():
+            if isinstance(effect, CallModel) and effect.said and key_of(effect) not in self._announced:
+                found.append(broken_off(effect, now))
             if not isinstance(effect, CallTool) or effect.not_before > now:
                 continue
             if effect.sent:
@@ -61,33 +61,38 @@ class Flights:
             return False
         return True
 
+    def heard(self, said: Said) -> None:
+        """The model call under way here has begun to answer."""
+        self._announced.add((address_of(said), said.attempt))
+
     def launch(self, effect: Effect) -> None:
-        self._tasks[key_of(effect)] = asyncio.get_running_loop().create_task(self._perform(effect))
+        self.tasks[key_of(effect)] = asyncio.get_running_loop().create_task(self._perform(effect))
 
     def ended(self, effect: Effect) -> None:
         """An effect that was not launched is under way no more: it has an outcome, or was broken off."""
-        self._announced.discard(key_of(effect))
+        if self._announced:
+            self._announced.discard(key_of(effect))
 
     async def stop_others(self, mine: Key) -> None:
         """Stop all but one, and wait until they have stopped."""
-        await _stop(task for key, task in self._tasks.items() if key != mine)
+        await _stop(task for key, task in self.tasks.items() if key != mine)
 
     def forget_finished(self, pending: Mapping[Address, Effect]) -> None:
         """Effects that are pending no more have had their outcome, or were given up: stop those still running.
 
         One that is done and pending has its outcome among those still to be taken.
         """
-        for key, task in list(self._tasks.items()):
+        for key, task in list(self.tasks.items()):
             effect = pending.get(key[0])
             if task.cancelled() or effect is None or effect.attempt != key[1]:
                 task.cancel()
-                del self._tasks[key]
+                del self.tasks[key]
                 self._announced.discard(key)
 
     async def abandon(self) -> None:
         """Stop all of them."""
-        await _stop(self._tasks.values())
-        self._tasks.clear()
+        await _stop(self.tasks.values())
+        self.tasks.clear()
 
 
 async def _stop(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -20,7 +20,10 @@ from wfcore.runtime.wire import key_issues, wire_body
 
 
 class Interfaces(ResourceBase):
-    """All of it takes the management of the workflow, whose number comes after the principal."""
+    """All of it takes the management of the workflow, whose number comes after the principal.
+
+    `if_match` is an ETag of the workflow: stale is a Conflict.
+    """
 
     kind, area = Kind.WORKFLOW, "workflows"
 
@@ -32,6 +35,7 @@ class Interfaces(ResourceBase):
         body: Mapping[str, JSON] | None = None,
         *,
         key: str | None = None,
+        if_match: str | None = None,
         **fields: JSON,
     ) -> Interface:
         """Add a row. `key` is an Idempotency-Key: the same key and body give the same answer."""
@@ -41,7 +45,7 @@ class Interfaces(ResourceBase):
         async with self._ports.storage.transaction(me.org_uuid) as work:
             if kept := await kept_answer(work, me, "interface", key, asked, Interface):
                 return kept
-            await self._writable(work, me, workflow)
+            await self._writable(work, me, workflow, if_match)
             kind, config = InterfaceKind(data["kind"]), data.get("config", {})
             row = Interface(self._ports.ids.uuid(), workflow, kind, config, self._ports.now())
             await work.interfaces.add(row)
@@ -64,34 +68,41 @@ class Interfaces(ResourceBase):
 
     @needs("*:write")
     async def patch(
-        self, me: Principal, workflow: int, id: str, body: Mapping[str, JSON] | None = None, **fields: JSON
+        self,
+        me: Principal,
+        workflow: int,
+        id: str,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: JSON,
     ) -> Interface:
         """Replace the `config`; the kind stays what it is."""
         data = wire_body(body, fields)
         refuse(check(PatchInterface, data))
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            await self._writable(work, me, workflow)
+            await self._writable(work, me, workflow, if_match)
             old = await _found(work, workflow, id)
             row = attrs.evolve(old, config=data.get("config", old.config))
             await work.interfaces.save(row)
-            await self._note(work, me, "change", row)
+            await self._note(work, me, "update", row)
         return row
 
     @needs("*:write")
-    async def delete(self, me: Principal, workflow: int, id: str) -> Interface:
+    async def delete(self, me: Principal, workflow: int, id: str, *, if_match: str | None = None) -> Interface:
         """Remove one row, which is returned as it was."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            await self._writable(work, me, workflow)
+            await self._writable(work, me, workflow, if_match)
             row = await _found(work, workflow, id)
             await work.interfaces.remove(workflow, id)
             await self._note(work, me, "delete", row)
         return row
 
     @needs("*:write")
-    async def clear(self, me: Principal, workflow: int) -> int:
+    async def clear(self, me: Principal, workflow: int, *, if_match: str | None = None) -> int:
         """Remove every row; how many there were (interface, Remove every interface from a workflow)."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            await self._writable(work, me, workflow)
+            await self._writable(work, me, workflow, if_match)
             deleted = await work.interfaces.clear(workflow)
             if deleted:
                 details = {"deleted": deleted}
@@ -100,8 +111,8 @@ class Interfaces(ResourceBase):
 
     # Parts
 
-    async def _writable(self, work: UnitOfWork, me: Principal, workflow: int) -> None:
-        move((await self._managed(work, me, workflow)).status, Operation.EDIT)
+    async def _writable(self, work: UnitOfWork, me: Principal, workflow: int, if_match: str | None) -> None:
+        move((await self._managed(work, me, workflow, if_match)).status, Operation.EDIT)
 
     async def _note(self, work: UnitOfWork, me: Principal, verb: str, row: Interface) -> None:
         details = {"workflowId": row.workflow_id, "kind": row.kind.value}

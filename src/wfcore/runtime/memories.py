@@ -16,7 +16,8 @@ from wfcore.domain.memory import Path, mask_issues, mask_paths, revised, text_ha
 from wfcore.domain.memory_shapes import CreateMemory, PatchMemory, SearchMemories
 from wfcore.ports.providers import Memory
 from wfcore.runtime.context import Ports, authorize, conflict, needs
-from wfcore.runtime.wire import wire_body
+from wfcore.runtime.idempotency import keep_answer, kept_answer
+from wfcore.runtime.wire import key_issues, wire_body
 
 SEARCH_LIMIT = 10
 MAX_SEARCH_LIMIT = 100
@@ -56,16 +57,27 @@ class Memories:
 
     @needs("memories:write")
     async def create(
-        self, me: Principal, skill: int, body: Mapping[str, JSON] | None = None, **fields: JSON
+        self,
+        me: Principal,
+        skill: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        key: str | None = None,
+        **fields: JSON,
     ) -> MemoryView:
-        """Keep a new one: `memory`, and optionally `metadata` and the `user_id` of the end user it is about."""
+        """Keep a new one: `memory`, and optionally `metadata` and the `user_id` of the end user it is about.
+
+        `key` is an Idempotency-Key: the same key and body give the same answer.
+        """
         data = wire_body(body, fields)
-        refuse(check(CreateMemory, data))
+        refuse([*key_issues(key), *check(CreateMemory, data)])
         await self._allow(me, skill, "manage")
         text, now = data["memory"], self._ports.clock.now()
         made = Memory(
             self._ports.ids.uuid(), text, text_hash(text), data.get("metadata", {}), now, now, data.get("userId")
         )
+        if key is not None:
+            made = await self._promised(me, skill, key, data, made)
         await self._backend.add(me.org_uuid, skill, made)
         return MemoryView(made)
 
@@ -135,6 +147,19 @@ class Memories:
         assert resource is not None  # noqa: S101  (authorize raised)
         if grant == "manage":
             move(resource.status, Operation.EDIT)
+
+    async def _promised(self, me: Principal, skill: int, key: str, data: Mapping[str, JSON], new: Memory) -> Memory:
+        """The memory of this key, which is `new` the first time.
+
+        Backends have transactions of their own, so the answer is kept before the memory is: whoever asks again adds
+        what an interrupted call left out.
+        """
+        asked = [skill, data]
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            if kept := await kept_answer(work, me, "memory", key, asked, Memory):
+                return kept
+            await keep_answer(work, me, "memory", key, asked, new)
+        return new
 
     async def _found(self, me: Principal, skill: int, id: str) -> Memory:
         found = await self._backend.get(me.org_uuid, skill, id)

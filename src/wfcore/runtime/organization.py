@@ -1,19 +1,22 @@
 """Organizations, members, groups, personal access tokens; from a token to the principal (interface, Authentication)."""
 
 import secrets
-from collections.abc import Collection, Iterable
-from datetime import timedelta
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
 
 import attrs
 
 from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
-from wfcore.domain.errors import Conflict, Issue, NotFound, Unauthenticated, refuse
+from wfcore.domain.errors import JSON, Conflict, Issue, NotFound, Unauthenticated, refuse
 from wfcore.domain.ids import format_token, hash_secret, is_uuid, normalize_email, parse_token, secret_matches
 from wfcore.domain.resources import Variation
 from wfcore.ports.identity import Identity
 from wfcore.ports.storage import AccessToken, Duplicate, Group, Member, Organization, UnitOfWork
 from wfcore.runtime.audit import audit
-from wfcore.runtime.context import Ports
+from wfcore.runtime.context import Ports, conflict
+
+MAX_NAMED = 100
+"""How many resources a Conflict names at most."""
 
 _NOBODY = hash_secret(secrets.token_hex(16))
 
@@ -42,25 +45,26 @@ class Directory:
         email: str | None = None,
         *,
         name: str | None = None,
-        role: str = Role.MEMBER,
-        groups: Iterable[str] = (),
+        role: str | None = None,
+        groups: Collection[str] | None = None,
     ) -> Member:
-        """Add a member, or replace the one of the same user id. Its e-mail counts as verified."""
-        wanted = frozenset(groups)
-        issues = [*_uuid_issues("groups", wanted), *email_issues(email)]
+        """Add a member, or change what is given of the one of this user id. An e-mail given counts as verified.
+
+        A new one is a `member` without groups. Conflicts are those of `Members.create` and `Members.patch`.
+        """
+        issues = [*_uuid_issues("groups", groups or ()), *email_issues(email)]
         if not user_id or len(user_id) > 255:
             issues.append(Issue("userId", "must have 1 to 255 characters", "minLength"))
-        if role not in list(Role):
+        if role is not None and role not in list(Role):
             issues.append(Issue("role", f"`{role}` is none of {', '.join(Role)}", "enum"))
         refuse(issues)
-        address = None if email is None else normalize_email(email)
-        member = Member(user_id, address, name, Role(role), wanted)
+        given = {"email": email, "name": name, "role": role, "groups": groups}
+        data = {key: value for key, value in given.items() if value is not None}
         async with self._ports.storage.transaction(org) as work:
-            refuse(await group_issues(work, wanted))
-            verb = "create" if await work.directory.member(user_id) is None else "update"
-            await work.directory.add_member(member)
-            details = {"role": member.role.value, "email": address, "groups": sorted(wanted)}
-            await audit(work, None, self._ports.now(), "member", verb, user_id, details)
+            old = await work.directory.member(user_id)
+            member = await changed_member(work, old or new_member(user_id), data)
+            await save_member(work, org, old, member)
+            await note_member(work, None, self._ports.now(), old, member)
         return member
 
     async def create_group(self, org: str, name: str) -> Group:
@@ -151,9 +155,14 @@ async def deployer_of(work: UnitOfWork, org: str, variation: Variation) -> Princ
     member = await work.directory.member(user_id)
     if member is not None:
         return principal_of(org, member)
-    if await work.directory.members(limit=1):
+    if await is_gone(work, user_id):
         return None
     return Principal(org, user_id, None, frozenset(), frozenset(TOKEN_SCOPES), Role.MEMBER)
+
+
+async def is_gone(work: UnitOfWork, user_id: str) -> bool:
+    """Whether the user is no member any more. Where there is no member at all, the embedding program knows who is."""
+    return await work.directory.member(user_id) is None and bool(await work.directory.members(limit=1))
 
 
 async def keep_token(work: UnitOfWork, me: Principal | None, row: AccessToken) -> None:
@@ -161,6 +170,54 @@ async def keep_token(work: UnitOfWork, me: Principal | None, row: AccessToken) -
     await work.directory.add_token(row)
     details = {"name": row.name, "userId": row.user_id, "scopes": list(row.scopes)}
     await audit(work, me, row.created_at, "token", "create", row.prefix, details)
+
+
+def new_member(user_id: str) -> Member:
+    """A member of whom nothing else is known."""
+    return Member(user_id, None, None, Role.MEMBER, frozenset())
+
+
+async def changed_member(work: UnitOfWork, old: Member, data: Mapping[str, JSON]) -> Member:
+    """The member that the body makes of `old`. Raises Invalid, or Conflict for an e-mail that is taken."""
+    email, groups = data.get("email", old.email), frozenset(data.get("groups", old.groups))
+    refuse([*email_issues(email), *await group_issues(work, groups - old.groups)])
+    address = None if email is None else normalize_email(email)
+    holder = None if address is None else await work.directory.member_by_email(address)
+    if holder and address != old.email and holder.user_id != old.user_id:
+        raise conflict(f"the e-mail `{address}` is that of another member", "duplicate")
+    verified, role = old.email_verified or "email" in data, Role(data.get("role", old.role))
+    return Member(old.user_id, address, data.get("name", old.name), role, groups, verified)
+
+
+async def save_member(work: UnitOfWork, org: str, old: Member | None, new: Member) -> None:
+    """Put the member in the place of `old`. Conflict `last_owner` or `unmanaged`, as of `check_left`."""
+    await work.directory.add_member(new)
+    if old is not None:
+        await check_left(work, org, old, new)
+
+
+async def note_member(work: UnitOfWork, me: Principal | None, now: datetime, old: Member | None, new: Member) -> None:
+    """Write down in the audit that a member came or changed."""
+    details = {"role": new.role.value, "email": new.email, "groups": sorted(new.groups)}
+    if old != new:
+        await audit(work, me, now, "member", "create" if old is None else "update", new.user_id, details)
+
+
+async def check_left(work: UnitOfWork, org: str, old: Member, new: Member | None) -> None:
+    """Refuse what left owners or managers out. The change is made already: the error undoes it."""
+    owned = old.role is Role.OWNER and (new is None or new.role is not Role.OWNER)
+    if owned and not await work.directory.members(limit=1, role=Role.OWNER):
+        raise conflict(f"`{old.user_id}` is the last owner", "last_owner")
+    kept = frozenset[str]() if new is None else principal_of(org, new).subjects
+    await check_managed(work, principal_of(org, old).subjects - kept)
+
+
+async def check_managed(work: UnitOfWork, lost: Collection[str]) -> None:
+    """Refuse what left a resource, which one of these subjects managed, without anyone who can manage it."""
+    alone = await work.directory.unmanaged(lost, limit=MAX_NAMED) if lost else []
+    if alone:
+        named: JSON = [{"type": kind.value, "id": number} for kind, number in alone]
+        raise conflict("this would leave resources without anyone who can manage them", "unmanaged", resources=named)
 
 
 async def group_issues(work: UnitOfWork, groups: Collection[str]) -> list[Issue]:
@@ -182,8 +239,8 @@ def unauthenticated() -> Unauthenticated:
 
 
 def _name_issues(name: str) -> list[Issue]:
-    good = 1 <= len(name) <= 200 and name.strip() != ""
-    return [] if good else [Issue("name", "must have 1 to 200 characters, not all blank", "minLength")]
+    good = 1 <= len(name) <= 200
+    return [] if good else [Issue("name", "must have 1 to 200 characters", "minLength")]
 
 
 def _uuid_issues(path: str, uuids: Iterable[str]) -> list[Issue]:

@@ -1,8 +1,9 @@
 """The entries that tell what becomes of an effect: where it stands in the run, and when."""
 
 from wfcore.domain.errors import JSON
-from wfcore.domain.run.effects import Address, CallTool, Effect, OpenChild
+from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild
 from wfcore.domain.run.entries import Failed, Opened, Outcome, Said, Sent, Succeeded
+from wfcore.domain.run.nodes import BROKEN_OFF
 
 LONGEST_MESSAGE = 500
 """Characters of an exception's text that are kept; the rest would be somebody's data."""
@@ -59,3 +60,8 @@ def unknown(effect: CallTool, at: int) -> Failed:
     """Somebody was about to make this call, and nobody knows what came of it."""
     message = f"the outcome of `{effect.tool}` is unknown: the worker ended while it ran"
     return failed(effect, at, message, "unknown_outcome", retryable=False)
+
+
+def broken_off(effect: CallModel, at: int) -> Failed:
+    """Somebody saw the model begin to answer, and the rest is lost: what it says when asked anew is another message."""
+    return failed(effect, at, "the worker ended while the model answered: it is asked again", BROKEN_OFF)

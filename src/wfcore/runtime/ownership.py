@@ -5,16 +5,28 @@ from collections.abc import Awaitable, Callable, Mapping
 import attrs
 
 from wfcore.domain import ownership
-from wfcore.domain.access import Access, Grant, Principal, derive, grants
+from wfcore.domain.access import (
+    Access,
+    AccessConfig,
+    Grant,
+    Principal,
+    apply_access,
+    check_access,
+    default_access,
+    derive,
+    grants,
+    revokes_self,
+)
 from wfcore.domain.codec import check
 from wfcore.domain.errors import JSON, Issue, NotFound, refuse
-from wfcore.domain.ids import normalize_email
+from wfcore.domain.ids import iso, normalize_email
 from wfcore.domain.management_shapes import TransferBody
 from wfcore.domain.ownership import PARTY, Party, Step
 from wfcore.domain.resources import Change, Resource
 from wfcore.ports.storage import Member, UnitOfWork
 from wfcore.runtime.context import needs
-from wfcore.runtime.organization import principal_of
+from wfcore.runtime.guarding import guardrail_issues
+from wfcore.runtime.organization import is_gone, principal_of
 from wfcore.runtime.resource_base import ResourceBase, View
 from wfcore.runtime.wire import wire_body
 
@@ -50,7 +62,13 @@ class OwnershipUseCases(ResourceBase):
 
     @needs("*:write")
     async def transfer_ownership(
-        self, me: Principal, id: int, body: Mapping[str, JSON] | None = None, **fields: JSON
+        self,
+        me: Principal,
+        id: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: JSON,
     ) -> View:
         """The owner asks a member, by `userId` or `email`, to become the owner. Conflict while a request is pending."""
         data = wire_body(body, fields)
@@ -61,26 +79,26 @@ class OwnershipUseCases(ResourceBase):
             target = principal_of(me.org_uuid, await _member(work, path, data[path]))
             return ownership.ask(resource, target, by=me.user_id, path=path, now=self._ports.now())
 
-        return await self._transfer(me, id, Step.ASK, move)
+        return await self._transfer(me, id, Step.ASK, move, if_match)
 
     @needs("*:write")
-    async def cancel_transfer(self, me: Principal, id: int) -> View:
+    async def cancel_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
         """The owner takes the request back."""
-        return await self._withdraw(me, id, Step.CANCEL)
+        return await self._withdraw(me, id, Step.CANCEL, if_match)
 
     @needs("*:write")
-    async def decline_transfer(self, me: Principal, id: int) -> View:
+    async def decline_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
         """The member who was asked does not want it."""
-        return await self._withdraw(me, id, Step.DECLINE)
+        return await self._withdraw(me, id, Step.DECLINE, if_match)
 
     @needs("*:write")
-    async def accept_transfer(self, me: Principal, id: int) -> View:
+    async def accept_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
         """The member who was asked becomes the owner."""
 
         async def move(work: UnitOfWork, resource: Resource) -> Change:
             return ownership.accept(resource, me, await _owner_email(work, resource), now=self._ports.now())
 
-        return await self._transfer(me, id, Step.ACCEPT, move)
+        return await self._transfer(me, id, Step.ACCEPT, move, if_match)
 
     @needs("*:read")
     async def explain_access(self, me: Principal, id: int, user_id: str | None = None) -> AccessExplanation:
@@ -97,21 +115,43 @@ class OwnershipUseCases(ResourceBase):
 
     # Parts
 
-    async def _withdraw(self, me: Principal, id: int, step: Step) -> View:
+    async def _access(
+        self, work: UnitOfWork, me: Principal, data: Mapping[str, JSON], current: AccessConfig | None
+    ) -> AccessConfig:
+        """The access configuration that the body `data` asks for in place of `current`. Raises Invalid."""
+        if "accessConfig" not in data:
+            return current or default_access(me.org_uuid, me)
+        wanted = data["accessConfig"]
+        groups = {group.id for group in await work.directory.groups()} | {me.org_uuid}
+        groups |= current.group_permissions.keys() if current else set()  # a group that is gone can be written back
+        refuse(check_access(wanted, current=current, groups=groups, writer=me))
+        refuse(guardrail_issues(self._ports.guardrails, self.kind, wanted.get("guardrails") or ()))
+        owner = current.owner_user_id if current else None
+        gone = owner is not None and await is_gone(work, owner)
+        return apply_access(wanted, current, me, iso(self._ports.now()), owner_gone=gone)
+
+    async def _withdraw(self, me: Principal, id: int, step: Step, if_match: str | None) -> View:
         async def move(_: UnitOfWork, resource: Resource) -> Change:
             return ownership.withdraw(resource, step, now=self._ports.now())
 
-        return await self._transfer(me, id, step, move)
+        return await self._transfer(me, id, step, move, if_match)
 
-    async def _transfer(self, me: Principal, id: int, step: Step, move: Move) -> View:
+    async def _transfer(self, me: Principal, id: int, step: Step, move: Move, if_match: str | None) -> View:
         """Who was offered the ownership is answered even if it may see nothing else, then without content."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            found = await self._authorized(work, me, id, _GRANTS[PARTY[step]])
+            found = await self._authorized(work, me, id, _GRANTS[PARTY[step]], if_match)
             change = await move(work, found.resource)
             await self._save(work, me, found.resource, change)
             access = derive(me, change.resource.access)
             active, _ = await self._variations(work, change.resource) if access.visible else (None, None)
         return View(change.resource, access, active, with_variation=access.visible)
+
+
+def self_revoking(me: Principal, access: AccessConfig) -> list[Issue]:
+    """An update after which the caller could no longer manage changes nothing (interface, Errors)."""
+    if not revokes_self(me, access):
+        return []
+    return [Issue("accessConfig", "after this you could no longer manage it", "self_revoking")]
 
 
 def _choice_issues(data: Mapping[str, JSON]) -> list[Issue]:

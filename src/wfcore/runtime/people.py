@@ -4,24 +4,33 @@ Reading members and groups takes a token scope alone; changing them the role adm
 resource without anyone who can manage it, nor an organization that had owners without one.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import attrs
 
 from wfcore.domain.access import Principal, Role, missing_scopes
 from wfcore.domain.codec import check
 from wfcore.domain.errors import JSON, Forbidden, NotFound, refuse
-from wfcore.domain.ids import iso, normalize_email
+from wfcore.domain.ids import iso
+from wfcore.domain.ownership import lapse
 from wfcore.domain.people_shapes import CreateGroup, CreateMember, PatchGroup, PatchMember
+from wfcore.domain.resources import Kind
 from wfcore.domain.shapes import CreateToken
 from wfcore.ports.storage import AccessToken, Group, Member, UnitOfWork
-from wfcore.runtime.audit import audit
+from wfcore.runtime.audit import audit, audit_change
 from wfcore.runtime.context import Ports, administer, conflict, needs
-from wfcore.runtime.organization import Directory, email_issues, group_issues, keep_token, principal_of
-from wfcore.runtime.wire import wire_body
-
-MAX_NAMED = 100
-"""How many resources a Conflict names at most."""
+from wfcore.runtime.idempotency import keep_answer, kept_answer
+from wfcore.runtime.organization import (
+    Directory,
+    changed_member,
+    check_left,
+    check_managed,
+    keep_token,
+    new_member,
+    note_member,
+    save_member,
+)
+from wfcore.runtime.wire import key_issues, wire_body
 
 
 @attrs.frozen
@@ -50,16 +59,25 @@ class Members:
         self._ports = ports
 
     @needs("members:write")
-    async def create(self, me: Principal, body: Mapping[str, JSON] | None = None, **fields: JSON) -> MemberView:
-        """Add a member, whose e-mail counts as verified. Conflict when user id or e-mail is taken."""
+    async def create(
+        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+    ) -> MemberView:
+        """Add a member, whose e-mail counts as verified. Conflict when user id or e-mail is taken.
+
+        `key` is an Idempotency-Key: the same key and body give the same answer.
+        """
         administer(me)
         data = wire_body(body, fields)
-        refuse(check(CreateMember, data))
+        refuse([*key_issues(key), *check(CreateMember, data)])
         async with self._ports.storage.transaction(me.org_uuid) as work:
+            if kept := await kept_answer(work, me, "member", key, data, MemberView):
+                return kept
             if await work.directory.member(data["userId"]):
                 raise conflict(f"there is a member `{data['userId']}` already", "duplicate")
-            nobody = Member(data["userId"], None, None, Role.MEMBER, frozenset())
-            return await self._save(work, me, "create", nobody, await self._changed(work, nobody, data))
+            made = await changed_member(work, new_member(data["userId"]), data)
+            view = await self._save(work, me, None, made)
+            await keep_answer(work, me, "member", key, data, view)
+            return view
 
     @needs("members:read")
     async def get(self, me: Principal, user_id: str) -> MemberView:
@@ -85,50 +103,41 @@ class Members:
         refuse(check(PatchMember, data))
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = await _found(work, user_id)
-            return await self._save(work, me, "update", old, await self._changed(work, old, data))
+            return await self._save(work, me, old, await changed_member(work, old, data))
 
     @needs("members:write")
     async def delete(self, me: Principal, user_id: str) -> MemberView:
-        """Remove the member; its tokens stop working at once. Conflicts as for `patch`."""
+        """Remove the member; its tokens stop working at once, and nothing is offered to it any more.
+
+        Conflicts as for `patch`.
+        """
         administer(me)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = await _found(work, user_id)
             _check_owners(me, old.role, Role.MEMBER)
             await work.directory.revoke_tokens(user_id, self._ports.now())
             await work.directory.remove_member(user_id)
-            await self._check_left(work, me, old, None)
+            await check_left(work, me.org_uuid, old, None)
+            if me.user_id == user_id and not await work.directory.members(limit=1):
+                raise conflict(f"`{user_id}` is the last member", "last_member")
+            await self._withdraw_offers(work, me, user_id)
             await audit(work, me, self._ports.now(), "member", "delete", user_id)
             return MemberView(old)
 
-    async def _changed(self, work: UnitOfWork, old: Member, data: Mapping[str, JSON]) -> Member:
-        """The member that the body makes of `old`. Raises Invalid, or Conflict for an e-mail that is taken."""
-        email, groups = data.get("email", old.email), frozenset(data.get("groups", old.groups))
-        refuse([*email_issues(email), *await group_issues(work, groups - old.groups)])
-        address = None if email is None else normalize_email(email)
-        holder = None if address is None else await work.directory.member_by_email(address)
-        if holder and address != old.email and holder.user_id != old.user_id:
-            raise conflict(f"the e-mail `{address}` is that of another member", "duplicate")
-        verified, role = old.email_verified or "email" in data, Role(data.get("role", old.role))
-        return Member(old.user_id, address, data.get("name", old.name), role, groups, verified)
-
-    async def _save(self, work: UnitOfWork, me: Principal, verb: str, old: Member, new: Member) -> MemberView:
-        _check_owners(me, old.role, new.role)
-        await work.directory.add_member(new)
-        await self._check_left(work, me, old, new)
-        details = {"role": new.role.value, "email": new.email, "groups": sorted(new.groups)}
-        if verb == "create" or old != new:
-            await audit(work, me, self._ports.now(), "member", verb, new.user_id, details)
+    async def _save(self, work: UnitOfWork, me: Principal, old: Member | None, new: Member) -> MemberView:
+        _check_owners(me, old.role if old else Role.MEMBER, new.role)
+        await save_member(work, me.org_uuid, old, new)
+        await note_member(work, me, self._ports.now(), old, new)
         return MemberView(new)
 
-    async def _check_left(self, work: UnitOfWork, me: Principal, old: Member, new: Member | None) -> None:
-        """Refuse what left owners or managers out. The change is made already: the error undoes it."""
-        owned = old.role is Role.OWNER and (new is None or new.role is not Role.OWNER)
-        if owned and not await work.directory.members(limit=1, role=Role.OWNER):
-            raise conflict(f"`{old.user_id}` is the last owner", "last_owner")
-        if new is None and me.user_id == old.user_id and not await work.directory.members(limit=1):
-            raise conflict(f"`{old.user_id}` is the last member", "last_member")
-        kept = frozenset[str]() if new is None else principal_of(me.org_uuid, new).subjects
-        await _check_managed(work, principal_of(me.org_uuid, old).subjects - kept)
+    async def _withdraw_offers(self, work: UnitOfWork, me: Principal, user_id: str) -> None:
+        """A request to become the owner ends with the member whom it names."""
+        now = self._ports.now()
+        for repository in map(work.resources, Kind):
+            for offered in await repository.offered_to(user_id):
+                lapsed = lapse(offered, now=now).resource
+                await repository.save(offered, lapsed)
+                await audit_change(work, me, now, offered, lapsed)
 
 
 async def _found(work: UnitOfWork, user_id: str) -> Member:
@@ -141,14 +150,6 @@ def _check_owners(me: Principal, old: Role, new: Role) -> None:
     """Only an owner makes or unmakes owners."""
     if old is not new and Role.OWNER in (old, new) and me.role is not Role.OWNER:
         raise Forbidden("only an owner makes or unmakes owners", {"role": me.role.value})
-
-
-async def _check_managed(work: UnitOfWork, lost: Collection[str]) -> None:
-    """Refuse what left a resource, which one of these subjects managed, without anyone who can manage it."""
-    alone = await work.directory.unmanaged(lost, limit=MAX_NAMED) if lost else []
-    if alone:
-        named: JSON = [{"type": kind.value, "id": number} for kind, number in alone]
-        raise conflict("this would leave resources without anyone who can manage them", "unmanaged", resources=named)
 
 
 @attrs.frozen
@@ -170,16 +171,24 @@ class Groups:
         self._ports = ports
 
     @needs("members:write")
-    async def create(self, me: Principal, body: Mapping[str, JSON] | None = None, **fields: JSON) -> GroupView:
-        """A new group, empty. Names need not be unique."""
+    async def create(
+        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+    ) -> GroupView:
+        """A new group, empty. Names need not be unique.
+
+        `key` is an Idempotency-Key: the same key and body give the same answer.
+        """
         administer(me)
         data = wire_body(body, fields)
-        refuse(check(CreateGroup, data))
-        group = Group(self._ports.ids.uuid(), data["name"])
+        refuse([*key_issues(key), *check(CreateGroup, data)])
+        made = GroupView(Group(self._ports.ids.uuid(), data["name"]))
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            await work.directory.add_group(group)
-            await audit(work, me, self._ports.now(), "group", "create", group.id, {"name": group.name})
-        return GroupView(group)
+            if kept := await kept_answer(work, me, "group", key, data, GroupView):
+                return kept
+            await work.directory.add_group(made.group)
+            await keep_answer(work, me, "group", key, data, made)
+            await audit(work, me, self._ports.now(), "group", "create", made.id, {"name": made.group.name})
+        return made
 
     @needs("members:read")
     async def get(self, me: Principal, id: str) -> GroupView:
@@ -211,7 +220,7 @@ class Groups:
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = await self._found(work, id)
             await work.directory.remove_group(id)
-            await _check_managed(work, [f"g:{id}"])
+            await check_managed(work, [f"g:{id}"])
             await audit(work, me, self._ports.now(), "group", "delete", id, {"name": old.group.name})
         return old
 
@@ -254,10 +263,16 @@ class Tokens:
         self._directory = directory
 
     @needs("tokens:write")
-    async def create(self, me: Principal, body: Mapping[str, JSON] | None = None, **fields: JSON) -> TokenView:
-        """A new token of the caller's own, with no scope that the caller's credential lacks (Forbidden)."""
+    async def create(
+        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+    ) -> TokenView:
+        """A new token of the caller's own, with no scope that the caller's credential lacks (Forbidden).
+
+        `key` is an Idempotency-Key. The text of a token is kept nowhere, so the answer cannot be given again: the
+        same key and body are a Conflict `shown_once` with the token's id.
+        """
         data = wire_body(body, fields)
-        refuse(check(CreateToken, data))
+        refuse([*key_issues(key), *check(CreateToken, data)])
         if missing := missing_scopes(me.scopes, data["scopes"]):
             raise Forbidden("a token has no scope that its maker lacks", {"missing": missing})
         seconds = data.get("expiresInSeconds")
@@ -265,7 +280,10 @@ class Tokens:
         async with self._ports.storage.transaction(me.org_uuid) as work:
             if await work.directory.member(me.user_id) is None:
                 raise conflict("tokens are for members of the organization", "not_a_member")
+            if made := await kept_answer(work, me, "token", key, data, str):
+                raise conflict("this key made a token already, whose text was shown that once", "shown_once", id=made)
             await keep_token(work, me, row)
+            await keep_answer(work, me, "token", key, data, row.prefix)
         return TokenView(row, text)
 
     @needs("tokens:write")

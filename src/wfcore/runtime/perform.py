@@ -74,7 +74,8 @@ class Performer:
     async def _outcome(self, execution: Execution, effect: Effect, stream: Stream, spent: Spent) -> Succeeded | Opened:
         match effect:
             case CallTool():
-                return succeeded(effect, self._clock.now(), await self._tools.call(execution, effect))
+                answer = await self._tools.call(execution, effect)
+                return succeeded(effect, self._clock.now(), answer)
             case CallModel():
                 say = partial(self._say, effect, stream)
                 output, judged = await self._models.ask(execution, effect, say, spent)
@@ -83,7 +84,8 @@ class Performer:
                 context = await self._contexts.composed(execution, effect)
                 return succeeded(effect, self._clock.now(), context)
             case OpenChild():
-                return opened(effect, self._clock.now(), await self._children.pinned(execution, effect))
+                variation_id = await self._children.pinned(execution, effect)
+                return opened(effect, self._clock.now(), variation_id)
 
     async def _say(self, effect: CallModel, stream: Stream, text: str) -> None:
         await stream(said(effect, self._clock.now(), text))

@@ -68,18 +68,23 @@ class ResourceBase:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
 
-    async def _authorized(self, work: UnitOfWork, me: Principal, id: int, grant: str) -> View:
-        """The resource without its variation, to whom has this grant (`authorize`)."""
+    async def _authorized(
+        self, work: UnitOfWork, me: Principal, id: int, grant: str, if_match: str | None = None
+    ) -> View:
+        """The resource without its variation, to whom has this grant (`authorize`).
+
+        Conflict `stale` when its ETag is not among those of `if_match`: a precondition of its parts, too.
+        """
         resource = await work.resources(self.kind).get(id)
         access = authorize(me, resource, grant)
         assert resource is not None  # noqa: S101  (authorize raised)
-        return View(resource, access)
-
-    async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None = None) -> Resource:
-        found = await self._authorized(work, me, id, "manage")
+        found = View(resource, access)
         if if_match is not None and not {"*", found.etag} & {tag.strip() for tag in if_match.split(",")}:
             raise conflict("this was changed since it was read", "stale", etag=found.etag)
-        return found.resource
+        return found
+
+    async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None = None) -> Resource:
+        return (await self._authorized(work, me, id, "manage", if_match)).resource
 
     async def _looked_up(self, me: Principal, id: int, variation_id: str | None = None) -> LookedUp:
         """What servers outside say of the tools that its draft uses, or this variation: asked before a transaction."""

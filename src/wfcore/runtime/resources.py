@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, ClassVar
 
-from wfcore.domain import access as access_rules
 from wfcore.domain import resources as rules
 from wfcore.domain.access import Principal, derive
 from wfcore.domain.codec import check
 from wfcore.domain.errors import JSON, Issue, refuse
 from wfcore.domain.graph import selection_issues
 from wfcore.domain.graph_rules import write_issues
-from wfcore.domain.ids import iso, slug_candidates, slugify_name
+from wfcore.domain.ids import slug_candidates, slugify_name
 from wfcore.domain.lifecycle import Operation, move
 from wfcore.domain.management_shapes import RollbackBody
 from wfcore.domain.resources import CONTENT, Change, Kind, Resource, Variation
@@ -33,17 +32,16 @@ from wfcore.domain.supervision import form_issues, links_of
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.audit import audit_change
 from wfcore.runtime.context import Ports, needs
-from wfcore.runtime.deploying import deploy_faults, looked_up
-from wfcore.runtime.guarding import guardrail_issues
+from wfcore.runtime.deploying import deploy_faults, looked_up, skill_faults
 from wfcore.runtime.idempotency import keep_answer, kept_answer
 from wfcore.runtime.interfaces import Interfaces
-from wfcore.runtime.ownership import OwnershipUseCases
+from wfcore.runtime.ownership import OwnershipUseCases, self_revoking
 from wfcore.runtime.plans import structure_of
 from wfcore.runtime.resource_base import DeployedVariation, View
 from wfcore.runtime.served_tools import LookedUp
 from wfcore.runtime.supervision import link_faults
 from wfcore.runtime.timers import ScheduleUseCases
-from wfcore.runtime.views import RunView
+from wfcore.runtime.views import RunView, views
 from wfcore.runtime.webhooks import WebhookUseCases
 from wfcore.runtime.wire import key_issues, wire_body
 
@@ -74,7 +72,7 @@ class ResourceUseCases(OwnershipUseCases):
             if kept := await kept_answer(work, me, self.kind.value, key, data, View):
                 return kept
             access = await self._access(work, me, data, None)
-            refuse(_self_revoking(me, access))
+            refuse(self_revoking(me, access))
             number = await repository.next_id()
             slug = await self._free_slug(work, slugify_name(data["name"], self.kind, number))
             change = rules.create(
@@ -157,7 +155,7 @@ class ResourceUseCases(OwnershipUseCases):
                     now=self._ports.now(),
                 )
             )
-            refuse(_self_revoking(me, steps[-1].resource.access))
+            refuse(self_revoking(me, steps[-1].resource.access))
             for change in steps:
                 await self._save(work, me, resource, change)
                 resource = change.resource
@@ -215,14 +213,14 @@ class ResourceUseCases(OwnershipUseCases):
         return await self._change(me, id, lambda old, *_: rules.delete(old, now=self._ports.now()), if_match)
 
     @needs("*:write")
-    async def restore(self, me: Principal, id: int) -> View:
+    async def restore(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
         """Undo a delete; a schedule is not resumed."""
-        return await self._change(me, id, lambda old, *_: rules.restore(old, now=self._ports.now()))
+        return await self._change(me, id, lambda old, *_: rules.restore(old, now=self._ports.now()), if_match)
 
     @needs("*:write")
-    async def discard_draft(self, me: Principal, id: int) -> View:
+    async def discard_draft(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
         """Forget the draft."""
-        return await self._change(me, id, lambda old, *_: rules.discard_draft(old, now=self._ports.now()))
+        return await self._change(me, id, lambda old, *_: rules.discard_draft(old, now=self._ports.now()), if_match)
 
     # Parts
 
@@ -263,17 +261,6 @@ class ResourceUseCases(OwnershipUseCases):
         await self._save(work, me, resource, change, deployed=True)
         return await self._seen(work, me, resource.id, "see")
 
-    async def _access(
-        self, work: UnitOfWork, me: Principal, data: Mapping[str, JSON], current: access_rules.AccessConfig | None
-    ) -> access_rules.AccessConfig:
-        if "accessConfig" not in data:
-            return current or access_rules.default_access(me.org_uuid, me)
-        groups = {group.id for group in await work.directory.groups()} | {me.org_uuid}
-        groups |= current.group_permissions.keys() if current else set()  # a group that is gone can be written back
-        refuse(access_rules.check_access(data["accessConfig"], current=current, groups=groups))
-        refuse(guardrail_issues(self._ports.guardrails, self.kind, data["accessConfig"].get("guardrails") or ()))
-        return access_rules.apply_access(data["accessConfig"], current, me, iso(self._ports.now()))
-
     async def _free_slug(self, work: UnitOfWork, base: str) -> str:
         candidates, size = slug_candidates(base), 1
         while True:
@@ -297,7 +284,15 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
         self.interfaces = Interfaces(ports)
 
     @needs("*:write")
-    async def toggle(self, me: Principal, id: int, body: Mapping[str, JSON] | None = None, **fields: JSON) -> View:
+    async def toggle(
+        self,
+        me: Principal,
+        id: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: JSON,
+    ) -> View:
         """Switch the schedule over, or as `isEnabled` says."""
         data = wire_body(body, fields, NAMES)
         refuse(check(ToggleBody, data))
@@ -306,7 +301,7 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
             scheduled = active is not None and rules.is_scheduled(active.content)
             return rules.toggle(old, scheduled, data.get("isEnabled"), now=self._ports.now())
 
-        return await self._change(me, id, operation)
+        return await self._change(me, id, operation, if_match)
 
     @needs("*:read")
     async def runs(
@@ -317,7 +312,7 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
             await self._authorized(work, me, id, "use")
         history = (self.kind.value, id)
         rows = await self._ports.journal.list_runs(me.org_uuid, limit=limit, before=before, resource=history)
-        return [RunView(row) for row in rows]
+        return await views(self._ports.journal, rows)
 
     @needs("*:read")
     async def validate(self, me: Principal, body: Mapping[str, JSON]) -> list[Issue]:
@@ -360,7 +355,7 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
     async def _deploy_issues(
         self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: LookedUp
     ) -> list[Issue]:
-        return await deploy_faults(self._ports.tools, served, work, me, content)
+        return await deploy_faults(self._ports, served, work, me, content)
 
 
 class Skills(ResourceUseCases):
@@ -387,14 +382,12 @@ class Skills(ResourceUseCases):
     def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
         return super()._body_issues(data, shape) or form_issues(data)
 
+    async def _deploy_issues(
+        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: LookedUp
+    ) -> list[Issue]:
+        return await skill_faults(self._ports, served, work, content)
+
     async def _link_issues(
         self, work: UnitOfWork, me: Principal, id: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
     ) -> list[Issue]:
         return await link_faults(work, me, id, given, base)
-
-
-def _self_revoking(me: Principal, access: access_rules.AccessConfig) -> list[Issue]:
-    """An update after which the caller could no longer manage changes nothing (interface, Errors)."""
-    if not access_rules.revokes_self(me, access):
-        return []
-    return [Issue("accessConfig", "after this you could no longer manage it", "self_revoking")]

@@ -66,6 +66,12 @@ def _decisions(row: RunRow, machine: Machine, data: Mapping[str, JSON]) -> tuple
     for interrupt_id, _, _ in wanted:
         if interrupt_id is None:
             raise conflict(f"run `{row.id}` waits for no decision", "not_interrupted")
-        if interrupt_id not in waiting:
+        if interrupt_id not in waiting and interrupt_id in machine.asked:
             raise conflict(f"interrupt `{interrupt_id}` is not open", "already_resumed")
+    refuse([
+        Issue(f"decisions[{index}].interruptId" if "decisions" in data else "interruptId",
+              f"there is no interrupt `{str(interrupt_id)[:80]}`", "reference")
+        for index, (interrupt_id, _, _) in enumerate(wanted)
+        if interrupt_id not in waiting
+    ])  # fmt: skip
     return tuple(e.Decision(str(interrupt_id), decision, form) for interrupt_id, decision, form in wanted)

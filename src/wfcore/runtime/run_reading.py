@@ -3,6 +3,8 @@
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
+import attrs
+
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import Forbidden, NotFound
 from wfcore.domain.ids import is_run_id
@@ -15,8 +17,8 @@ from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Execution, OpenInterrupt, RunRow
 from wfcore.runtime.context import Ports, authorize, needs
 from wfcore.runtime.plans import Plans
-from wfcore.runtime.stream import follow
-from wfcore.runtime.views import InboxItem, RunView, one_by_one
+from wfcore.runtime.stream import follow, outline, outlined
+from wfcore.runtime.views import InboxItem, RunView, one_by_one, views
 
 
 class RunReading:
@@ -30,9 +32,9 @@ class RunReading:
 
     @needs("workflows:read")
     async def get(self, me: Principal, run_id: str) -> RunView:
-        """The run's record."""
-        row, _, _ = await self._visible(me, run_id)
-        return await self._view(row)
+        """The run's record. To an approver without use it shows his own open interrupts, and not what came of it."""
+        row, execution, can_use = await self._visible(me, run_id)
+        return await self._view(me, row, may_read(me, execution, can_use))
 
     @needs("workflows:read")
     async def page(
@@ -50,26 +52,42 @@ class RunReading:
         rows = await self._ports.journal.list_runs(
             me.org_uuid, limit=limit, before=before, status=status, resource=resource, principal=me
         )
-        return [RunView(row) for row in rows]
+        return [await self._listed(me, view) for view in await views(self._ports.journal, rows)]
 
     @needs("workflows:read")
     async def events(self, me: Principal, run_id: str, *, after: int = 0) -> list[Event]:
-        """The run's events so far with a `seq` greater than `after`."""
-        row, execution, _ = await self._visible(me, run_id)
-        events: list[Event] = []
-        await self._plans.machine(execution, events)
-        return [event for event in events if event.run_id == row.id and event.seq > after]
+        """The run's events so far with a `seq` greater than `after`. Errors as of `followed`."""
+        view, events = await self.followed(me, run_id), list[Event]()
+        await self._plans.machine(await self._ports.journal.execution(view.row.execution), events)
+        own = [event for event in events if event.run_id == view.id]
+        return [event for event in (outlined(own) if view.outlined else own) if event.seq > after]
 
     @needs("workflows:read")
     async def follow(self, me: Principal, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
-        """The run's events from `after` on, live, until its terminal one: every durable event once, in order."""
-        row, _, _ = await self._visible(me, run_id)
-        return one_by_one(self.batches(RunView(row), after=after))
+        """The run's events from `after` on, live, until its terminal one: every durable event once, in order.
+
+        Errors as of `followed`.
+        """
+        return one_by_one(self.batches(await self.followed(me, run_id), after=after))
+
+    @needs("workflows:read")
+    async def followed(self, me: Principal, run_id: str) -> RunView:
+        """The run, for who may follow it: that takes use. An approver without use follows the turns that his own
+        answers began, and sees of them that they began and how they ended.
+
+        Errors: NotFound; Forbidden with `info.canUse` false.
+        """
+        row, execution, can_use = await self._visible(me, run_id)
+        whole = may_read(me, execution, can_use)
+        if not whole and me.user_id != row.user_id:
+            raise Forbidden("reading events takes the use of what runs", {"canUse": False})
+        return await self._view(me, row, whole)
 
     async def batches(self, view: RunView, *, after: int = 0) -> AsyncGenerator[list[Event], None]:
         """As `follow`, what is there at once together. It asks for no principal: who holds a view was let in."""
         execution = await self._ports.journal.execution(view.row.execution)
-        async with aclosing(follow(self._ports, self._plans, execution, view.id, after)) as found:
+        told = follow(self._ports, self._plans, execution, view.id, 0 if view.outlined else after)
+        async with aclosing(outline(told, after) if view.outlined else told) as found:
             async for events in found:
                 yield events
 
@@ -128,7 +146,7 @@ class RunReading:
 
     async def _see_as_approver(self, me: Principal, execution: Execution) -> None:
         """Whoever a run names, or named before, as an approver sees it."""
-        waiting = await self._ports.journal.open_interrupts(me.org_uuid, limit=1_000, execution=execution.ref)
+        waiting = await self._ports.journal.open_interrupts(me.org_uuid, limit=1_000, of=[execution.ref])
         if any(item.interrupt.named and may_see(me, item.interrupt, False) for item in waiting):
             return
         entries = await self._ports.journal.read(execution.ref)
@@ -136,10 +154,29 @@ class RunReading:
             return
         raise NotFound
 
-    async def _view(self, row: RunRow) -> RunView:
-        if row.status is RunStatus.interrupted and row.resumed_by is not None:
-            return RunView(row)
-        if not row.status.under_way and row.status is not RunStatus.interrupted:
-            return RunView(row)
-        waiting = await self._ports.journal.open_interrupts(row.execution.org, limit=1_000, execution=row.execution)
-        return RunView(row, tuple(item.interrupt for item in waiting))
+    async def _listed(self, me: Principal, view: RunView) -> RunView:
+        """One of a list, which shows runs of what the caller can use, and those it began."""
+        whole = view.row.user_id != me.user_id or await self._reads_own(me, view.row)
+        return view if whole else _outline(me, view)
+
+    async def _reads_own(self, me: Principal, row: RunRow) -> bool:
+        """Whether who began this turn reads what came of it: beginning one by an answer gives no right to."""
+        if row.parent_run_id is None:
+            return True
+        execution = await self._ports.journal.execution(row.execution)
+        return may_read(me, execution, await self._can_use(me, execution))
+
+    async def _view(self, me: Principal, row: RunRow, whole: bool) -> RunView:
+        (view,) = await views(self._ports.journal, [row])
+        return view if whole else _outline(me, view)
+
+
+def _outline(me: Principal, view: RunView) -> RunView:
+    """What an approver sees of a run: his own open interrupts, and not what came of it."""
+    own = tuple(one for one in view.interrupts if one.named and may_see(me, one, can_use=False))
+    return RunView(attrs.evolve(view.row, result=None), own, outlined=True)
+
+
+def may_read(me: Principal, execution: Execution, can_use: bool) -> bool:
+    """Whether the caller reads all of it: with use, or having started it. Naming an approver gives no such right."""
+    return can_use or me.user_id == execution.user_id

@@ -20,7 +20,7 @@ from wfcore.domain.templates import compile_template
 from wfcore.ports.providers import Tool, ToolFailed
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.context import Ports, authorize
-from wfcore.runtime.deploying import deploy_faults, looked_up, lost_access, skills_of
+from wfcore.runtime.deploying import deploy_faults, looked_up, lost_access, selection_faults, skills_of
 from wfcore.runtime.guarding import config_issues
 from wfcore.runtime.plans import Plans, structure_of
 from wfcore.runtime.served_tools import ServedTools, exists, is_served
@@ -79,7 +79,7 @@ class Targets:
             variation = await _variation(work, Kind.WORKFLOW, number, chosen)
         served = await looked_up(self._ports, org, variation.content)
         async with self._ports.storage.reading(org) as work:
-            refuse(await deploy_faults(self._ports.tools, served, work, me, variation.content), as_invalid=True)
+            refuse(await deploy_faults(self._ports, served, work, me, variation.content), as_invalid=True)
 
     async def _skill(self, me: Principal, number: int, draft: bool) -> Target:
         chosen = await self._chosen(me, Kind.SKILL, number, draft)
@@ -131,6 +131,9 @@ class Targets:
         refuse(_idle(target, config))
         allowed = await self._allowance(org, target)
         refuse(config_issues(self._ports.guardrails, config, narrowed(allowed, before or {})))
+        async with self._ports.storage.reading(org) as work:
+            absent = await selection_faults(work, config)
+        refuse(Issue(f"config.{issue.path}", issue.message, issue.rule) for issue in absent)
         return {"config": merged(before or {}, config)}
 
     async def _allowance(self, org: str, target: Target) -> Allowance:
@@ -187,6 +190,6 @@ def _rendered(params: JSON, scope: Mapping[str, JSON]) -> JSON:
 def _misfits(tool: Tool | ToolFailed | None, tool_id: str, params: JSON) -> Sequence[Issue]:
     if tool is None:
         return [Issue("action.toolId", f"there is no tool `{tool_id[:80]}`", "reference")]
-    if isinstance(tool, ToolFailed) or not tool.checks:
+    if isinstance(tool, ToolFailed):
         return ()
     return compile_schema(tool.parameters).check(params, "action.params")

@@ -39,7 +39,7 @@ from wfcore.runtime.run_bodies import (
     check_start,
     used_for,
 )
-from wfcore.runtime.run_reading import RunReading
+from wfcore.runtime.run_reading import RunReading, may_read
 from wfcore.runtime.run_targets import Target, Targets
 from wfcore.runtime.views import RunView, Turn, target_to_wire
 from wfcore.runtime.wire import thread_of, wire_body
@@ -165,7 +165,8 @@ class Runs(RunReading):
         machine = Machine(target.plan, [])
         actor, limits = e.Actor(me.user_id, me.email), self._ports.settings.limits
         now = self._ports.clock.now()
-        started = e.Started(now, run.id, actor, given, {**_run_info(new), **info}, limits, target.refusal)
+        readable, key = {**_run_info(new), **info}, self._ports.ids.uuid()
+        started = e.Started(now, run.id, actor, given, readable, limits, target.refusal, key)
         machine.apply(started)
         try:
             return await self._begin(new, machine, started, run.fingerprint)
@@ -206,7 +207,7 @@ class Runs(RunReading):
         row = await self._ports.journal.find_run(me.org_uuid, run_id)
         if row is None or row.fingerprint != fingerprint or row.user_id != me.user_id:
             raise conflict(f"the run id `{run_id}` was used for something else", "key_reused")
-        return await self._view(row)
+        return await self._view(me, row, await self._reads_own(me, row))
 
     def _thread_id(self, me: Principal, data: Mapping[str, JSON]) -> str:
         """The one that the body names, else a new one."""
@@ -242,7 +243,7 @@ class Runs(RunReading):
             machine = await self._machine(execution)
             entry = await self._resumed(me, row, execution, machine, can_use, data, new_id)
             try:
-                return await self._take_over(me, row, execution, machine, entry, fingerprint)
+                return await self._take_over(me, row, execution, machine, entry, fingerprint, can_use)
             except JournalConflict:
                 continue
             except RunExists:
@@ -269,7 +270,14 @@ class Runs(RunReading):
         return e.Resumed(now, new_id, actor, decisions, info or None)
 
     async def _take_over(
-        self, me: Principal, row: RunRow, execution: Execution, machine: Machine, entry: e.Resumed, fingerprint: str
+        self,
+        me: Principal,
+        row: RunRow,
+        execution: Execution,
+        machine: Machine,
+        entry: e.Resumed,
+        fingerprint: str,
+        can_use: bool,
     ) -> RunView:
         """Write the new turn. Branches under way go on undisturbed; a parked run is claimed for this worker."""
         expected, was_open, worker = machine.length, machine.turn_open, self._ports.dispatcher.worker
@@ -292,7 +300,8 @@ class Runs(RunReading):
             self._go_on(attrs.evolve(execution, claimed_by=worker), machine)
         else:
             self._ports.dispatcher.wake(execution.ref)
-        return await self._view(await self._ports.journal.find_run(me.org_uuid, entry.run_id) or row)
+        begun = await self._ports.journal.find_run(me.org_uuid, entry.run_id) or row
+        return await self._view(me, begun, may_read(me, execution, can_use))
 
     @needs("workflows:invoke")
     async def cancel(self, me: Principal, run_id: str) -> RunView:
@@ -306,7 +315,7 @@ class Runs(RunReading):
 
     async def _break_off(self, me: Principal, run_id: str, how: Literal["cancel", "pause"]) -> RunView:
         row, execution, can_use = await self._visible(me, run_id)
-        if not can_use and row.user_id != me.user_id:
+        if not may_read(me, execution, can_use):
             raise Forbidden("this takes the use of what runs", {"canUse": False})
         for _ in range(TRIES):
             machine = await self._machine(execution)
@@ -325,7 +334,7 @@ class Runs(RunReading):
                 continue
             self._shown(execution.ref, machine)
             self._ports.dispatcher.wake(execution.ref)
-            return await self._view(await self._ports.journal.find_run(me.org_uuid, run_id) or row)
+            return await self._view(me, await self._ports.journal.find_run(me.org_uuid, run_id) or row, whole=True)
         raise conflict("the run moves on too quickly; try again", "busy")
 
     def _shown(self, ref: ExecutionRef, machine: Machine) -> None:

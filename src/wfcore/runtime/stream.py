@@ -4,9 +4,12 @@ Events are a projection of the journal. A follower first listens, then folds the
 with what it hears. What is heard is a hint: a gap, silence, or falling behind leads back to the journal.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 
-from wfcore.domain.run.events import Event
+import attrs
+
+from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.machine import Machine
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import Lagged
@@ -43,6 +46,35 @@ async def follow(
                 return
     finally:
         listening.close()
+
+
+async def outline(batches: AsyncGenerator[list[Event], None], after: int) -> AsyncGenerator[list[Event], None]:
+    """The outline of the turn that these batches tell."""
+    async with aclosing(batches):
+        async for events in batches:
+            if news := [event for event in outlined(events) if event.seq > after]:
+                yield news
+
+
+def outlined(events: Iterable[Event]) -> list[Event]:
+    """What one sees of a turn who began it but may not read it: that it began, and how it ended. The two count by
+    themselves, from 1 without gaps.
+    """
+    return [_outlined(event) for event in events if event.terminal or event.kind is EventKind.run_started]
+
+
+def _outlined(event: Event) -> Event:
+    """The event without what came of the run."""
+    match event.kind:
+        case EventKind.run_started:
+            return event
+        case EventKind.done:
+            return attrs.evolve(event, seq=2, data={"status": event.data["status"], "output": None})
+        case EventKind.error:
+            error = {**event.data["error"], "message": "the run ended in error", "info": {}}
+            return attrs.evolve(event, seq=2, data={"error": error})
+        case _:
+            return attrs.evolve(event, seq=2)
 
 
 class _Turn:

@@ -55,14 +55,16 @@ class ToolCalls:
     async def _run_served(self, execution: Execution, effect: CallTool) -> JSON:
         tool = await self._served.tool(execution.ref.org, effect.tool, anew=bool(effect.definition))
         _check_arguments(compile_schema(tool.parameters), effect.params)
-        _check_definition(tool, effect.definition)
+        if effect.definition:
+            _check_definition(tool, effect.definition)
         return await self._run(tool, execution, effect)
 
     async def _run(
         self, tool: Tool, execution: Execution, effect: CallTool, connection: ToolConnection | None = None
     ) -> JSON:
-        run_id, user_id, of_agent = execution.root_run_id, execution.user_id, (effect.skill_id, effect.message_id)
-        call = ToolCall(effect.key, effect.attempt, execution.ref.org, run_id, user_id, connection, *of_agent)
+        run_id, user_id, skill_id = execution.root_run_id, execution.user_id, effect.skill_id
+        org, message_id = execution.ref.org, effect.message_id
+        call = ToolCall(effect.key, effect.attempt, org, run_id, user_id, connection, skill_id, message_id)
         if tool.is_async:
             return self._kept(await tool.run(effect.params, call))
         if tool.blocking:
@@ -75,14 +77,13 @@ class ToolCalls:
         if tool is None:
             raise ToolFailed(f"there is no tool `{effect.tool}`", retryable=False)
         if tool.checks or effect.agent:
-            _check_arguments(self._schema(tool), effect.params)
-        _check_definition(tool, effect.definition)
+            _check_arguments(self._schemas.get(tool.id) or self._schema(tool), effect.params)
+        if effect.definition:
+            _check_definition(tool, effect.definition)
         return tool
 
     def _schema(self, tool: Tool) -> Schema:
-        schema = self._schemas.get(tool.id)
-        if schema is None:
-            schema = self._schemas[tool.id] = compile_schema(tool.parameters)
+        schema = self._schemas[tool.id] = compile_schema(tool.parameters)
         return schema
 
     def _kept(self, output: Any) -> JSON:
@@ -115,6 +116,6 @@ def _check_arguments(schema: Schema, params: JSON) -> None:
 
 
 def _check_definition(tool: Tool, approved: str) -> None:
-    digest = offer_of(tool).digest() if approved else ""
+    digest = offer_of(tool).digest()
     if digest != approved:
         raise DefinitionChanged(tool.id, digest)

@@ -1,8 +1,8 @@
 """What the run use cases answer with: a run's record, an item of the inbox, a turn that is about to begin."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -11,17 +11,24 @@ from wfcore.domain.errors import JSON
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.interrupts import interrupt_to_wire
 from wfcore.domain.run.state import Interrupt, RunStatus
-from wfcore.ports.journal import OpenInterrupt, RunRow
+from wfcore.ports.journal import ExecutionRef, Journal, OpenInterrupt, RunRow
+
+MOST_OPEN: Final = 1_000
+"""The most open interrupts that a run is shown with."""
 
 Batches = AsyncGenerator[list[Event], None]
 
 
 @attrs.frozen
 class RunView:
-    """A run as its record shows it. `interrupts` are the open ones."""
+    """A run as its record shows it. `interrupts` are the open ones.
+
+    `outlined`: it is shown to who may only decide, without what came of it.
+    """
 
     row: RunRow
     interrupts: tuple[Interrupt, ...] = ()
+    outlined: bool = False
 
     @property
     def id(self) -> str:
@@ -57,6 +64,20 @@ class RunView:
             "updatedAt": iso_ms(row.updated_at),
             "finishedAt": None if row.finished_at is None else iso_ms(row.finished_at),
         }
+
+
+async def views(journal: Journal, rows: Sequence[RunRow]) -> list[RunView]:
+    """The runs with what is open of them: one question for all that may wait, however many there are."""
+    waiting: dict[ExecutionRef, list[Interrupt]] = {row.execution: [] for row in rows if _may_wait(row)}
+    if waiting:
+        (org,) = {ref.org for ref in waiting}
+        for item in await journal.open_interrupts(org, limit=MOST_OPEN * len(waiting), of=list(waiting)):
+            waiting[item.execution.ref].append(item.interrupt)
+    return [RunView(row, tuple(waiting[row.execution]) if _may_wait(row) else ()) for row in rows]
+
+
+def _may_wait(row: RunRow) -> bool:
+    return row.status.under_way or (row.status is RunStatus.interrupted and row.resumed_by is None)
 
 
 def target_to_wire(kind: str, resource_id: int | None) -> dict[str, JSON]:

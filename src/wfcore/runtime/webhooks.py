@@ -31,14 +31,17 @@ class WebhookUseCases(ResourceBase):
         return self._opened(me, row)
 
     @needs("*:write")
-    async def rotate_webhook(self, me: Principal, id: int) -> Webhook:
-        """Give it a new secret. What the old one signs is refused from now on; the url stays."""
-        return await self._renew(me, id, again=True)
+    async def rotate_webhook(self, me: Principal, id: int, *, if_match: str | None = None) -> Webhook:
+        """Give it a new secret. What the old one signs is refused from now on; the url stays.
 
-    async def _renew(self, me: Principal, id: int, *, again: bool) -> Webhook:
+        `if_match` is an ETag of the workflow: stale is a Conflict.
+        """
+        return await self._renew(me, id, again=True, if_match=if_match)
+
+    async def _renew(self, me: Principal, id: int, *, again: bool, if_match: str | None = None) -> Webhook:
         """A new secret; only the first one unless `again`."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            move((await self._managed(work, me, id)).status, Operation.EDIT)
+            move((await self._managed(work, me, id, if_match)).status, Operation.EDIT)
             row = await work.webhooks.get(id)
             if row is not None and not again:
                 return self._opened(me, row)

@@ -31,7 +31,8 @@ def key_issues(key: str | None) -> list[Issue]:
     """Why this Idempotency-Key cannot be one."""
     if key is None or is_run_id(key):
         return []
-    return [Issue("Idempotency-Key", "must be 1 to 255 visible ASCII characters", "query")]
+    rule = "pattern" if key in (".", "..") else "query"
+    return [Issue("Idempotency-Key", "must be 1 to 255 visible ASCII characters, neither `.` nor `..`", rule)]
 
 
 def thread_of(me: Principal, data: Mapping[str, JSON]) -> str | None:

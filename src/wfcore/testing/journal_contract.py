@@ -302,7 +302,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert (row.run_id, row.execution.length) == ("r-2", 2)
 
     async def test_interrupts_are_listed_in_order(self, journal: Journal) -> None:
-        """In the order of opening, page after page, of all executions or of one."""
+        """In the order of opening, page after page, of all executions or of some."""
         refs = [await begin(journal, f"r-{n}", interrupts=[interrupt("i")]) for n in range(5)]
         seen: list[ExecutionRef] = []
         after = 0
@@ -310,8 +310,9 @@ class JournalContract(ClaimsContract, RecordsContract):
             seen += [row.execution.ref for row in page]
             after = page[-1].key
         assert seen == refs
-        (only,) = await journal.open_interrupts(ORG, limit=2, execution=refs[3])
-        assert only.execution.ref == refs[3]
+        some = await journal.open_interrupts(ORG, limit=9, of=[refs[3], refs[1], refs[3]])
+        assert [row.execution.ref for row in some] == [refs[1], refs[3]]
+        assert await journal.open_interrupts(ORG, limit=9, of=[]) == []
 
     async def test_organizations_see_nothing_of_each_other(self, journal: Journal) -> None:
         """Run ids, journals, lists and appends of one organization do not exist for another."""
@@ -321,7 +322,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert await journal.read(foreign) == []
         assert await journal.lengths([foreign, ref]) == {ref: 1}
         assert await journal.open_interrupts(OTHER_ORG, limit=9) == []
-        assert await journal.open_interrupts(OTHER_ORG, limit=9, execution=ref) == []
+        assert await journal.open_interrupts(OTHER_ORG, limit=9, of=[ref]) == []
         assert [row.execution.org for row in await journal.list_runs(OTHER_ORG, limit=9)] == [OTHER_ORG]
         with pytest.raises(NotFound):
             await journal.execution(foreign)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from wfcore.domain.access import Principal, Role
 from wfcore.domain.run.entries import (
+    Aborted,
     Actor,
     Cancelled,
     Decision,
@@ -41,6 +42,7 @@ GIVEN: Final = {"é\u0000": [1, -0.5, True, None, {"z": 1, "a": 2**70}]}
 EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     Started(NOW, "r-1", ANN, GIVEN, {"id": "r-1"}, Limits(5, 1.5, 2)),
     Started(NOW, "r-1", Actor("bob"), None, {}),
+    Started(NOW, "r-1", ANN, None, {}, key="k-1"),
     Resumed(NOW, "r-2", ANN, (Decision("i-1", "approve", GIVEN), Decision("i-2", "deny"))),
     Resumed(NOW, "r-2"),
     Succeeded(NOW, 1, 2, 3, 4, GIVEN, {"input_tokens": 7}),
@@ -56,6 +58,7 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     TimePassed(NOW),
     Paused(NOW, ANN),
     Cancelled(NOW, ANN),
+    Aborted(NOW, "a defect"),
 )
 
 

@@ -59,6 +59,16 @@ class MemoriesContract:
         assert found == given
         assert list(found.metadata) == list(metadata)
 
+    async def test_an_id_is_added_once(self, memories: MemoryBackend) -> None:
+        """One that is there stays as it is and where it is; one that was deleted can be added again."""
+        for number in (1, 2):
+            await memories.add(ORG, 1, memory(number))
+        await memories.add(ORG, 1, memory(1, "likes coffee"))
+        assert await memories.list(ORG, 1, limit=9) == [memory(1), memory(2)]
+        await memories.delete(ORG, 1, "m-1")
+        await memories.add(ORG, 1, memory(1, "likes coffee"))
+        assert await memories.get(ORG, 1, "m-1") == memory(1, "likes coffee")
+
     async def test_what_is_kept_is_nobody_elses(self, memories: MemoryBackend) -> None:
         """To change the dict that was given, or one that was got, changes nothing of what is kept."""
         metadata = {"tags": ["a"]}

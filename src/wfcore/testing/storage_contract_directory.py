@@ -165,7 +165,7 @@ class DirectoryContract:
             assert [token.revoked_at for token in await work.directory.tokens("u2", limit=9)] == [None]
 
 
-_OWNED = AccessConfig("private", {}, (SharedUser("u2@x.org", "", "u1", "u2"),), "u1", "u1@x.org")
+_OWNED = AccessConfig("private", {}, (SharedUser("u2@x.org", "", "u1", "u2"),), None, "u1@x.org")
 _CONFIGS = (
     _OWNED,
     AccessConfig("shared", {GROUP: GroupGrant(use=True, manage=True)}, (), None, None),

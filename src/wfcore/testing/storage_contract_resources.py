@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from wfcore.domain.access import AccessConfig, GroupGrant, Principal
 from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Kind
+from wfcore.domain.resources import Kind, OwnershipTransfer
 from wfcore.ports.storage import Duplicate, Kept, Stale, Storage
 from wfcore.testing.storage_values import (
     FULL,
@@ -88,6 +88,21 @@ class ResourcesContract:
             await work.workflows.save(old, new)
             assert await work.workflows.page(principal("u1"), limit=9) == []
             assert await work.workflows.page(principal("u2"), limit=9) == [new]
+
+    async def test_offers_are_found_by_whom_they_name(self, store: Storage) -> None:
+        """Of one kind and organization, deleted ones too, by id; a request to somebody else is none."""
+        async with store.transaction(OTHER_ORG) as work:
+            await work.workflows.add(attrs.evolve(FULL, kind=Kind.WORKFLOW, org_uuid=OTHER_ORG))
+        async with store.transaction(ORG) as work:
+            mine = attrs.evolve(FULL, id=9, slug="nine", deleted_at=None, status=Status.ACTIVE)
+            theirs = OwnershipTransfer("u3", None, "u2", at(3))
+            others = (attrs.evolve(FULL, id=1, slug="one", pending_transfer=theirs), new_resource(2))
+            for resource in (mine, FULL, *others):
+                await work.resources(FULL.kind).add(resource)
+        async with store.reading(ORG) as work:
+            assert await work.resources(FULL.kind).offered_to("u2") == [FULL, mine]
+            assert await work.resources(FULL.kind).offered_to("u1") == []
+            assert await work.skills.offered_to("u2") == []
 
     async def test_deleted_ones_are_listed_apart_for_managers(self, store: Storage) -> None:
         """`status` None: all but the deleted ones. `deleted`: only those the principal may manage."""

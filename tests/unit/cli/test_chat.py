@@ -21,9 +21,14 @@ ASKS = {"toolset": {"add": {"enabled": True, "requiresApproval": True}}}
 CALL = {"content": "", "toolCalls": [{"id": "c", "name": "add", "args": {"a": 1, "b": 2}}]}
 
 
+def add(a: int, b: int) -> int:
+    """What `ADD` is in the file."""
+    return a + b
+
+
 async def filled(database: str, **skill: Any) -> str:
     """A database with the member `ann` and a deployed skill of hers: the organization's id."""
-    async with wfcore.open(database, worker=False) as core:
+    async with wfcore.open(database, tools=[add], worker=False) as core:
         org = (await core.directory.create_organization("Acme")).uuid
         await core.directory.add_member(org, "ann", "ann@acme.example")
         me = core.principal(org, user="ann")

@@ -1,5 +1,6 @@
 """`wfcore run` where several people would have to decide, and where somebody else was quicker."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -74,3 +75,30 @@ def test_a_selection_of_skills_that_are_not_there_cannot_run(
     file.write_text("agentSelection: {agents: [{agent_id: 7, priority_order: 1}]}")
     assert main(["run", str(file), "--input", "{}"]) == 1
     assert "7" in capsys.readouterr().err
+
+
+def test_the_input_can_come_from_stdin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--input -` reads it there, and a value that begins with a hyphen is no option."""
+    file = tmp_path / "w.yaml"
+    file.write_text(
+        "workflowStructure:\n  nodes:\n  - {id: s, type: start}\n"
+        "  - {id: t, type: action, data: {toolId: core.transform, params: {value: '{{ input.n + 1 }}'}}}\n"
+        "  edges: [{id: e, source: s, target: t}]\n"
+    )
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"n": 4}')))
+    assert main(["run", str(file), "--input", "-"]) == 0
+    assert json.loads(capsys.readouterr().out) == 5
+
+
+@pytest.mark.parametrize("command", [["validate", "w.yaml"], ["openapi"]])
+def test_every_command_takes_a_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    """Those that need none take it too, and leave it alone."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.yaml").write_text("workflowStructure: {nodes: [{id: s, type: start}], edges: []}")
+    assert main([*command, "--database", "sqlite:///other.db"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert not (tmp_path / "other.db").exists()

@@ -92,14 +92,19 @@ class TestPrivate:
         [
             (("u-ann", None), "use and manage by ownerUserId `u-ann`"),
             ((None, "ann@x.org"), "use and manage by ownerEmail `ann@x.org`"),
-            (("u-else", "ann@x.org"), "use and manage by ownerEmail `ann@x.org`"),
         ],
     )
     def test_owner(self, owner: tuple[str | None, str | None], rule: str) -> None:
-        """The owner is who has the owner's id, or the owner's e-mail; the explanation says which."""
+        """The owner is who has the owner's id or, where there is none, its e-mail; the explanation says which."""
         decision = derive(ANN, private(owner=owner))
         assert (decision.can_use, decision.can_manage, decision.manage_denial) == (True, True, None)
         assert [str(grant) for grant in decision.rules] == [rule]
+
+    def test_recycled_address_of_the_owner(self) -> None:
+        """An owner with a user id is that user: who has the address later is nobody, and the owner stays it."""
+        config = private(owner=("u-former", "ann@x.org"))
+        assert not derive(ANN, config).visible
+        assert derive(attrs.evolve(ANN, user_id="u-former", email="new@x.org"), config).can_manage
 
     def test_shared_with(self) -> None:
         """An entry gives use and never manage."""
@@ -138,11 +143,8 @@ class TestPrivate:
 
     def test_one_line_each(self) -> None:
         """An owner who also stands in sharedWith is one line of the index, with the owner's rights."""
-        config = private(SharedUser("bob@x.org", THEN, "u-bob"), owner=("u-bob", "bob@x.org"))
-        assert [(grant.subject, grant.manage) for grant in access.grants(config)] == [
-            ("u:u-bob", True),
-            ("e:bob@x.org", True),
-        ]
+        config = private(SharedUser("bob@x.org", THEN, "u-eve", "u-bob"), owner=("u-bob", "bob@x.org"))
+        assert [(grant.subject, grant.manage) for grant in access.grants(config)] == [("u:u-bob", True)]
         assert access.subjects(BOB) == ["e:bob@x.org", f"g:{ORG}", "u:u-bob"]
 
 
@@ -246,6 +248,25 @@ class TestCheck:
         planted = {(path, "readonly")} if owner[path] else set()
         assert faults({"visibility": "private"} | owner) == planted
 
+    @pytest.mark.parametrize("owner", [("u-ann", "ann@x.org"), (None, None), ("u-ann", None)])
+    def test_a_creator_may_name_itself(self, owner: tuple[str | None, str | None]) -> None:
+        """On create the owner is the writer, by id and by e-mail, or is left to the server; another's is refused."""
+        data = {"visibility": "private", "ownerUserId": owner[0], "ownerEmail": owner[1]}
+        assert access.check_access(data, current=None, groups=None, writer=ANN) == []
+        assert access.apply_access(data, None, ANN, NOW).owner_user_id == "u-ann"
+        found = access.check_access({**data, "ownerUserId": "u-bob"}, current=None, groups=None, writer=ANN)
+        assert [(issue.path, issue.rule) for issue in found] == [("accessConfig.ownerUserId", "readonly")]
+
+    def test_a_later_writer_is_not_the_owner(self) -> None:
+        """Only a creator becomes the owner by saying so."""
+        (issue,) = access.check_access(
+            {"visibility": "private", "ownerUserId": "u-ann"},
+            current=private(owner=("u-bob", None)),
+            groups=None,
+            writer=ANN,
+        )
+        assert (issue.path, issue.rule) == ("accessConfig.ownerUserId", "readonly")
+
     def test_long_values_are_cut(self) -> None:
         """A message shows at most 80 characters of what the client sent."""
         (issue,) = access.check_access({"visibility": "x" * 999}, current=None, groups=None)
@@ -279,6 +300,14 @@ class TestApply:
         ownerless = attrs.evolve(shared(sales=(True, True)), owner_user_id=None, owner_email=None)
         assert access.apply_access({"visibility": "private"}, ownerless, ANN, NOW).owner_user_id == "u-ann"
         assert access.apply_access({"visibility": "shared"}, ownerless, ANN, NOW).owner_user_id is None
+
+    def test_an_owner_who_is_gone_counts_as_none(self) -> None:
+        """The writer becomes the owner when it becomes private, and not before."""
+        config = shared(sales=(True, True))
+        assert (
+            access.apply_access({"visibility": "private"}, config, ANN, NOW, owner_gone=True).owner_user_id == "u-ann"
+        )
+        assert access.apply_access({"visibility": "shared"}, config, ANN, NOW, owner_gone=True).owner_user_id == "u-bob"
 
     def test_entries(self) -> None:
         """Entries that were there keep who added them and when; new ones get the writer and now."""

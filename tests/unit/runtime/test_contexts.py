@@ -151,13 +151,13 @@ class TestWhat:
 
     async def test_the_toolset_and_what_narrows_it(self, bench: Bench) -> None:
         """Enabled tools of the catalog; the config can switch off and ask for approval, and widen nothing."""
-        toolset = {name: {"enabled": name != "hold"} for name in ("echo", "flaky", "hold", "gone", "core.workflow")}
+        toolset = {name: {"enabled": name != "hold"} for name in ("echo", "flaky", "hold", "core.workflow")}
         toolset["flaky"]["requiresApproval"] = True
         number = await deployed_skill(bench, toolset=toolset)
         view = await bench.core.contexts.compose(bench.me, number)
         assert names(view) == ["echo", "flaky"]
         assert [tool["requiresApproval"] for tool in view.context["tools"]] == [False, True]
-        assert left(view) == {("tools", "gone"), ("tools", "core.workflow")}
+        assert left(view) == {("tools", "core.workflow")}
         off = {"toolset": {"echo": {"enabled": False}}}
         assert names(await bench.core.contexts.compose(bench.me, number, config=off)) == ["flaky"]
         asks = {"toolset": {"echo": {"enabled": True, "requiresApproval": True}}}
@@ -191,10 +191,11 @@ class TestWhat:
         assert parts(await bench.core.contexts.compose(bench.me, every), "contextItem") == ids
         fewer = {"contextSelections": [{"id": ids[3]}]}
         assert parts(await bench.core.contexts.compose(bench.me, every, config=fewer), "contextItem") == ids[3:4]
-        some = await deployed_skill(bench, contextSelections=[{"id": ids[1]}, {"id": ids[3]}, {"id": "gone"}])
+        some = await deployed_skill(bench, contextSelections=[{"id": one} for one in (ids[1], ids[3], ids[5])])
+        await bench.core.context_items.delete(bench.me, ids[5])
         view = await bench.core.contexts.compose(bench.me, some)
         assert parts(view, "contextItem") == [ids[1], ids[3]]
-        assert left(view) == {("contextItem", "gone")}
+        assert left(view) == {("contextItem", ids[5])}
         assert parts(await bench.core.contexts.compose(bench.me, some, config=fewer), "contextItem") == ids[3:4]
         small = await bench.core.contexts.compose(bench.me, every, config={"modelSettings": {"contextWindow": 400}})
         assert 0 < len(parts(small, "contextItem")) < 5

@@ -22,7 +22,7 @@ class TestTokens:
         me = await core.authenticate(token)
         assert (me.user_id, me.email, me.role, me.groups) == ("u1", "ann@x.org", "admin", {team})
         assert me.scopes == {"workflows:read"}
-        await core.add_member(bench.org, "u1", "new@x.org")
+        await core.add_member(bench.org, "u1", groups=[])
         assert (await core.authenticate(token)).groups == frozenset()
 
     async def test_any_other_text_is_refused_alike(self, bench: Bench) -> None:

@@ -80,7 +80,7 @@ class TestContextItems:
         ("fields", "error", "path"),
         [
             ({"title": "t"}, Malformed, "content"), ({"content": "c"}, Malformed, "title"),
-            ({"title": " ", "content": "c"}, Invalid, "title"), ({"title": "t", "content": " \n"}, Invalid, "content"),
+            ({"title": "", "content": "c"}, Invalid, "title"), ({"title": "t", "content": " \n"}, Invalid, "content"),
             ({"title": "t" * 201, "content": "c"}, Invalid, "title"),
             ({"title": "t", "content": "c" * 100_001}, Invalid, "content"),
             ({"title": "t", "content": "c", "id": "x"}, Invalid, "id"),

@@ -196,7 +196,6 @@ class TestAccessExplained:
         lines = (await area.explain_access(bench.me, number)).to_wire()["grants"]
         assert [tuple(line.values()) for line in lines] == [
             ("user", "me", True, True, "ownerUserId"),
-            ("email", "me@x.org", True, True, "ownerEmail"),
             ("email", "other@x.org", True, False, "sharedWith"),
             ("user", "third", True, False, "sharedWith"),
         ]

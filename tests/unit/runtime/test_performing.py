@@ -41,11 +41,15 @@ def unspeakable() -> Any:
     return object()
 
 
+def typed(count: int) -> int:
+    return count
+
+
 def large() -> str:
     return "x" * 3000
 
 
-TOOLS = [crash, leave, refuse, thread, ever, unspeakable, large]
+TOOLS = [crash, leave, refuse, thread, ever, unspeakable, large, typed]
 
 
 class TestTools:
@@ -60,7 +64,7 @@ class TestTools:
             (act("ever", more={"timeoutSeconds": 0.01}), "no answer within 0.01 seconds", "timeout"),
             (act("unspeakable"), "the tool's result is no JSON value", "failed"),
             (act("large"), "the tool's result has 3002 bytes, more than 2000", "failed"),
-            (act("thread", nope=1), "`params.nope`", "failed"),
+            (act("typed", count="{{ 'x' }}"), "`params.count`", "failed"),
         ],
     )
     async def test_failures(self, node: dict[str, Any], message: str, reason: str) -> None:
@@ -92,6 +96,15 @@ class TestTools:
             await asyncio.sleep(0)
         assert (await bench.ended(run)).output == {name: name for name in names}
         assert bench.tools.count("hold") == 20
+
+    async def test_a_step_ends_when_its_tool_does(self, bench: Bench) -> None:
+        """`at` of `node_finished` is the time of the answer, not that of the call."""
+        run = await bench.started(one(act("hold")))
+        await bench.until("it")
+        bench.clock.advance(5)
+        bench.tools.free["it"].set()
+        times = {event.kind: event.at for event in await bench.events(run.id)}
+        assert times["node_finished"] - times["run_started"] == 5_000
 
     async def test_a_failure_cancels_its_siblings(self, bench: Bench) -> None:
         """The run ends in `error` after the effects in flight were stopped, however long that takes them."""

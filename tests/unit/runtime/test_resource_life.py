@@ -176,10 +176,10 @@ class TestLife:
         skills, me = bench.core.skills, bench.me
         view = await skills.create(me, name="Writer", instructions=["write"], toolset={"echo": {"enabled": True}})
         assert set(FIELDS[Kind.SKILL]) - set(view.to_wire()) == {"pendingOwnershipTransfer"}
-        await skills.patch(me, view.id, model="m", description="d")
+        await skills.patch(me, view.id, model="default", description="d")
         deployed = (await skills.deploy(me, view.id)).to_wire()
         assert deployed["variation"]["instructions"] == ["write"]
-        assert (deployed["variation"]["model"], deployed["status"]) == ("m", "active")
+        assert (deployed["variation"]["model"], deployed["status"]) == ("default", "active")
         assert (await skills.delete(me, view.id)).resource.status == "deleted"
 
     async def test_bad_view(self, bench: Bench) -> None:

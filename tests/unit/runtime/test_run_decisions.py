@@ -62,7 +62,7 @@ class TestAnswers:
         good, other = ids(run)
         approve = {"decision": "approve"}
         for bad, error in (
-            ({"interruptId": "int_none", **approve}, Conflict),
+            ({"interruptId": "int_none", **approve}, Invalid),
             ({"interruptId": other, "decision": "connected"}, Invalid),
             ({"interruptId": good, **approve}, Conflict),
         ):
@@ -141,9 +141,10 @@ class TestRefusals:
         with pytest.raises(Conflict) as error:
             await resume(bench.me, run.id, decision="approve")
         assert error.value.info == {"reason": "ambiguous", "interruptIds": ids(run)}
-        assert await reason(resume(bench.me, run.id, decision="approve", interrupt_id="no")) == "already_resumed"
-        await resume(bench.me, run.id, decision="approve", interrupt_id=ids(run)[0])
+        turn = await resume(bench.me, run.id, decision="approve", interrupt_id=ids(run)[0])
         assert await reason(resume(bench.me, run.id, decision="approve")) == "already_resumed"
+        again = resume(bench.me, turn.id, decision="approve", interrupt_id=ids(run)[0])
+        assert await reason(again) == "already_resumed"
         done = await bench.ran(graph("s>a", a=act("echo")))
         assert await reason(resume(bench.me, done.id, decision="approve")) == "not_interrupted"
         assert await reason(resume(bench.me, done.id)) == "not_interrupted"
@@ -152,6 +153,19 @@ class TestRefusals:
         assert await reason(resume(bench.me, going.id)) == "not_interrupted"
         with pytest.raises(NotFound):
             await resume(bench.me, "none", decision="approve")
+
+    async def test_an_interrupt_that_never_was(self, bench: Bench) -> None:
+        """422 with the path of the id, alone or among others: no state of the run would make it right."""
+        run = await parked(bench, TWO)
+        for path, body in (
+            ("interruptId", {"decision": "approve", "interruptId": "int_none"}),
+            ("decisions[1].interruptId", {"decisions": [
+                {"decision": "approve", "interruptId": name} for name in (ids(run)[0], "int_none")
+            ]}),
+        ):  # fmt: skip
+            with pytest.raises(Invalid) as error:
+                await bench.core.runs.resume(bench.me, run.id, body)
+            assert paths(error) == {(path, "reference")}
 
     async def test_a_passed_deadline(self, bench: Bench) -> None:
         """An answer after the deadline is `expired`, also before anybody noticed that it passed."""

@@ -124,7 +124,7 @@ class TestActions:
 
     async def test_arguments_that_do_not_fit_stay_here(self, place: Place) -> None:
         """The server is not bothered with them."""
-        assert "`params.a`" in why(await place.bench.ran(one(act(place.id(), a="x", b=2))))[0]
+        assert "`params.a`" in why(await place.bench.ran(one(act(place.id(), a="{{ 'x' }}", b=2))))[0]
         assert place.server.calls == []
 
     async def test_a_call_is_made_once(self, database: str, server: Office) -> None:
@@ -171,10 +171,12 @@ class TestAgents:
 
     async def test_a_tool_that_is_gone_is_left_out(self, place: Place) -> None:
         """With the reason; so is a server that does not answer, and the agent works without."""
-        gone = {place.id("gone"): {"enabled": True}, place.id(): {"enabled": True}}
-        skill = await deployed_skill(place.bench, toolset=gone)
+        both = {place.id("fail"): {"enabled": True}, place.id(): {"enabled": True}}
+        skill = await deployed_skill(place.bench, toolset=both)
+        place.server.mcp.remove_tool("fail")
+        await place.patch(config={"url": f"{place.server.url}?again", "headers": {"X-Token": CANARY}})
         left = (await place.bench.core.contexts.compose(place.bench.me, skill)).context["leftOut"]
-        assert [(one["ref"], "no tool `gone`" in one["why"]) for one in left] == [(place.id("gone"), True)]
+        assert [(one["ref"], "no tool `fail`" in one["why"]) for one in left] == [(place.id("fail"), True)]
         await place.patch(config={"url": "http://127.0.0.1:1/mcp", "headers": {"X-Token": CANARY}})
         plays(place, "alone")
         assert (await place.bench.ran(one(agent(agent_id=skill, message="go")))).output == "alone"

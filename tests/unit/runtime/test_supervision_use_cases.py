@@ -138,7 +138,7 @@ class TestCycles:
             await skills.rollback(bench.me, first, variation_id=with_link)
         assert paths(error) == {(f"{IDS}[0]", "cycle")}
         await skills.delete(bench.me, first)
-        await skills.patch(bench.me, second, model="m")
+        await skills.patch(bench.me, second, instructions=["Anew."])
         with pytest.raises(Invalid) as error:
             await skills.deploy(bench.me, second)
         assert paths(error) == {(f"{IDS}[0]", "reference")}

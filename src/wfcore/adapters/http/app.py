@@ -153,8 +153,8 @@ class Door:
         access.route = route.path
         if route.successor is not None:
             headers |= _deprecation(route, root, segments)
-        me = await self._admit(connection, route, access)
         with _telling({name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}):
+            me = await self._admit(connection, route, access)
             query = read_query(scope["query_string"], route.query)
             body = await self._body(connection, receive, route)
             return await route.handle(
@@ -177,8 +177,7 @@ class Door:
         return str(connection.scope.get("root_path", "")) + self._mount
 
     def _challenge(self, connection: HTTPConnection) -> str:
-        metadata = None if self._oauth is None else quote(self._root(connection)) + METADATA_PATH
-        return challenge(connection, metadata)
+        return challenge(connection, quote(self._root(connection)) + METADATA_PATH)
 
     async def _admit(self, connection: HTTPConnection, route: Route, access: Access) -> Principal | None:
         """Who calls, with the token scopes that the route takes; None on the open routes."""

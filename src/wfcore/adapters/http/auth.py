@@ -39,14 +39,13 @@ def bearer_token(connection: HTTPConnection) -> str | None:
     return token.strip(" ") if scheme.lower() == "bearer" else None
 
 
-def challenge(connection: HTTPConnection, metadata: str | None = None) -> str:
+def challenge(connection: HTTPConnection, metadata: str) -> str:
     """`WWW-Authenticate` of a 401 (RFC 6750, 3): it says so when a token was sent and was no good.
 
     `metadata` is the path at which it is told who issues tokens (RFC 9728, 5.1).
     """
-    error = None if bearer_token(connection) is None else 'error="invalid_token"'
-    place = None if metadata is None else f'resource_metadata="{origin_of(connection)}{metadata}"'
-    return f"Bearer {', '.join(part for part in (error, place) if part)}".rstrip(" ")
+    error = "" if bearer_token(connection) is None else 'error="invalid_token", '
+    return f'Bearer {error}resource_metadata="{origin_of(connection)}{metadata}"'
 
 
 def origin_of(connection: HTTPConnection) -> str:

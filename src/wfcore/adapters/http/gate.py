@@ -143,6 +143,11 @@ def idempotency_key(headers: Headers) -> str | None:
     return key
 
 
+def if_match(headers: Headers) -> str | None:
+    """The entity tags of `If-Match` (RFC 9110, 13.1.1)."""
+    return one_header(headers, "If-Match")
+
+
 def last_event_id(headers: Headers) -> int:
     """The `seq` after which a stream goes on; 0 without a `Last-Event-ID` (WHATWG HTML, Server-sent events)."""
     text = one_header(headers, "Last-Event-ID")

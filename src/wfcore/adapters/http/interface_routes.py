@@ -7,8 +7,8 @@ import attrs
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
-from wfcore.adapters.http.gate import idempotency_key
-from wfcore.adapters.http.table import IDEMPOTENCY_KEY, PAGING, Call, Route
+from wfcore.adapters.http.gate import idempotency_key, if_match
+from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Route
 from wfcore.domain.errors import JSON
 from wfcore.domain.interfaces import Interface
 from wfcore.domain.management_shapes import (
@@ -48,7 +48,7 @@ class InterfaceRoutes:
         cases, row = self._cases, WorkflowInterface
         yield self._route(
             "createInterface", "POST", ALL, self.create, "Add an interface", scopes_of(cases.create), answer=row,
-            status=HTTPStatus.CREATED, body=CreateInterface, body_required=True, headers=(IDEMPOTENCY_KEY,),
+            status=HTTPStatus.CREATED, body=CreateInterface, body_required=True, headers=(IDEMPOTENCY_KEY, IF_MATCH),
         )  # fmt: skip
         yield self._route(
             "interfaces", "GET", ALL, self.list, "List interfaces", scopes_of(cases.page),
@@ -56,21 +56,23 @@ class InterfaceRoutes:
         )  # fmt: skip
         yield self._route(
             "clearInterfaces", "DELETE", ALL, self.clear, "Remove every interface", scopes_of(cases.clear),
-            answer=Deleted,
+            answer=Deleted, headers=(IF_MATCH,),
         )  # fmt: skip
         yield self._route(
             "getInterface", "GET", ONE, self.get, "Read an interface", scopes_of(cases.get), answer=row
         )  # fmt: skip
         yield self._route(
             "patchInterface", "PATCH", ONE, self.patch, "Change an interface", scopes_of(cases.patch),
-            answer=row, body=PatchInterface, body_required=True,
+            answer=row, body=PatchInterface, body_required=True, headers=(IF_MATCH,),
         )  # fmt: skip
         yield self._route(
-            "deleteInterface", "DELETE", ONE, self.delete, "Remove an interface", scopes_of(cases.delete), answer=row
+            "deleteInterface", "DELETE", ONE, self.delete, "Remove an interface", scopes_of(cases.delete),
+            answer=row, headers=(IF_MATCH,),
         )  # fmt: skip
 
     async def create(self, call: Call) -> Response:
-        row = await self._cases.create(call.me, call.id, call.body, key=idempotency_key(call.headers))
+        key, tags = idempotency_key(call.headers), if_match(call.headers)
+        row = await self._cases.create(call.me, call.id, call.body, key=key, if_match=tags)
         place = call.url(self._base, call.id, "interfaces", row.id)
         return json_answer(_Reached(row, call).to_wire(), HTTPStatus.CREATED, {"Location": place})
 
@@ -82,16 +84,18 @@ class InterfaceRoutes:
         return call.page("interfaces", [_Reached(row, call) for row in found[:size]], following, *bound_to)
 
     async def clear(self, call: Call) -> Response:
-        return json_answer({"deleted": await self._cases.clear(call.me, call.id)})
+        return json_answer({"deleted": await self._cases.clear(call.me, call.id, if_match=if_match(call.headers))})
 
     async def get(self, call: Call) -> Response:
         return _answer(call, await self._cases.get(call.me, call.id, call.path["interfaceId"]))
 
     async def patch(self, call: Call) -> Response:
-        return _answer(call, await self._cases.patch(call.me, call.id, call.path["interfaceId"], call.body))
+        row_id, tags = call.path["interfaceId"], if_match(call.headers)
+        return _answer(call, await self._cases.patch(call.me, call.id, row_id, call.body, if_match=tags))
 
     async def delete(self, call: Call) -> Response:
-        return _answer(call, await self._cases.delete(call.me, call.id, call.path["interfaceId"]))
+        row_id, tags = call.path["interfaceId"], if_match(call.headers)
+        return _answer(call, await self._cases.delete(call.me, call.id, row_id, if_match=tags))
 
 
 def _answer(call: Call, row: Interface) -> Response:

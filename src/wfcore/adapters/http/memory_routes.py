@@ -7,8 +7,8 @@ from typing import Any
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
-from wfcore.adapters.http.gate import MAX_PAGE, Query, page_size, whole_number
-from wfcore.adapters.http.table import PAGE_TOKEN, Call, Handler, Route
+from wfcore.adapters.http.gate import MAX_PAGE, Query, idempotency_key, page_size, whole_number
+from wfcore.adapters.http.table import IDEMPOTENCY_KEY, PAGE_TOKEN, Call, Handler, Route
 from wfcore.domain.codec import page_of
 from wfcore.domain.memory_shapes import CreateMemory, FoundMemories, Memory, PatchMemory, SearchMemories
 from wfcore.runtime.context import scopes_of
@@ -52,7 +52,7 @@ class MemoryRoutes:
         cases = self._memories
         yield _route(
             "create", "POST", BASE, self.create, "Keep a memory", cases.create, Memory,
-            status=HTTPStatus.CREATED, body=CreateMemory,
+            status=HTTPStatus.CREATED, body=CreateMemory, headers=(IDEMPOTENCY_KEY,),
         )  # fmt: skip
         yield _route(
             "list", "GET", BASE, self.list, "List the memories of a skill, oldest first", cases.page,
@@ -70,7 +70,7 @@ class MemoryRoutes:
         yield _route("delete", "DELETE", ONE, self.delete, "Forget a memory", cases.delete, Memory)
 
     async def create(self, call: Call) -> Response:
-        made = await self._memories.create(call.me, call.id, call.body)
+        made = await self._memories.create(call.me, call.id, call.body, key=idempotency_key(call.headers))
         place = call.url("/api/v1/skills", call.id, "memories", made.id)
         return json_answer(made.to_wire(), HTTPStatus.CREATED, {"Location": place})
 

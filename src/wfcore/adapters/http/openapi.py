@@ -123,7 +123,9 @@ def _header(name: str) -> JSON:
 def _responses(route: Route) -> dict[str, JSON]:
     schema = schema_ref(route.answer) if isinstance(route.answer, type) else route.answer
     content: dict[str, JSON] = {route.media_type: {"schema": schema}}
-    responses = {str(status): _response(status, content) for status in (route.status, *route.also)}
+    responses = {
+        str(status): _response(status, {} if status == 204 else content) for status in (route.status, *route.also)
+    }
     if route.streams:
         responses["200"] = _response(200, content | {"text/event-stream": {"schema": _FRAMES}})
     for status in _error_statuses(route):

@@ -8,8 +8,8 @@ import attrs
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
-from wfcore.adapters.http.gate import Query, instant, short_text
-from wfcore.adapters.http.table import PAGING, Call, Route
+from wfcore.adapters.http.gate import Query, idempotency_key, instant, short_text
+from wfcore.adapters.http.table import IDEMPOTENCY_KEY, PAGING, Call, Route
 from wfcore.domain import people_shapes as shapes
 from wfcore.domain.codec import page_of
 from wfcore.domain.errors import JSON
@@ -77,6 +77,7 @@ class PeopleRoutes:
         yield Route(
             "members.create", "POST", MEMBERS, self.create_member, "Add a member", scopes_of(cases.create),
             shapes.Member, HTTPStatus.CREATED, body=shapes.CreateMember, body_required=True,
+            headers=(IDEMPOTENCY_KEY,),
         )  # fmt: skip
         yield Route(
             "members.list", "GET", MEMBERS, self.list_members, "List members", scopes_of(cases.page),
@@ -97,6 +98,7 @@ class PeopleRoutes:
         yield Route(
             "groups.create", "POST", GROUPS, self.create_group, "Create a group", scopes_of(cases.create),
             shapes.Group, HTTPStatus.CREATED, body=shapes.CreateGroup, body_required=True,
+            headers=(IDEMPOTENCY_KEY,),
         )  # fmt: skip
         yield Route(
             "groups.list", "GET", GROUPS, self.list_groups, "List groups", scopes_of(cases.page),
@@ -117,6 +119,7 @@ class PeopleRoutes:
         yield Route(
             "tokens.create", "POST", TOKENS, self.create_token, "Make a personal access token",
             scopes_of(cases.create), shapes.NewToken, HTTPStatus.CREATED, body=CreateToken, body_required=True,
+            headers=(IDEMPOTENCY_KEY,),
         )  # fmt: skip
         yield Route(
             "tokens.list", "GET", TOKENS, self.list_tokens, "List tokens", scopes_of(cases.page),
@@ -129,7 +132,7 @@ class PeopleRoutes:
         )  # fmt: skip
 
     async def create_member(self, call: Call) -> Response:
-        return _made(call, MEMBERS, await self.members.create(call.me, call.body))
+        return _made(call, MEMBERS, await self.members.create(call.me, call.body, key=idempotency_key(call.headers)))
 
     async def get_member(self, call: Call) -> Response:
         return _shown(await self.members.get(call.me, call.path["userId"]))
@@ -146,7 +149,7 @@ class PeopleRoutes:
         return _page(call, "members", found, _id_of, *bound_to)
 
     async def create_group(self, call: Call) -> Response:
-        return _made(call, GROUPS, await self.groups.create(call.me, call.body))
+        return _made(call, GROUPS, await self.groups.create(call.me, call.body, key=idempotency_key(call.headers)))
 
     async def get_group(self, call: Call) -> Response:
         return _shown(await self.groups.get(call.me, call.path["groupId"]))
@@ -161,7 +164,7 @@ class PeopleRoutes:
         return _page(call, "groups", await self.groups.page(call.me, **_paging(call, "groups")), _id_of, "groups")
 
     async def create_token(self, call: Call) -> Response:
-        return _made(call, TOKENS, await self.tokens.create(call.me, call.body))
+        return _made(call, TOKENS, await self.tokens.create(call.me, call.body, key=idempotency_key(call.headers)))
 
     async def get_token(self, call: Call) -> Response:
         return _shown(await self.tokens.get(call.me, call.path["tokenId"]))

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
-from wfcore.adapters.http.gate import Query, idempotency_key, one_header, one_of, page_size, short_text, user_id
+from wfcore.adapters.http.gate import Query, idempotency_key, if_match, one_of, page_size, short_text, user_id
 from wfcore.adapters.http.interface_routes import InterfaceRoutes
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Handler, Route
 from wfcore.adapters.http.webhook_routes import WebhookRoutes
@@ -90,11 +90,12 @@ class ResourceRoutes:
             body=Body, **changed,
         )  # fmt: skip
         yield self._route(
-            "restore", "POST", "/{id}/restore", self.restore, "Undo a delete", scopes_of(cases.restore), body=Body
-        )
+            "restore", "POST", "/{id}/restore", self.restore, "Undo a delete", scopes_of(cases.restore),
+            body=Body, **changed,
+        )  # fmt: skip
         yield self._route(
             "discardDraft", "POST", "/{id}/discard-draft", self.discard_draft, "Forget the draft",
-            scopes_of(cases.discard_draft), body=Body,
+            scopes_of(cases.discard_draft), body=Body, **changed,
         )  # fmt: skip
         yield self._route(
             "variations", "GET", "/{id}/variations", self.variations, "List what was deployed, latest deployment first",
@@ -107,22 +108,22 @@ class ResourceRoutes:
         yield from self._ownership()
 
     def _ownership(self) -> Iterator[Route]:
-        cases, transfer = self._cases, "/{id}/ownership-transfer"
+        cases, transfer, changed = self._cases, "/{id}/ownership-transfer", {"headers": (IF_MATCH,)}
         yield self._route(
             "transferOwnership", "POST", transfer, self.transfer, "Ask a member to become the owner",
-            scopes_of(cases.transfer_ownership), body=TransferBody, body_required=True,
+            scopes_of(cases.transfer_ownership), body=TransferBody, body_required=True, **changed,
         )  # fmt: skip
         yield self._route(
             "cancelTransfer", "DELETE", transfer, self.cancel_transfer, "Take the request back",
-            scopes_of(cases.cancel_transfer),
+            scopes_of(cases.cancel_transfer), **changed,
         )  # fmt: skip
         yield self._route(
             "acceptTransfer", "POST", f"{transfer}/accept", self.accept_transfer, "Become the owner",
-            scopes_of(cases.accept_transfer), body=Body,
+            scopes_of(cases.accept_transfer), body=Body, **changed,
         )  # fmt: skip
         yield self._route(
             "declineTransfer", "POST", f"{transfer}/decline", self.decline_transfer, "Do not become the owner",
-            scopes_of(cases.decline_transfer), body=Body,
+            scopes_of(cases.decline_transfer), body=Body, **changed,
         )  # fmt: skip
         yield self._route(
             "explainAccess", "GET", "/{id}/access", self.explain_access, "Who may use and manage it, and by which rule",
@@ -154,19 +155,19 @@ class ResourceRoutes:
         return _seen(await self._cases.get(call.me, call.id, call.query["view"]))
 
     async def patch(self, call: Call) -> Response:
-        return _seen(await self._cases.patch(call.me, call.id, call.body, if_match=_if_match(call)))
+        return _seen(await self._cases.patch(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
     async def delete(self, call: Call) -> Response:
-        return _seen(await self._cases.delete(call.me, call.id, if_match=_if_match(call)))
+        return _seen(await self._cases.delete(call.me, call.id, if_match=if_match(call.headers)))
 
     async def deploy(self, call: Call) -> Response:
-        return _seen(await self._cases.deploy(call.me, call.id, if_match=_if_match(call)))
+        return _seen(await self._cases.deploy(call.me, call.id, if_match=if_match(call.headers)))
 
     async def restore(self, call: Call) -> Response:
-        return _seen(await self._cases.restore(call.me, call.id))
+        return _seen(await self._cases.restore(call.me, call.id, if_match=if_match(call.headers)))
 
     async def discard_draft(self, call: Call) -> Response:
-        return _seen(await self._cases.discard_draft(call.me, call.id))
+        return _seen(await self._cases.discard_draft(call.me, call.id, if_match=if_match(call.headers)))
 
     async def variations(self, call: Call) -> Response:
         bound_to, size = (self._rows, "variations", call.id), call.query["pageSize"]
@@ -175,19 +176,19 @@ class ResourceRoutes:
         return call.page("variations", found[:size], following, *bound_to)
 
     async def rollback(self, call: Call) -> Response:
-        return _seen(await self._cases.rollback(call.me, call.id, call.body, if_match=_if_match(call)))
+        return _seen(await self._cases.rollback(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
     async def transfer(self, call: Call) -> Response:
-        return _seen(await self._cases.transfer_ownership(call.me, call.id, call.body))
+        return _seen(await self._cases.transfer_ownership(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
     async def cancel_transfer(self, call: Call) -> Response:
-        return _seen(await self._cases.cancel_transfer(call.me, call.id))
+        return _seen(await self._cases.cancel_transfer(call.me, call.id, if_match=if_match(call.headers)))
 
     async def accept_transfer(self, call: Call) -> Response:
-        return _seen(await self._cases.accept_transfer(call.me, call.id))
+        return _seen(await self._cases.accept_transfer(call.me, call.id, if_match=if_match(call.headers)))
 
     async def decline_transfer(self, call: Call) -> Response:
-        return _seen(await self._cases.decline_transfer(call.me, call.id))
+        return _seen(await self._cases.decline_transfer(call.me, call.id, if_match=if_match(call.headers)))
 
     async def explain_access(self, call: Call) -> Response:
         return json_answer((await self._cases.explain_access(call.me, call.id, call.query["userId"])).to_wire())
@@ -203,7 +204,7 @@ class WorkflowRoutes(ResourceRoutes):
         cases = self._cases
         yield self._route(
             "toggle", "POST", "/{id}/toggle", self.toggle, "Switch the schedule on or off", scopes_of(cases.toggle),
-            body=ToggleBody,
+            body=ToggleBody, headers=(IF_MATCH,),
         )  # fmt: skip
         yield self._route(
             "validate", "POST", "/validate", self.validate, "Every issue of a workflow in the making",
@@ -229,7 +230,7 @@ class WorkflowRoutes(ResourceRoutes):
         yield from WebhookRoutes(cases, self._route).table()
 
     async def toggle(self, call: Call) -> Response:
-        return _seen(await self._cases.toggle(call.me, call.id, call.body))
+        return _seen(await self._cases.toggle(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
     async def validate(self, call: Call) -> Response:
         return _issues(await self._cases.validate(call.me, call.body))
@@ -274,7 +275,7 @@ class SkillRoutes(ResourceRoutes):
         return _links(await self._cases.get(call.me, call.id, call.query["view"]))
 
     async def supervise(self, call: Call) -> Response:
-        return _links(await self._cases.supervise(call.me, call.id, call.body, if_match=_if_match(call)))
+        return _links(await self._cases.supervise(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
 
 def _seen(view: View, status: int = HTTPStatus.OK, **headers: str) -> Response:
@@ -288,7 +289,3 @@ def _links(view: View) -> Response:
 
 def _issues(found: list[Issue]) -> Response:
     return json_answer({"issues": [{**issue.to_wire(), "severity": issue.severity} for issue in found]})
-
-
-def _if_match(call: Call) -> str | None:
-    return one_header(call.headers, "If-Match")

@@ -54,7 +54,7 @@ class RunRoutes:
         yield Route("runs.get", "GET", ONE, self.get, "Read a run", scopes_of(runs.get), RunRecord)
         yield Route(
             "runs.events", "GET", f"{ONE}/events", self.events, "Follow a run", scopes_of(runs.events),
-            Events, headers=(LAST_EVENT_ID,), streams=True,
+            Events, headers=(LAST_EVENT_ID,), streams=True, also=(HTTPStatus.NO_CONTENT,),
         )  # fmt: skip
         yield Route(
             "runs.resume", "POST", f"{ONE}/resume", self.resume, "Answer a run's interrupts in a new turn",
@@ -105,7 +105,10 @@ class RunRoutes:
         if prefers_json(call.headers):
             found = await self._runs.events(call.me, call.run_id, after=after)
             return json_answer({"events": [event.to_wire() for event in found]})
-        return sse.stream(self._runs.batches(await self._runs.get(call.me, call.run_id), after=after))
+        view = await self._runs.followed(call.me, call.run_id)
+        if after and not view.status.under_way and not await self._runs.events(call.me, call.run_id, after=after):
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        return sse.stream(self._runs.batches(view, after=after))
 
     async def cancel(self, call: Call) -> Response:
         return accepted(await self._runs.cancel(call.me, call.run_id), HTTPStatus.ACCEPTED)

@@ -6,7 +6,8 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
-from wfcore.adapters.http.table import Call, Route
+from wfcore.adapters.http.gate import if_match
+from wfcore.adapters.http.table import IF_MATCH, Call, Route
 from wfcore.domain.management_shapes import WebhookSecret
 from wfcore.domain.run_shapes import RunAccepted
 from wfcore.domain.shapes import Body
@@ -33,14 +34,14 @@ class WebhookRoutes:
         )  # fmt: skip
         yield self._route(
             "rotateWebhook", "POST", f"{place}/rotate", self.rotate, "A new secret; the old one is refused at once",
-            scopes_of(cases.rotate_webhook), answer=WebhookSecret, body=Body,
+            scopes_of(cases.rotate_webhook), answer=WebhookSecret, body=Body, headers=(IF_MATCH,),
         )  # fmt: skip
 
     async def get(self, call: Call) -> Response:
         return _answer(call, await self._cases.webhook(call.me, call.id))
 
     async def rotate(self, call: Call) -> Response:
-        return _answer(call, await self._cases.rotate_webhook(call.me, call.id))
+        return _answer(call, await self._cases.rotate_webhook(call.me, call.id, if_match=if_match(call.headers)))
 
 
 class DeliveryRoutes:

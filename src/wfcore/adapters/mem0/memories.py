@@ -84,6 +84,8 @@ class Mem0Memories:
     async def add(self, org: str, skill_id: int, memory: Memory) -> None:
         def add() -> None:
             scope = _scope(org, skill_id)
+            if self._kept(scope, memory.id) is not None:
+                return
             before = self._marks.setdefault(scope, {}).get(memory.id)
             payload = {**_payload(memory), "key": memory.id, "place": next(self._places)}
             added = self._library.add(memory.memory, agent_id=scope, metadata=payload, infer=False)

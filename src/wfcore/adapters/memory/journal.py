@@ -158,9 +158,9 @@ class MemoryJournal:
         return sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit]
 
     async def open_interrupts(
-        self, org: str, *, limit: int, after: int = 0, execution: ExecutionRef | None = None
+        self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
     ) -> list[OpenInterrupt]:
-        held = self._held.values() if execution is None else filter(None, [self._find(execution)])
+        held = self._held.values() if of is None else filter(None, map(self._find, dict.fromkeys(of)))
         found = [
             attrs.evolve(opened, execution=_row(one))
             for one in held

@@ -27,6 +27,7 @@ from wfcore.domain.context_items import ContextItem
 from wfcore.domain.errors import NotFound, Unavailable
 from wfcore.domain.interfaces import Interface
 from wfcore.domain.lifecycle import Status
+from wfcore.domain.ownership import is_offered_to
 from wfcore.domain.resources import Kind, Resource, Variation
 from wfcore.ports.audit import AuditRow
 from wfcore.ports.schedules import DueTimer, Timer
@@ -129,6 +130,9 @@ class MemoryResources:
             and _may_see(principal, resource, status)
         )
         return [resource for resource, _ in zip(found, range(limit), strict=False)]
+
+    async def offered_to(self, user_id: str) -> list[Resource]:
+        return [resource for _, resource in sorted(self.shelf.rows.items()) if is_offered_to(user_id, resource)]
 
     async def add_variation(self, id: int, variation: Variation) -> None:
         if (id, variation.id) in self.shelf.variations:

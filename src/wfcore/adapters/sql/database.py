@@ -139,7 +139,7 @@ class Database:
         """A transaction that sees one state of the database throughout. It cannot write."""
         async with self._slots:
             with self._transaction("_reader") as connection:
-                connection.exec_driver_sql("BEGIN")
+                _inner(connection).execute("BEGIN")
                 yield SqliteTransaction(connection)
 
     async def look_up(self, statement: str, *values: Any) -> Rows:

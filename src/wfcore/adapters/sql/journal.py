@@ -147,14 +147,13 @@ class SqlJournal:
         return [sql.to_run(row) for row in await self._aside(sql.LIST_RUNS, org, *values)]
 
     async def open_interrupts(
-        self, org: str, *, limit: int, after: int = 0, execution: ExecutionRef | None = None
+        self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
     ) -> list[OpenInterrupt]:
-        if execution is None:
+        if of is None:
             rows = await self._aside(sql.LIST_INTERRUPTS, org, after, limit)
-        elif execution.org == org:
-            rows = await self._database.look_up(sql.LIST_INTERRUPTS_OF, org, after, limit, execution.id)
         else:
-            rows = []
+            asked = sql.to_json([ref.id for ref in of if ref.org == org])
+            rows = await self._database.look_up(sql.LIST_INTERRUPTS_OF, org, after, limit, asked)
         return [sql.to_open_interrupt(row) for row in rows]
 
     # Who works on what

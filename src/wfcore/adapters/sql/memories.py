@@ -9,6 +9,7 @@ from typing import Any, Final
 import attrs
 import sqlalchemy as sa
 
+from wfcore.adapters.sql.dialect import insert_new
 from wfcore.adapters.sql.rows import to_json
 from wfcore.adapters.sql.store import Store, Transaction
 from wfcore.adapters.sql.tables import memories, memory_words, organizations
@@ -48,9 +49,9 @@ class SqlMemories:
         row = {"org": _number(org), "skill_id": skill_id, **_row(memory)}
         async with self._database.writing() as connection:
             await connection.execute(memories.delete().where(*_one(org, skill_id, memory.id), ~_LIVE))
-            added = await connection.execute(memories.insert().values(row).returning(memories.c.key, memories.c.org))
-            key, number = added.one()
-            await _add_words(connection, number, skill_id, key, memory.memory)
+            added = await connection.execute(insert_new(memories).values(row).returning(memories.c.key, memories.c.org))
+            if (new := added.first()) is not None:
+                await _add_words(connection, new.org, skill_id, new.key, memory.memory)
 
     async def get(self, org: str, skill_id: int, memory_id: str) -> Memory | None:
         found = await self._select(*_one(org, skill_id, memory_id), limit=1)

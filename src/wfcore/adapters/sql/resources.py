@@ -19,6 +19,7 @@ from wfcore.adapters.sql.store import Transaction
 from wfcore.adapters.sql.tables import executions, grants, resources, variations
 from wfcore.domain import access
 from wfcore.domain.access import AccessConfig, Principal
+from wfcore.domain.ownership import is_offered_to
 from wfcore.domain.resources import Kind, Resource, Variation
 from wfcore.ports.storage import Duplicate, Stale
 
@@ -98,6 +99,11 @@ class SqlResources:
         wanted = resources.c.status != "deleted" if status is None else resources.c.status == status
         found = found.where(wanted, *_containing(query)).order_by(resources.c.id)
         return found.limit(limit)
+
+    async def offered_to(self, user_id: str) -> list[Resource]:
+        offered = sa.select(resources).where(*self._mine(resources), resources.c.pending_transfer.is_not(None))
+        rows = (await self.connection.execute(offered.order_by(resources.c.id))).mappings()
+        return [found for row in rows if is_offered_to(user_id, found := to_resource(row, self.org_uuid))]
 
     async def add_variation(self, id: int, variation: Variation) -> None:
         row = {"org": self.org, "kind": self.kind.value, "resource_id": id}

@@ -119,7 +119,8 @@ WHERE i.org = (SELECT key FROM organizations WHERE uuid = ?1) AND i.key > ?2"""
 
 LIST_INTERRUPTS: Final = f"{_INTERRUPTS} ORDER BY i.key LIMIT ?3"
 
-LIST_INTERRUPTS_OF: Final = f"{_INTERRUPTS} AND i.execution = ?4 ORDER BY i.key LIMIT ?3"
+LIST_INTERRUPTS_OF: Final = f"""{_INTERRUPTS}
+AND i.execution IN (SELECT CAST(value AS bigint) FROM json_each(?4)) ORDER BY i.key LIMIT ?3"""
 
 LATEST_RUN: Final = "SELECT id FROM runs WHERE execution = ?1 AND resumed_by IS NULL"
 """The turn that no other one took over."""

@@ -30,11 +30,14 @@ ROOTS: Final = frozenset({"input", "nodes", "run", "item"})
 
 @attrs.frozen
 class Compiled:
-    """A compiled source, the ids of the nodes it reads, and whether it is one plain path into the scope."""
+    """A compiled source, the ids of the nodes it reads, whether it is one plain path to a value that is written
+    once (not `nodes` itself, which grows while the run goes on), and whether it reads `item`.
+    """
 
     run: Code
     references: frozenset[str]
     is_path: bool
+    reads_item: bool
 
 
 def compile_source(source: str) -> Compiled:
@@ -43,7 +46,8 @@ def compile_source(source: str) -> Compiled:
     compiler = _Compiler(literals)
     tree = _core(_parse(blanked))
     run = compiler.compile(tree)
-    return Compiled(run, frozenset(compiler.references), compiler.path_of(tree) is not None)
+    is_path = compiler.path_of(tree) not in (None, ("nodes", ()))
+    return Compiled(run, frozenset(compiler.references), is_path, compiler.reads_item)
 
 
 # Strings are read here and blanked before parsing: the parser's own pattern for them backtracks without end.
@@ -179,6 +183,7 @@ class _Compiler:
     def __init__(self, literals: dict[int, str]) -> None:
         self.literals = literals
         self.references: set[str] = set()
+        self.reads_item = False
         self.bound: list[str] = []
         self.size = 0
         self.nesting = 0
@@ -222,6 +227,7 @@ class _Compiler:
     def path(self, root: str, names: tuple[str, ...]) -> Code:
         if root == "nodes" and root not in self.bound:
             self.references.update(names[:1])
+        self.reads_item |= root == "item" and root not in self.bound
         return closures.path(root, names)
 
     # One method per rule of the grammar.

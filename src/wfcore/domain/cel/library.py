@@ -29,6 +29,8 @@ Function = Callable[..., Value]
 Overloads = Mapping[tuple[type, ...], Function]
 
 MAX_PATTERN: Final = 1_000
+PARSING: Final = 8
+"""Steps that a time, a duration or a field of the calendar costs beside those of the expression."""
 
 
 # Arithmetic
@@ -161,8 +163,9 @@ def _bool_of_text(_: Budget, text: str) -> bool:
     return text in _TRUE
 
 
-def _timestamp(_: Budget, text: str) -> datetime:
+def _timestamp(budget: Budget, text: str) -> datetime:
     """RFC 3339, section 5.6."""
+    budget.spend(PARSING)
     if not _TIMESTAMP.fullmatch(text):
         raise _bad(text, "timestamp")
     try:
@@ -178,7 +181,8 @@ def _timestamp_of_int(_: Budget, seconds: int) -> datetime:
         raise _bad(seconds, "timestamp") from None
 
 
-def _duration(_: Budget, text: str) -> timedelta:
+def _duration(budget: Budget, text: str) -> timedelta:
+    budget.spend(PARSING)
     match = _DURATION.fullmatch(text) if len(text) <= 200 else None
     if match is None:
         raise _bad(text, "duration")
@@ -242,7 +246,8 @@ def _zone(name: str) -> tzinfo:
 
 
 def _field(read: Callable[[datetime], int]) -> Overloads:
-    def local(_: Budget, moment: datetime, zone: str = "UTC") -> int:
+    def local(budget: Budget, moment: datetime, zone: str = "UTC") -> int:
+        budget.spend(PARSING)
         try:
             return read(moment.astimezone(_zone(zone)))
         except OverflowError:

@@ -20,7 +20,10 @@ import attrs
 
 Value = Any
 
-MAX_STEPS: Final = 1_000_000
+MAX_STEPS: Final = 200_000
+"""What one budget allows: about a tenth of a second of work."""
+
+TOO_MANY_STEPS: Final = f"the expression takes too many steps: all that are evaluated at once may take {MAX_STEPS:,}"
 MAX_DEPTH: Final = 64
 CHARACTERS_PER_STEP: Final = 16
 

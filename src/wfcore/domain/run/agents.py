@@ -12,6 +12,8 @@ needs approval is kept exactly as it was shown, and every loop has a bound.
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import attrs
+
 from wfcore.domain.codec import dumps
 from wfcore.domain.context_attachments import attached
 from wfcore.domain.errors import JSON
@@ -21,9 +23,9 @@ from wfcore.domain.run.answers import MOST_CALLS, Answer, answer_of, bounded, fi
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.interrupts import call_approval_of
-from wfcore.domain.run.nodes import asks_somebody
+from wfcore.domain.run.nodes import asks_somebody, is_broken_off
 from wfcore.domain.run.plan import NodePlan
-from wfcore.domain.run.records import MessageRecord, UsageRecord
+from wfcore.domain.run.records import MessageRecord
 from wfcore.domain.run.spending import Spending
 from wfcore.domain.run.state import Interrupt
 from wfcore.domain.run.visits import Talk
@@ -38,7 +40,7 @@ class Agents(Spending):
 
     def _start_agent(self, node: NodePlan) -> None:
         assert node.message is not None  # noqa: S101  (an agent has one)
-        text = node.message.render(self.scope) if "message" in node.data else self._told_at_start()
+        text = node.message.render(self.scope, steps=self.steps) if "message" in node.data else self._told_at_start()
         content = text if isinstance(text, str) else dumps(text)
         if node.composed:
             self._compose(node, content)
@@ -158,7 +160,7 @@ class Agents(Spending):
                 context.get("outputSchema") or node.data.get("outputSchema"),
                 timeout=node.timeout,
                 context=context,
-                transcript=tuple(talk.transcript),
+                transcript=self._transcript(node, talk),
                 guardrails=context.get("guardrails") or (),
                 replaceable=self._replaces(),
                 allowances=talk.allowances,
@@ -196,7 +198,7 @@ class Agents(Spending):
             self.emit(EventKind.message, {"nodeId": node.id, "messageId": name, "content": answer.text})
         if talk is not None:
             self._record(node, "ai", name, answer.text, answer.calls)
-        if talk is None or not answer.calls:
+        if talk is None or not (answer.calls or talk.heard):
             self.talks.pop(node.index, None)
             self._finish(node, output)
             return
@@ -205,37 +207,30 @@ class Agents(Spending):
             talk.open[talk.next] = call
             talk.todo.append(talk.next)
             talk.next += 1
+        talk.asking = not answer.calls
         self._go_round(node, talk)
+
+    def hear(self, said: Mapping[str, JSON]) -> None:
+        """The user said something more: every agent under way is told, with the results that its model waits for."""
+        for index, talk in self.talks.items():
+            name = f"{self._label(self._key(self.plan.nodes[index], 0, many=False))}:{self.run_id}"
+            more = attached(said.get("attachments")).human
+            talk.heard.append({"type": "human", "id": name, "content": said["message"], **more})
+
+    def _transcript(self, node: NodePlan, talk: Talk) -> tuple[Mapping[str, JSON], ...]:
+        """All that was said since, up to what the user said last."""
+        for message in talk.heard:
+            self._record(node, "human", message["id"], message["content"], attachments=message.get("attachments"))
+        talk.transcript += talk.heard
+        talk.heard = []
+        return tuple(talk.transcript)
 
     def say(self, effect: CallModel, text: str) -> None:
         """A model that this frame called streamed some text."""
+        if not effect.said:
+            self.expect(attrs.evolve(effect, said=True))
         node = self.plan.nodes[effect.address[-3]]
         self.emit(EventKind.message_delta, {"nodeId": node.id, "messageId": self._message_id(effect), "delta": text})
-
-    def consume(self, index: int, usage: Mapping[str, JSON] | None) -> None:
-        """Count what a call of this node's model cost, whatever came of it."""
-        if not usage:
-            return
-        node = self.plan.nodes[index]
-        for name, count in usage.items():
-            if isinstance(count, int) or name == "cost":
-                self.usage[name] = self.usage.get(name, 0) + count
-        talk = self.talks.get(index)
-        composed = {"contextDigest": talk.context["digest"]} if talk and "digest" in talk.context else {}
-        self.emit(EventKind.usage, {"nodeId": node.id, "usage": usage, **composed})
-        self.records.append(
-            UsageRecord(
-                usage.get("model"),
-                node.data.get("agent_id"),
-                node.id,
-                usage.get("inputTokens", 0),
-                usage.get("outputTokens", 0),
-                usage.get("calls", 1),
-                usage.get("durationMs", 0),
-                self.path,
-                self.at,
-            )
-        )
 
     # The tools' turn
 
@@ -299,6 +294,9 @@ class Agents(Spending):
     def fail(self, effect: Effect, message: str, reason: str, retryable: bool, info: Mapping[str, JSON] | None) -> None:
         if info and isinstance(effect, CallModel) and asks_somebody(effect, reason, info):
             self._ask_to_spend(self.plan.nodes[effect.address[-3]], effect, info["budget"], info["times"])
+        elif isinstance(effect, CallModel) and is_broken_off(effect, reason):
+            again = attrs.evolve(effect, broken_off=effect.broken_off + 1)
+            self._try_again(self.plan.nodes[effect.address[-3]], again, 0, message, reason)
         elif asks_somebody(effect, reason, info) or not self._is_told(effect):
             super().fail(effect, message, reason, retryable, info)
         else:
@@ -326,7 +324,8 @@ class Agents(Spending):
             return
         self._unask(waiting)
         if isinstance(held, CallModel):
-            self._may_spend(node, held, decided)
+            told = self._transcript(node, talk) if talk else ()
+            self._may_spend(node, attrs.evolve(held, transcript=told), decided)
         elif held is not None and decided in ("approved", "connected"):
             self._request(held)
         elif talk is not None:

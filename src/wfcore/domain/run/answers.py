@@ -5,12 +5,15 @@ from collections.abc import Mapping
 import attrs
 
 from wfcore.domain.codec import dumps
-from wfcore.domain.errors import JSON, Malformed
+from wfcore.domain.errors import JSON, Invalid, Malformed
 from wfcore.domain.json_gate import parse_json
-from wfcore.domain.json_schema import Schema
+from wfcore.domain.json_schema import Schema, compile_schema
 
 MOST_CALLS = 64
 """Calls of tools that one answer of a model may ask for; with more of them none is made."""
+
+MOST_ISSUES = 10
+"""Of the faults of a call's arguments that are told at once."""
 
 LONGEST_RESULT = 50_000
 """Characters of a tool's result that a model is told."""
@@ -44,12 +47,24 @@ def answer_of(output: JSON, step: int) -> Answer:
 
 
 def tool_of(context: Mapping[str, JSON], call: Mapping[str, JSON]) -> tuple[Mapping[str, JSON], str]:
-    """The tool that a call names, of those the context offers, and why the call cannot be made ("" when it can)."""
+    """The tool that a call names, of those the context offers, and why the call cannot be made ("" when it can).
+
+    Nobody is asked to approve arguments that the tool does not take; those of other calls are checked with the call.
+    """
     for tool in context.get("tools") or ():
         if tool["name"] == call["name"]:
-            why = "" if isinstance(call["args"], dict) else "the arguments are no JSON object"
-            return tool, why
+            if not isinstance(call["args"], dict):
+                return tool, "the arguments are no JSON object"
+            return tool, _misfits(tool, call["args"]) if tool.get("requiresApproval") else ""
     return {}, f"there is no tool `{call['name'][:100]}`"
+
+
+def _misfits(tool: Mapping[str, JSON], args: JSON) -> str:
+    try:
+        schema = compile_schema(tool.get("parameters", True))
+    except Invalid:
+        return ""  # the tool will say for itself what it takes
+    return "; ".join(f"`{issue.path}`: {issue.message}" for issue in schema.check(args, "params")[:MOST_ISSUES])
 
 
 def said(output: JSON) -> str:

@@ -1,8 +1,8 @@
 """What the run machine asks the world to do, in the imperative.
 
-An effect is derived from the state and happens at least once. `key` names the execution, node, visit and
-step; it stays the same across attempts and restarts and is handed to the tool, so that the tool can tell a
-repetition.
+An effect is derived from the state and happens at least once. `key` names the execution (by a UUID of its own: run
+ids are unique in an organization only), node, visit and step; it stays the same across attempts and restarts and is
+handed to the tool, so that the tool can tell a repetition.
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,7 +101,9 @@ class CallModel:
     With a `context` the messages are the composed ones, and `transcript` holds what the agent has said and got back
     since: `ai` messages with their `toolCalls`, `tool` messages with their `toolCallId`. The answer has to pass
     `guardrails`, as they are named. `replaceable`: the run's clients take back what they were shown of it.
-    `allowances`: how many times each budget may be spent, by its `purse`; once where nothing is said.
+    `allowances`: how many times each budget may be spent, by its `purse`; once where nothing is said. `said`: clients
+    saw text of this attempt, so that it is not made anew. `broken_off` counts the attempts that nothing but the end of
+    their worker ended.
     """
 
     address: Address
@@ -120,6 +122,13 @@ class CallModel:
     guardrails: Sequence[JSON] = ()
     replaceable: bool = False
     allowances: Mapping[str, int] = attrs.field(factory=dict)
+    said: bool = False
+    broken_off: int = 0
 
 
 Effect = CallTool | CallModel | OpenChild | ComposeContext
+
+
+def tries(effect: Effect) -> int:
+    """The attempts that count, this one included: not those that their worker ended and nothing else."""
+    return effect.attempt - (effect.broken_off if isinstance(effect, CallModel) else 0)

@@ -51,7 +51,8 @@ class Decision:
 @attrs.frozen
 class Started:
     """The execution began, with its first turn. `info` is what expressions read as `run`. With a `refusal` it
-    ended in error at once.
+    ended in error at once. `key` is what the keys of its effects begin with, unlike the run id no other organization's;
+    "" for the run id.
     """
 
     at: int
@@ -61,6 +62,7 @@ class Started:
     info: dict[str, JSON]
     limits: Limits = attrs.field(factory=Limits)
     refusal: str = ""
+    key: str = ""
 
 
 @attrs.frozen
@@ -177,10 +179,18 @@ class Cancelled:
     by: Actor
 
 
+@attrs.frozen
+class Aborted:
+    """The program could not carry the execution on, time after time: it was ended in error."""
+
+    at: int
+    message: str
+
+
 Outcome = Succeeded | Failed | Said | Opened | Sent
 """What becomes of one effect, or is said on the way."""
 
-Entry = Started | Resumed | Outcome | TimePassed | Paused | Cancelled
+Entry = Started | Resumed | Outcome | TimePassed | Paused | Cancelled | Aborted
 
 TAGS: dict[type, str] = {
     Started: "start",
@@ -193,6 +203,7 @@ TAGS: dict[type, str] = {
     TimePassed: "time",
     Paused: "pause",
     Cancelled: "cancel",
+    Aborted: "abort",
 }
 VERSION = 1
 

@@ -1,6 +1,6 @@
 """What a client sees of a run: a frame per event, in `seq` order from 1 without gaps (interface, Events)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import attrs
@@ -29,6 +29,15 @@ class EventKind(StrEnum):
 
 
 TERMINAL = frozenset({EventKind.done, EventKind.error, EventKind.cancelled})
+
+
+def place_to_wire(path: Sequence[str], items: Sequence[int | None]) -> dict[str, JSON]:
+    """Where in its children an execution is: `path`, the nodes that lead there, and `items` beside it when one of them
+    has a `forEach`: for each node the position of its item, or null.
+    """
+    if all(item is None for item in items):
+        return {"path": list(path)} if path else {}
+    return {"path": list(path), "items": list(items)}
 
 
 @attrs.frozen

@@ -7,6 +7,7 @@ what starts a node is in `nodes` and `agents`, what sets a child apart in `frame
 from collections.abc import Mapping, Sequence
 
 from wfcore.domain.errors import JSON
+from wfcore.domain.expressions import Budget
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Address, Effect
 from wfcore.domain.run.events import Event, EventKind
@@ -28,12 +29,14 @@ class Frame:
     """One graph under way. The root's is the whole execution, with which a child's shares all but what is its `OWN`.
     What `pending`, `timers` and `interrupts` hold is that of the frame and of the frames inside it.
 
-    `sink` collects events while it is a list; with None they are only counted. `asks` tells by node and step which
-    interrupts are open, `held` by interrupt which effect waits for its answer. Keys of effects begin with `prefix`, ids
-    of messages with `label`: unlike keys they differ when a child is opened again.
+    `sink` collects events while it is a list; with None they are only counted. `steps` is what all expressions that one
+    entry leads to may take together. `asks` tells by node and step which
+    interrupts are open, `asked` names all that ever were, `held` by interrupt which effect waits for its answer. Keys
+    of effects begin with `prefix`, ids of messages with `label`: unlike keys they differ when a child is opened again.
     """
 
     __slots__ = (
+        "asked",
         "asks",
         "at",
         "batches",
@@ -45,6 +48,7 @@ class Frame:
         "held",
         "info",
         "interrupts",
+        "items",
         "label",
         "length",
         "limits",
@@ -65,6 +69,7 @@ class Frame:
         "starter",
         "status",
         "statuses",
+        "steps",
         "talks",
         "timers",
         "turn_began",
@@ -76,11 +81,12 @@ class Frame:
     )  # fmt: skip
 
     OWN = (
-        "asks", "batches", "ends", "flow", "held", "interrupts", "label", "nodes", "path", "pending", "plan", "prefix",
-        "scope", "statuses", "talks", "timers", "visits", "within",
+        "asks", "batches", "ends", "flow", "held", "interrupts", "items", "label", "nodes", "path", "pending", "plan",
+        "prefix", "scope", "statuses", "talks", "timers", "visits", "within",
     )  # fmt: skip
     """What each frame has for itself, beside its children."""
 
+    asked: dict[str, None]
     at: int
     ended: bool
     error: dict[str, JSON] | None
@@ -97,6 +103,7 @@ class Frame:
     skipped: int
     starter: e.Actor
     status: RunStatus
+    steps: Budget
     turn_began: int
     turn_open: bool
     usage: dict[str, float]
@@ -120,6 +127,7 @@ class Frame:
         self.children: dict[Address, Frame] = {}
         self.within: Address = ()
         self.path: tuple[str, ...] = ()
+        self.items: tuple[int | None, ...] = ()
         self.prefix = self.label = ""
 
     def _become(self, frame: "Frame") -> None:

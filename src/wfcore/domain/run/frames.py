@@ -13,7 +13,7 @@ from wfcore.domain.errors import JSON
 from wfcore.domain.run.agents import Agents
 from wfcore.domain.run.effects import Address, Effect, OpenChild
 from wfcore.domain.run.entries import Opened
-from wfcore.domain.run.events import EventKind
+from wfcore.domain.run.events import EventKind, place_to_wire
 from wfcore.domain.run.execution import Frame
 from wfcore.domain.run.nodes import Nodes
 from wfcore.domain.run.plan import Plan
@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 class Child(Agents):
     """A frame inside another one."""
 
-    __slots__ = ("entry", "opener", "outer", "top")
+    __slots__ = ("entry", "opener", "outer", "place", "top")
 
     def __init__(self, top: Agents, outer: Nodes, opener: OpenChild, entry: Opened, plan: Plan) -> None:
         super().__init__(plan)
         self.top, self.outer, self.opener, self.entry = top, outer, opener, entry
         self.within = frame_of(opener)
         self.path = (*outer.path, outer.plan.nodes[entry.node].id)
+        batch = outer.batches.get(entry.node)
+        self.items = (*outer.items, opener.address[-1] if batch is not None and batch.many else None)
+        self.place = place_to_wire(self.path, self.items)
         self.prefix = f"{opener.key}/"
         self.label = f"{outer.label}{opener.key[len(outer.prefix) :]}:{opener.attempt}/"
         self.scope = {"input": entry.input, "nodes": self.nodes, "run": top.info}
@@ -115,7 +118,7 @@ class Child(Agents):
         self.outer.unset_interrupt(name)
 
     def emit(self, kind: EventKind, data: "Mapping[str, JSON]") -> None:
-        self.top.emit(kind, {**data, "path": list(self.path)})
+        self.top.emit(kind, {**data, **self.place})
 
     # What it was given
 

@@ -15,6 +15,7 @@ from wfcore.domain.errors import JSON, Forbidden, Issue, NotFound, refuse
 from wfcore.domain.json_schema import compile_schema
 from wfcore.domain.run.effects import CallTool
 from wfcore.domain.run.entries import Actor, Decision
+from wfcore.domain.run.events import place_to_wire
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.state import Interrupt
 
@@ -42,6 +43,7 @@ class Asker:
     within: tuple[int, ...] = ()
     path: tuple[str, ...] = ()
     step: int = -1
+    items: tuple[int | None, ...] = ()
 
     def interrupt(self, message: str, *where: JSON, **fields: Any) -> Interrupt:
         """An interrupt of this asker."""
@@ -57,6 +59,7 @@ class Asker:
             step=self.step,
             within=self.within,
             path=self.path,
+            items=self.items,
             **fields,
         )
 
@@ -126,9 +129,7 @@ def interrupt_to_wire(interrupt: Interrupt) -> dict[str, JSON]:
         wire["formSchema"] = interrupt.form_schema
     if interrupt.tool_call_id:
         wire["toolCallId"] = interrupt.tool_call_id
-    if interrupt.path:
-        wire["path"] = list(interrupt.path)
-    return {**wire, **(interrupt.call or {})}
+    return {**wire, **place_to_wire(interrupt.path, interrupt.items), **(interrupt.call or {})}
 
 
 def verdict(interrupt: Interrupt) -> str | None:
@@ -143,19 +144,31 @@ def verdict(interrupt: Interrupt) -> str | None:
 
 
 def output_of(interrupt: Interrupt) -> dict[str, JSON]:
-    """The output of an answered humanApproval node; `data` and `decidedAt` are those of the last answer."""
+    """The output of an answered humanApproval node. `data` and `decidedAt` are those of the last answer, which decided;
+    `decidedBy` are all who decided so, `answers` what everybody said.
+    """
     last = interrupt.answers[-1]
     return {
         "decision": last.decision,
         "data": last.data,
-        "decidedBy": [answer.by.user_id for answer in interrupt.answers],
+        "decidedBy": [answer.by.user_id for answer in interrupt.answers if answer.decision == last.decision],
         "decidedAt": iso_ms(last.at),
+        "answers": _answers(interrupt),
     }
+
+
+def _answers(interrupt: Interrupt) -> list[JSON]:
+    return [
+        {"userId": answer.by.user_id, "decision": answer.decision, "data": answer.data, "at": iso_ms(answer.at)}
+        for answer in interrupt.answers
+    ]
 
 
 def expiry(interrupt: Interrupt, node: NodePlan, at: int) -> tuple[str | None, dict[str, JSON]]:
     """The handle by which a passed deadline leaves the node (None: as an error), and the node's output."""
-    output: dict[str, JSON] = {"decision": "expired", "data": None, "decidedBy": [], "decidedAt": iso_ms(at)}
+    output: dict[str, JSON] = {
+        "decision": "expired", "data": None, "decidedBy": [], "decidedAt": iso_ms(at), "answers": _answers(interrupt),
+    }  # fmt: skip
     if node.route("expired")[0]:
         return "expired", output
     on_timeout = node.data.get("onTimeout") or "deny"

@@ -18,6 +18,7 @@ import attrs
 
 from wfcore.domain.codec import iso_ms
 from wfcore.domain.errors import JSON
+from wfcore.domain.expressions import MAX_STEPS, Budget
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.agents import Agents
 from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild
@@ -25,7 +26,7 @@ from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.execution import Frame
 from wfcore.domain.run.frames import Child
 from wfcore.domain.run.interrupts import ANSWERS, verdict
-from wfcore.domain.run.nodes import asks_somebody
+from wfcore.domain.run.nodes import asks_somebody, is_broken_off
 from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.records import Record
 from wfcore.domain.run.state import (
@@ -52,7 +53,9 @@ class Machine(Agents):
         super().__init__(plan)
         self.plans = plans
         self.sink = sink
+        self.steps = Budget()
         self.visited = self.skipped = 0
+        self.asked = {}
         self.info: dict[str, JSON] = {}
         self.status = RunStatus.queued
         self.ended = False
@@ -70,7 +73,7 @@ class Machine(Agents):
     def copy(self) -> "Machine":
         """An independent twin without the events and records."""
         twin = Machine(self.plan, None, self.plans)
-        for name in set(Frame.__slots__) - {*Frame.OWN, "children", "sink", "records"}:
+        for name in set(Frame.__slots__) - {*Frame.OWN, "children", "sink", "records", "steps"}:
             value = getattr(self, name)
             setattr(twin, name, value.copy() if isinstance(value, dict) else value)
         twin._become(self)
@@ -116,16 +119,20 @@ class Machine(Agents):
         """Whether nothing can go on by itself; a paused run does not count what is not due yet."""
         if self.paused:
             return all(effect.not_before > self.at for effect in self.pending.values())
-        return not (self.pending or self.timers)
+        return not self.pending and all(map(self._bounds_child, self.timers))
+
+    def _bounds_child(self, address: Address) -> bool:
+        """Whether this timer is no work but the deadline of a child."""
+        return address in self._frame(address[:-3]).children
 
     # What to do next, read off the state
 
     def next_due(self) -> int | None:
         """Epoch milliseconds of the next moment at which time alone changes something; None: never."""
-        bound = [self._out_of_time()] if self.turn_open else []
+        bound = self._out_of_time() if self.turn_open else None
         if self.paused or not (self.timers or self.interrupts):
-            return bound[0] if bound else None
-        return min(self._deadlines() + bound, default=None)
+            return bound
+        return min([*self._deadlines(), *([] if bound is None else [bound])], default=None)
 
     def _deadlines(self) -> list[int]:
         return [*self.timers.values(), *(i.expires_at for i in self.interrupts.values() if i.expires_at)]
@@ -138,7 +145,7 @@ class Machine(Agents):
         recorded.
         """
         effect = self.pending.get((*entry.within, entry.node, entry.visit, entry.step))
-        if effect is None or asks_somebody(effect, entry.reason, entry.info):
+        if effect is None or asks_somebody(effect, entry.reason, entry.info) or is_broken_off(effect, entry.reason):
             return False
         return self._frame(entry.within).is_fatal(effect, entry.retryable)
 
@@ -158,6 +165,7 @@ class Machine(Agents):
 
     def apply(self, entry: e.Entry) -> None:
         """Let this have happened. `IllegalEntry` if it cannot; the machine is then as it was."""
+        self.steps.left = MAX_STEPS
         self._HANDLERS[type(entry)](self, entry)
         self.length += 1
 
@@ -166,7 +174,7 @@ class Machine(Agents):
             raise IllegalEntry("the execution has begun before")
         self.at = self.turn_began = entry.at
         self.root = self.run_id = entry.run_id
-        self.prefix = self.label = f"{entry.run_id}:"
+        self.prefix, self.label = f"{entry.key or entry.run_id}:", f"{entry.run_id}:"
         self.starter, self.limits = entry.by, entry.limits
         self.info = {"id": entry.run_id, "userId": entry.by.user_id, "startedAt": iso_ms(entry.at), **entry.info}
         self.scope = {"input": entry.input, "nodes": self.nodes, "run": self.info}
@@ -198,6 +206,8 @@ class Machine(Agents):
         self.run_id, self.seq, self.turn_began = entry.run_id, 0, entry.at
         self.turn_open, self.paused = True, False
         self.emit(EventKind.run_started, {"target": self.info.get("target"), "parentRunId": parent})
+        if entry.info and entry.info.get("message"):
+            self.hear(entry.info)
         for decision in entry.decisions:
             self._decided(entry, decision)
         self._go_off()
@@ -327,6 +337,12 @@ class Machine(Agents):
         self.at = entry.at
         self._close("cancel", EventKind.cancelled, {})
 
+    def _aborted(self, entry: e.Aborted) -> None:
+        if not self.turn_open:
+            raise IllegalEntry("no turn is open", "not_running", status=str(self.status))
+        self.at = entry.at
+        self._end_in_error(entry.message, {"reason": "defect"})
+
     def _awaited(self, entry: e.Outcome) -> Effect:
         place = (entry.node, entry.visit, entry.step)
         effect = self.pending.get(entry.within + place)
@@ -345,4 +361,5 @@ class Machine(Agents):
         e.TimePassed: _time_passed,
         e.Paused: _paused,
         e.Cancelled: _cancelled,
+        e.Aborted: _aborted,
     }

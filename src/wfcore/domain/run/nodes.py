@@ -13,7 +13,8 @@ from wfcore.domain.errors import JSON
 from wfcore.domain.expressions import ExpressionError
 from wfcore.domain.graph import NodeType
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild
+from wfcore.domain.run.answers import said
+from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild, tries
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.execution import Frame
 from wfcore.domain.run.interrupts import (
@@ -30,8 +31,14 @@ from wfcore.domain.run.plan import FAIL, WAIT, WORKFLOW, NodePlan
 from wfcore.domain.run.state import Interrupt
 from wfcore.domain.run.visits import Batch
 
+BROKEN_OFF = "broken_off"
+"""Why a model that had begun to answer is asked anew: its worker ended. It counts as no failed attempt."""
+
 CHANGED = "definition_changed"
 """Why a call was not made that had been approved: its tool is defined otherwise now."""
+
+STEPS_LEFT = 100
+"""What expressions may take after one has failed, however much that one took: the failure may have to be handled."""
 
 SKIPS_PER_VISIT = 20
 """Nodes that may be skipped for each node visit that is allowed: skipping costs little, but not nothing."""
@@ -85,6 +92,7 @@ class Nodes(Frame):
         try:
             self.STARTERS[node.kind](self, node)
         except ExpressionError as error:
+            self.steps.left = max(self.steps.left, STEPS_LEFT)
             self._fail(node, str(error), "expression")
 
     def _start_start(self, node: NodePlan) -> None:
@@ -92,7 +100,7 @@ class Nodes(Frame):
 
     def _start_condition(self, node: NodePlan) -> None:
         for handle, when in node.branches:
-            held = when.evaluate(self.scope)
+            held = when.evaluate(self.scope, self.steps)
             if held is True:
                 self._finish(node, {"handle": handle}, handle=handle)
                 return
@@ -103,15 +111,15 @@ class Nodes(Frame):
     def _start_action(self, node: NodePlan) -> None:
         assert node.params is not None  # noqa: S101  (an action has them)
         if node.plain:
-            self._call(node, 0, node.params.render(self.scope))
+            self._call(node, 0, node.params.render(self.scope, steps=self.steps))
             return
         if node.for_each is None:
-            calls = [node.params.render(self.scope)]
+            calls = [node.params.render(self.scope, steps=self.steps)]
         else:
-            items = node.for_each.evaluate(self.scope)
+            items = node.for_each.evaluate(self.scope, self.steps)
             if not isinstance(items, list):
                 raise ExpressionError(f"`{node.for_each.source}` gives no list")
-            calls = [node.params.render({**self.scope, "item": item}) for item in items]
+            calls = [node.params.render({**self.scope, "item": item}, steps=self.steps) for item in items]
         if node.pure:
             self._complete(node, calls)
             return
@@ -123,7 +131,7 @@ class Nodes(Frame):
 
     def _complete(self, node: NodePlan, calls: Sequence[Mapping[str, JSON]]) -> None:
         if node.tool == FAIL:
-            self._fail(node, str(calls[0].get("message") or "failed by core.fail"), "failed")
+            self._fail(node, said(calls[0].get("message") or "failed by core.fail"), "failed")
         elif node.for_each is None:
             self._finish(node, calls[0].get("value"))
         else:
@@ -131,13 +139,13 @@ class Nodes(Frame):
 
     def _start_approval(self, node: NodePlan) -> None:
         assert node.message is not None  # noqa: S101  (an approval has one)
-        message = node.message.render(self.scope)
+        message = node.message.render(self.scope, steps=self.steps)
         self._ask(approval_of(self._asker(node), message if isinstance(message, str) else dumps(message)))
 
     # Waits for a person
 
     def _asker(self, node: NodePlan, step: int = -1) -> Asker:
-        return Asker(node, self.root, self.visits[node.index], self.at, self.within, self.path, step)
+        return Asker(node, self.root, self.visits[node.index], self.at, self.within, self.path, step, self.items)
 
     def _ask(self, interrupt: Interrupt, effect: Effect | None = None) -> None:
         """Wait for an answer; `effect` is what will be asked for after a good one."""
@@ -147,6 +155,7 @@ class Nodes(Frame):
         waiting[interrupt.step] = interrupt.id
         if effect is not None:
             self.held[interrupt.id] = effect
+        self.asked[interrupt.id] = None
         self.set_interrupt(interrupt)
         self.emit(EventKind.interrupt, interrupt_to_wire(interrupt))
 
@@ -242,16 +251,20 @@ class Nodes(Frame):
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e10:
             self._fail(node, "`seconds` of core.wait is no number of seconds", "expression")
         else:
-            self.set_timer(address, self.at + int(seconds * 1000))
+            longest = seconds if node.timeout is None else min(seconds, node.timeout)
+            self.set_timer(address, self.at + int(longest * 1000))
 
     def ring(self, address: Address) -> None:
-        """The timer of this step goes off: a wait is over, or a child took too long."""
+        """The timer of this step goes off: a wait is over or took too long, or a child did."""
         self.unset_timer(address)
         index, _, step = address[-3:]
+        node = self.plan.nodes[index]
         if address in self.children:
             self.children[address].time_out()
+        elif node.timeout is not None and node.timeout < self.batches[index].calls[step]["seconds"]:
+            self._fail(node, f"no end within {node.timeout:g} seconds", "timeout")
         else:
-            self._step_done(self.plan.nodes[index], step, self.batches[index].calls[step])
+            self._step_done(node, step, self.batches[index].calls[step])
 
     def _request(self, effect: Effect) -> None:
         if len(self.pending) < self.limits.max_concurrent_effects or not self.is_crowded():
@@ -312,11 +325,16 @@ class Nodes(Frame):
 
     def _attempt_failed(self, effect: Effect, message: str, reason: str, retryable: bool) -> None:
         node = self.plan.nodes[effect.address[-3]]
-        if not retryable or effect.attempt >= node.retry.max_attempts:
+        if not retryable or tries(effect) >= node.retry.max_attempts:
             self._fail(node, message, reason)
-            return
-        due = self.at + node.retry.delay_ms(effect.attempt)
+        else:
+            self._try_again(node, effect, node.retry.delay_ms(tries(effect)), message, reason)
+
+    def _try_again(self, node: NodePlan, effect: Effect, delay: int, message: str, reason: str) -> None:
+        due = self.at + delay
         anew: dict[str, Any] = {"sent": False} if isinstance(effect, CallTool) else {}
+        if isinstance(effect, CallModel):
+            anew = {"said": False}
         again = attrs.evolve(effect, attempt=effect.attempt + 1, not_before=due, **anew)
         self.expect(again)
         self.emit(
@@ -346,7 +364,7 @@ class Nodes(Frame):
     def is_fatal(self, effect: Effect, retryable: bool) -> bool:
         """Whether a failure of this attempt would end the whole run."""
         node = self.plan.nodes[effect.address[-3]]
-        return not node.catches and not (retryable and effect.attempt < node.retry.max_attempts)
+        return not node.catches and not (retryable and tries(effect) < node.retry.max_attempts)
 
     STARTERS: ClassVar[Mapping[NodeType, Callable[[Any, NodePlan], None]]] = {
         NodeType.START: _start_start,
@@ -365,3 +383,8 @@ def asks_somebody(effect: Effect, reason: str, info: Mapping[str, JSON] | None) 
     if not info or not isinstance(effect, CallTool):
         return False
     return reason == "connection_required" or (reason == CHANGED and "definition" in info)
+
+
+def is_broken_off(effect: Effect, reason: str) -> bool:
+    """Whether this failure only says that the worker ended which had asked the model."""
+    return reason == BROKEN_OFF and isinstance(effect, CallModel) and effect.said

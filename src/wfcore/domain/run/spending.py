@@ -7,9 +7,11 @@ import attrs
 from wfcore.domain.budgets import purse, times_spent
 from wfcore.domain.errors import JSON
 from wfcore.domain.run.effects import CallModel
+from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.interrupts import budget_of
 from wfcore.domain.run.nodes import Nodes
 from wfcore.domain.run.plan import NodePlan
+from wfcore.domain.run.records import UsageRecord
 from wfcore.domain.run.visits import Talk
 
 
@@ -46,3 +48,28 @@ class Spending(Nodes):
         if talk is not None:
             talk.allowances = effect.allowances
         self._spend(node, effect, talk)
+
+    def consume(self, index: int, usage: Mapping[str, JSON] | None) -> None:
+        """Count what a call of this node's model cost, whatever came of it."""
+        if not usage:
+            return
+        node = self.plan.nodes[index]
+        for name, count in usage.items():
+            if isinstance(count, int) or name == "cost":
+                self.usage[name] = self.usage.get(name, 0) + count
+        talk = self.talks.get(index)
+        composed = {"contextDigest": talk.context["digest"]} if talk and "digest" in talk.context else {}
+        self.emit(EventKind.usage, {"nodeId": node.id, "usage": usage, **composed})
+        self.records.append(
+            UsageRecord(
+                usage.get("model"),
+                node.data.get("agent_id"),
+                node.id,
+                usage.get("inputTokens", 0),
+                usage.get("outputTokens", 0),
+                usage.get("calls", 1),
+                usage.get("durationMs", 0),
+                self.path,
+                self.at,
+            )
+        )

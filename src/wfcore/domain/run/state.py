@@ -107,7 +107,7 @@ class Interrupt:
     what a connect or a budget is about.
 
     `step` tells which step of the visit waits, `tool_call_id` which call of a model. `within` names the frame of the
-    node, `path` the nodes from the root to it.
+    node, `path` the nodes from the root to it, `items` which item of each of them if it has a `forEach`.
     """
 
     id: str
@@ -129,6 +129,7 @@ class Interrupt:
     tool_call_id: str = ""
     within: tuple[int, ...] = ()
     path: tuple[str, ...] = ()
+    items: tuple[int | None, ...] = ()
 
     @property
     def named(self) -> bool:

@@ -31,16 +31,20 @@ class Talk:
     """One visit of an agent that has a context: what was said since, and the round under way.
 
     `next` is the next step of the visit. Of the calls of the round, by step, `open` holds those without a result and
-    `todo` those not yet asked for. `asking`: it is the model's turn. `before` is what the execution had spent when the
-    context was composed, `allowances` how many times each budget may be spent.
+    `todo` those not yet asked for. `asking`: it is the model's turn. `heard` is what the user has said
+    meanwhile, and the model is told in its next round. `before` is what the execution had spent when the context was
+    composed, `allowances` how many times each budget may be spent.
     """
 
-    __slots__ = ("allowances", "asking", "before", "context", "next", "open", "results", "rounds", "todo", "transcript")
+    __slots__ = (
+        "allowances", "asking", "before", "context", "heard", "next", "open", "results", "rounds", "todo", "transcript",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.context: Mapping[str, JSON] = {}
         self.before: Mapping[str, float] = {}
         self.transcript: list[Message] = []
+        self.heard: list[Message] = []
         self.open: dict[int, Mapping[str, JSON]] = {}
         self.todo: deque[int] = deque()
         self.results: dict[int, Message] = {}

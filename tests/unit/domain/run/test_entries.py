@@ -10,6 +10,7 @@ import pytest
 
 from wfcore.domain.run import execution as execution_module
 from wfcore.domain.run.entries import (
+    Aborted,
     Actor,
     Cancelled,
     Decision,
@@ -43,6 +44,14 @@ ENTRIES: list[tuple[Entry, str]] = [
             '{"max_node_visits":5,"max_run_seconds":6.0,"max_concurrent_effects":7,"max_agent_rounds":25}]'
         ),
     ),
+    (
+        Started(1, "r", Actor("u"), None, {}, Limits(), "", "k"),
+        (
+            '["start",1,1,"r",{"user_id":"u","email":null},null,{},'
+            '{"max_node_visits":10000,"max_run_seconds":2592000.0,"max_concurrent_effects":1000,"max_agent_rounds":25},'
+            '"","k"]'
+        ),
+    ),
     (Resumed(2, "r"), '["resume",1,2,"r"]'),
     (
         Resumed(2, "r", Actor("u"), (Decision("i", "deny", [1]),)),
@@ -68,6 +77,7 @@ ENTRIES: list[tuple[Entry, str]] = [
     (Sent(6, 1, 1, 0, 2), '["sent",1,6,1,1,0,2]'),
     (TimePassed(6), '["time",1,6]'),
     (Paused(7, ANN), '["pause",1,7,{"user_id":"ann","email":"ann@example.org"}]'),
+    (Aborted(9, "m"), '["abort",1,9,"m"]'),
     (Cancelled(8, ANN), '["cancel",1,8,{"user_id":"ann","email":"ann@example.org"}]'),
 ]
 

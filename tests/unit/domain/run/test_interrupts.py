@@ -51,7 +51,20 @@ def test_an_answer_is_a_new_turn() -> None:
     assert history.machine.nodes["w"]["output"] == {
         "decision": "approve", "data": {"n": 1}, "decidedBy": ["bob"],
         "decidedAt": "2027-01-15T08:00:00.000Z",
+        "answers": [{"userId": "bob", "decision": "approve", "data": {"n": 1}, "at": "2027-01-15T08:00:00.000Z"}],
     }  # fmt: skip
+
+
+def test_the_data_of_every_approver_is_kept() -> None:
+    """`data` is the last approver's, `answers` has everybody's; of a denial `decidedBy` names who denied alone."""
+    history = asking("w -approved-> a", requiredApprovals=2).decide("w", data="x").decide("w", by=BOB, data="y")
+    output = history.machine.nodes["w"]["output"]
+    assert (output["data"], output["decidedBy"]) == ("y", ["ann", "bob"])
+    assert [(one["userId"], one["data"]) for one in output["answers"]] == [("ann", "x"), ("bob", "y")]
+    denied = asking("w -denied-> a", requiredApprovals=2).decide("w", data="x").decide("w", "deny", BOB, data="no")
+    output = denied.machine.nodes["w"]["output"]
+    assert (output["decision"], output["data"], output["decidedBy"]) == ("deny", "no", ["bob"])
+    assert [(one["userId"], one["decision"]) for one in output["answers"]] == [("ann", "approve"), ("bob", "deny")]
 
 
 def test_a_denial_takes_its_edges_or_ends_the_path() -> None:

@@ -177,6 +177,18 @@ def test_a_wait_goes_off_in_time() -> None:
     assert history.machine.next_due() is None
 
 
+@pytest.mark.parametrize("extra", [{}, {"forEach": "[1, 2]"}])
+def test_a_wait_has_a_time_limit(extra: dict[str, Any]) -> None:
+    """It fails with reason `timeout` at its `timeoutSeconds`, not a millisecond before; a longer one does nothing."""
+    wait = {"toolId": "core.wait", "params": {"seconds": 9}, **extra}
+    history = History(sketch("s -> a", a={**wait, "timeoutSeconds": 1.5})).pass_time(1.499)
+    assert history.machine.status == "running"
+    history.pass_time(0.001)
+    assert (history.machine.status, history.machine.error["info"]["reason"]) == ("error", "timeout")
+    long = History(sketch("s -> a", a={**wait, "timeoutSeconds": 9})).pass_time(9)
+    assert long.machine.status == "done"
+
+
 @pytest.mark.parametrize("seconds", [-1, True, "1", None, 1e11])
 @pytest.mark.parametrize("extra", [{}, {"forEach": "[1]"}])
 def test_a_wait_without_a_number_fails(seconds: object, extra: dict[str, Any]) -> None:

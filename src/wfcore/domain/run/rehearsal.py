@@ -1,0 +1,203 @@
+"""A workflow made ready to be simulated: what becomes of each of its nodes is the outcome of an effect.
+
+Of the world a simulation knows nothing: what tools, models, children and people say, and so what expressions
+read, is open. A node of which one outcome is good and any other fails it becomes a call of a tool. One that
+can be left by several exits becomes that call, which tells the exit, and a condition behind it, which takes
+it. The graph is otherwise the same, so that joins, cycles, dead paths and ends are the machine's own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+from wfcore.domain.errors import JSON
+from wfcore.domain.expressions import ExpressionError
+from wfcore.domain.graph import ELSE, NodeType
+from wfcore.domain.run.interrupts import Asker, approval_of, expiry
+from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT, NodePlan, Plan, compile_plan
+
+DONE, FAILED, EXPRESSION, EXPIRED = "done", "failed", "expression", "expired"
+
+
+@attrs.frozen
+class Way:
+    """One way in which a node can end: the exit by which it is left, or with `fails` none but its `error` edges."""
+
+    name: str
+    exit: str = ""
+    fails: bool = False
+
+
+SUCCESS, FAILURE, INVALID = Way(DONE, DONE), Way(FAILED, fails=True), Way(EXPRESSION, fails=True)
+DENIED = Way("denied", "error")
+"""A call that was not allowed: no failure of the run, even where no edge catches it."""
+
+
+@attrs.frozen
+class Part:
+    """The call that stands for a node. `fork`: a condition takes the exit that it tells. `instant`: in a run the
+    machine decides it by itself, before anything else can happen.
+    """
+
+    node: NodePlan
+    ways: Sequence[Way]
+    fork: bool
+    instant: bool
+
+    @property
+    def exits(self) -> list[str]:
+        """The exits by which the node may be left; that of a fork is told by its number in here."""
+        return list(dict.fromkeys(way.exit for way in self.ways if not way.fails))
+
+    @property
+    def fatal(self) -> bool:
+        """Whether the run cannot go on once it is here."""
+        return not self.node.catches and all(way.fails for way in self.ways)
+
+
+@attrs.frozen
+class Rehearsal:
+    """`workflow` is the plan of what is simulated, `plan` that of what is run instead, in which the workflow's nodes
+    keep their positions; `parts` are the calls in it by position.
+    """
+
+    workflow: Plan
+    plan: Plan
+    parts: Mapping[int, Part]
+
+
+def rehearse(structure: Mapping[str, JSON], given: JSON = None) -> Rehearsal:
+    """Make a structure without issues ready. `given` is the run's input; None leaves that open, too."""
+    workflow, known = compile_plan(structure), _Known(given)
+    asked = {node.index: _part(node, known) for node in workflow.nodes if node.kind is not NodeType.START}
+    nodes = [_stand_in(node, asked.get(node.index)) for node in workflow.nodes]
+    names = {node.id for node in workflow.nodes}
+    doors: dict[str, str] = {}
+    parts: dict[int, Part] = {}
+    for index, part in asked.items():
+        if part.fork:
+            name = doors[part.node.id] = _unused(f"ask_{index}", names)
+            parts[len(nodes)] = part
+            nodes[index]["data"] = {"branches": [_branch(name, *told) for told in enumerate(part.exits)]}
+            nodes.append({"id": name, "type": NodeType.ACTION, "data": CALL})
+        else:
+            parts[index] = part
+    edges = [_edge(edge, doors) for edge in structure.get("edges") or ()]
+    edges += [{"id": name, "source": name, "target": fork} for fork, name in doors.items()]
+    return Rehearsal(workflow, compile_plan({"nodes": nodes, "edges": edges}), parts)
+
+
+def _branch(name: str, number: int, handle: str) -> dict[str, JSON]:
+    """Taken when the call of this name tells this number."""
+    return {"handle": handle, "when": f"nodes.{name}.output == {number}"}
+
+
+def _edge(edge: Mapping[str, JSON], doors: Mapping[str, str]) -> dict[str, JSON]:
+    """The same edge, to the call in front of a fork, and from a fork by the name of the exit."""
+    turned = {**edge, "target": doors.get(edge["target"], edge["target"])}
+    if edge["source"] in doors:
+        turned["sourceHandle"] = edge.get("sourceHandle") or DONE
+    return turned
+
+
+CALL: Mapping[str, JSON] = {"toolId": "simulated"}
+
+
+def _stand_in(node: NodePlan, part: Part | None) -> dict[str, JSON]:
+    if part is None:
+        return {"id": node.id, "type": NodeType.START}
+    return {"id": node.id, "type": NodeType.CONDITION if part.fork else NodeType.ACTION, "data": CALL}
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+# The ways in which a node can end
+
+
+def _part(node: NodePlan, known: "_Known") -> Part:
+    try:
+        _render(node, known)
+    except ExpressionError:
+        return Part(node, (INVALID,), fork=False, instant=True)
+    except _Open:
+        pass
+    if node.kind is NodeType.CONDITION:
+        return Part(node, _branches(node, known), fork=True, instant=True)
+    if node.kind is NodeType.HUMAN_APPROVAL:
+        return Part(node, tuple(_answers(node)), fork=True, instant=False)
+    ways = _performed(node)
+    if not node.requires_approval:
+        return Part(node, ways, fork=False, instant=node.pure)
+    caught = Way(FAILED, "error") if node.catches else FAILURE
+    told = (caught if way.fails else way for way in ways)
+    return Part(node, (*told, DENIED), fork=True, instant=False)
+
+
+def _render(node: NodePlan, known: "_Known") -> None:
+    """Raises what a start of the node would raise by what it is to be told."""
+    if node.for_each is not None:
+        if not isinstance(node.for_each.evaluate(known), list):
+            raise ExpressionError(f"`{node.for_each.source}` gives no list")
+    elif node.params is not None:
+        node.params.render(known)
+    if node.message is not None:
+        node.message.render(known)
+
+
+def _branches(node: NodePlan, known: "_Known") -> Sequence[Way]:
+    """The branches that may hold, up to the first that surely does."""
+    found: dict[Way, None] = {}
+    for handle, when in node.branches:
+        try:
+            held = when.evaluate(known)
+        except _Open:
+            found[Way(handle, handle)] = None
+            continue
+        except ExpressionError:
+            held = None
+        if held is not False:
+            return (*found, Way(handle, handle) if held is True else INVALID)
+    return (*found, Way(ELSE, ELSE))
+
+
+def _answers(node: NodePlan) -> Iterator[Way]:
+    yield Way("approved", "approved")
+    yield Way("denied", "denied")
+    if node.timeout is not None:
+        handle, _ = expiry(approval_of(Asker(node, "", 1, 0), ""), node, 0)
+        yield Way(EXPIRED, handle or "", fails=handle is None)
+
+
+def _performed(node: NodePlan) -> Sequence[Way]:
+    """What a call comes to in the end, however often it was tried."""
+    if node.tool == FAIL and node.for_each is None:
+        return (FAILURE,)
+    if node.tool == WAIT or (node.tool == TRANSFORM and node.pure):
+        return (SUCCESS,)
+    return SUCCESS, FAILURE
+
+
+class _Open(Exception):
+    """The expression reads what is not known before a run."""
+
+
+class _Known(Mapping[str, JSON]):
+    """What expressions read, of which the run's input is known at most."""
+
+    def __init__(self, given: JSON) -> None:
+        self._given = given
+
+    def __getitem__(self, name: str) -> JSON:
+        if name != "input" or self._given is None:
+            raise _Open
+        return self._given
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("input", "nodes", "run", "item"))
+
+    def __len__(self) -> int:
+        return 4

@@ -1,0 +1,80 @@
+"""What a skill names has to be there when it is deployed (interface, Scope, variation)."""
+
+from typing import Any
+
+import pytest
+from bench import Bench, deployed_skill, opened, paths
+from real_mcp import office
+
+from wfcore.domain.errors import Invalid
+from wfcore.runtime.context import Settings
+
+pytestmark = pytest.mark.anyio
+
+ON, OFF = {"enabled": True}, {"enabled": False}
+
+
+@pytest.mark.parametrize(
+    ("content", "path", "rule"),
+    [
+        ({"model": "gpt-99"}, "model", "reference"),
+        ({"toolset": {"nope": ON}}, "toolset.nope", "reference"),
+        ({"toolset": {"mcp.nowhere.add": ON}}, "toolset.mcp.nowhere.add", "reference"),
+        ({"toolset": {"skill:7": ON}}, "toolset.skill:7", "reference"),
+        ({"contextSelections": [{"id": "gone"}]}, "contextSelections[0].id", "reference"),
+        ({"contextSelections": [{"id": 7}]}, "contextSelections[0].id", "reference"),
+        ({"contextSelections": [{"title": "Tone"}]}, "contextSelections[0].id", "required"),
+    ],
+)
+async def test_what_is_not_there(bench: Bench, content: Any, path: str, rule: str) -> None:
+    """It can be written down and not be deployed: every fault at its path, and the draft stays."""
+    skills = bench.core.skills
+    number = (await skills.create(bench.me, name="s", **content)).id
+    with pytest.raises(Invalid) as error:
+        await skills.deploy(bench.me, number)
+    assert paths(error) == {(path, rule)}
+    assert (await skills.get(bench.me, number)).resource.draft_variation_id is not None
+
+
+async def test_what_is_there(bench: Bench) -> None:
+    """A configured model, tools of the catalog, subordinates, context items; a tool that is off need not be there."""
+    item = await bench.core.context_items.create(bench.me, title="t", content="c")
+    below = await deployed_skill(bench)
+    toolset = {"echo": ON, "core.http": ON, f"skill:{below}": ON, "gone": OFF}
+    number = await deployed_skill(
+        bench,
+        model="default",
+        toolset=toolset,
+        contextSelections=[{"id": item.id}],
+        supervisionSubordinateIds=[str(below)],
+    )
+    assert (await bench.core.skills.get(bench.me, number)).resource.status == "active"
+
+
+async def test_a_rollback_is_checked_too(bench: Bench) -> None:
+    """A context item that is gone since hinders an old variation as it hinders a new one."""
+    skills, item = bench.core.skills, await bench.core.context_items.create(bench.me, title="t", content="c")
+    number = await deployed_skill(bench, contextSelections=[{"id": item.id}])
+    old = (await skills.get(bench.me, number)).resource.active_variation_id
+    await skills.patch(bench.me, number, contextSelections=[])
+    await skills.deploy(bench.me, number)
+    await bench.core.context_items.delete(bench.me, item.id)
+    with pytest.raises(Invalid) as error:
+        await skills.rollback(bench.me, number, variation_id=old)
+    assert paths(error) == {("contextSelections[0].id", "reference")}
+
+
+async def test_tools_of_a_server(database: str) -> None:
+    """One that the server lists can be deployed, one that it does not list cannot; what nobody can tell can be."""
+    async with office() as server:
+        allowed = Settings(http_allow=[f"127.0.0.1:{server.port}", "127.0.0.1:1"])
+        async with opened(database, secret=b"k" * 32, settings=allowed) as bench:
+            made = [
+                await bench.core.connections.create(bench.me, name=url, provider="o", kind="mcp", config={"url": url})
+                for url in (server.url, "http://127.0.0.1:1/mcp")
+            ]
+            here, silent = (f"mcp.{row.id}.add" for row in made)
+            await deployed_skill(bench, toolset={here: ON, silent: ON})
+            with pytest.raises(Invalid) as error:
+                await deployed_skill(bench, toolset={f"{here}x": ON, silent: ON})
+            assert paths(error) == {(f"toolset.{here}x", "reference")}
