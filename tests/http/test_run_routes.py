@@ -105,6 +105,35 @@ class TestTransports:
         assert prefers_json(Headers({} if accept is None else {"Accept": accept})) is polls
 
 
+class TestEnds:
+    """What a client is told that comes back, and what can name a run."""
+
+    async def test_after_the_last_event_there_is_nothing(self, either: World) -> None:
+        """204 for a stream taken up at the end of an ended turn or beyond it, so that an `EventSource` stops; before
+        the end the rest is told.
+        """
+        ada = await either.user()
+        number = await deployed(ada, chain(APPROVAL))
+        last = frames((await start(ada, number, "r")).text)[-1][0]
+        for after, status in ((last - 1, 200), (last, 204), (last + 1, 204)):
+            answer = await ada.get("/agent/v1/runs/r/events", headers={"Last-Event-ID": str(after)})
+            assert (answer.status_code, len(frames(answer.text))) == (status, max(last - after, 0))
+        polled = await ada.get("/agent/v1/runs/r/events", headers={"Last-Event-ID": str(last), **POLL})
+        assert (polled.status_code, polled.json()) == (200, {"events": []})
+
+    @pytest.mark.parametrize("name", [".", ".."])
+    async def test_a_run_is_not_named_by_dots(self, world: World, name: str) -> None:
+        """No URL could lead to it: 422, given as key or in the body."""
+        ada = await world.user()
+        number = await deployed(ada, chain(counting(world.org)))
+        body = {"workflowId": number, "input": {}}
+        by_body = await ada.post("/agent/v1/runs", json={**body, "runId": name}, headers=POLL)
+        by_key = await ada.post("/agent/v1/runs", json=body, headers=keyed(name, **POLL))
+        assert (by_body.status_code, by_key.status_code) == (422, 422)
+        for fine in ("...", "..a", ".a"):
+            assert (await ada.post("/agent/v1/runs", json={**body, "runId": fine}, headers=POLL)).status_code < 300
+
+
 class TestDecisions:
     """Interface, States: an interrupted run awaits a decision."""
 

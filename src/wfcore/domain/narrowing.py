@@ -142,9 +142,9 @@ def _issues(config: Config, allowed: Allowance) -> Iterator[Issue]:
     if "model" in config and allowed.models is not None and config["model"] not in allowed.models:
         yield Issue("model", f"`{_shown(config['model'])}` is not allowed here", "widening")
     window = _window(config)
-    most = WINDOW if allowed.context_window is None else allowed.context_window
-    if window is not None and window > most:
-        yield Issue("modelSettings.contextWindow", f"must be at most {most}", "widening")
+    widest = WINDOW if allowed.context_window is None else allowed.context_window
+    if window is not None and window > widest:
+        yield Issue("modelSettings.contextWindow", f"must be at most {widest}", "widening")
     for name, most in allowed.budget.items():
         if (config.get("budget") or {}).get(name, 0) > most:
             yield Issue(f"budget.{name}", f"must be at most {most}", "widening")

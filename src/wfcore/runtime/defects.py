@@ -42,7 +42,7 @@ class Defects:
         try:
             await self._abort(ref, f"the run could not be carried on: {type(error).__name__}")
         except (*DEFECTS, IllegalEntry, JournalConflict):
-            log.error("an execution cannot be driven, and not be ended either", exc_info=error, extra=told)
+            log.exception("an execution cannot be driven, and not be ended either", extra=told)
             return False
         log.error("an execution was ended, because it cannot be driven", exc_info=error, extra=told)
         del self._tries[ref]

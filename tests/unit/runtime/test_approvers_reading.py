@@ -29,7 +29,8 @@ async def test_the_record_of_an_approver(bench: Bench) -> None:
     run, boss = await parked(bench), bench.person("boss")
     shown = (await bench.core.runs.get(boss, run.id)).to_wire()
     assert [one["nodeId"] for one in shown["interrupts"]] == ["g"]
-    turn = await bench.core.runs.resume(boss, run.id, decision="approve", interrupt_id=shown["interrupts"][0]["interruptId"])
+    name = shown["interrupts"][0]["interruptId"]
+    turn = await bench.core.runs.resume(boss, run.id, decision="approve", interrupt_id=name)
     await bench.ended(turn)
     ((item,), _) = await bench.core.runs.interrupts(bench.me)
     last = await bench.core.runs.resume(bench.me, turn.id, decision="approve", interrupt_id=item.found.interrupt.id)
@@ -41,7 +42,7 @@ async def test_the_record_of_an_approver(bench: Bench) -> None:
 
 
 async def test_an_approver_reads_no_events(bench: Bench) -> None:
-    """Events take use: 403 with `canUse`, read at once or live, before his answer and after it, but for his own turn."""
+    """Events take use: 403 with `canUse`, read at once or live, before his answer and after."""
     run, boss = await parked(bench), bench.person("boss")
     name = (await bench.core.runs.get(boss, run.id)).interrupts[0].id
     for answered in (False, True):
@@ -76,7 +77,8 @@ async def test_a_turn_that_fails_says_no_more_than_that(bench: Bench) -> None:
     """The error that an approver is shown has neither message nor node of the failure."""
     failing = graph("s>g g:approved>f", g=ask(approvers={"emails": ["boss@x.org"]}), f=act("core.fail", message=SECRET))
     number = await bench.deployed(failing, access={"visibility": "private"})
-    run, boss = await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={})), bench.person("boss")
+    run = await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}))
+    boss = bench.person("boss")
     events = [event async for event in bench.core.runs.resume(boss, run.id, decision="approve")]
     assert (kinds(events)[-1], SECRET in str(events)) == ("error", False)
     assert SECRET in str(await bench.core.runs.events(bench.me, events[0].run_id))

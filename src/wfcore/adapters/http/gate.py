@@ -18,9 +18,10 @@ from starlette.types import Message, Receive
 
 from wfcore.domain.codec import parse_iso, read
 from wfcore.domain.errors import JSON, Issue, Malformed, TooLarge, refuse
-from wfcore.domain.ids import is_run_id, parse_id
+from wfcore.domain.ids import parse_id
 from wfcore.domain.json_gate import parse_json
 from wfcore.domain.shapes import Body
+from wfcore.runtime.wire import key_issues
 
 MAX_PAGE = 100
 
@@ -138,8 +139,7 @@ def one_header(headers: Headers, name: str) -> str | None:
 def idempotency_key(headers: Headers) -> str | None:
     """The `Idempotency-Key` as it was sent: an opaque text, quotes included."""
     key = one_header(headers, "Idempotency-Key")
-    if key is not None and not is_run_id(key):
-        refuse([Issue("Idempotency-Key", "must be 1 to 255 visible ASCII characters", "query")])
+    refuse(key_issues(key))
     return key
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from wfcore.domain.run.effects import CallModel, CallTool
-from wfcore.domain.run.entries import Limits, Started, Succeeded
+from wfcore.domain.run.entries import Aborted, Limits, Started, Succeeded
 from wfcore.domain.run.state import IllegalEntry
 from wfcore.testing.histories import ANN, BEGIN, History, sketch
 
@@ -37,6 +37,16 @@ def test_a_run_starts_once() -> None:
 
 
 # Failure
+
+
+def test_an_aborted_run_ends_in_error() -> None:
+    """Whatever it was doing, with the reason `defect`; what has ended or is parked cannot be aborted."""
+    history = History(sketch("s -> a")).apply(Aborted(1, "a defect"))
+    assert (history.machine.status, history.machine.pending, history.kinds()[-1]) == ("error", {}, "error")
+    assert (history.machine.error or {})["info"] == {"reason": "defect"}
+    for late in (history, History(sketch("s -> h", h={"type": "humanApproval"}))):
+        with pytest.raises(IllegalEntry, match="no turn is open"):
+            late.apply(Aborted(2, "a defect"))
 
 
 def test_a_failure_takes_the_error_edges() -> None:
