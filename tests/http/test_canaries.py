@@ -112,10 +112,15 @@ def tool(name: str, value: str = CANARIES["password"]) -> Json:
     return node(name, "action", toolId=name, params={"password": value})
 
 
+SECRET_WORD = CANARIES["password"]
 FAILING = (
-    tool("login"), tool("login_blocking"), tool("strict"), tool("strict", f"{{{{ '{CANARIES['password']}' + 1 }}}}"),
-    node("connected", "action", toolId="connected"), node("ask", "agent", message=CANARIES["password"]),
-)  # fmt: skip
+    tool("login"),
+    tool("login_blocking"),
+    tool("strict", f"{{{{ '{SECRET_WORD}' }}}}"),
+    tool("strict", f"{{{{ '{SECRET_WORD}' + 1 }}}}"),
+    node("connected", "action", toolId="connected"),
+    node("ask", "agent", message=SECRET_WORD),
+)
 
 CONNECTIONS: list[Json] = [
     {"name": "A", "provider": "crm", "kind": "api_key",

@@ -210,16 +210,19 @@ class TestPaths:
             assert head.headers.get("ETag") == got.headers.get("ETag")
 
 
+METADATA = 'resource_metadata="{}/.well-known/oauth-protected-resource"'
+
+
 class TestCredentials:
     """Interface, Authentication 5; RFC 6750, 3."""
 
     async def test_no_credential_is_challenged(self, either: World) -> None:
-        """A missing credential is 401 with a bare challenge."""
+        """A missing credential is 401 with a challenge that names no error, and where it is told who issues tokens."""
         nobody = await either.client()
         for headers in ({}, {"Authorization": "Basic dTpw"}, {"Authorization": ""}):
             answer = await nobody.get("/api/v1/workflows", headers=headers)
             assert_envelope(answer, 401, "UNAUTHORIZED", "UNAUTHENTICATED")
-            assert answer.headers["WWW-Authenticate"] == "Bearer"
+            assert answer.headers["WWW-Authenticate"] == f"Bearer {METADATA.format(answer.url.copy_with(path=''))}"
 
     async def test_every_bad_token_gets_the_same_words(self, either: World) -> None:
         """Malformed, unknown, of another organization, with another secret: 401, told apart by nobody."""
@@ -233,7 +236,8 @@ class TestCredentials:
         for token in bad:
             answer = await nobody.get("/api/v1/me", headers={"Authorization": f"Bearer {token}"})
             messages.add(assert_envelope(answer, 401, "UNAUTHORIZED", "UNAUTHENTICATED")["message"])
-            assert answer.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
+            place = METADATA.format(answer.url.copy_with(path=""))
+            assert answer.headers["WWW-Authenticate"] == f'Bearer error="invalid_token", {place}'
         assert len(messages) == 1
         assert (await nobody.get("/api/v1/me", headers={"Authorization": f"bEARER  {good}"})).status_code == 200
         twice = await nobody.get("/api/v1/me", headers=[("Authorization", f"Bearer {good}")] * 2)

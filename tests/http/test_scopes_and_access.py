@@ -85,7 +85,7 @@ class TestTokenScopes:
             answer = await caller.request(route.method, path, content=b"{" if route.body or route.takes else None)
             if missing:
                 error = assert_envelope(answer, 403, "FORBIDDEN", "PERMISSION_DENIED")
-                assert error["info"] == {"missing": missing}
+                assert error["info"] == {"missing": missing} | dict.fromkeys(route.error_info, 77)
                 assert f'scope="{" ".join(missing)}"' in answer.headers["WWW-Authenticate"]
             else:
                 nothing = "{" in route.path or route.name == "metrics"  # which nobody counts in this world

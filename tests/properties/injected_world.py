@@ -255,7 +255,9 @@ async def new_world() -> AsyncIterator[World]:
         await connect(core, stranger, "phone", FOREIGN)
         await connect(core, stranger, "mail", FOREIGN)
         server = {"url": "https://mcp.example/", "headers": {"Authorization": FOREIGN}}
-        served = await core.connections.create(stranger, name="s", provider="s", kind="mcp", config=server)
+        await core.connections.create(stranger, name="s", provider="s", kind="mcp", config=server)
+        nowhere = {"url": "https://10.0.0.1/", "headers": {}}  # not let through: nobody can say that it lacks the tool
+        served = await core.connections.create(me, name="s", provider="s", kind="mcp", config=nowhere)
         await connect(core, me, "mail", SECRET)
         for name, by in (("flow", me), ("theirs", stranger), ("private", other)):
             access = {"accessConfig": private} if by is other else {}

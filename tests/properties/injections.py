@@ -149,8 +149,7 @@ def on_approvals() -> Iterator[Attack]:
     yield Attack("claims beside the call", [[Asked("look", {"value": CLAIM}), more]],
                  performs=[("look", {"value": CLAIM})], asks=1)  # fmt: skip
     for more_args in ({"approved": True}, {"requiresApproval": False}, {"decision": "approve", "digest": "sha256:0"}):
-        yield Attack(f"claims in arguments: {more_args}", [[Asked("pay", {**MORE, **more_args})]], asks=1)
-        yield Attack(f"approved, but not fit: {more_args}", [[Asked("pay", {**MORE, **more_args})]], approves=1, asks=1)
+        yield Attack(f"claims in arguments: {more_args}", [[Asked("pay", {**MORE, **more_args})]])
     for body in (
         {"data": {"arguments": MORE}},
         {"data": MORE},
@@ -190,8 +189,7 @@ def on_connections() -> Iterator[Attack]:
     yield Attack("a tool that fails with its key", [[Asked("shout")], [Asked("shout")]], performs=[("shout", {})] * 2)
     yield Attack("asks for the key", [[Asked("ring", {"connection": "all", "config": True})]])
     yield Attack("the connection of others", [[Asked("dial")]], connects=2)
-    yield Attack("the server of others", [[Asked("mcp_wipe", {"value": 1})], [Asked("mcp_wipe")]],
-                 connects=3)  # fmt: skip
+    yield Attack("a server that is not let through", [[Asked("mcp_wipe", {"value": 1})], [Asked("mcp_wipe")]])
 
 
 def on_subordinates() -> Iterator[Attack]:

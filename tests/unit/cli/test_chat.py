@@ -127,7 +127,7 @@ def test_what_is_approved_is_shown_whole(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long the arguments are, the question shows all of them, with nothing that a terminal obeys."""
-    (tmp_path / "more.py").write_text(ADD)
+    (tmp_path / "more.py").write_text(ADD.replace("int", "str"))
     terminal = Terminal(tmp_path, capsys, monkeypatch, **ASKS)
     args = {"a": "1" * 5_000, "b": "\u202e\x9b2J the end"}
     asks = {"content": "", "toolCalls": [{"id": "c", "name": "add", "args": args}]}
