@@ -18,6 +18,8 @@ from wfcore.domain.run.events import Event
 HEARTBEAT = 15
 STALLED = 60.0
 """Seconds that a reader may leave a chunk untaken."""
+KEPT, SMALL = 1_024, 2**12
+"""How many frames are kept for the next reader, and how many bytes one of them may have."""
 CHUNK = 2**16
 """Bytes after which a batch goes on in another chunk."""
 
@@ -48,9 +50,25 @@ def refusal(data: Mapping[str, JSON], status: int) -> Response:
 async def _chunks(batches: AsyncGenerator[list[Event], None]) -> AsyncIterator[bytes]:
     async with aclosing(batches):
         async for events in batches:
-            for chunk in _joined(frame(event.seq, event.to_wire()) for event in events):
+            for chunk in _joined(map(_frame_of, events)):
                 yield chunk
                 await anyio.lowlevel.checkpoint()
+
+
+def _frame_of(event: Event) -> bytes:
+    """The event's frame. Readers of one live run share its events: each frame is made once."""
+    kept = _made.get(id(event))
+    if kept is not None and kept[0] is event:
+        return kept[1]
+    made = frame(event.seq, event.to_wire())
+    if len(made) <= SMALL:
+        if len(_made) >= KEPT:
+            _made.clear()
+        _made[id(event)] = event, made
+    return made
+
+
+_made: dict[int, tuple[Event, bytes]] = {}
 
 
 def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:
