@@ -67,7 +67,7 @@ class Storm:
                 if now > until:
                     self._kill(side, pid)
                     lives[side] = self._born(side)
-            time.sleep(0.01)
+            time.sleep(0.01)  # the storm goes by the real clock: there is nothing else to wait for
         for side, (pid, _) in enumerate(lives):
             self._kill(side, pid)
 

@@ -4,6 +4,7 @@ Subclass `BlobsContract` and give it `open_blobs`.
 """
 
 import asyncio
+from abc import abstractmethod
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,9 @@ HOSTILE_NAMES = (
 class BlobsContract:
     """The claims."""
 
+    @abstractmethod
     async def open_blobs(self, place: Path) -> Blobs:
         """A new, empty store; `place` is an empty directory that it may use."""
-        raise NotImplementedError
 
     @pytest.fixture
     def anyio_backend(self) -> str:
