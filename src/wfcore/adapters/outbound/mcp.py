@@ -24,7 +24,7 @@ from wfcore.domain.errors import JSON, Invalid, Malformed
 from wfcore.domain.json_gate import parse_json
 from wfcore.domain.json_schema import compile_schema
 from wfcore.ports.providers import ConnectionRequired, ToolFailed
-from wfcore.ports.tool_servers import ServedTool, ToolListing
+from wfcore.ports.tool_servers import CALL_KEY, ServedTool, ToolListing
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -40,8 +40,6 @@ MOST_TOOLS: Final = 500
 LONGEST_DESCRIPTION: Final = 4_000
 LONGEST_WORDS: Final = 500
 """Characters of a server's own words in an error."""
-KEY: Final = "io.wfcore/idempotency-key"
-"""Where a call's key stands in its `_meta`."""
 
 LOGGERS: Final = (
     "client",
@@ -108,7 +106,7 @@ class McpTools:
     async def _called(self, client: "Client", name: str, arguments: dict[str, JSON], key: str) -> "CallToolResult":
         """Not by the SDK's own call: it checks the result against a schema of the server's, whose patterns may cost."""
         types = self._mcp.types
-        meta = {KEY: key} if key else None
+        meta = {CALL_KEY: key} if key else None
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments, _meta=meta))
         try:
             return await client.session.send_request(request, types.CallToolResult)

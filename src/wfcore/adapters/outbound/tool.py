@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from wfcore.adapters.outbound.guard import LONGEST_URL, Guard, Refused
 from wfcore.domain.codec import dumps
+from wfcore.domain.connections import OURS
 from wfcore.domain.errors import JSON, Malformed
 from wfcore.domain.json_gate import parse_json
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
@@ -34,14 +35,6 @@ PARAMETERS: Final[Mapping[str, JSON]] = {
     "required": ["url"],
     "additionalProperties": False,
 }
-
-OURS: Final = frozenset(
-    {
-        "connection", "content-length", "expect", "host", "http2-settings", "keep-alive", "proxy-authenticate",
-        "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
-    }
-)  # fmt: skip
-"""Headers that say how a message travels (RFC 9110, 7.6.1) and where to: no caller sets them."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]{0,16384}")

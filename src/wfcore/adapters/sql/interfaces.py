@@ -1,7 +1,7 @@
 """The interface rows of one organization, in a table."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import sqlalchemy as sa
@@ -11,7 +11,12 @@ from wfcore.adapters.sql.rows import from_ms, to_json, to_ms
 from wfcore.adapters.sql.store import Transaction
 from wfcore.adapters.sql.tables import interfaces
 from wfcore.domain.interfaces import Interface, InterfaceKind
-from wfcore.ports.storage import Duplicate, Stale
+from wfcore.ports.storage import Duplicate, FoundInterface, Stale
+
+FIND: Final = """
+SELECT o.uuid, i.id, i.workflow_id, i.kind, i.config, i.created_at, i.sealed
+FROM interfaces i JOIN organizations o ON o.key = i.org WHERE i.id = ?1"""
+"""The row of any organization, along its index."""
 
 
 @attrs.frozen
@@ -38,7 +43,8 @@ class SqlInterfaces:
 
     async def save(self, interface: Interface) -> None:
         wanted = (*self._of(interface.workflow_id), interfaces.c.id == interface.id)
-        change = interfaces.update().where(*wanted).values(config=to_json(interface.config))
+        values = {"config": to_json(interface.config), "sealed": interface.sealed}
+        change = interfaces.update().where(*wanted).values(values)
         if not (await self.connection.execute(change)).rowcount:
             raise Stale(f"interface {interface.id}")
 
@@ -59,9 +65,18 @@ def _row(interface: Interface) -> dict[str, Any]:
         "kind": interface.kind.value,
         "config": to_json(interface.config),
         "created_at": to_ms(interface.created_at),
+        "sealed": interface.sealed,
     }
 
 
 def _interface(row: sa.Row[Any]) -> Interface:
-    kind, config = InterfaceKind(row.kind), json.loads(row.config)
-    return Interface(row.id, row.workflow_id, kind, config, from_ms(row.created_at))
+    return _made(row.id, row.workflow_id, row.kind, row.config, row.created_at, row.sealed)
+
+
+def _made(id: str, workflow_id: int, kind: str, config: str, created_at: int, sealed: str | None) -> Interface:
+    return Interface(id, workflow_id, InterfaceKind(kind), json.loads(config), from_ms(created_at), sealed)
+
+
+def to_found(org: str, *row: Any) -> FoundInterface:
+    """What a row of `FIND` says."""
+    return FoundInterface(org, _made(*row))

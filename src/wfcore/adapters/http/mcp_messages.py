@@ -1,0 +1,113 @@
+"""Messages of the Model Context Protocol as they come in, and the errors of JSON-RPC that refuse them.
+
+Two kinds of versions are spoken: those that begin with a handshake, to 2025-11-25, and 2026-07-28, where each request
+says all of itself. Needs the extra `mcp`.
+"""
+
+from http import HTTPStatus
+from typing import Final
+
+from mcp.server.connection import Connection
+from mcp.shared.inbound import (
+    ERROR_CODE_HTTP_STATUS,
+    MCP_PROTOCOL_VERSION_HEADER,
+    InboundLadderRejection,
+    classify_inbound_request,
+    find_duplicated_routing_header,
+    unsupported_protocol_version_rejection,
+)
+from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
+from mcp.types import (
+    DEFAULT_NEGOTIATED_VERSION,
+    HEADER_MISMATCH,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    RequestId,
+)
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+
+from wfcore.domain.errors import JSON, Malformed
+from wfcore.domain.json_gate import parse_json
+from wfcore.ports.tool_servers import CALL_KEY
+
+SESSION: Final = "Mcp-Session-Id"
+"""The header that a client repeats from the answer to its `initialize`. The server keeps nothing of it."""
+
+
+class Refused(Exception):
+    """A message that is answered with an error of JSON-RPC before anything is done."""
+
+    def __init__(self, code: int, message: str, data: JSON = None, *, id: RequestId | None = None) -> None:
+        super().__init__(message)
+        self.reply = failure(id, ErrorData(code=code, message=message, data=data))
+        self.status = ERROR_CODE_HTTP_STATUS.get(code, HTTPStatus.BAD_REQUEST)
+
+
+def failure(id: RequestId | None, error: ErrorData) -> dict[str, JSON]:
+    """The reply that tells an error; of an unknown request where `id` is None (JSON-RPC 2.0, 5)."""
+    return {"jsonrpc": "2.0", "id": id, "error": error.model_dump(mode="json", exclude_none=True)}
+
+
+def read_message(raw: bytes, headers: Headers) -> JSONRPCRequest | JSONRPCNotification:
+    """The one message that this is. `Refused` for anything else: no JSON, an answer, several messages at once."""
+    try:
+        tree = parse_json(raw)
+    except Malformed as error:
+        raise Refused(PARSE_ERROR, error.message) from None
+    shape = JSONRPCRequest if isinstance(tree, dict) and "id" in tree else JSONRPCNotification
+    try:
+        message: JSONRPCRequest | JSONRPCNotification = shape.model_validate(tree)
+    except ValidationError:
+        raise Refused(INVALID_REQUEST, "this is no single JSON-RPC request or notification") from None
+    if (name := find_duplicated_routing_header(headers.items())) is not None:
+        raise Refused(HEADER_MISMATCH, f"the header {name} stands more than once")
+    return message
+
+
+def has_handshake(headers: Headers) -> bool:
+    """Whether a message is of a version with a handshake: it names one, or none at all."""
+    return headers.get(MCP_PROTOCOL_VERSION_HEADER) in (None, *HANDSHAKE_PROTOCOL_VERSIONS)
+
+
+def check_version(headers: Headers) -> None:
+    """`Refused` for a notification of a version that is not spoken here."""
+    version = headers.get(MCP_PROTOCOL_VERSION_HEADER, "")
+    if not has_handshake(headers) and (fault := unsupported_protocol_version_rejection(version)) is not None:
+        raise Refused(fault.code, fault.message, fault.data)
+
+
+def connection_of(request: JSONRPCRequest, headers: Headers) -> Connection:
+    """The version and the client that a request speaks for. `Refused` where its headers and its body disagree."""
+    if has_handshake(headers):
+        version = headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
+        return Connection.from_envelope(version, None, None)
+    route = classify_inbound_request({"method": request.method, "params": request.params}, headers=headers)
+    if isinstance(route, InboundLadderRejection):
+        raise Refused(route.code, route.message, route.data, id=request.id)
+    return Connection.from_envelope(route.protocol_version, route.client_info, route.client_capabilities)
+
+
+def call_key(request: JSONRPCRequest, session: str | None) -> str | None:
+    """What a call is known by when it comes again: the key that its client gave it, else its number in its session."""
+    meta = (request.params or {}).get("_meta")
+    key = meta.get(CALL_KEY) if isinstance(meta, dict) else None
+    if isinstance(key, str) and key:
+        return f"key {key}"
+    return None if session is None else _numbered(session, request.id)
+
+
+def cancelled_key(notification: JSONRPCNotification, session: str | None) -> str | None:
+    """The call that a notification cancels; None where it cancels none, or nobody can tell which."""
+    if notification.method != "notifications/cancelled" or session is None:
+        return None
+    number = cancelled_request_id_from_params(notification.params)
+    return None if number is None else _numbered(session, number)
+
+
+def _numbered(session: str, number: RequestId) -> str:
+    return f"session {session} {number}"

@@ -1,0 +1,23 @@
+"""What one organization's interfaces owe to team chats, in a dict."""
+
+from copy import deepcopy
+
+import attrs
+
+from wfcore.ports.postings import Posting
+
+
+@attrs.frozen
+class MemoryPostings:
+    """Implements the port `Postings`."""
+
+    rows: dict[str, Posting]
+
+    async def get(self, id: str) -> Posting | None:
+        return deepcopy(self.rows.get(id))
+
+    async def put(self, posting: Posting) -> None:
+        self.rows[posting.id] = deepcopy(posting)
+
+    async def remove(self, id: str) -> None:
+        self.rows.pop(id, None)

@@ -1,0 +1,20 @@
+"""The addresses that customers name for requests of ours."""
+
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+URL_RULE: Final = "must be a URL of http or https without user, password and fragment"
+
+_PLAIN = re.compile(r"[!-~]+", re.ASCII)
+
+
+def is_url(text: str) -> bool:
+    """Whether it is as `URL_RULE` says. Where it leads is looked at when it is called."""
+    try:
+        url = urlsplit(text)
+        host, _ = url.hostname, url.port
+    except ValueError:
+        return False
+    plain = _PLAIN.fullmatch(text) is not None and "\\" not in text and "#" not in text
+    return plain and url.scheme in ("http", "https") and bool(host) and "@" not in url.netloc

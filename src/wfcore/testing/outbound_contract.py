@@ -1,0 +1,77 @@
+"""What every way out for wfcore's own messages has to keep, as a suite to inherit.
+
+    class TestMyOutbound(OutboundContract):
+        def make(self) -> Outbound:
+            return MyOutbound()
+
+`make` gives one that may reach 127.0.0.1. Needs the extra `testing`.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from wfcore.ports.outbound import Outbound, Undelivered
+
+BODY = b'{"text": "\xc3\xa9"}'
+
+
+class Receiver:
+    """A server on this machine that keeps what it is sent, and answers with these bytes."""
+
+    def __init__(self, answer: bytes = b"") -> None:
+        self.answer = answer
+        self.heads: list[list[str]] = []
+        self.bodies: list[bytes] = []
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[str]:
+        """Its address."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/a?b=c"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode().splitlines())
+        self.bodies.append(await reader.readexactly(len(BODY)))
+        writer.write(self.answer)
+        writer.close()
+
+
+class OutboundContract:
+    """Set up by `make`."""
+
+    pytestmark = pytest.mark.anyio
+
+    @abstractmethod
+    def make(self) -> Outbound: ...
+
+    @pytest.mark.parametrize("status", [200, 204, 404, 500])
+    async def test_a_message_arrives_as_it_was_given(self, status: int) -> None:
+        """One request with these headers and bytes; whatever its status, it is the answer."""
+        receiver = Receiver(f"HTTP/1.1 {status} So\r\ncontent-length: 0\r\n\r\n".encode())
+        async with receiver.open() as url:
+            assert await self.make().post(url, {"content-type": "application/json", "webhook-id": "m"}, BODY) == status
+        (head,) = receiver.heads
+        assert head[0] == "POST /a?b=c HTTP/1.1"
+        assert {"content-type: application/json", "webhook-id: m"} <= {line.lower() for line in head[1:]}
+        assert receiver.bodies == [BODY]
+
+    @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\ncontent-le", b"hello"])
+    async def test_no_whole_answer(self, answer: bytes) -> None:
+        """`Undelivered` when the connection ends before there is an answer, or what comes is none."""
+        receiver = Receiver(answer)
+        async with receiver.open() as url:
+            with pytest.raises(Undelivered):
+                await self.make().post(url, {}, BODY)
+
+    async def test_nobody_there(self) -> None:
+        """`Undelivered` when nobody listens, and for what is no address."""
+        async with Receiver().open() as url:
+            gone = url
+        for nowhere in (gone, "http://", "ftp://127.0.0.1/"):
+            with pytest.raises(Undelivered):
+                await self.make().post(nowhere, {}, BODY)

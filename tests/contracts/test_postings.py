@@ -1,0 +1,53 @@
+"""The contract of what is owed to team chats, kept by each store with its journal."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from postgres_server import new_database
+
+from wfcore.adapters.memory.journal import MemoryJournal
+from wfcore.adapters.memory.storage import MemoryStorage
+from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.postgres import PostgresDatabase
+from wfcore.adapters.sql.postings import DUE
+from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.testing.postings_contract import PostingsContract, Stores
+
+
+class TestMemoryPostings(PostingsContract):
+    @asynccontextmanager
+    async def open_stores(self, place: Path) -> AsyncIterator[Stores]:
+        journal = MemoryJournal()
+        yield MemoryStorage(find_run=journal.find_run), journal
+
+
+class TestSqlPostings(PostingsContract):
+    @asynccontextmanager
+    async def open_stores(self, place: Path) -> AsyncIterator[Stores]:
+        database = Database(f"sqlite:///{place}/wfcore.db", synchronous="NORMAL")
+        await database.open()
+        storage = SqlStorage(database)
+        await storage.upgrade()
+        yield storage, SqlJournal(database)
+        await storage.close()
+
+    async def test_a_look_for_what_is_due_scans_no_table(self, stores: Stores) -> None:
+        """It walks the index of what is owed, in the order of time, and looks each run up by its key."""
+        storage, _ = stores
+        assert isinstance(storage, SqlStorage)
+        plan = await storage.database.look_up(f"EXPLAIN QUERY PLAN {DUE}", 9, 9)
+        steps = [step for *_, step in plan]
+        assert not any("SCAN" in step or "TEMP B-TREE" in step for step in steps)
+        assert "SEARCH p USING INDEX postings_due (next_at<?)" in steps
+        assert any(step.startswith("SEARCH r ") and step.endswith("(org=? AND id=?)") for step in steps)
+
+
+class TestPostingsOnPostgres(PostingsContract):
+    @asynccontextmanager
+    async def open_stores(self, place: Path) -> AsyncIterator[Stores]:
+        database = PostgresDatabase(new_database(), synchronous="NORMAL")
+        await database.open()
+        yield SqlStorage(database), SqlJournal(database)
+        await database.close()

@@ -1,0 +1,182 @@
+"""The chat page of an interface: a document that gives nothing away and runs nothing but itself (CSP Level 3)."""
+
+import base64
+import hashlib
+import re
+from typing import Any
+
+import httpx
+import pytest
+from clients import POLL, Json, World, assert_envelope, chain, deployed, frames, node
+
+from wfcore.adapters.http import app
+
+pytestmark = pytest.mark.anyio
+
+SHOW = node("show", "action", toolId="core.transform", params={"value": "{{ input.message }} by {{ run.origin }}"})
+NOBODY: Json = {"visibility": "shared", "groupPermissions": {}, "sharedWith": []}
+UNKNOWN = "01941f29-7c00-7000-8000-000000000002"
+
+
+async def chat(client: httpx.AsyncClient, *, kind: str = "chatapp", **more: Any) -> tuple[int, Json]:
+    """The number of a new, deployed workflow, and an interface row of it."""
+    number = await deployed(client, chain(SHOW), name="Canary desk", **more)
+    made = await client.post(f"/api/v1/workflows/{number}/interfaces", json={"kind": kind})
+    assert made.status_code == 201, made.text
+    return number, made.json()
+
+
+async def test_the_page_runs_only_itself(either: World) -> None:
+    """Its policy names the digest of its one script and of its one style, and lets it speak to its own server only."""
+    _, row = await chat(await either.user())
+    answer = await (await either.client()).get(row["url"])
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    policy = dict(part.split(" ", 1) for part in answer.headers["Content-Security-Policy"].split("; "))
+    for tag in ("script", "style"):
+        (inline,) = re.findall(rf"<{tag}\b[^>]*>(.*?)</{tag}>", answer.text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+        assert policy.pop(f"{tag}-src") == f"'sha256-{digest}'"
+    assert policy == {
+        "default-src": "'none'", "img-src": "data:", "connect-src": "'self'", "base-uri": "'none'",
+        "form-action": "'none'", "frame-ancestors": "'none'",
+    }  # fmt: skip
+
+
+async def test_the_page_names_no_other_place(either: World) -> None:
+    """No address of another host, no inline handler or style, and no way by which text could become markup."""
+    _, row = await chat(await either.user())
+    page = (await (await either.client()).get(row["url"])).text
+    assert "attempt(" in page
+    for banned in (r"[a-z]+://", r"[\"'(]//", r"\bon[a-z]+=", r"\bstyle=", r"\bsrc=", r"@import", r"url\("):
+        assert not re.search(banned, page), banned
+    for banned in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("):
+        assert banned not in page
+
+
+async def test_the_page_gives_nothing_away(either: World) -> None:
+    """It is the same for every workflow, whoever asks, and says neither whose nor which it is."""
+    ada, nobody = await either.user(), await either.client()
+    pages = set()
+    for _, row in (await chat(ada), await chat(ada, accessConfig={"visibility": "private"})):
+        for client in (ada, nobody):
+            answer = await client.get(row["url"])
+            pages.add(answer.text)
+            assert "Canary" not in answer.text + str(answer.headers)
+            assert (await client.head(row["url"])).status_code == 200
+    assert len(pages) == 1
+
+
+async def test_there_is_a_page_only_where_there_is_a_chat(either: World) -> None:
+    """An unknown row, one of another kind, a removed one, and one of a deleted workflow: 404, without a difference."""
+    ada, nobody = await either.user(), await either.client()
+    number, removed = await chat(ada)
+    await ada.delete(f"/api/v1/workflows/{number}/interfaces/{removed['id']}")
+    gone, orphan = await chat(ada)
+    await ada.delete(f"/api/v1/workflows/{gone}")
+    other = (await chat(ada, kind="mcp"))[1]["id"]
+    messages = set()
+    for name in (UNKNOWN, other, removed["id"], orphan["id"], "1", "a%00b", "%2e%2e"):
+        for client, path in ((nobody, ""), (ada, "/workflow")):
+            answer = await client.get(f"/interfaces/chatapp/{name}{path}")
+            messages.add(assert_envelope(answer, 404, "NOT_FOUND", "NOT_FOUND")["message"])
+    assert len(messages) == 1
+
+
+async def test_who_can_use_the_workflow_is_told_of_it(either: World) -> None:
+    """The page's question: 401 without a credential, 403 without the scope, 404 without access and to others."""
+    ada, nobody = await either.user(), await either.client()
+    number, row = await chat(ada, description="Ask away")
+    place = f"{row['url']}/workflow"
+    told = await ada.get(place)
+    assert (told.status_code, told.json()) == (
+        200,
+        {"id": row["id"], "workflowId": number, "name": "Canary desk", "description": "Ask away", "takesMessage": True},
+    )
+    assert_envelope(await nobody.get(place), 401, "UNAUTHORIZED", "UNAUTHENTICATED")
+    reader = await either.user("eve", scopes=["workflows:write"])
+    missing = assert_envelope(await reader.get(place), 403, "FORBIDDEN", "PERMISSION_DENIED")["info"]["missing"]
+    assert missing == ["workflows:invoke"]
+    elsewhere = await either.core.directory.create_organization("Elsewhere")
+    for stranger in (await either.user("mallory", org=elsewhere.uuid), await hidden(either, ada, number)):
+        assert_envelope(await stranger.get(place), 404, "NOT_FOUND", "NOT_FOUND")
+
+
+async def hidden(world: World, owner: httpx.AsyncClient, number: int) -> httpx.AsyncClient:
+    """A member of the organization who has no access to the workflow any more."""
+    private = {"accessConfig": {"visibility": "private"}}
+    assert (await owner.patch(f"/api/v1/workflows/{number}", json=private)).status_code == 200
+    return await world.user("bob")
+
+
+async def test_what_the_page_sends_is_a_run(either: World) -> None:
+    """The message is the run's `message` and `input`; the same request joins it again, and is told what is new."""
+    ada = await either.user()
+    number, _ = await chat(ada)
+    body = {
+        "workflowId": number, "message": "Hello", "input": {"message": "Hello"}, "sessionId": "tab",
+        "origin": "chatapp", "streamProtocolVersion": 2,
+    }  # fmt: skip
+    first = frames((await ada.post("/agent/v1/runs", json=body, headers={"Idempotency-Key": "k"})).text)
+    assert first[-1][1]["output"] == "Hello by chatapp"
+    headers = {"Idempotency-Key": "k", "Last-Event-ID": "2"}
+    assert frames((await ada.post("/agent/v1/runs", json=body, headers=headers)).text) == first[2:]
+    again = await ada.post("/agent/v1/runs", json=body, headers={"Idempotency-Key": "l", **POLL})
+    threads = {(await ada.get(f"/agent/v1/runs/{run}")).json()["threadId"] for run in ("k", again.json()["runId"])}
+    assert len(threads) == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "takes"),
+    [
+        (None, True),
+        ({"type": "object"}, True),
+        ({"properties": {"message": {"type": "string"}, "n": {}}}, True),
+        ({"properties": {"n": {}}}, False),
+        ({"properties": {}}, False),
+    ],
+)
+async def test_an_input_has_the_message_where_it_may(world: World, schema: Any, takes: bool) -> None:
+    """`takesMessage`: unless the active start node names its properties without it. A draft plays no part."""
+    ada = await world.user()
+    structure = chain(SHOW)
+    structure["nodes"][0]["data"] = {} if schema is None else {"inputSchema": schema}
+    number = await deployed(ada, structure)
+    row = (await ada.post(f"/api/v1/workflows/{number}/interfaces", json={"kind": "chatapp"})).json()
+    structure["nodes"][0]["data"] = {"inputSchema": {"properties": {"other" if takes else "message": {}}}}
+    assert (await ada.patch(f"/api/v1/workflows/{number}", json={"workflowStructure": structure})).status_code == 200
+    assert (await ada.get(f"{row['url']}/workflow")).json()["takesMessage"] is takes
+
+
+async def test_a_page_is_framed_by_whom_it_names(either: World) -> None:
+    """`config.frameAncestors` lets these sites show the page in a frame; anything that is no origin is refused."""
+    ada = await either.user()
+    number, row = await chat(ada)
+    place = f"/api/v1/workflows/{number}/interfaces/{row['id']}"
+    sites = ["https://app.example.org", "http://localhost:3000"]
+    assert (await ada.patch(place, json={"config": {"frameAncestors": sites, "x": 1}})).status_code == 200
+    policy = (await ada.get(row["url"])).headers["Content-Security-Policy"]
+    assert policy.endswith(f"; frame-ancestors {' '.join(sites)}")
+    for bad in ("*", "https://a.b/c", "https://a.b; script-src *", "https://a b", "javascript:x", "https://a\n"):
+        error = (await ada.patch(place, json={"config": {"frameAncestors": [sites[0], bad]}})).json()["error"]
+        assert [issue["path"] for issue in error["info"]["errors"]] == ["config.frameAncestors[1]"], bad
+    for bad, status in (("https://a.b", 400), ([1], 400), (sites * 11, 422)):
+        made = {"kind": "chatapp", "config": {"frameAncestors": bad}}
+        assert (await ada.post(f"/api/v1/workflows/{number}/interfaces", json=made)).status_code == status
+    assert (await ada.get(row["url"])).headers["Content-Security-Policy"] == policy
+    assert len((await ada.get(f"/api/v1/workflows/{number}/interfaces")).json()["interfaces"]) == 1
+
+
+async def test_the_page_of_a_mounted_application(world: World) -> None:
+    """Below a prefix the row's url has the prefix, and so has all that the page asks, since it starts from there."""
+    ada = await world.user()
+    number, _ = await chat(ada)
+    transport = httpx.ASGITransport(app(world.core, mount="/automation"))
+    async with httpx.AsyncClient(transport=transport, base_url="http://product", headers=ada.headers) as client:
+        rows = (await client.get(f"/automation/api/v1/workflows/{number}/interfaces")).json()["interfaces"]
+        assert rows[0]["url"].startswith("/automation/interfaces/chatapp/")
+        assert (await client.get(rows[0]["url"])).text.count('lastIndexOf("/interfaces/chatapp/")') == 1
+        assert (await client.get(f"{rows[0]['url']}/workflow")).json()["workflowId"] == number

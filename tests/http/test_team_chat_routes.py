@@ -1,0 +1,92 @@
+"""Team chats over HTTP: a manager gets url and secret, a team chat sends messages without a token."""
+
+import json
+import time
+from typing import Any
+
+import httpx
+import pytest
+from clients import Json, World, assert_envelope, chain, deployed, node
+
+from wfcore.domain.webhooks import MAX_BYTES, sign
+
+pytestmark = pytest.mark.anyio
+
+SAID: Json = {"type": "message", "channel": "c", "text": "hello", "ts": 1.5}
+SHOW = node("show", "action", toolId="core.transform", params={"value": "{{ input.message }}"})
+UNKNOWN = "01941f29-7c00-7000-8000-000000000002"
+
+
+async def door(client: httpx.AsyncClient, **config: Any) -> tuple[str, Json]:
+    """The path of a new row, and the url and the secret that it has."""
+    number = await deployed(client, chain(SHOW))
+    rows = f"/api/v1/workflows/{number}/interfaces"
+    made = await client.post(rows, json={"kind": "teamchat", "config": config})
+    assert made.status_code == 201, made.text
+    place = f"{rows}/{made.json()['id']}"
+    answer = await client.get(f"{place}/secret")
+    assert answer.status_code == 200, answer.text
+    return place, answer.json()
+
+
+async def post(
+    sender: httpx.AsyncClient, there: Json, said: Any = None, *, id: str = "m", url: str = ""
+) -> httpx.Response:
+    raw = said if isinstance(said, bytes) else json.dumps(SAID if said is None else said).encode()
+    at = int(time.time())
+    signature = sign(there["secret"], id, at, raw)
+    headers = {"webhook-id": id, "webhook-timestamp": str(at), "webhook-signature": signature}
+    return await sender.post(url or there["url"], content=raw, headers=headers)
+
+
+async def test_a_team_chat_starts_a_run(either: World) -> None:
+    """202 with the run, again the same answer; the run is as any other, and its origin says where it came from."""
+    ada, sender = await either.user(), await either.client()
+    place, there = await door(ada)
+    assert there.keys() == {"url", "secret"}
+    assert there["url"].startswith(("http://wfcore/interfaces/teamchat/", "http://127.0.0.1:"))
+    first = await post(sender, there)
+    assert (first.status_code, first.json().keys()) == (202, {"runId", "status"})
+    assert (await post(sender, there)).json()["runId"] == first.json()["runId"]
+    events = await ada.get(f"/agent/v1/runs/{first.json()['runId']}/events")
+    assert '"output":"hello"' in events.text
+    assert there["secret"] not in (await ada.get(place)).text + events.text
+    assert_envelope(await post(sender, there, {**SAID, "text": "other"}), 409, "CONFLICT", "ALREADY_EXISTS")
+
+
+async def test_what_is_refused(either: World) -> None:
+    """A bad signature, what is no message, too much of it, another method, and a door that is not there."""
+    ada, sender = await either.user(), await either.client()
+    place, there = await door(ada)
+    forged = await post(sender, {**there, "secret": "whsec_" + "QUJD" * 10})
+    assert_envelope(forged, 401, "UNAUTHORIZED", "UNAUTHENTICATED")
+    assert forged.headers["WWW-Authenticate"] == "Webhook-Signature"
+    assert_envelope(await sender.post(there["url"], json=SAID), 401, "UNAUTHORIZED", "UNAUTHENTICATED")
+    pinged = await post(sender, there, {"type": "ping", "text": ""})
+    error = assert_envelope(pinged, 400, "BAD_REQUEST", "INVALID_ARGUMENT")
+    assert {issue["path"] for issue in error["info"]["errors"]} == {"type", "channel", "text"}
+    error = assert_envelope(await post(sender, there, {**SAID, "channel": ""}), 422, "VALIDATION", "INVALID_ARGUMENT")
+    assert [issue["path"] for issue in error["info"]["errors"]] == ["channel"]
+    for raw, status in ((b"{", 400), (b"[]", 400), (b"1", 400), (b" " * (MAX_BYTES + 1), 413)):
+        assert (await post(sender, there, raw)).status_code == status
+    assert (await sender.get(there["url"])).status_code == 405
+    await ada.delete(place)
+    for url in (there["url"], f"/interfaces/teamchat/{UNKNOWN}", "/interfaces/teamchat/1"):
+        assert_envelope(await post(sender, there, url=url), 404, "NOT_FOUND", "NOT_FOUND")
+
+
+async def test_the_secret_is_the_managers(either: World) -> None:
+    """Rotating gives another one for the same url; a member without the management sees neither."""
+    ada = await either.user()
+    place, there = await door(ada)
+    rotated = (await ada.post(f"{place}/secret/rotate")).json()
+    assert (rotated["url"], rotated["secret"] == there["secret"]) == (there["url"], False)
+    assert (await ada.get(f"{place}/secret")).json() == rotated
+    private = {"accessConfig": {"visibility": "private"}}
+    assert (await ada.patch(place.partition("/interfaces")[0], json=private)).status_code == 200
+    bob = await either.user("bob")
+    assert (await bob.get(f"{place}/secret")).status_code == 404
+    assert (await bob.post(f"{place}/secret/rotate")).status_code == 404
+    reader = await either.user("eve", scopes=["workflows:read"])
+    assert (await reader.get(f"{place}/secret")).status_code == 403
+    assert (await (await either.client()).get(f"{place}/secret")).status_code == 401

@@ -1,0 +1,63 @@
+"""From where a browser may ask a protocol server (MCP, Transports, Security Warning: DNS rebinding)."""
+
+import pytest
+from starlette.datastructures import Headers
+
+from wfcore.adapters.http.origins import check_origin
+from wfcore.domain.errors import Forbidden
+
+OWN = ("flows.example.org",)
+LET_IN = [
+    ((), "anything.example", None),
+    ((), "", None),
+    ((), "127.0.0.1:8080", "http://127.0.0.1:8080"),
+    ((), "[::1]:8080", "http://[::1]:8080"),
+    ((), "LOCALHOST", "http://localhost"),
+    (OWN, "flows.example.org", None),
+    (OWN, "Flows.Example.Org:8443", "https://flows.example.org:8443"),
+    (OWN, "flows.example.org", "https://FLOWS.example.org"),
+    (("flows.example.org", "app.example.org"), "flows.example.org", "https://app.example.org:444"),
+]
+REFUSED = [
+    ((), "evil.example", "http://evil.example", "host"),
+    ((), "localhost.evil.example", "http://localhost.evil.example", "host"),
+    ((), "127.0.0.1.evil.example", "http://127.0.0.1.evil.example", "host"),
+    ((), "localhost", "http://evil.example", "origin"),
+    ((), "localhost:8080", "http://localhost:9090", "origin"),
+    ((), "localhost", "null", "origin"),
+    ((), "localhost", "", "origin"),
+    ((), "localhost", "file://localhost", "origin"),
+    ((), "[::1", "http://[::1", "host"),
+    (OWN, "evil.example", None, "host"),
+    (OWN, "", None, "host"),
+    (OWN, "flows.example.org.evil.example", None, "host"),
+    (OWN, "127.0.0.1", "http://127.0.0.1", "host"),
+    (OWN, "flows.example.org", "https://evil.example", "origin"),
+    (OWN, "flows.example.org", "https://flows.example.org@evil.example", "origin"),
+    (OWN, "flows.example.org", "https://flows.example.org, https://evil.example", "origin"),
+]
+
+
+def headers(host: str, *origins: str | None) -> Headers:
+    sent = [("host", host), *(("origin", origin) for origin in origins if origin is not None)]
+    return Headers(raw=[(name.encode(), value.encode()) for name, value in sent])
+
+
+@pytest.mark.parametrize(("hosts", "host", "origin"), LET_IN)
+def test_a_program_and_the_server_s_own_pages_are_let_in(hosts: tuple[str, ...], host: str, origin: str | None) -> None:
+    """Without an origin no page asks; a page is the server's own by address, or by a name that is known."""
+    check_origin(headers(host, origin), hosts)
+
+
+@pytest.mark.parametrize(("hosts", "host", "origin", "reason"), REFUSED)
+def test_no_page_speaks_through_its_reader(hosts: tuple[str, ...], host: str, origin: str | None, reason: str) -> None:
+    """A page whose own name leads here is refused by that name, any other by its origin."""
+    with pytest.raises(Forbidden) as refusal:
+        check_origin(headers(host, origin), hosts)
+    assert refusal.value.info == {"reason": reason}
+
+
+def test_several_origins_have_to_be_own_each() -> None:
+    """One that is does not let another one in."""
+    with pytest.raises(Forbidden):
+        check_origin(headers("localhost", "http://localhost", "http://evil.example"), ())

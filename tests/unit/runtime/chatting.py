@@ -1,0 +1,106 @@
+"""A team chat beside a bench: what it sends, and the server to which answers are posted."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+from bench import Bench, act, ask, one
+
+from wfcore.domain.errors import JSON
+from wfcore.domain.webhooks import sign
+from wfcore.runtime.context import Settings
+from wfcore.runtime.runs import RunView
+
+REACHING = Settings(http_allow=("127.0.0.1",))
+ECHO = one(act("echo", value="{{ input.message }} by {{ run.userContext.userId }} of {{ run.origin }}"))
+ASK = one(ask(message="May {{ run.message }}?"))
+SAID: dict[str, JSON] = {"type": "message", "channel": "c", "thread": "t", "user": "grace", "text": "hello"}
+
+
+@attrs.define
+class Chat:
+    """The other side: it keeps what is posted to it and answers with `status`, or not at all when that is 0."""
+
+    url: str = ""
+    status: int = 200
+    posted: list[tuple[dict[str, str], bytes]] = attrs.Factory(list)
+    came: asyncio.Event = attrs.Factory(asyncio.Event)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+        self.posted.append((headers, await reader.readexactly(int(headers["content-length"]))))
+        self.came.set()
+        if not self.status:
+            await reader.read()
+        writer.write(f"HTTP/1.1 {self.status or 200} Whatever\r\ncontent-length: 0\r\n\r\n".encode())
+        writer.close()
+
+    @property
+    def names(self) -> list[str]:
+        return [headers["webhook-id"] for headers, _ in self.posted]
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [json.loads(body) for _, body in self.posted]
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[Chat]:
+    made = Chat()
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+    async with server:
+        yield made
+
+
+@attrs.define
+class Door:
+    """One interface of kind `teamchat`, as its team chat knows it."""
+
+    bench: Bench
+    workflow: int
+    id: str
+    secret: str
+
+    async def send(self, said: Any = None, *, id: str = "msg_1", age: int = 0, secret: str = "") -> RunView:
+        """Deliver a message that is `age` seconds old."""
+        body, at = json.dumps(SAID if said is None else said).encode(), self.bench.clock.now() // 1000 - age
+        signature = sign(secret or self.secret, id, at, body)
+        signed = {"webhook-id": id, "webhook-timestamp": str(at), "webhook-signature": signature}
+
+        async def read() -> bytes:
+            return body
+
+        return await self.bench.core.team_chats.receive(self.id, signed.items(), read)
+
+    async def rested(self, said: Any = None, **more: Any) -> RunView:
+        """The run of a message once it is at rest."""
+        return await self.bench.ended(await self.send(said, **more))
+
+
+async def opened_door(bench: Bench, structure: Any = ECHO, url: str | None = None, **more: Any) -> Door:
+    number = await bench.deployed(structure, **more)
+    rows, config = bench.core.workflows.interfaces, {} if url is None else {"postUrl": url}
+    row = await rows.create(bench.me, number, kind="teamchat", config=config)
+    return Door(bench, number, row.id, (await rows.secret(bench.me, number, row.id)).secret)
+
+
+async def looked(bench: Bench) -> int:
+    """Post what is due now; how many there were."""
+    begun = await bench.core.poster.look()
+    await asyncio.gather(*begun)
+    return len(begun)
+
+
+async def later(bench: Bench, milliseconds: int) -> None:
+    """Move the clock, and let whatever wakes up do its work."""
+    bench.clock.advance(milliseconds / 1000)
+    under_way = bench.core.poster._under_way
+    for _ in range(1_000):
+        await asyncio.sleep(0)
+        if under_way:
+            await asyncio.gather(*under_way.values())
