@@ -19,14 +19,19 @@ MOST: Final = 10_000
 class EventHub:
     """`wfcore.ports.providers.EventSink`. What nobody listens to costs one look into a dict."""
 
-    def __init__(self, tell: Callable[[ExecutionRef], None] | None = None) -> None:
-        """`tell` passes on that an execution has something new; theirs is the `hear` of their hub."""
+    def __init__(
+        self, tell: Callable[[ExecutionRef], None] | None = None, in_company: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`tell` passes on that an execution has something new, while another process is there to hear it; theirs is
+        the `hear` of their hub.
+        """
         self._tell = tell
+        self._in_company = in_company
         self._listening: dict[ExecutionRef, set[HubSubscription]] = {}
 
     def wanted(self, execution: ExecutionRef) -> bool:
         """Whether somebody listens here, or might in another process."""
-        return self._tell is not None or execution in self._listening
+        return execution in self._listening or (self._tell is not None and self._in_company())
 
     def publish(self, execution: ExecutionRef, events: Sequence[Event]) -> None:
         """Hand `events` to whoever listens. One that has too many unread ones is dropped here and now."""

@@ -3,6 +3,8 @@
 A hint names executions, and whether they are to be looked at by a worker or by those who follow them; what has happened
 stands in the journal. A hint is sent after the commit that it is about, and may be lost: everybody looks by himself
 after a while. Sending does not wait for the disk, and is done a bounded number of times a second.
+
+Processes greet each other when they come, and say goodbye: one that is alone tells nothing.
 """
 
 import asyncio
@@ -42,6 +44,12 @@ AGAIN: Final = 1.0
 SILENCE: Final = 30.0
 """Seconds of silence after which the connection is asked whether it still is one."""
 
+GREETING: Final = 1.0
+"""Seconds in which whoever is there answers a greeting."""
+
+HELLO, HERE, BYE = "hello", "here", "bye"
+"""What is said beside hints: by who comes, by those who hear of it, and by who goes."""
+
 FAREWELL: Final = 1.0
 """Seconds that hints have to go out at the end."""
 
@@ -62,6 +70,11 @@ class PostgresHints:
         self._tasks: list[asyncio.Task[None]] = []
         self._ears: dict[str, Hear] = {}
         self._hears = asyncio.Event()
+        self._company: set[str] = set()
+
+    def in_company(self) -> bool:
+        """Whether another process might hear: one that was killed is counted until this one connects anew."""
+        return bool(self._company)
 
     def tell_workers(self, execution: ExecutionRef) -> None:
         """The execution is due, or was written to by somebody else than the one that drives it."""
@@ -85,6 +98,7 @@ class PostgresHints:
         """What was told goes out, then nothing more is heard."""
         if not self._tasks:
             return
+        self._say(BYE)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._unsent.join(), FAREWELL)
         tasks, self._tasks = self._tasks, []
@@ -93,9 +107,12 @@ class PostgresHints:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _tell(self, whom: str, execution: ExecutionRef) -> None:
-        if self._tasks:
-            with suppress(asyncio.QueueFull):
-                self._unsent.put_nowait(f"{whom}/{execution.org}/{execution.id}")
+        if self._tasks and self.in_company():
+            self._say(f"{whom}/{execution.org}/{execution.id}")
+
+    def _say(self, hint: str) -> None:
+        with suppress(asyncio.QueueFull):
+            self._unsent.put_nowait(hint)
 
     async def _for_ever(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while True:
@@ -107,6 +124,7 @@ class PostgresHints:
 
     async def _send(self) -> None:
         async with self._connected() as connection:
+            self._greet()  # once more: the first greeting may have been what found the connection broken
             while True:
                 hints = [await self._unsent.get()]
                 while not self._unsent.empty():
@@ -126,11 +144,18 @@ class PostgresHints:
     async def _listen(self) -> None:
         async with self._connected() as connection:
             await connection.execute(f"LISTEN {CHANNEL}")
+            self._greet()
             self._hears.set()
             while True:
                 async for note in connection.notifies(timeout=SILENCE):
                     self._hear(note.payload)
                 await connection.execute("SELECT 1")
+
+    def _greet(self) -> None:
+        """Until the others have answered, this process is company enough for itself."""
+        self._company = {self._me}
+        asyncio.get_running_loop().call_later(GREETING, self._company.discard, self._me)
+        self._say(HELLO)
 
     def _hear(self, text: str) -> None:
         sender, *hints = text.split(" ")
@@ -141,6 +166,12 @@ class PostgresHints:
             org, _, number = rest.partition("/")
             if whom in self._ears and number.isdecimal():
                 self._ears[whom](ExecutionRef(org, int(number)))
+            elif hint in (HELLO, HERE):
+                self._company.add(sender)
+                if hint == HELLO:
+                    self._say(HERE)
+            elif hint == BYE:
+                self._company.discard(sender)
 
     @asynccontextmanager
     async def _connected(self) -> "AsyncIterator[AsyncConnection[Any]]":

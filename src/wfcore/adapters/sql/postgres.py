@@ -14,8 +14,9 @@ from typing import Any, Final, Literal, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from wfcore.adapters.sql.dialect import in_postgres, named
-from wfcore.adapters.sql.postgres_connections import Direct, Server, translated
+from wfcore.adapters.sql.dialect import in_postgres, named, on_the_wire
+from wfcore.adapters.sql.postgres_connections import Server, translated
+from wfcore.adapters.sql.postgres_wire import Line
 from wfcore.adapters.sql.store import Commits, Result, Rows, Synchronous, Transaction, Values, shielded
 from wfcore.domain.errors import Unavailable
 
@@ -23,9 +24,7 @@ T = TypeVar("T")
 Use = Literal["write", "read"]
 
 SHARES: Final[Mapping[Use, int]] = {"write": 4, "read": 4}
-LOOK_UPS: Final = 2
-COMMITS: Final = 1
-"""Connections of a process."""
+"""Connections of a process, beside one for commits and one for look-ups."""
 
 _OPTIONS: Final[Mapping[Use, Mapping[str, Any]]] = {
     "write": {"isolation_level": "READ COMMITTED"},
@@ -62,8 +61,8 @@ class PostgresDatabase:
     def __init__(self, url: str, *, synchronous: Synchronous = "FULL") -> None:
         server = Server(url, synchronous)
         self.durable = False
-        self.for_commits = Direct(server, COMMITS)
-        self._for_look_ups = Direct(server, LOOK_UPS)
+        self.for_commits = Line(server)
+        self._for_look_ups = Line(server)
         self._server = server
         self._slots = {use: asyncio.Semaphore(share) for use, share in SHARES.items()}
         self._engine: AsyncEngine | None = None
@@ -101,9 +100,7 @@ class PostgresDatabase:
 
     async def look_up(self, statement: str, *values: Any) -> Rows:
         self.check_open()
-        async with self._for_look_ups.connection() as connection:
-            found = await connection.execute(in_postgres(statement), named(values))
-            return await found.fetchall()
+        return (await self._for_look_ups.ask(on_the_wire(statement, values))).rows
 
     def commits(self, told: Callable[[float], None] | None = None) -> Commits:
         from wfcore.adapters.sql.postgres_commit import PostgresCommits
@@ -140,8 +137,8 @@ class PostgresDatabase:
         for use, share in SHARES.items():
             for _ in range(share):
                 await self._slots[use].acquire()
-        for direct in (self._for_look_ups, self.for_commits):
-            await direct.close()
+        for line in (self._for_look_ups, self.for_commits):
+            await line.close()
         if engine is not None:
             await engine.dispose()
         for use, share in SHARES.items():

@@ -1,25 +1,28 @@
 """Many writers, one commit, on PostgreSQL: what is asked for while a commit is under way shares the next.
 
-A transaction that the database gives up, because somebody is in it who cannot be served, is done again with each of
-its parts alone: a refusal then tells whose it is.
+Entries that nothing else goes with are one statement, however many appends they are of: the lost comparison of one is
+an outcome of its own. Works are done side by side: what they ask at the same time goes out together. A transaction in
+which one of them is refused, or which the database gives up, is done again with each part alone: the refusal then
+tells whose it is.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from contextlib import ExitStack
+from itertools import chain, islice
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
 import attrs
 import psycopg
-from psycopg import AsyncConnection
 from sqlalchemy.util import await_, greenlet_spawn
 
 from wfcore.adapters.sql import statements as sql
-from wfcore.adapters.sql.dialect import in_postgres, named
-from wfcore.adapters.sql.group_commit import Part, all_at_once, settle
+from wfcore.adapters.sql.dialect import on_the_wire
+from wfcore.adapters.sql.group_commit import Part, Work, settle
 from wfcore.adapters.sql.postgres import PostgresDatabase
 from wfcore.adapters.sql.postgres_connections import GivenUp
+from wfcore.adapters.sql.postgres_wire import Ask, Asked, Done, Wire
 from wfcore.domain.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
@@ -29,44 +32,57 @@ Rows = Sequence[tuple[Any, ...]]
 TRIES: Final = 3
 """How often a part is done again that was given up for another transaction."""
 
+FEW: Final = 16
+"""Parts that share a commit in any case. Of more, it is half of those who wait and those who were just answered and are
+likely to come back: while the ones wait for the server the others work, and neither half runs dry.
+"""
+
 _HOLD: Final = "SELECT 1 FROM executions WHERE id = ?1 FOR NO KEY UPDATE"
 
-_LOCKING: Final = {sql.APPEND: sql.APPEND_ALONE, sql.DUE: sql.DUE_TO_NOBODY}
+_LOCKING: Final = {sql.DUE: sql.DUE_TO_NOBODY}
+
+_APPEND: Final = """
+WITH held AS (
+    SELECT asked.execution, asked.pos, asked.entry
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], string_to_array($6, chr(30)))
+        AS asked(execution, org, holder, length, pos, entry)
+    JOIN executions e ON e.id = asked.execution AND e.org = asked.org
+    WHERE (asked.holder IS NULL OR e.claimed_by = asked.holder)
+    AND asked.length = coalesce((SELECT max(pos) FROM journal j WHERE j.execution = e.id), 0)
+    ORDER BY e.id FOR NO KEY UPDATE OF e
+)
+INSERT INTO journal (execution, pos, entry) SELECT execution, pos, entry FROM held RETURNING execution"""
+"""The entries of appends to different executions, of those whose length and holder are right. The others are left out.
+
+Rows are locked in one order, so that two groups wait for each other in one direction. Whoever had to wait compared with
+what was there before: a position that was taken meanwhile breaks the primary key.
+"""
+
+_SEPARATOR: Final = "\x1e"
+"""What stands between entries: JSON text has no control characters (RFC 8259, 7)."""
 
 
 @attrs.frozen
-class Done:
-    """What a statement did. Implements `Cursor`."""
+class _Question:
+    """What a work asks. Awaited, it goes out to whoever does the work, and comes back as the answer."""
 
-    rowcount: int
+    statement: str
     rows: Rows
 
-    def fetchone(self) -> tuple[Any, ...] | None:
-        return self.rows[0] if self.rows else None
-
-    def fetchall(self) -> Rows:
-        return self.rows
+    def __await__(self) -> Generator["_Question", list[Done], list[Done]]:
+        return (yield self)
 
 
 class PostgresHot:
     """The transaction of a commit, for work that is written without `await`. Implements `Hot`."""
 
-    def __init__(self, connection: AsyncConnection[Any]) -> None:
-        self._connection = connection
-
     def execute(self, statement: str, values: Any = (), /) -> Done:
-        return await_(self.run(statement, values))
+        (done,) = await_(_Question(statement, [values]))
+        return done
 
     def executemany(self, statement: str, rows: Any, /) -> None:
-        await_(self.run_many(statement, rows))
-
-    async def run(self, statement: str, values: Any) -> Done:
-        cursor = await self._connection.execute(_text(statement), named(values))
-        return Done(cursor.rowcount, await cursor.fetchall() if cursor.description else [])
-
-    async def run_many(self, statement: str, rows: Rows) -> None:
         if rows:
-            await self._connection.cursor().executemany(_text(statement), [named(row) for row in rows])
+            await_(_Question(statement, rows))
 
 
 class PostgresCommits:
@@ -79,28 +95,31 @@ class PostgresCommits:
         self._committer: asyncio.Task[None] | None = None
 
     def insert(self, rows: Rows) -> asyncio.Future[None]:
-        return self._submit(rows, None)
+        return self._submit(rows, None, rows[0][0])
 
-    def run(self, work: Callable[[Any], T]) -> asyncio.Future[T]:
-        return self._submit((), work)
+    def run(self, work: Callable[[Any], T], about: Hashable = None) -> asyncio.Future[T]:
+        return self._submit((), work, about)
 
     def hold(self, hot: PostgresHot, execution: int) -> None:
         hot.execute(_HOLD, (execution,))
 
-    def _submit(self, rows: Rows, work: Callable[[Any], Any] | None) -> asyncio.Future[Any]:
+    def _submit(self, rows: Rows, work: Callable[[Any], Any] | None, about: Hashable) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         done = loop.create_future()
-        self._pending.append(Part(rows, work, done))
+        self._pending.append(Part(rows, work, done, about))
         if self._committer is None:
             self._committer = loop.create_task(self._commit_all())
         return done
 
     async def _commit_all(self) -> None:
         # INVARIANT: nothing awaits between finding nothing pending and the end of the task.
+        answered = 0
         while self._pending:
-            parts = [part for part in self._pending if not part.done.done()]
-            self._pending.clear()
+            share = max(FEW, (answered + len(self._pending) + 1) // 2)
+            parts = [part for part in self._pending[:share] if not part.done.done()]
+            del self._pending[:share]
             settle(parts, await self._outcomes(parts))
+            answered = len(parts)
         self._committer = None
 
     async def _outcomes(self, parts: list[Part]) -> list[Any]:
@@ -131,28 +150,102 @@ class PostgresCommits:
         self._database.check_open()
         started = perf_counter()
         try:
-            async with self._database.for_commits.connection() as connection:
-                outcomes = await _write(connection, parts)
+            async with self._database.for_commits.alone() as wire:
+                outcomes = await _write(wire, parts)
         except psycopg.IntegrityError as error:
-            raise JournalConflict("the journal is not as long as the writer thought, or the claim is gone") from error
+            raise _conflict() from error
         if self._told is not None:
             self._told(perf_counter() - started)
         return outcomes
 
 
-async def _write(connection: AsyncConnection[Any], parts: list[Part]) -> list[Any]:
-    hot = PostgresHot(connection)
-    if any(part.work for part in parts):
-        async with connection.transaction():
-            return await greenlet_spawn(all_at_once, hot, parts)
-    rows = sorted((row for part in parts for row in part.rows), key=itemgetter(0))  # two groups wait in one order
-    if len(rows) == 1:
-        await hot.run(sql.APPEND, rows[0])  # a transaction already: the hot append
-    else:
-        async with connection.transaction():
-            await hot.run_many(sql.APPEND, rows)
-    return [None] * len(parts)
+async def _write(wire: Wire, parts: list[Part]) -> list[Any]:
+    if len(parts) == 1 and len(parts[0].rows) == 1:
+        await wire.send([on_the_wire(sql.APPEND_ALONE, parts[0].rows[0])])  # half of what the other statement takes
+        return [None]
+    batches = _batches(parts)
+    if len(batches) == 1 and not any(part.work for part in parts):
+        return await _append(parts, wire.send)  # a statement is a transaction already
+    async with wire.transaction() as ask:
+        return [outcome for batch in batches for outcome in await _do(batch, ask)]
 
 
-def _text(statement: str) -> str:
-    return in_postgres(_LOCKING.get(statement, statement))
+def _batches(parts: list[Part]) -> list[list[Part]]:
+    """Neighbours that are about different things: they may be done in any order."""
+    batches: list[list[Part]] = []
+    known: set[Hashable] = {None}
+    for part in parts:
+        if part.about is None or part.about in known or None in known:
+            batches.append([])
+            known = set()
+        batches[-1].append(part)
+        known.add(part.about)
+    return batches
+
+
+async def _do(parts: list[Part], ask: Ask) -> list[Any]:
+    """What became of parts that may be done in any order."""
+    plain = [part for part in parts if part.work is None]
+    works = [part.work for part in parts if part.work is not None]
+    appended = iter(await _append(plain, ask) if plain else ())
+    worked = iter(await _work(works, ask))
+    return [next(appended if part.work is None else worked) for part in parts]
+
+
+async def _append(parts: list[Part], ask: Ask) -> list[Any]:
+    """Entries alone. A refusal disturbs nobody."""
+    (done,) = await ask([_appending([part.rows for part in parts])])
+    written = {execution for (execution,) in done.rows}
+    return [None if part.about in written else _conflict() for part in parts]
+
+
+async def _work(works: Sequence[Work], ask: Ask) -> list[Any]:
+    """Do works side by side: what they ask at the same time is asked together. Any refusal is raised."""
+    under_way = [greenlet_spawn(work, PostgresHot()) for work in works]
+    outcomes: list[Any] = [None] * len(works)
+    answers: dict[int, Any] = dict.fromkeys(range(len(works)))
+    with ExitStack() as stack:
+        for each in under_way:
+            stack.callback(each.close)
+        while answers:
+            questions: dict[int, _Question] = {}
+            for number, answer in answers.items():
+                try:
+                    questions[number] = under_way[number].send(answer)
+                except StopIteration as end:
+                    outcomes[number] = end.value
+            answers = dict(zip(questions, await _answers(list(questions.values()), ask), strict=True))
+    return outcomes
+
+
+async def _answers(questions: list[_Question], ask: Ask) -> list[list[Done]]:
+    entries = [question.rows for question in questions if question.statement == sql.APPEND]
+    others = [question for question in questions if question.statement != sql.APPEND]
+    asked = [_asked(question.statement, row) for question in others for row in question.rows]
+    if entries:
+        asked.append(_appending(entries))
+    done = await ask(asked) if asked else []
+    if entries and done.pop().rowcount < sum(map(len, entries)):
+        raise _conflict()
+    left = iter(done)
+    return [[] if each.statement == sql.APPEND else list(islice(left, len(each.rows))) for each in questions]
+
+
+def _appending(appends: Sequence[Rows]) -> Asked:
+    """The entries of some appends, each the rows of `statements.APPEND`."""
+    lengths = [rows[0][1] - 1 for rows in appends for _ in rows]
+    executions, places, orgs, holders, texts = zip(*chain.from_iterable(appends), strict=True)
+    return _APPEND, (*map(_array, (executions, orgs, holders, lengths, places)), _SEPARATOR.join(texts))
+
+
+def _array(numbers: Iterable[int | None]) -> str:
+    """As PostgreSQL writes it (Arrays, Array Input and Output Syntax)."""
+    return f"{{{','.join(map(str, numbers)).replace('None', 'NULL')}}}"
+
+
+def _asked(statement: str, values: Any) -> Asked:
+    return on_the_wire(_LOCKING.get(statement, statement), values)
+
+
+def _conflict() -> JournalConflict:
+    return JournalConflict("the journal is not as long as the writer thought, or the claim is gone")

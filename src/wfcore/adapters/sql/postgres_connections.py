@@ -1,15 +1,13 @@
 """Connections to a PostgreSQL server, and what it says in the words of the domain."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import attrs
 import psycopg
 import sqlalchemy as sa
 from psycopg import AsyncConnection
-from psycopg.pq import TransactionStatus
 
 from wfcore.adapters.sql.store import Synchronous
 from wfcore.domain.errors import Invalid, Unavailable
@@ -45,56 +43,17 @@ class Server:
         if scheme != "postgresql":
             raise ValueError("the database URL is not the `postgresql://host/name` of a database")
 
-    async def connect(self, *, autocommit: bool = False) -> AsyncConnection[Any]:
-        wanted = _WALKS if self.synchronous == "FULL" else f"{_WALKS}; SET synchronous_commit = off"
+    async def connect(self, *, autocommit: bool = False, also: str = "") -> AsyncConnection[Any]:
+        """`also`: statements that the connection begins with."""
+        haste = "" if self.synchronous == "FULL" else "SET synchronous_commit = off"
         connection = await AsyncConnection.connect(self.url, connect_timeout=CONNECT_SECONDS, autocommit=True)
         try:
-            await connection.execute(wanted)
+            await connection.execute(f"{_WALKS}; {haste}; {also}")
             await connection.set_autocommit(autocommit)
         except BaseException:
             await connection.close()
             raise
         return connection
-
-
-class Direct:
-    """A few connections of the driver's own, for what must cost little: a third of SQLAlchemy's.
-
-    They are in autocommit mode. One that is lost, or left within a transaction, is not used again.
-    """
-
-    def __init__(self, server: Server, size: int) -> None:
-        self._server = server
-        self._size = size
-        self._slots = asyncio.Semaphore(size)
-        self._free: list[AsyncConnection[Any]] = []
-
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
-        async with self._slots:
-            with translated():
-                connection = self._free.pop() if self._free else await self._server.connect(autocommit=True)
-                try:
-                    yield connection
-                finally:
-                    await self._give_back(connection)
-
-    async def _give_back(self, connection: AsyncConnection[Any]) -> None:
-        if connection.info.transaction_status == TransactionStatus.IDLE:
-            self._free.append(connection)
-        else:
-            lost, self._free = [connection, *self._free], []
-            for each in lost:
-                await each.close()
-
-    async def close(self) -> None:
-        """Wait for those that are in use."""
-        for _ in range(self._size):
-            await self._slots.acquire()
-        while self._free:
-            await self._free.pop().close()
-        for _ in range(self._size):
-            self._slots.release()
 
 
 @contextmanager

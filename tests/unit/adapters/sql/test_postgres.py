@@ -3,8 +3,9 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,25 +16,20 @@ from postgres_server import new_database, without_schema
 
 import wfcore.bootstrap
 from wfcore.adapters.sql.conversations import page_statement
-from wfcore.adapters.sql.dialect import in_postgres, named
+from wfcore.adapters.sql.dialect import in_postgres, named, on_the_wire
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.postgres import PostgresDatabase
 from wfcore.adapters.sql.postgres_commit import PostgresHot
 from wfcore.adapters.sql.postgres_connections import GivenUp
-from wfcore.adapters.sql.statements import LIST_RUNS
+from wfcore.adapters.sql.statements import LIST_RUNS, to_json
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.adapters.sql.tables import metadata
 from wfcore.domain.errors import Invalid, Unavailable
-from wfcore.ports.journal import Append, JournalConflict
+from wfcore.ports.journal import Append, JournalConflict, RunExists
 from wfcore.ports.storage import Organization
 from wfcore.testing.journal_values import NOW, ORG, OTHER_ORG, begin, due, steps
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @asynccontextmanager
@@ -65,11 +61,16 @@ async def idle(times: int = 50) -> None:
         await asyncio.sleep(0.001)
 
 
-def end_connections(url: str) -> None:
-    """As when the server was restarted: every connection to the database is gone."""
-    gone = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> %s"
+GONE = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND pid NOT IN (%s, pg_backend_pid())"
+)
+
+
+def end_connections(url: str, but: int = 0) -> None:
+    """As when the server was restarted: every connection to the database is gone, `but` that of one backend."""
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(gone, (connection.info.backend_pid,))
+        connection.execute(GONE, (but,))
 
 
 class TestSchema:
@@ -163,7 +164,7 @@ class TestTransactions:
         assert await SqlStorage(database).organization("x") is None
 
     async def test_a_lost_server_is_found_again(self, database: PostgresDatabase, url: str) -> None:
-        """Each use that meets a broken connection is told once; then it has a new one, and nothing is lost."""
+        """Each use that meets a broken connection is told once at most; then it has a new one, and nothing is lost."""
         journal, storage = SqlJournal(database), SqlStorage(database)
         ref = await begin(journal, "r-1")
         uses: list[Callable[[], Awaitable[object]]] = [
@@ -174,10 +175,27 @@ class TestTransactions:
         await asyncio.gather(uses[1](), uses[1](), uses[2]())
         end_connections(url)
         for use in uses:
-            with pytest.raises(Unavailable):
+            with suppress(Unavailable):
                 await use()
-            await use()
+            with suppress(JournalConflict):  # the first one was written
+                await use()
         assert len(await journal.read(ref)) == 2
+
+    async def test_who_waits_when_the_server_is_lost_is_told(self, database: PostgresDatabase, url: str) -> None:
+        """Everybody whose commit was under way or came after it; nothing of it was written."""
+        journal = SqlJournal(database)
+        refs = [await begin(journal, f"r-{number}") for number in range(3)]
+        with psycopg.connect(url) as other:
+            other.execute("SELECT id FROM executions FOR UPDATE")
+            late = [asyncio.create_task(journal.append(ref, Append(1, steps(1, 1)))) for ref in refs]
+            await idle()
+            late += [asyncio.create_task(journal.append(refs[0], Append(1, (), moves=True)))]
+            await idle()
+            end_connections(url, but=other.info.backend_pid)
+            outcomes = await asyncio.gather(*late, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes[:3]} == {Unavailable}
+        async with opened(url) as found:
+            assert await SqlJournal(found).lengths(refs) == dict.fromkeys(refs, 1)
 
     async def test_no_use_waits_for_another(self, database: PostgresDatabase) -> None:
         """With every reader and writer busy, the journal is written and read all the same."""
@@ -237,6 +255,82 @@ class TestCommits:
             await commits.run(lambda hot: hot.execute("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$"))
         assert await commits.run(lambda hot: hot.execute("SELECT 1").fetchone()) == (1,)
 
+    async def test_works_are_done_side_by_side(self, database: PostgresDatabase) -> None:
+        """Those about different things take turns within one transaction; each gets its own answers."""
+        order, told = list[str](), list[float]()
+        commits = database.commits(told.append)
+
+        def work(name: str) -> Callable[[PostgresHot], Any]:
+            def ask(hot: PostgresHot) -> Any:
+                for number in range(2):
+                    order.append(f"{name}{number}")
+                    (answer,) = hot.execute("SELECT CAST(?1 AS text)", (f"{name}{number}",)).fetchall()
+                return answer
+
+            return ask
+
+        await commits.run(work("first"))
+        order.clear()
+        told.clear()
+        outcomes = await asyncio.gather(*(commits.run(work(name), name) for name in "abc"))
+        assert outcomes == [("a1",), ("b1",), ("c1",)]
+        assert order == ["a0", "b0", "c0", "a1", "b1", "c1"]
+        assert len(told) == 1
+
+    async def test_many_writers_take_turns_in_halves(self, database: PostgresDatabase) -> None:
+        """While the commit of the ones is under way, the others can work; few are not worth halving."""
+        for writers, expected in ((60, 8), (16, 4)):
+            told = list[float]()
+            commits = database.commits(told.append)
+
+            async def write(number: int, commits: Any = commits) -> None:
+                for _ in range(4):
+                    await commits.run(lambda hot: hot.execute("SELECT 1"), number)
+
+            await asyncio.gather(*map(write, range(writers)))
+            assert len(told) == expected
+
+    async def test_works_about_the_same_come_one_after_the_other(self, database: PostgresDatabase) -> None:
+        """In the order of asking; so do those of which nobody knows what they are about, and their neighbours."""
+        commits, order = database.commits(None), list[str]()
+
+        def work(name: str) -> Callable[[PostgresHot], None]:
+            def ask(hot: PostgresHot) -> None:
+                for _ in range(2):
+                    order.append(name)
+                    hot.execute("SELECT 1")
+
+            return ask
+
+        asked = [("a", 1), ("b", 2), ("c", 1), ("d", None), ("e", 1), ("f", 2)]
+        await asyncio.gather(*(commits.run(work(name), about) for name, about in asked))
+        assert "".join(order) == "ababccddefef"
+
+    async def test_a_refused_work_undoes_nobody_else(self, database: PostgresDatabase) -> None:
+        """Of works that share a transaction each is done wholly or not at all."""
+        journal = SqlJournal(database)
+        refs = [await begin(journal, f"r-{number}") for number in range(3)]
+        outcomes = await asyncio.gather(
+            journal.append(refs[0], Append(1, steps(1, 1), moves=True, wake_at=7)),
+            begin(journal, "r-1", wake_at=1),
+            journal.append(refs[1], Append(2, steps(1, 1), moves=True, wake_at=2)),
+            journal.append(refs[2], Append(1, steps(2, 1))),
+            return_exceptions=True,
+        )
+        assert [type(outcome) for outcome in outcomes] == [type(None), RunExists, JournalConflict, type(None)]
+        assert await journal.lengths(refs) == dict(zip(refs, (2, 1, 3), strict=True))
+        assert await journal.next_wake() == 7
+
+    async def test_many_entries_of_any_text(self, database: PostgresDatabase) -> None:
+        """Quotes, braces, commas, NULL, every control character: any JSON comes back as it was."""
+        odd = ['"', "\\", '\\"', "{a,b}", "", "NULL", "\u2028", "é€😀", "'", "%", "$1", "?1", *map(chr, range(32))]
+        texts = ["{a,b}", "NULL", "\n", '\t"\\"', *map(to_json, odd)]
+        journal, commits = SqlJournal(database), database.commits(None)
+        ref = await begin(journal, "r-1")
+        await commits.insert([(ref.id, 2 + number, 1, None, text) for number, text in enumerate(texts)])
+        found = await database.look_up("SELECT entry FROM journal WHERE execution = ? ORDER BY pos OFFSET 1", ref.id)
+        assert [text for (text,) in found] == texts
+
     async def test_what_nobody_waits_for_is_not_begun(self, database: PostgresDatabase) -> None:
         """A caller that was cancelled before its turn leaves nothing behind."""
         commits, calls = database.commits(None), list[str]()
@@ -292,6 +386,21 @@ class TestSeveralProcesses:
             await late
         assert len(await journal.read(ref)) == 1
 
+    async def test_the_lost_race_of_one_disturbs_nobody_else(self, database: PostgresDatabase, url: str) -> None:
+        """Of appends that share a statement only that is refused whose position another process took meanwhile."""
+        journal = SqlJournal(database)
+        refs = [await begin(journal, f"r-{number}") for number in range(3)]
+        async with opened(url) as second:
+            other = SqlJournal(second)
+            async with database.writing() as connection:
+                await connection.exec_driver_sql("SELECT id FROM executions WHERE id = ? FOR UPDATE", (refs[1].id,))
+                await connection.exec_driver_sql("INSERT INTO journal VALUES (?, 2, '{}')", (refs[1].id,))
+                late = [asyncio.create_task(other.append(ref, Append(1, steps(1, 1)))) for ref in refs]
+                await idle()
+            outcomes = await asyncio.gather(*late, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [type(None), JournalConflict, type(None)]
+        assert await journal.lengths(refs) == dict.fromkeys(refs, 2)
+
     async def test_a_comparison_waits_for_the_other_writer(self, database: PostgresDatabase, url: str) -> None:
         """A writer compares with what is there once the other one has committed: entries or none, it is refused."""
         journal = SqlJournal(database)
@@ -311,10 +420,10 @@ class TestSeveralProcesses:
 
 
 MANY = """
-INSERT INTO executions (org, kind, resource_id, user_id, thread_id, root_run_id)
-SELECT 1, 'workflow', g % 9, 'u' || g % 9, 't' || g, 'r' || g FROM generate_series(1, 4000) g;
+INSERT INTO executions (org, kind, resource_id, is_draft, user_id, thread_id)
+SELECT 1, 'workflow', g % 9, false, 'u' || g % 9, 't' || g FROM generate_series(1, 4000) g;
 INSERT INTO runs (org, id, execution, user_id, fingerprint, status, created_at, updated_at)
-SELECT 1, 'r' || g, g, 'u' || g % 9, 'f', 'done', g, g FROM generate_series(1, 4000) g;
+SELECT 1, 'r' || g, g, 'u' || g % 9, '', 'done', g, g FROM generate_series(1, 4000) g;
 INSERT INTO conversations (org, thread_id, user_id, created_at, updated_at)
 SELECT 1, 't' || g, 'u' || g % 9, g, g FROM generate_series(1, 4000) g;
 INSERT INTO participants SELECT g, 'workflow', g % 9, 1, g FROM generate_series(1, 4000) g;
@@ -330,7 +439,7 @@ async def test_pages_are_walks(database: PostgresDatabase, url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(MANY)
     last, subjects = 2**63 - 1, '["u:u1"]'
-    runs = (ORG, last, "", None, None, None)
+    runs = (1, last, None, None, None)
     eyes = {"org": ORG, "user": "u1", "subjects": subjects, "at": last, "key": 0, "limit": 20}
     for statement, values in (
         (LIST_RUNS, (*runs, None, None, 20)),
@@ -340,6 +449,20 @@ async def test_pages_are_walks(database: PostgresDatabase, url: str) -> None:
         async with database.reading() as transaction:
             steps = [step for (step,) in await transaction.scan(f"EXPLAIN {statement}", values)]
         assert not [step for step in steps if "Sort" in step or ("Seq Scan" in step and "organizations" not in step)]
+
+
+@pytest.mark.parametrize(
+    ("written", "values", "told"),
+    [
+        ("a = ?1 AND b = ?2 AND c = ?1", (1, 2), ("a = $1 AND b = $2 AND c = $1", (1, 2))),
+        ("VALUES (?, ?)", (1, 2), ("VALUES ($1, $2)", (1, 2))),
+        ("a = :b AND c = :a % :b", {"a": 1, "b": 2}, ("a = $1 AND c = $2 % $1", [2, 1])),
+        ("CAST(a::text AS json)", (), ("CAST(a::text AS json)", ())),
+    ],
+)
+def test_statements_go_out_with_numbers(written: str, values: Any, told: Any) -> None:
+    """On the wire placeholders are numbers, and values stand in their order."""
+    assert on_the_wire(written, values) == told
 
 
 @pytest.mark.parametrize(
