@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import attrs
+from msgspec import Struct
 
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import JSON
@@ -28,8 +29,7 @@ class RunExists(Exception):
     """The organization has a run of this id already. Nothing was written."""
 
 
-@attrs.frozen(cache_hash=True)
-class ExecutionRef:
+class ExecutionRef(Struct, frozen=True):
     """An execution of an organization. Obtained from the store, never made up: it carries the tenant."""
 
     org: str
@@ -53,12 +53,15 @@ class Execution:
 
 @attrs.frozen
 class RunRow:
-    """One turn. `fingerprint` is of target, body and principal; `result` holds output, error, interrupts and usage."""
+    """One turn. `fingerprint` is a digest of target, body and principal; `result` holds output, error, interrupts and
+    usage; `key` is its place among the organization's runs, those that began later having greater ones, and 0 for what
+    was not read from the store.
+    """
 
     id: str
     execution: ExecutionRef
     user_id: str
-    fingerprint: str
+    fingerprint: bytes
     status: RunStatus
     parent_run_id: str | None
     resumed_by: str | None
@@ -69,11 +72,14 @@ class RunRow:
     kind: str
     resource_id: int | None
     thread_id: str
+    key: int = 0
 
 
 @attrs.frozen
 class NewExecution:
-    """What `begin` writes beside the first entries."""
+    """What `begin` writes beside the first entries. `is_draft`: the variation was not deployed, and may be dropped
+    where no execution has pinned it.
+    """
 
     org: str
     kind: Literal["workflow", "skill", "assistant", "action"]
@@ -81,18 +87,32 @@ class NewExecution:
     variation_id: str | None
     user_id: str
     thread_id: str
+    is_draft: bool = False
+
+
+def run_info(kind: str, resource_id: int | None, thread_id: str) -> dict[str, JSON]:
+    """What expressions read as `run` of an execution's row: with these the `info` of its first entry begins."""
+    return {"target": {"type": kind, "id": resource_id}, "threadId": thread_id}
 
 
 @attrs.frozen
 class NewRun:
-    """A run that begins with these entries."""
+    """A run that begins with these entries, and perhaps ends with them: `result` is as that of `RunRow`."""
 
     id: str
     user_id: str
-    fingerprint: str
+    fingerprint: bytes
     status: RunStatus
     at: int
     parent_run_id: str | None = None
+    result: JSON = None
+
+    def row(self, execution: Execution, key: int = 0) -> RunRow:
+        """What is read of it once it has been written."""
+        finished = None if self.status.under_way else self.at
+        return RunRow(self.id, execution.ref, self.user_id, self.fingerprint, self.status, self.parent_run_id, None,
+                      self.result, self.at, self.at, finished, execution.kind, execution.resource_id,
+                      execution.thread_id, key)  # fmt: skip
 
 
 @attrs.frozen
@@ -106,11 +126,10 @@ class RunChange:
     resumed_by: str | None = None
 
 
-@attrs.frozen
-class Append:
+class Append(Struct, frozen=True):
     """One transaction on one execution: entries after the first `expected`, and the rows that change with them.
 
-    `interrupts`: all that are open from now on (None: unchanged), under `run_id`. `wake_at`: when somebody has to
+    `interrupts`: all that are open from now on (None: unchanged). `wake_at`: when somebody has to
     look at the execution again if nobody does before (None: no need). `claimed_by`: the worker that holds the
     execution from now on, None for nobody. Both are written only when `moves` is true: the hot append touches one
     table. `wakes` makes the execution due at once and leaves whoever holds it alone. With `holder` set the append
@@ -123,7 +142,6 @@ class Append:
     new_run: NewRun | None = None
     changes: Sequence[RunChange] = ()
     interrupts: Sequence[Interrupt] | None = None
-    run_id: str = ""
     moves: bool = False
     wakes: bool = False
     wake_at: int | None = None
@@ -181,8 +199,7 @@ class Journal(Protocol):
         """Write after exactly `append.expected` entries, else `JournalConflict`; `RunExists` for a taken run id.
 
         A taken run id is told first. Without entries it is still a comparison. An interrupt that stays open
-        keeps its place in the inbox, and is shown under `new_run` when there is one. `NotFound` for a change of
-        a run that the execution does not have.
+        keeps its place in the inbox. `NotFound` for a change of a run that the execution does not have.
         """
         ...
 
@@ -198,17 +215,21 @@ class Journal(Protocol):
         """The organization's run of this id."""
         ...
 
+    async def find_turn(self, org: str, run_id: str) -> tuple[RunRow, Execution] | None:
+        """The same with the row of its execution, in one read."""
+        ...
+
     async def list_runs(
         self,
         org: str,
         *,
         limit: int,
-        before: tuple[int, str] | None = None,
+        before: int | None = None,
         status: RunStatus | None = None,
         resource: tuple[str, int] | None = None,
         principal: Principal | None = None,
     ) -> list[RunRow]:
-        """Runs, newest first by (created_at, id), strictly before `before`; `resource` is (kind, id).
+        """Runs, those that began last first, with a `key` smaller than `before`; `resource` is (kind, id).
 
         With `principal`: only runs it started, and runs of resources whose grants let it use them.
         """

@@ -1,7 +1,6 @@
 """The rows that follow from a machine's state: what `append` writes beside entries, so that both change together."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from wfcore.domain.errors import JSON
 from wfcore.domain.run.entries import Entry
@@ -37,26 +36,37 @@ def run_change(machine: Machine) -> RunChange:
     return RunChange(machine.run_id, machine.status, machine.at, result_of(machine) or None)
 
 
-def settled(machine: Machine, expected: int, entries: Sequence[Entry], **more: Any) -> Append:
+def settled(
+    machine: Machine,
+    expected: int,
+    entries: Sequence[Entry],
+    *,
+    begun: NewRun | None = None,
+    changes: Sequence[RunChange] = (),
+    holder: int | None = None,
+    asked: bool = True,
+) -> Append:
     """The append that ends a turn: its row, the interrupts that are open now, the next wake-up, and no claim.
 
-    Also for the first entries of an execution and for a turn that took over, with `new_run` and `changes` in `more`.
+    `begun` is the row of a turn that has begun with these very entries, `changes` those of the turns before. Where
+    nothing was `asked` before, there is nothing to close.
     """
-    changes = (*more.pop("changes", ()), run_change(machine))
+    waiting = tuple(machine.interrupts.values())
     return Append(
         expected,
         entries,
-        changes=changes,
-        interrupts=tuple(machine.interrupts.values()),
-        run_id=machine.run_id,
+        begun,
+        changes if begun else (run_change(machine),),
+        waiting if waiting or asked else None,
         moves=True,
         wake_at=machine.next_due(),
+        holder=holder,
         records=machine.take_records(),
-        **more,
     )
 
 
-def new_run(machine: Machine, user_id: str, fingerprint: str, parent: str | None, *, queued: bool = False) -> NewRun:
-    """The row of a turn that has just begun; `queued` as long as nobody drives it."""
+def new_run(machine: Machine, user_id: str, fingerprint: bytes, parent: str | None, *, queued: bool = False) -> NewRun:
+    """The row of a turn that has just begun, and perhaps ended at once; `queued` as long as nobody drives it."""
     status = RunStatus.queued if queued else machine.status
-    return NewRun(machine.run_id, user_id, fingerprint, status, machine.at, parent)
+    result = None if machine.turn_open else result_of(machine) or None
+    return NewRun(machine.run_id, user_id, fingerprint, status, machine.at, parent, result)

@@ -58,9 +58,14 @@ def carried_on(data: Mapping[str, JSON], before: Mapping[str, JSON]) -> dict[str
     return kept if "streamProtocolVersion" not in before else {"streamProtocolVersion": None, **kept}
 
 
-def used_for(me: Principal, what: str, data: Mapping[str, JSON]) -> str:
+def used_for(me: Principal, what: str, data: Mapping[str, JSON]) -> bytes:
     """The fingerprint of caller, target and body: what a run id stands for. The id itself is no part of it."""
-    return fingerprint([me.user_id, what, {name: value for name, value in data.items() if name != "runId"}])
+    return mark_of([me.user_id, what, {name: value for name, value in data.items() if name != "runId"}])
+
+
+def mark_of(value: JSON) -> bytes:
+    """A fingerprint as runs keep it, cut to 128 bits: who found another value for it would only join a run of his."""
+    return bytes.fromhex(fingerprint(value))[:16]
 
 
 def _attached(data: Mapping[str, JSON], limits: AttachmentLimits) -> list[Issue]:

@@ -42,12 +42,15 @@ class RunReading:
         me: Principal,
         *,
         limit: int = 25,
-        before: tuple[int, str] | None = None,
+        before: int | None = None,
         status: RunStatus | None = None,
         workflow: int | None = None,
         skill: int | None = None,
     ) -> list[RunView]:
-        """Runs of what the caller can use, and those it started; newest first. Give `workflow`, `skill` or neither."""
+        """Runs of what the caller can use, and those it started; newest first, behind that with the `row.key` `before`.
+
+        Give `workflow`, `skill` or neither.
+        """
         resource = ("workflow", workflow) if workflow is not None else None if skill is None else ("skill", skill)
         rows = await self._ports.journal.list_runs(
             me.org_uuid, limit=limit, before=before, status=status, resource=resource, principal=me
@@ -111,6 +114,9 @@ class RunReading:
         return page, page[-1].found.key if len(found) > limit else None
 
     def _waits_for(self, me: Principal, item: OpenInterrupt, can_use: bool) -> bool:
+        expires = item.interrupt.expires_at
+        if expires is not None and expires <= self._ports.clock.now():
+            return False
         try:
             may_decide(me, item.interrupt, e.Actor(item.execution.user_id), can_use)
         except (Forbidden, NotFound):
@@ -135,10 +141,10 @@ class RunReading:
 
     async def _visible(self, me: Principal, run_id: str) -> tuple[RunRow, Execution, bool]:
         """A run is seen by who started it, by who can use its target, and by the approvers it names."""
-        row = await self._ports.journal.find_run(me.org_uuid, run_id) if is_run_id(run_id) else None
-        if row is None:
+        found = await self._ports.journal.find_turn(me.org_uuid, run_id) if is_run_id(run_id) else None
+        if found is None:
             raise NotFound
-        execution = await self._ports.journal.execution(row.execution)
+        row, execution = found
         can_use = await self._can_use(me, execution)
         if not can_use and me.user_id not in (row.user_id, execution.user_id):
             await self._see_as_approver(me, execution)
@@ -157,7 +163,7 @@ class RunReading:
     async def _listed(self, me: Principal, view: RunView) -> RunView:
         """One of a list, which shows runs of what the caller can use, and those it began."""
         whole = view.row.user_id != me.user_id or await self._reads_own(me, view.row)
-        return view if whole else _outline(me, view)
+        return view if whole else outline_of(me, view)
 
     async def _reads_own(self, me: Principal, row: RunRow) -> bool:
         """Whether who began this turn reads what came of it: beginning one by an answer gives no right to."""
@@ -168,10 +174,10 @@ class RunReading:
 
     async def _view(self, me: Principal, row: RunRow, whole: bool) -> RunView:
         (view,) = await views(self._ports.journal, [row])
-        return view if whole else _outline(me, view)
+        return view if whole else outline_of(me, view)
 
 
-def _outline(me: Principal, view: RunView) -> RunView:
+def outline_of(me: Principal, view: RunView) -> RunView:
     """What an approver sees of a run: his own open interrupts, and not what came of it."""
     own = tuple(one for one in view.interrupts if one.named and may_see(me, one, can_use=False))
     return RunView(attrs.evolve(view.row, result=None), own, outlined=True)

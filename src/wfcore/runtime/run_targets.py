@@ -41,6 +41,7 @@ class Target:
     resource_id: int | None = None
     variation_id: str | None = None
     refusal: str = ""
+    is_draft: bool = False
 
 
 class Targets:
@@ -71,7 +72,7 @@ class Targets:
             variation = await _variation(work, Kind.WORKFLOW, number, chosen)
             refusal = "" if draft else await lost_access(work, me.org_uuid, variation)
             plan = self._plans.keep(me.org_uuid, chosen, variation.content)
-            return Target("workflow", plan, number, chosen, refusal)
+            return Target("workflow", plan, number, chosen, refusal, draft)
 
     async def _check_draft(self, me: Principal, number: int, chosen: str) -> None:
         org = me.org_uuid
@@ -83,7 +84,7 @@ class Targets:
 
     async def _skill(self, me: Principal, number: int, draft: bool) -> Target:
         chosen = await self._chosen(me, Kind.SKILL, number, draft)
-        return Target("skill", skill_plan(number), number, chosen)
+        return Target("skill", skill_plan(number), number, chosen, is_draft=draft)
 
     async def _chosen(self, me: Principal, kind: Kind, number: int, draft: bool) -> str:
         """The id of the variation that is to run, for who may use it; a draft for who manages it, too."""

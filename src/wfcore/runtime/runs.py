@@ -23,12 +23,13 @@ from wfcore.ports.journal import (
     RunChange,
     RunExists,
     RunRow,
+    run_info,
 )
 from wfcore.runtime.attachments import Attachments
 from wfcore.runtime.context import Ports, conflict, needs
 from wfcore.runtime.drive import Driver
 from wfcore.runtime.plans import Plans
-from wfcore.runtime.rows import left_open, new_run, result_of, settled
+from wfcore.runtime.rows import left_open, new_run, settled
 from wfcore.runtime.run_answers import answers_of, apply, still_the_latest
 from wfcore.runtime.run_bodies import (
     carried,
@@ -39,9 +40,9 @@ from wfcore.runtime.run_bodies import (
     check_start,
     used_for,
 )
-from wfcore.runtime.run_reading import RunReading, may_read
+from wfcore.runtime.run_reading import RunReading, may_read, outline_of
 from wfcore.runtime.run_targets import Target, Targets
-from wfcore.runtime.views import RunView, Turn, target_to_wire
+from wfcore.runtime.views import RunView, Turn
 from wfcore.runtime.wire import thread_of, wire_body
 
 __all__ = ["RunView", "Runs"]
@@ -104,7 +105,7 @@ class Runs(RunReading):
         given: JSON,
         more: Mapping[str, JSON],
         *,
-        mark: str | None = None,
+        mark: bytes | None = None,
     ) -> RunView:
         """The run that a trigger starts by itself, as `start` does for who deployed the workflow.
 
@@ -119,7 +120,7 @@ class Runs(RunReading):
         data: Mapping[str, JSON],
         key: str | None,
         more: Mapping[str, JSON] = NOTHING,
-        mark: str | None = None,
+        mark: bytes | None = None,
     ) -> RunView:
         """`more` is what expressions read as `run` beside what the body carries."""
         check_start(data, key, self._ports.settings.attachments)
@@ -132,7 +133,7 @@ class Runs(RunReading):
             refuse(schema.check(given, "input"), as_invalid=True)
         config = await self._targets.config(me.org_uuid, target, data.get("config"))
         attached = await self._attachments.kept(me, data)
-        run = _Wanted(own or self._ports.ids.uuid(), fingerprint, self._thread_id(me, data))
+        run = self._wanted(me, own, fingerprint, data)
         return await self._launch(me, target, run, given, {**carried(data), **more, **config, **attached})
 
     @needs("workflows:invoke")
@@ -150,7 +151,7 @@ class Runs(RunReading):
         own, fingerprint = key or data.get("runId"), used_for(me, "action", data)
         if own and await self._ports.journal.find_run(me.org_uuid, own):
             return await self._join(me, own, fingerprint)
-        run = _Wanted(own or self._ports.ids.uuid(), fingerprint, self._thread_id(me, data))
+        run = self._wanted(me, own, fingerprint, data)
         readable = {"id": run.id, "userId": me.user_id, "threadId": run.thread_id, **carried(data)}
         target, action, params = await self._targets.action(me.org_uuid, data, readable)
         return await self._launch(me, target, run, params, {**carried(data), "action": action})
@@ -159,40 +160,36 @@ class Runs(RunReading):
         self, me: Principal, target: Target, run: "_Wanted", given: JSON, info: Mapping[str, JSON]
     ) -> RunView:
         """Write what was checked; `info` is what expressions read as `run` beside what every run has."""
-        new = NewExecution(
-            me.org_uuid, target.kind, target.resource_id, target.variation_id, me.user_id, run.thread_id
-        )  # fmt: skip
-        machine = Machine(target.plan, [])
+        new = NewExecution(me.org_uuid, target.kind, target.resource_id, target.variation_id, me.user_id,
+                           run.thread_id, target.is_draft)  # fmt: skip
+        machine = Machine(target.plan)  # nobody can listen yet to what is not there
         actor, limits = e.Actor(me.user_id, me.email), self._ports.settings.limits
-        now = self._ports.clock.now()
-        readable, key = {**_run_info(new), **info}, self._ports.ids.uuid()
-        started = e.Started(now, run.id, actor, given, readable, limits, target.refusal, key)
+        now, readable = self._ports.clock.now(), {**run_info(new.kind, new.resource_id, new.thread_id), **info}
+        started = e.Started(now, run.id, actor, given, readable, limits, target.refusal, run.key)
         machine.apply(started)
         try:
             return await self._begin(new, machine, started, run.fingerprint)
         except RunExists:
             return await self._join(me, run.id, run.fingerprint)
 
-    async def _begin(self, new: NewExecution, machine: Machine, started: e.Started, fingerprint: str) -> RunView:
-        """Write the first entry. This worker goes on with the run at once if it has a hand free, else it is queued."""
-        run_id, now, worker = started.run_id, started.at, self._ports.dispatcher.worker
+    async def _begin(self, new: NewExecution, machine: Machine, started: e.Started, fingerprint: bytes) -> RunView:
+        """Write the first entry. This worker goes on with the run at once if it has a hand free, else it is queued.
+
+        A run that waits at once, or has ended, was never anybody's: that one write is all there is to it.
+        """
+        now, worker, waiting = started.at, self._ports.dispatcher.worker, tuple(machine.interrupts.values())
         if not machine.turn_open:
-            run = new_run(machine, new.user_id, fingerprint, None)
-            append = settled(machine, 0, (started,), new_run=run)
+            worker, run = None, new_run(machine, new.user_id, fingerprint, None)
+            append = settled(machine, 0, (started,), begun=run)
         else:
             run = new_run(machine, new.user_id, fingerprint, None, queued=worker is None)
-            waiting = tuple(machine.interrupts.values())
-            append = Append(0, (started,), run, (), waiting, run_id, moves=True, wake_at=now, claimed_by=worker)
+            append = Append(0, (started,), run, (), waiting, moves=True, wake_at=now, claimed_by=worker)
         ref = await self._ports.journal.begin(new, append)
-        self._shown(ref, machine)
+        execution = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id,
+                              run.id, 1, worker)  # fmt: skip
         if machine.turn_open:
-            execution = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id,
-                                  run_id, 1, worker)  # fmt: skip
             self._go_on(execution, machine)
-        finished = None if machine.turn_open else now
-        row = RunRow(run_id, ref, new.user_id, fingerprint, run.status, None, None, result_of(machine) or None,
-                     now, now, finished, new.kind, new.resource_id, new.thread_id)  # fmt: skip
-        return RunView(row, tuple(machine.interrupts.values()))
+        return RunView(run.row(execution), waiting)
 
     def _go_on(self, execution: Execution, machine: Machine) -> None:
         """Drive what was claimed with the append just written; what was claimed for nobody is anybody's."""
@@ -202,12 +199,17 @@ class Runs(RunReading):
             self._ports.dispatcher.adopt(execution.ref)
             self._driver.warm(execution, machine)
 
-    async def _join(self, me: Principal, run_id: str, fingerprint: str) -> RunView:
+    async def _join(self, me: Principal, run_id: str, fingerprint: bytes) -> RunView:
         """The run that the same request made before; anything else shows nothing of it."""
         row = await self._ports.journal.find_run(me.org_uuid, run_id)
         if row is None or row.fingerprint != fingerprint or row.user_id != me.user_id:
             raise conflict(f"the run id `{run_id}` was used for something else", "key_reused")
         return await self._view(me, row, await self._reads_own(me, row))
+
+    def _wanted(self, me: Principal, own: str | None, fingerprint: bytes, data: Mapping[str, JSON]) -> "_Wanted":
+        """A new id is no other run's anywhere; one that a client chose may be, in another organization."""
+        new = self._ports.ids.uuid()
+        return _Wanted(own or new, fingerprint, self._thread_id(me, data), new if own else "")
 
     def _thread_id(self, me: Principal, data: Mapping[str, JSON]) -> str:
         """The one that the body names, else a new one."""
@@ -276,7 +278,7 @@ class Runs(RunReading):
         execution: Execution,
         machine: Machine,
         entry: e.Resumed,
-        fingerprint: str,
+        fingerprint: bytes,
         can_use: bool,
     ) -> RunView:
         """Write the new turn. Branches under way go on undisturbed; a parked run is claimed for this worker."""
@@ -287,11 +289,11 @@ class Runs(RunReading):
         old = RunChange(row.id, RunStatus.interrupted, machine.at, left, resumed_by=entry.run_id)
         if not machine.turn_open:
             run = new_run(machine, me.user_id, fingerprint, row.id)
-            append = settled(machine, expected, (entry,), new_run=run, changes=(old,))
+            append = settled(machine, expected, (entry,), begun=run, changes=(old,))
         else:
             run = new_run(machine, me.user_id, fingerprint, row.id, queued=not was_open and worker is None)
             waiting = tuple(machine.interrupts.values())
-            append = Append(expected, (entry,), run, (old,), waiting, entry.run_id, moves=not was_open, wakes=was_open,
+            append = Append(expected, (entry,), run, (old,), waiting, moves=not was_open, wakes=was_open,
                             wake_at=machine.at, claimed_by=None if was_open else worker,
                             records=machine.take_records())  # fmt: skip
         await self._ports.journal.append(execution.ref, append)
@@ -300,8 +302,8 @@ class Runs(RunReading):
             self._go_on(attrs.evolve(execution, claimed_by=worker), machine)
         else:
             self._ports.dispatcher.wake(execution.ref)
-        begun = await self._ports.journal.find_run(me.org_uuid, entry.run_id) or row
-        return await self._view(me, begun, may_read(me, execution, can_use))
+        view = RunView(run.row(execution), tuple(machine.interrupts.values()))
+        return view if may_read(me, execution, can_use) else outline_of(me, view)
 
     @needs("workflows:invoke")
     async def cancel(self, me: Principal, run_id: str) -> RunView:
@@ -347,13 +349,11 @@ class Runs(RunReading):
 
 @attrs.frozen
 class _Wanted:
-    """The run that a request asks for: its id, what it may be joined by, its thread."""
+    """The run that a request asks for: its id, what it may be joined by, its thread, and what the keys of its effects
+    begin with, "" for the id.
+    """
 
     id: str
-    fingerprint: str
+    fingerprint: bytes
     thread_id: str
-
-
-def _run_info(new: NewExecution) -> dict[str, JSON]:
-    """What expressions read as `run`, beside what the machine knows and what the body carries."""
-    return {"target": target_to_wire(new.kind, new.resource_id), "threadId": new.thread_id}
+    key: str

@@ -33,7 +33,7 @@ class MemoryInterfaces:
         key = (interface.workflow_id, interface.id)
         if key not in self.rows:
             raise Stale(f"interface {interface.id}")
-        self.rows[key] = attrs.evolve(self.rows[key], config=deepcopy(interface.config))
+        self.rows[key] = attrs.evolve(self.rows[key], config=deepcopy(interface.config), sealed=interface.sealed)
 
     async def remove(self, workflow_id: int, id: str) -> None:
         self.rows.pop((workflow_id, id), None)

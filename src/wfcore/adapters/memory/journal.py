@@ -21,7 +21,6 @@ from wfcore.ports.journal import (
     Holder,
     JournalConflict,
     NewExecution,
-    NewRun,
     OpenInterrupt,
     RunChange,
     RunExists,
@@ -45,7 +44,7 @@ class _Held:
     wake_at: int | None = None
     claimed_by: int | None = None
     runs: list[str] = attrs.field(factory=list)
-    interrupts: dict[str, OpenInterrupt] = attrs.field(factory=dict)
+    interrupts: dict[str, tuple[int, Interrupt]] = attrs.field(factory=dict)
 
 
 @attrs.define(eq=False)
@@ -83,7 +82,7 @@ class MemoryJournal:
         self._workers: dict[int, _Worker] = {}
         self._registered: dict[int, tuple[str, int]] = {}
         self._pinned: set[str] = set()
-        self._last_key = 0
+        self._last_run = self._last_key = 0
 
     def pinned(self, variation_id: str) -> bool:
         """Whether an execution runs this variation, so that it has to be kept."""
@@ -95,8 +94,8 @@ class MemoryJournal:
         run = append.new_run
         if not self._knows(new.org):
             raise NotFound(f"there is no organization `{new.org}`")
-        if run is None or append.expected:
-            raise ValueError("an execution begins with a run and an empty journal")
+        if run is None or append.expected or append.holder is not None:
+            raise ValueError("an execution begins with a run, an empty journal and no holder")
         ref = ExecutionRef(new.org, len(self._held) + 1)
         row = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, 0)
         held = _Held(row, [], claimed_by=append.claimed_by)
@@ -137,12 +136,16 @@ class MemoryJournal:
     async def find_run(self, org: str, run_id: str) -> RunRow | None:
         return self._runs.get(org, {}).get(run_id)
 
+    async def find_turn(self, org: str, run_id: str) -> tuple[RunRow, Execution] | None:
+        run = await self.find_run(org, run_id)
+        return None if run is None else (run, await self.execution(run.execution))
+
     async def list_runs(
         self,
         org: str,
         *,
         limit: int,
-        before: tuple[int, str] | None = None,
+        before: int | None = None,
         status: RunStatus | None = None,
         resource: tuple[str, int] | None = None,
         principal: Principal | None = None,
@@ -150,23 +153,23 @@ class MemoryJournal:
         found = [
             run
             for run in self._runs.get(org, {}).values()
-            if (before is None or (run.created_at, run.id) < before)
+            if (before is None or run.key < before)
             and (status is None or run.status == status)
             and (resource is None or (run.kind, run.resource_id) == resource)
             and (principal is None or self._may_see(org, principal, run))
         ]
-        return sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit]
+        return sorted(found, key=lambda run: run.key, reverse=True)[:limit]
 
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
     ) -> list[OpenInterrupt]:
         held = self._held.values() if of is None else filter(None, map(self._find, dict.fromkeys(of)))
         found = [
-            attrs.evolve(opened, execution=_row(one))
+            OpenInterrupt(interrupt, one.runs[-1], _row(one), key)
             for one in held
             if one.row.ref.org == org
-            for opened in one.interrupts.values()
-            if opened.key > after
+            for key, interrupt in one.interrupts.values()
+            if key > after
         ]
         return sorted(found, key=lambda row: row.key)[:limit]
 
@@ -227,15 +230,13 @@ class MemoryJournal:
     def _write(self, held: _Held, append: Append) -> None:
         held.entries.extend(append.entries)
         if append.new_run:
-            self._put_run(_new_run(append.new_run, held.row))
+            self._last_run += 1
+            self._put_run(append.new_run.row(held.row, self._last_run))
             held.runs.append(append.new_run.id)
         for change in append.changes:
             self._put_run(_changed(self._runs[held.row.ref.org][change.id], change))
-        run_id = append.run_id or (append.new_run.id if append.new_run else "")
         if append.interrupts is not None:
-            self._replace_interrupts(held, append.interrupts, run_id)
-        elif append.new_run:
-            self._replace_interrupts(held, [opened.interrupt for opened in held.interrupts.values()], run_id)
+            self._replace_interrupts(held, append.interrupts)
         if append.records:
             self.conversations.add(held.row, said(append.records))
             self.usage.add(held.row, consumed(append.records))
@@ -243,14 +244,13 @@ class MemoryJournal:
     def _put_run(self, run: RunRow) -> None:
         self._runs.setdefault(run.execution.org, {})[run.id] = run
 
-    def _replace_interrupts(self, held: _Held, interrupts: Iterable[Interrupt], run_id: str) -> None:
+    def _replace_interrupts(self, held: _Held, interrupts: Iterable[Interrupt]) -> None:
         """One that was open before keeps its key, and so its place in the inbox."""
         before, held.interrupts = held.interrupts, {}
         for interrupt in interrupts:
-            known = before.get(interrupt.id)
-            self._last_key += known is None
-            key = known.key if known else self._last_key
-            held.interrupts[interrupt.id] = OpenInterrupt(interrupt, run_id, held.row, key)
+            self._last_key += interrupt.id not in before
+            key, _ = before.get(interrupt.id, (self._last_key, None))
+            held.interrupts[interrupt.id] = key, interrupt
 
     def _move(self, held: _Held, wake_at: int | None, claimed_by: int | None) -> None:
         held.wake_at, held.claimed_by = wake_at, claimed_by
@@ -294,25 +294,6 @@ class MemoryJournal:
 
 def _row(held: _Held) -> Execution:
     return attrs.evolve(held.row, length=len(held.entries), claimed_by=held.claimed_by)
-
-
-def _new_run(run: NewRun, execution: Execution) -> RunRow:
-    return RunRow(
-        run.id,
-        execution.ref,
-        run.user_id,
-        run.fingerprint,
-        run.status,
-        run.parent_run_id,
-        resumed_by=None,
-        result=None,
-        created_at=run.at,
-        updated_at=run.at,
-        finished_at=None if run.status.under_way else run.at,
-        kind=execution.kind,
-        resource_id=execution.resource_id,
-        thread_id=execution.thread_id,
-    )
 
 
 def _changed(run: RunRow, change: RunChange) -> RunRow:

@@ -27,9 +27,9 @@ class InMemoryMemories:
 
     async def add(self, org: str, skill_id: int, memory: Memory) -> None:
         scope = (org, skill_id)
-        if memory.id in self._kept.setdefault(scope, {}):
+        if (scope, memory.id) in self._places:
             return
-        self._kept[scope][memory.id] = _copy(memory)
+        self._kept.setdefault(scope, {})[memory.id] = _copy(memory)
         self._places[scope, memory.id] = next(self._next_place)
 
     async def get(self, org: str, skill_id: int, memory_id: str) -> Memory | None:

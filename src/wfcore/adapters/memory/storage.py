@@ -5,290 +5,41 @@ have a copy too, so nobody has to wait for them, nor they for anybody.
 """
 
 import asyncio
-import string
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from copy import deepcopy
-from datetime import datetime
-from typing import Final
 
 import attrs
 
-from wfcore.adapters.memory.answers import AnswerKey, MemoryAnswers
+from wfcore.adapters.memory.answers import MemoryAnswers
 from wfcore.adapters.memory.audit import AuditLog, MemoryAudit
-from wfcore.adapters.memory.interfaces import InterfaceKey, MemoryInterfaces
+from wfcore.adapters.memory.directory import MemoryDirectory
+from wfcore.adapters.memory.interfaces import MemoryInterfaces
 from wfcore.adapters.memory.org_rows import MemoryOrgRows
+from wfcore.adapters.memory.postings import MemoryPostings
+from wfcore.adapters.memory.resources import MemoryResources, Pinned
 from wfcore.adapters.memory.schedules import MemorySchedules
+from wfcore.adapters.memory.tenant import Tenant
 from wfcore.adapters.memory.webhooks import MemoryWebhooks
-from wfcore.domain.access import Principal, Role, derive, grants
+from wfcore.domain.access import Principal, derive
 from wfcore.domain.connections import Connection
 from wfcore.domain.context_items import ContextItem
 from wfcore.domain.errors import NotFound, Unavailable
-from wfcore.domain.interfaces import Interface
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.ownership import is_offered_to
-from wfcore.domain.resources import Kind, Resource, Variation
+from wfcore.domain.resources import Kind, Resource
 from wfcore.ports.audit import AuditRow
-from wfcore.ports.schedules import DueTimer, Timer
-from wfcore.ports.storage import AccessToken, Duplicate, Group, Kept, Member, Organization, Stale
-from wfcore.ports.webhooks import FoundWebhook, WebhookRow
+from wfcore.ports.journal import RunRow
+from wfcore.ports.postings import DuePosting, Posting
+from wfcore.ports.schedules import DueTimer
+from wfcore.ports.storage import AccessToken, Duplicate, FoundInterface, Member, Organization
+from wfcore.ports.webhooks import FoundWebhook
 
-_ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
-
-Pinned = Callable[[str], bool]
-"""Whether an execution has pinned the variation of this id."""
-
-
-@attrs.define
-class Shelf:
-    """The resources of one kind of one organization."""
-
-    last_id: int = 0
-    rows: dict[int, Resource] = attrs.Factory(dict)
-    slugs: set[str] = attrs.Factory(set)
-    variations: dict[tuple[int, str], Variation] = attrs.Factory(dict)
-
-    def copy(self) -> "Shelf":
-        return Shelf(self.last_id, dict(self.rows), set(self.slugs), dict(self.variations))
+FindRun = Callable[[str, str], Awaitable[RunRow | None]]
+"""The run of an organization by its id."""
 
 
-@attrs.define
-class Tenant:
-    """Everything of one organization. The values are frozen, so a copy of the dicts is a copy of all."""
-
-    shelves: dict[Kind, Shelf] = attrs.Factory(lambda: {kind: Shelf() for kind in Kind})
-    members: dict[str, Member] = attrs.Factory(dict)
-    groups: dict[str, Group] = attrs.Factory(dict)
-    tokens: dict[str, AccessToken] = attrs.Factory(dict)
-    interfaces: dict[InterfaceKey, Interface] = attrs.Factory(dict)
-    answers: dict[AnswerKey, Kept] = attrs.Factory(dict)
-    timers: dict[int, Timer] = attrs.Factory(dict)
-    webhooks: dict[int, WebhookRow] = attrs.Factory(dict)
-    context_items: dict[str, ContextItem] = attrs.Factory(dict)
-    connections: dict[str, Connection] = attrs.Factory(dict)
-
-    def copy(self) -> "Tenant":
-        shelves = {kind: shelf.copy() for kind, shelf in self.shelves.items()}
-        people = (dict(self.members), dict(self.groups), dict(self.tokens))
-        return Tenant(
-            shelves,
-            *people,
-            dict(self.interfaces),
-            dict(self.answers),
-            timers=dict(self.timers),
-            webhooks=dict(self.webhooks),
-            context_items=dict(self.context_items),
-            connections=dict(self.connections),
-        )
-
-
-@attrs.frozen
-class MemoryResources:
-    """Implements the port `Resources` on one shelf."""
-
-    shelf: Shelf
-    pinned: Pinned
-
-    async def next_id(self) -> int:
-        self.shelf.last_id += 1
-        return self.shelf.last_id
-
-    async def slugs_taken(self, slugs: Collection[str]) -> set[str]:
-        return self.shelf.slugs.intersection(slugs)
-
-    async def add(self, resource: Resource) -> None:
-        if resource.id in self.shelf.rows or resource.slug in self.shelf.slugs:
-            raise Duplicate("resources")
-        self.shelf.rows[resource.id] = resource
-        self.shelf.slugs.add(resource.slug)
-
-    async def get(self, id: int) -> Resource | None:
-        return self.shelf.rows.get(id)
-
-    async def save(self, old: Resource, new: Resource) -> None:
-        current = self.shelf.rows.get(old.id)
-        if current is None or current.revision != old.revision:
-            raise Stale(f"{old.kind} {old.id}")
-        self.shelf.rows[old.id] = new
-
-    async def page(
-        self,
-        principal: Principal,
-        *,
-        limit: int,
-        after: int = 0,
-        status: str | None = None,
-        query: str | None = None,
-    ) -> list[Resource]:
-        found = (
-            resource
-            for number, resource in sorted(self.shelf.rows.items())
-            if number > after
-            and _has_status(resource, status)
-            and _contains(resource, query)
-            and _may_see(principal, resource, status)
-        )
-        return [resource for resource, _ in zip(found, range(limit), strict=False)]
-
-    async def offered_to(self, user_id: str) -> list[Resource]:
-        return [resource for _, resource in sorted(self.shelf.rows.items()) if is_offered_to(user_id, resource)]
-
-    async def add_variation(self, id: int, variation: Variation) -> None:
-        if (id, variation.id) in self.shelf.variations:
-            raise Duplicate("variations")
-        self.shelf.variations[id, variation.id] = deepcopy(variation)
-
-    async def save_variation(self, id: int, variation: Variation) -> None:
-        current = self.shelf.variations.get((id, variation.id))
-        if current is None:
-            raise Stale(f"variation {variation.id}")
-        self.shelf.variations[id, variation.id] = attrs.evolve(
-            current, deployed_at=variation.deployed_at, deployed_by=variation.deployed_by
-        )
-
-    async def drop_variation(self, id: int, variation_id: str) -> None:
-        current = self.shelf.variations.get((id, variation_id))
-        if current and current.deployed_at is None and not self.pinned(variation_id):
-            del self.shelf.variations[id, variation_id]
-
-    async def variation(self, id: int, variation_id: str) -> Variation | None:
-        return deepcopy(self.shelf.variations.get((id, variation_id)))
-
-    async def variations(
-        self,
-        id: int,
-        *,
-        limit: int,
-        before: str | None = None,
-    ) -> list[Variation]:
-        deployed = [
-            (variation.deployed_at, variation.id)
-            for (owner, _), variation in self.shelf.variations.items()
-            if owner == id and variation.deployed_at is not None
-        ]
-        deployed.sort(reverse=True)
-        if before is not None:
-            deployed = _behind(deployed, before)
-        return [deepcopy(self.shelf.variations[id, name]) for _, name in deployed[:limit]]
-
-
-def _has_status(resource: Resource, status: str | None) -> bool:
-    return resource.status != Status.DELETED if status is None else resource.status == status
-
-
-def _contains(resource: Resource, query: str | None) -> bool:
-    if query is None:
-        return True
-    wanted = query.translate(_ASCII_LOWER)
-    return any(wanted in text.translate(_ASCII_LOWER) for text in (resource.name, resource.slug))
-
-
-def _may_see(principal: Principal, resource: Resource, status: str | None) -> bool:
-    access = derive(principal, resource.access)
-    return access.can_manage if status == Status.DELETED else access.visible
-
-
-def _behind(deployed: list[tuple[datetime, str]], before: str) -> list[tuple[datetime, str]]:
-    """What comes after the variation `before`; nothing when it is not there."""
-    places = [place for place, (_, name) in enumerate(deployed) if name == before]
-    return deployed[places[0] + 1 :] if places else []
-
-
-@attrs.frozen
-class MemoryDirectory:
-    """Implements the port `Directory` on one tenant."""
-
-    tenant: Tenant
-
-    async def add_member(self, member: Member) -> None:
-        self.tenant.members[member.user_id] = member
-
-    async def member(self, user_id: str) -> Member | None:
-        return self.tenant.members.get(user_id)
-
-    async def member_by_email(self, email: str) -> Member | None:
-        found = (member for _, member in sorted(self.tenant.members.items()) if member.email == email)
-        return next(found, None)
-
-    async def members(
-        self, *, limit: int, after: str = "", group: str | None = None, role: Role | None = None
-    ) -> list[Member]:
-        found = [
-            member
-            for name, member in sorted(self.tenant.members.items())
-            if name > after and (group is None or group in member.groups) and role in (None, member.role)
-        ]
-        return found[:limit]
-
-    async def remove_member(self, user_id: str) -> None:
-        self.tenant.members.pop(user_id, None)
-
-    async def add_group(self, group: Group) -> None:
-        if group.id in self.tenant.groups:
-            raise Duplicate("groups")
-        self.tenant.groups[group.id] = group
-
-    async def groups(
-        self, ids: Collection[str] | None = None, *, limit: int | None = None, after: str = ""
-    ) -> list[Group]:
-        known = self.tenant.groups
-        names = sorted(name for name in (known if ids is None else known.keys() & set(ids)) if name > after)
-        return [known[name] for name in names[:limit]]
-
-    async def rename_group(self, group: Group) -> None:
-        if group.id in self.tenant.groups:
-            self.tenant.groups[group.id] = group
-
-    async def remove_group(self, id: str) -> None:
-        self.tenant.groups.pop(id, None)
-        for name, member in self.tenant.members.items():
-            self.tenant.members[name] = attrs.evolve(member, groups=member.groups - {id})
-
-    async def unmanaged(self, subjects: Collection[str], *, limit: int) -> list[tuple[Kind, int]]:
-        found = [
-            (kind, number)
-            for kind, shelf in sorted(self.tenant.shelves.items())
-            for number, resource in sorted(shelf.rows.items())
-            if resource.status != Status.DELETED
-            and not (managers := _managers(resource)).isdisjoint(subjects)
-            and managers.isdisjoint(self._everybody(resource.org_uuid))
-        ]
-        return found[:limit]
-
-    def _everybody(self, org: str) -> set[str]:
-        """Every subject that somebody answers to."""
-        found = {f"g:{org}"}
-        for member in self.tenant.members.values():
-            found |= {f"u:{member.user_id}", *(f"g:{group}" for group in member.groups)}
-            if member.email and member.email_verified:
-                found.add(f"e:{member.email}")
-        return found
-
-    async def add_token(self, token: AccessToken) -> None:
-        if token.prefix in self.tenant.tokens:
-            raise Duplicate("tokens")
-        self.tenant.tokens[token.prefix] = token
-
-    async def token(self, prefix: str) -> AccessToken | None:
-        return self.tenant.tokens.get(prefix)
-
-    async def tokens(self, user_id: str, *, limit: int, after: str = "") -> list[AccessToken]:
-        names = sorted(name for name, token in self.tenant.tokens.items() if token.user_id == user_id and name > after)
-        return [self.tenant.tokens[name] for name in names[:limit]]
-
-    async def revoke_tokens(self, user_id: str, at: datetime) -> None:
-        for prefix in [name for name, token in self.tenant.tokens.items() if token.user_id == user_id]:
-            await self.revoke_token(prefix, at)
-
-    async def revoke_token(self, prefix: str, at: datetime) -> None:
-        token = self.tenant.tokens.get(prefix)
-        if token and token.revoked_at is None:
-            self.tenant.tokens[prefix] = attrs.evolve(token, revoked_at=at)
-
-
-def _managers(resource: Resource) -> set[str]:
-    return {grant.subject for grant in grants(resource.access) if grant.manage}
+async def _no_run(org: str, run_id: str) -> None:
+    """Without a journal there is none."""
 
 
 @attrs.frozen
@@ -335,15 +86,20 @@ class MemoryUnitOfWork:
     def webhooks(self) -> MemoryWebhooks:
         return MemoryWebhooks(self.tenant.webhooks)
 
+    @property
+    def postings(self) -> MemoryPostings:
+        return MemoryPostings(self.tenant.postings)
+
     def resources(self, kind: Kind) -> MemoryResources:
         return MemoryResources(self.tenant.shelves[kind], self.pinned)
 
 
 class MemoryStorage:
-    """Implements the port `Storage`. `pinned` tells which drafts an execution still needs."""
+    """Implements the port `Storage`. `pinned` tells which drafts an execution still needs, `find_run` how runs are."""
 
-    def __init__(self, pinned: Pinned = lambda _: False) -> None:
+    def __init__(self, pinned: Pinned = lambda _: False, find_run: FindRun = _no_run) -> None:
         self._pinned = pinned
+        self._find_run = find_run
         self._lock = asyncio.Lock()
         self._organizations: dict[str, Organization] = {}
         self._tenants: dict[str, Tenant] = {}
@@ -407,6 +163,33 @@ class MemoryStorage:
             for org, tenant in self._tenants.items()
             for row in tenant.webhooks.values()
             if row.digest == digest
+        )
+        return next(found, None)
+
+    async def due_postings(self, now: int, *, limit: int) -> list[DuePosting]:
+        self._refuse_closed()
+        owed = [
+            (row.next_at, DuePosting(org, row.id), row)
+            for org, tenant in self._tenants.items()
+            for row in tenant.postings.values()
+            if row.next_at is not None and row.next_at <= now
+        ]
+        ordered = sorted(owed, key=lambda one: one[0])
+        return [due for _, due, row in ordered if await self._can_be_told(due.org, row)][:limit]
+
+    async def _can_be_told(self, org: str, posting: Posting) -> bool:
+        row = await self._find_run(org, posting.run_id)
+        if row is None or row.status.under_way:
+            return False
+        return row.resumed_by is not None or posting.told is not row.status
+
+    async def find_interface(self, id: str) -> FoundInterface | None:
+        self._refuse_closed()
+        found = (
+            FoundInterface(org, deepcopy(row))
+            for org, tenant in self._tenants.items()
+            for row in tenant.interfaces.values()
+            if row.id == id
         )
         return next(found, None)
 

@@ -63,25 +63,43 @@ def _place_of_in_postgres(element: place_of, compiler: Any, **options: Any) -> s
 
 
 _WORDS: Final = (
-    (r"%", "%%"),
     (r"json_each\((:\w+|\?\d+)\) (\w+)", r"json_array_elements_text(CAST(\1 AS json)) \2(value)"),
     (r"json_each\((:\w+|\?\d+)\)", r"json_array_elements_text(CAST(\1 AS json)) each(value)"),
     (r"json_group_array\(([\w.]+)\)", r"CAST(coalesce(json_agg(\1), '[]') AS text)"),
     (r"date\(([^,]+), 'unixepoch'\)", r"to_char(to_timestamp(\1) AT TIME ZONE 'UTC', 'YYYY-MM-DD')"),
     (r"\bmax\(([^(),]+, [^()]+)\)", r"greatest(\1)"),
     (r"\bCROSS JOIN\b", "JOIN"),
-    (r"\?(\d+)", r"%(p\1)s"),
-    (r"(?<!:):([a-z]\w*)", r"%(\1)s"),
 )
+
+_NAME: Final = r"(?<!:):([a-z]\w*)"
+
+
+def _in_its_words(statement: str) -> str:
+    for pattern, words in _WORDS:
+        statement = re.sub(pattern, words, statement)
+    numbers = count(1)
+    return re.sub(r"\?(?!\d)", lambda _: f"?{next(numbers)}", statement)
 
 
 @cache
 def in_postgres(statement: str) -> str:
     """A statement of SQLite's as the driver of PostgreSQL takes it: `?` and `?1` are named `p1`, `:name` is `name`."""
-    for pattern, words in _WORDS:
-        statement = re.sub(pattern, words, statement)
-    numbers = count(1)
-    return re.sub(r"\?", lambda _: f"%(p{next(numbers)})s", statement)
+    statement = re.sub(r"\?(\d+)", r"%(p\1)s", _in_its_words(statement).replace("%", "%%"))
+    return re.sub(_NAME, r"%(\1)s", statement)
+
+
+def on_the_wire(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+    """A statement of SQLite's, and its values, as the server of PostgreSQL takes them: they are `$1`, `$2`, ..."""
+    text, names = _numbered(statement)
+    return text, [values[name] for name in names] if isinstance(values, Mapping) else values
+
+
+@cache
+def _numbered(statement: str) -> tuple[str, Sequence[str]]:
+    """The statement, and its names in the order of their numbers."""
+    text = re.sub(r"\?(\d+)", r"$\1", _in_its_words(statement))
+    names = list(dict.fromkeys(re.findall(_NAME, text)))
+    return re.sub(_NAME, lambda found: f"${names.index(found[1]) + 1}", text), names
 
 
 def named(values: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:

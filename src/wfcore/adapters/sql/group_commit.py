@@ -7,12 +7,12 @@ never stands still for long.
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
-import attrs
+from msgspec import Struct
 
 from wfcore.adapters.sql.database import BUSY_SECONDS, INLINE_BUSY_MS, Database, is_busy
 from wfcore.adapters.sql.statements import APPEND
@@ -31,13 +31,13 @@ ROW_SECONDS: Final = 4e-6
 SMOOTHING: Final = 0.1
 
 
-@attrs.frozen(eq=False)
-class Part:
-    """What one caller asked for: rows of the journal, or else some work; and who waits for it."""
+class Part(Struct, frozen=True, eq=False):
+    """What one caller asked for: rows of the journal, or else some work; who waits for it, and what it is about."""
 
     rows: Rows
     work: Work | None
     done: asyncio.Future[Any]
+    about: Hashable = None
 
 
 class GroupCommit:
@@ -62,7 +62,7 @@ class GroupCommit:
         """Rows for `APPEND`, all or none. `JournalConflict` when one of them is refused."""
         return self._submit(rows, None)
 
-    def run(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+    def run(self, work: Callable[[sqlite3.Connection], T], about: Hashable = None) -> asyncio.Future[T]:
         """Statements of a transaction. `work` may be called again, after its effects were rolled back."""
         return self._submit((), work)
 

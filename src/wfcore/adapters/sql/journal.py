@@ -9,13 +9,14 @@ import attrs
 from wfcore.adapters.sql import statements as sql
 from wfcore.adapters.sql.audit import add_rows
 from wfcore.adapters.sql.conversations import SqlConversations, add_messages
+from wfcore.adapters.sql.rows import to_key
 from wfcore.adapters.sql.store import Commits, Hot, Rows, Store
 from wfcore.adapters.sql.usage import SqlUsage, add_usage
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import NotFound
 from wfcore.domain.prices import Price
 from wfcore.domain.run.entries import Entry, decode_entry, encode_entry
-from wfcore.domain.run.state import RunStatus
+from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.audit import AuditRow, decided
 from wfcore.ports.conversations import said
 from wfcore.ports.journal import (
@@ -36,8 +37,8 @@ from wfcore.ports.usage import consumed
 READ_AT_ONCE: Final = 500
 """Entries read in one turn of the event loop: about a millisecond."""
 
-NEWEST: Final = (2**63 - 1, "")
-"""A place in the list of runs before which every run stands."""
+NEWEST: Final = 2**63 - 1
+"""A key greater than that of every run."""
 
 
 class SqlJournal:
@@ -65,29 +66,36 @@ class SqlJournal:
         org, run = await self._org(new.org), append.new_run
         if org is None:
             raise NotFound(f"there is no organization `{new.org}`")
-        if run is None or append.expected:
-            raise ValueError("an execution begins with a run and an empty journal")
-        values = (org, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id)
-        wake_at, texts = 0 if append.wakes else append.wake_at, _texts(append)
+        if run is None or append.expected or append.holder is not None:
+            raise ValueError("an execution begins with a run, an empty journal and no holder")
+        pinned = new.kind, new.resource_id, to_key(new.variation_id), new.is_draft, new.user_id, new.thread_id
+        execution = (org, *pinned, 0 if append.wakes else append.wake_at, append.claimed_by)
+        texts = _texts(sql.spared(append.entries, run, new))
+        interrupts = [sql.interrupt_text(one) for one in append.interrupts or ()]
 
         def write(hot: Hot) -> int:
-            ((number,),) = hot.execute(sql.ADD_EXECUTION, (*values, wake_at, append.claimed_by)).fetchall()
-            _write(hot, number, org, append, texts)
+            ((number,),) = hot.execute(sql.ADD_EXECUTION, execution).fetchall()
+            _add_run(hot, number, org, run)
+            hot.executemany(sql.BEGIN, [(number, pos, text) for pos, text in enumerate(texts, 1)])
+            for change in append.changes:
+                _change_run(hot, number, org, change)
+            hot.executemany(sql.ADD_INTERRUPT, [(org, number, text) for text in interrupts])
             self._leave(hot, number, append)
             return int(number)
 
-        return ExecutionRef(new.org, await self._commits.run(write))
+        return ExecutionRef(new.org, await self._commits.run(write, run.id))
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
         org = self._orgs.get(execution.org) or await self._org(execution.org)
-        texts, noted = _texts(append), decided(append.entries)
+        texts, noted = _texts(append.entries), decided(append.entries)
         if texts and not noted and _is_plain(append):
             return await self._commits.insert(_rows(execution.id, org, append, texts))
 
         def write(hot: Hot) -> None:
-            self._commits.hold(hot, execution.id)
+            if not texts:
+                self._commits.hold(hot, execution.id)
             if noted:
-                _note(hot, execution.id, org, noted)
+                _note(hot, execution.id, org, append, noted)
             _write(hot, execution.id, org, append, texts)
             self._leave(hot, execution.id, append)
             if append.moves:
@@ -95,7 +103,7 @@ class SqlJournal:
             if append.wakes:
                 hot.execute(sql.WAKE, (execution.id,))
 
-        return await self._commits.run(write)
+        return await self._commits.run(write, execution.id)
 
     def _leave(self, hot: Hot, number: int, append: Append) -> None:
         """What the run leaves behind beside its journal."""
@@ -105,17 +113,25 @@ class SqlJournal:
 
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
         entries: list[Entry] = []
+        org = await self._org(execution.org)
         while True:
-            rows = await self._database.look_up(sql.READ, execution.id, execution.org, after, READ_AT_ONCE)
+            rows = await self._database.look_up(sql.READ, execution.id, org, after, READ_AT_ONCE)
             entries += [decode_entry(text) for _, text in rows]
             if len(rows) < READ_AT_ONCE:
-                return entries
+                return await self._whole(execution, entries)
             after = rows[-1][0]
             await asyncio.sleep(0)
 
+    async def _whole(self, execution: ExecutionRef, entries: list[Entry]) -> list[Entry]:
+        """The entries with what the first one was spared."""
+        if entries and sql.is_spared(entries[0]):
+            (row,) = await self._database.look_up(sql.ABOUT, execution.id)
+            entries[0] = sql.unspared(entries[0], row)
+        return entries
+
     async def execution(self, execution: ExecutionRef) -> Execution:
-        for row in await self._database.look_up(sql.FIND_EXECUTION, execution.id, execution.org):
-            return sql.to_execution(row)
+        for row in await self._database.look_up(sql.FIND_EXECUTION, execution.id, await self._org(execution.org)):
+            return sql.to_execution(execution.org, row)
         raise NotFound
 
     async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
@@ -127,15 +143,19 @@ class SqlJournal:
     # Runs and interrupts
 
     async def find_run(self, org: str, run_id: str) -> RunRow | None:
-        rows = await self._database.look_up(sql.FIND_RUN, org, run_id)
-        return sql.to_run(rows[0]) if rows else None
+        rows = await self._database.look_up(sql.FIND_RUN, await self._org(org), run_id)
+        return sql.to_run(org, rows[0]) if rows else None
+
+    async def find_turn(self, org: str, run_id: str) -> tuple[RunRow, Execution] | None:
+        rows = await self._database.look_up(sql.FIND_TURN, await self._org(org), run_id)
+        return sql.to_turn(org, rows[0]) if rows else None
 
     async def list_runs(
         self,
         org: str,
         *,
         limit: int,
-        before: tuple[int, str] | None = None,
+        before: int | None = None,
         status: RunStatus | None = None,
         resource: tuple[str, int] | None = None,
         principal: Principal | None = None,
@@ -143,18 +163,19 @@ class SqlJournal:
         if principal and principal.org_uuid != org:
             return []
         who = (principal.user_id, sql.to_json(sorted(principal.subjects))) if principal else (None, None)
-        values = (*(before or NEWEST), status, *(resource or (None, None)), *who, limit)
-        return [sql.to_run(row) for row in await self._aside(sql.LIST_RUNS, org, *values)]
+        values = (NEWEST if before is None else before, status, *(resource or (None, None)), *who, limit)
+        return [sql.to_run(org, row) for row in await self._aside(sql.LIST_RUNS, await self._org(org), *values)]
 
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
     ) -> list[OpenInterrupt]:
+        key = await self._org(org)
         if of is None:
-            rows = await self._aside(sql.LIST_INTERRUPTS, org, after, limit)
+            rows = await self._aside(sql.LIST_INTERRUPTS, key, after, limit)
         else:
-            asked = sql.to_json([ref.id for ref in of if ref.org == org])
-            rows = await self._database.look_up(sql.LIST_INTERRUPTS_OF, org, after, limit, asked)
-        return [sql.to_open_interrupt(row) for row in rows]
+            asked = sql.to_json(list({ref.id for ref in of if ref.org == org}))
+            rows = await self._database.look_up(sql.LIST_INTERRUPTS_OF, key, after, limit, asked)
+        return [sql.to_open_interrupt(org, row) for row in rows]
 
     # Who works on what
 
@@ -216,9 +237,9 @@ class SqlJournal:
         return self._orgs.get(uuid)
 
 
-def _texts(append: Append) -> list[str]:
+def _texts(entries: Sequence[Entry]) -> list[str]:
     """Encoded before anything is written: what cannot be encoded is refused to its caller alone."""
-    return [encode_entry(entry).decode() for entry in append.entries]
+    return [encode_entry(entry).decode() for entry in entries]
 
 
 def _rows(number: int, org: int | None, append: Append, texts: list[str]) -> Rows:
@@ -236,23 +257,27 @@ def _write(hot: Hot, number: int, org: int | None, append: Append, texts: list[s
     """The entries and every row that changes with them. A run id that is taken is told first."""
     if append.new_run:
         _add_run(hot, number, org, append.new_run)
-    if not hot.execute(sql.STILL, (number, append.expected, org, append.holder)).fetchone():
+    if not texts and not hot.execute(sql.STILL, (number, append.expected, org, append.holder)).fetchone():
         raise JournalConflict("the journal is not as long as the writer thought, or the claim is gone")
     hot.executemany(sql.APPEND, _rows(number, org, append, texts))
     for change in append.changes:
         _change_run(hot, number, org, change)
-    _write_interrupts(hot, number, org, append)
+    if append.interrupts is not None:
+        _write_interrupts(hot, number, org, append.interrupts)
 
 
-def _note(hot: Hot, number: int, org: int | None, decisions: Sequence[AuditRow]) -> None:
+def _note(hot: Hot, number: int, org: int | None, append: Append, decisions: Sequence[AuditRow]) -> None:
     """Write down who decided what on the turn that is the latest until now."""
-    for (run_id,) in hot.execute(sql.LATEST_RUN, (number,)).fetchall():
-        add_rows(hot, org, [attrs.evolve(row, resource_id=run_id) for row in decisions])
+    run_id = append.new_run.parent_run_id if append.new_run else None
+    if run_id is None:
+        ((run_id,),) = hot.execute(sql.LATEST_RUN, (number,)).fetchall()
+    add_rows(hot, org, [attrs.evolve(row, resource_id=run_id) for row in decisions])
 
 
 def _add_run(hot: Hot, number: int, org: int | None, run: NewRun) -> None:
     finished = None if run.status.under_way else run.at
-    row = (org, run.id, number, run.user_id, run.fingerprint, run.status, run.parent_run_id, run.at, finished)
+    result = None if run.result is None else sql.to_json(run.result)
+    row = (org, run.id, number, run.user_id, run.fingerprint, run.status, run.parent_run_id, result, run.at, finished)
     if not hot.execute(sql.ADD_RUN, row).rowcount:
         raise RunExists(f"there is a run `{run.id}` already")
 
@@ -273,12 +298,18 @@ def _change_run(hot: Hot, number: int, org: int | None, change: RunChange) -> No
         raise NotFound(f"the execution has no run `{change.id}`")
 
 
-def _write_interrupts(hot: Hot, number: int, org: int | None, append: Append) -> None:
-    run_id = append.run_id or (append.new_run.id if append.new_run else "")
-    if append.interrupts is None:
-        if append.new_run:
-            hot.execute(sql.HAND_OVER, (number, run_id))
+def _write_interrupts(hot: Hot, number: int, org: int | None, interrupts: Sequence[Interrupt]) -> None:
+    """Let these be open and no others. One that was open before keeps its key."""
+    if not interrupts:
+        hot.execute(sql.CLOSE_INTERRUPTS, (number,))
         return
-    hot.execute(sql.KEEP_INTERRUPTS, (number, sql.to_json([interrupt.id for interrupt in append.interrupts])))
-    rows = [(org, number, interrupt.id, run_id, sql.interrupt_text(interrupt)) for interrupt in append.interrupts]
-    hot.executemany(sql.PUT_INTERRUPT, rows)
+    rows = hot.execute(sql.INTERRUPTS_OF, (number,)).fetchall()
+    kept = {sql.to_interrupt(body).id: (key, body) for key, body in rows}
+    for interrupt in interrupts:
+        key, before = kept.pop(interrupt.id, (None, None))
+        text = sql.interrupt_text(interrupt)
+        if key is None:
+            hot.execute(sql.ADD_INTERRUPT, (org, number, text))
+        elif text != before:
+            hot.execute(sql.CHANGE_INTERRUPT, (key, text))
+    hot.executemany(sql.DROP_INTERRUPT, [(key,) for key, _ in kept.values()])

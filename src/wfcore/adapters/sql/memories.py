@@ -39,7 +39,7 @@ class SqlMemories:
     """Implements the port `MemoryBackend` on an open database.
 
     A search counts the different words of the query that a memory holds, in any case and with or without accents; of
-    equals the older comes first. A deleted memory leaves an empty row that marks its place in the list.
+    equals the older comes first. A deleted memory leaves an empty row: its place in the list, and its id.
     """
 
     def __init__(self, database: Store) -> None:
@@ -48,7 +48,6 @@ class SqlMemories:
     async def add(self, org: str, skill_id: int, memory: Memory) -> None:
         row = {"org": _number(org), "skill_id": skill_id, **_row(memory)}
         async with self._database.writing() as connection:
-            await connection.execute(memories.delete().where(*_one(org, skill_id, memory.id), ~_LIVE))
             added = await connection.execute(insert_new(memories).values(row).returning(memories.c.key, memories.c.org))
             if (new := added.first()) is not None:
                 await _add_words(connection, new.org, skill_id, new.key, memory.memory)

@@ -1,11 +1,11 @@
-"""The tables of what runs leave behind beside their journal: conversations with their messages, and usage."""
+"""The tables of what runs leave behind beside their journal: conversations, usage, answers to be posted."""
 
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Column, Index, PrimaryKeyConstraint, Table
+from sqlalchemy import Column, ForeignKey, Index, PrimaryKeyConstraint, Table
 
-from wfcore.adapters.sql.dialect import INT, TEXT
+from wfcore.adapters.sql.dialect import INT, TEXT, only_where
 
 
 def add_record_tables(metadata: sa.MetaData) -> None:
@@ -60,6 +60,18 @@ def add_record_tables(metadata: sa.MetaData) -> None:
         Index("usage_at", "org", "at"),
         Index("usage_user", "org", "user_id", "at"),
     )
+    postings = Table(
+        "postings",
+        metadata,
+        Column("org", INT, ForeignKey("organizations.key"), nullable=False),
+        *_texts("id", "interface_id", "mark", "place", "run_id"),
+        *_ints("next_at", null=True),
+        *_texts("told", null=True),
+        *_ints("tries"),
+        PrimaryKeyConstraint("org", "id"),
+        sqlite_with_rowid=False,
+    )
+    Index("postings_due", postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
 
 
 def _texts(*names: str, null: bool = False) -> list[Column[Any]]:

@@ -11,6 +11,7 @@ from wfcore.adapters.sql.dialect import insert_new, place_of
 from wfcore.adapters.sql.rows import (
     deployment_row,
     resource_row,
+    to_key,
     to_resource,
     to_variation,
     variation_row,
@@ -115,7 +116,8 @@ class SqlResources:
             raise Stale(f"variation {variation.id}")
 
     async def drop_variation(self, id: int, variation_id: str) -> None:
-        pinned = sa.exists().where(executions.c.variation_id == variation_id, executions.c.org == self.org)
+        of_it = executions.c.variation_id == to_key(variation_id), executions.c.org == self.org
+        pinned = sa.exists().where(sa.text("executions.is_draft"), *of_it)
         draft = variations.c.deployed_at.is_(None)
         await self.connection.execute(variations.delete().where(*self._one_of(id, variation_id), draft, ~pinned))
 

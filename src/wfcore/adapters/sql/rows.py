@@ -3,7 +3,9 @@
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
+from uuid import UUID
 
 import attrs
 from sqlalchemy import RowMapping
@@ -12,12 +14,14 @@ from wfcore.domain import access
 from wfcore.domain.access import Role
 from wfcore.domain.codec import dumps
 from wfcore.domain.errors import JSON
+from wfcore.domain.ids import is_uuid
 from wfcore.domain.lifecycle import Status
 from wfcore.domain.resources import Kind, OwnershipTransfer, Resource, Variation
 from wfcore.ports.storage import AccessToken, Member
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_TEXT: Final = b"="
 
 
 def to_ms(instant: datetime) -> int:
@@ -35,6 +39,22 @@ def to_json(value: JSON) -> str:
         return dumps(value)
     except ValueError:  # perhaps for no more than an integer beyond 64 bits, which JSON allows
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+@lru_cache(maxsize=256)
+def to_key(id: str | None) -> bytes | None:
+    """An id as another table names it: the 16 bytes of a UUID in its canonical form, any other text behind a `=`."""
+    if id is None:
+        return None
+    raw = bytes.fromhex(id.replace("-", "")) if is_uuid(id) else _TEXT
+    return _TEXT + id.encode() if raw.startswith(_TEXT) else raw
+
+
+@lru_cache(maxsize=256)
+def from_key(key: bytes | None) -> str | None:
+    if key is None:
+        return None
+    return key[1:].decode() if key.startswith(_TEXT) else str(UUID(bytes=key))
 
 
 def resource_row(resource: Resource) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cached_property
-from typing import Final
+from functools import cached_property, lru_cache
+from typing import Any, Final
 
 import attrs
 import sqlalchemy as sa
@@ -12,8 +12,11 @@ from wfcore.adapters.sql import migrations
 from wfcore.adapters.sql.answers import SqlAnswers
 from wfcore.adapters.sql.audit import SqlAudit
 from wfcore.adapters.sql.directory import SqlDirectory
-from wfcore.adapters.sql.interfaces import SqlInterfaces
+from wfcore.adapters.sql.interfaces import FIND as FIND_INTERFACE
+from wfcore.adapters.sql.interfaces import SqlInterfaces, to_found
 from wfcore.adapters.sql.org_rows import SqlOrgRows, sql_connections, sql_context_items
+from wfcore.adapters.sql.postings import DUE as DUE_POSTINGS
+from wfcore.adapters.sql.postings import SqlPostings
 from wfcore.adapters.sql.resources import SqlResources, add_row
 from wfcore.adapters.sql.rows import from_ms, to_ms, to_resource, to_token, to_token_member
 from wfcore.adapters.sql.schedules import DUE, SqlSchedules
@@ -24,8 +27,9 @@ from wfcore.domain.connections import Connection
 from wfcore.domain.context_items import ContextItem
 from wfcore.domain.errors import NotFound, Unavailable
 from wfcore.domain.resources import Kind, Resource
+from wfcore.ports.postings import DuePosting
 from wfcore.ports.schedules import DueTimer
-from wfcore.ports.storage import AccessToken, Member, Organization
+from wfcore.ports.storage import AccessToken, FoundInterface, Member, Organization
 from wfcore.ports.webhooks import FoundWebhook, WebhookRow
 
 
@@ -66,6 +70,10 @@ class SqlUnitOfWork:
         return SqlWebhooks(self.connection, self.org)
 
     @cached_property
+    def postings(self) -> SqlPostings:
+        return SqlPostings(self.connection, self.org)
+
+    @cached_property
     def context_items(self) -> SqlOrgRows[ContextItem]:
         return sql_context_items(self.connection, self.org)
 
@@ -87,6 +95,9 @@ PEEK: Final = f"""
 SELECT {", ".join(f"r.{name}" for name in _RESOURCE)} FROM resources r JOIN organizations o ON o.key = r.org
 WHERE o.uuid = ?1 AND r.kind = ?2 AND r.id = ?3"""
 """One resource by its key."""
+
+SEEN: Final = 256
+"""Rows of resources kept apart in memory, those looked at last."""
 
 _TOKEN: Final = tuple(column.name for column in tokens.c)
 _TOKEN_MEMBER: Final = (*_TOKEN, "email", "member_name", "role", "email_verified", "groups")
@@ -117,7 +128,7 @@ class SqlStorage:
 
     async def peek(self, org: str, kind: Kind, id: int) -> Resource | None:
         for row in await self.database.look_up(PEEK, org, kind.value, id):
-            return to_resource(dict(zip(_RESOURCE, row, strict=True)), org)
+            return _seen(org, row)
         return None
 
     async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
@@ -132,6 +143,14 @@ class SqlStorage:
     async def find_webhook(self, digest: str) -> FoundWebhook | None:
         for org, *row in await self.database.look_up(FIND, digest):
             return FoundWebhook(org, WebhookRow(*row))
+        return None
+
+    async def due_postings(self, now: int, *, limit: int) -> list[DuePosting]:
+        return [DuePosting(*row) for row in await self.database.look_up(DUE_POSTINGS, now, limit)]
+
+    async def find_interface(self, id: str) -> FoundInterface | None:
+        for row in await self.database.look_up(FIND_INTERFACE, id):
+            return to_found(*row)
         return None
 
     async def add_organization(self, organization: Organization) -> None:
@@ -170,6 +189,12 @@ class SqlStorage:
 
     async def close(self) -> None:
         await self.database.close()
+
+
+@lru_cache(maxsize=SEEN)
+def _seen(org: str, row: tuple[Any, ...]) -> Resource:
+    """A row that was read before, and has not changed since, is not taken apart again."""
+    return to_resource(dict(zip(_RESOURCE, row, strict=True)), org)
 
 
 async def _unit_of_work(connection: Transaction, org: str, *, alone: bool = False) -> SqlUnitOfWork:

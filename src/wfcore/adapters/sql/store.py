@@ -1,7 +1,7 @@
 """A database as the repositories see it, whichever it is."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -65,8 +65,11 @@ class Commits(Protocol):
         """Within `run`: from here on nobody else writes to the execution until the transaction ends."""
         ...
 
-    def run(self, work: Callable[[Any], T]) -> "asyncio.Future[T]":
-        """Statements of a transaction, on a `Hot`. `work` may be called again, after its effects were rolled back."""
+    def run(self, work: Callable[[Any], T], about: Hashable = None) -> "asyncio.Future[T]":
+        """Statements of a transaction, on a `Hot`. `work` may be called again, after its effects were rolled back.
+
+        Works about different things (the execution that is written to, a run id) may be done side by side.
+        """
         ...
 
 

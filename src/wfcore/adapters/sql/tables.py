@@ -255,7 +255,9 @@ interfaces: Final = Table(
     _text("kind"),
     _text("config"),
     _int("created_at"),
+    _text("sealed", null=True),
     PrimaryKeyConstraint("org", "workflow_id", "id"),
+    Index("interfaces_id", "id"),
     sqlite_with_rowid=False,
 )
 
@@ -324,14 +326,14 @@ executions: Final = Table(
     _int("org"),
     _text("kind"),
     _int("resource_id", null=True),
-    _text("variation_id", null=True),
+    Column("variation_id", sa.LargeBinary),
+    _bool("is_draft"),
     _text("user_id"),
     _text("thread_id"),
-    _text("root_run_id"),
     _int("wake_at", null=True),
     _int("claimed_by", null=True),
-    Index("executions_variation", "variation_id"),
 )
+Index("executions_draft", executions.c.variation_id, **only_where(sa.text("is_draft")))
 Index(
     "executions_due",
     executions.c.wake_at,
@@ -352,11 +354,12 @@ journal: Final = Table(
 runs: Final = Table(
     "runs",
     metadata,
+    Column("key", INT, primary_key=True),
     _int("org"),
     _text("id"),
     _int("execution"),
     _text("user_id"),
-    _text("fingerprint"),
+    Column("fingerprint", sa.LargeBinary, nullable=False),
     _text("status"),
     _text("parent_run_id", null=True),
     _text("resumed_by", null=True),
@@ -364,11 +367,10 @@ runs: Final = Table(
     _int("created_at"),
     _int("updated_at"),
     _int("finished_at", null=True),
-    PrimaryKeyConstraint("org", "id"),
+    sa.UniqueConstraint("org", "id"),
+    Index("runs_recent", "org", "key"),
     Index("runs_execution", "execution"),
-    sqlite_with_rowid=False,
 )
-Index("runs_recent", runs.c.org, runs.c.created_at.desc(), runs.c.id.desc())
 
 interrupts: Final = Table(
     "interrupts",
@@ -376,11 +378,9 @@ interrupts: Final = Table(
     Column("key", INT, primary_key=True),
     _int("org"),
     _int("execution"),
-    _text("id"),
-    _text("run_id"),
     _text("body"),
-    sa.UniqueConstraint("execution", "id"),
     Index("interrupts_inbox", "org", "key"),
+    Index("interrupts_execution", "execution"),
     sqlite_autoincrement=True,
 )
 

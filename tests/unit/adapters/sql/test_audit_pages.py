@@ -15,11 +15,6 @@ from wfcore.testing.storage_values import at
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.parametrize(
     ("wanted", "index"),
     [

@@ -19,11 +19,6 @@ from wfcore.testing.storage_contract import CancelAt
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def connection_threads() -> set[threading.Thread]:
     return {
         thread for thread in threading.enumerate() if "_connection_worker" in thread.name or "wfcore" in thread.name

@@ -22,11 +22,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def database(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Database]:
     database = Database(f"sqlite:///{tmp_path}/journal.db", synchronous="NORMAL")
     await database.open()
@@ -209,7 +204,8 @@ class TestPlans:
         ("statement", "index"),
         [
             (sql.LIST_RUNS, "runs_recent"),
-            (sql.FIND_RUN, "PRIMARY KEY"),
+            (sql.FIND_RUN, "autoindex_runs"),
+            (sql.FIND_TURN, "autoindex_runs"),
             (sql.LIST_INTERRUPTS, "interrupts_inbox"),
             (sql.DUE, "executions_due"),
             (sql.NEXT_WAKE, "executions_due"),
@@ -218,6 +214,8 @@ class TestPlans:
             (sql.HOLDERS, "executions_claims"),
             (sql.BEGIN_RUN, "runs_execution"),
             (sql.READ, "PRIMARY KEY"),
+            (sql.ABOUT, "runs_execution"),
+            (sql.CLOSE_INTERRUPTS, "interrupts_execution"),
         ],
     )
     async def test_no_statement_scans_a_table(self, database: Database, statement: str, index: str) -> None:

@@ -21,11 +21,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStorage]:
     database = Database(f"sqlite:///{tmp_path}/a.db", synchronous="NORMAL")
     await database.open()

@@ -25,11 +25,6 @@ PRICES = {"big": Price(1.25, 10.0), "free": Price(0, 0)}
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStorage]:
     database = Database(f"sqlite:///{tmp_path}/a.db", synchronous="NORMAL")
     await database.open()

@@ -184,9 +184,11 @@ def _create_content() -> None:
         _text("kind"),
         _text("config"),
         _int("created_at"),
+        _text("sealed", null=True),
         PrimaryKeyConstraint("org", "workflow_id", "id"),
         sqlite_with_rowid=False,
     )
+    op.create_index("interfaces_id", "interfaces", ["id"])
 
 
 def _create_triggers() -> None:
@@ -280,14 +282,14 @@ def _create_runs() -> None:
         _int("org"),
         _text("kind"),
         _int("resource_id", null=True),
-        _text("variation_id", null=True),
+        Column("variation_id", sa.LargeBinary),
+        _bool("is_draft"),
         _text("user_id"),
         _text("thread_id"),
-        _text("root_run_id"),
         _int("wake_at", null=True),
         _int("claimed_by", null=True),
     )
-    op.create_index("executions_variation", "executions", ["variation_id"])
+    op.create_index("executions_draft", "executions", ["variation_id"], **_only_where(sa.text("is_draft")))
     op.create_index(
         "executions_due",
         "executions",
@@ -305,11 +307,12 @@ def _create_runs() -> None:
     )
     op.create_table(
         "runs",
+        Column("key", INT, primary_key=True),
         _int("org"),
         _text("id"),
         _int("execution"),
         _text("user_id"),
-        _text("fingerprint"),
+        Column("fingerprint", sa.LargeBinary, nullable=False),
         _text("status"),
         _text("parent_run_id", null=True),
         _text("resumed_by", null=True),
@@ -317,23 +320,20 @@ def _create_runs() -> None:
         _int("created_at"),
         _int("updated_at"),
         _int("finished_at", null=True),
-        PrimaryKeyConstraint("org", "id"),
-        sqlite_with_rowid=False,
+        sa.UniqueConstraint("org", "id"),
     )
+    op.create_index("runs_recent", "runs", ["org", "key"])
     op.create_index("runs_execution", "runs", ["execution"])
-    op.create_index("runs_recent", "runs", ["org", sa.text("created_at DESC"), sa.text("id DESC")])
     op.create_table(
         "interrupts",
         Column("key", INT, primary_key=True),
         _int("org"),
         _int("execution"),
-        _text("id"),
-        _text("run_id"),
         _text("body"),
-        sa.UniqueConstraint("execution", "id"),
         sqlite_autoincrement=True,
     )
     op.create_index("interrupts_inbox", "interrupts", ["org", "key"])
+    op.create_index("interrupts_execution", "interrupts", ["execution"])
     op.create_table(
         "workers",
         Column("id", INT, primary_key=True),
@@ -391,6 +391,17 @@ def _create_records() -> None:
     )
     op.create_index("usage_at", "usage", ["org", "at"])
     op.create_index("usage_user", "usage", ["org", "user_id", "at"])
+    op.create_table(
+        "postings",
+        _org(),
+        *map(_text, ("id", "interface_id", "mark", "place", "run_id")),
+        _int("next_at", null=True),
+        _text("told", null=True),
+        _int("tries"),
+        PrimaryKeyConstraint("org", "id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("postings_due", "postings", ["next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
 
 
 def _text(name: str, *, null: bool = False) -> Column[Any]:

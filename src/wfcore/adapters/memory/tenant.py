@@ -1,0 +1,47 @@
+"""Everything of one organization, in dicts."""
+
+import attrs
+
+from wfcore.adapters.memory.answers import AnswerKey
+from wfcore.adapters.memory.interfaces import InterfaceKey
+from wfcore.adapters.memory.resources import Shelf
+from wfcore.domain.connections import Connection
+from wfcore.domain.context_items import ContextItem
+from wfcore.domain.interfaces import Interface
+from wfcore.domain.resources import Kind
+from wfcore.ports.postings import Posting
+from wfcore.ports.schedules import Timer
+from wfcore.ports.storage import AccessToken, Group, Kept, Member
+from wfcore.ports.webhooks import WebhookRow
+
+
+@attrs.define
+class Tenant:
+    """Everything of one organization. The values are frozen, so a copy of the dicts is a copy of all."""
+
+    shelves: dict[Kind, Shelf] = attrs.Factory(lambda: {kind: Shelf() for kind in Kind})
+    members: dict[str, Member] = attrs.Factory(dict)
+    groups: dict[str, Group] = attrs.Factory(dict)
+    tokens: dict[str, AccessToken] = attrs.Factory(dict)
+    interfaces: dict[InterfaceKey, Interface] = attrs.Factory(dict)
+    answers: dict[AnswerKey, Kept] = attrs.Factory(dict)
+    timers: dict[int, Timer] = attrs.Factory(dict)
+    webhooks: dict[int, WebhookRow] = attrs.Factory(dict)
+    context_items: dict[str, ContextItem] = attrs.Factory(dict)
+    connections: dict[str, Connection] = attrs.Factory(dict)
+    postings: dict[str, Posting] = attrs.Factory(dict)
+
+    def copy(self) -> "Tenant":
+        shelves = {kind: shelf.copy() for kind, shelf in self.shelves.items()}
+        people = (dict(self.members), dict(self.groups), dict(self.tokens))
+        return Tenant(
+            shelves,
+            *people,
+            dict(self.interfaces),
+            dict(self.answers),
+            timers=dict(self.timers),
+            webhooks=dict(self.webhooks),
+            context_items=dict(self.context_items),
+            connections=dict(self.connections),
+            postings=dict(self.postings),
+        )

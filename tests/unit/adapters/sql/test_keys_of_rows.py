@@ -1,0 +1,68 @@
+"""What rows say in fewer bytes than the journal, and say the same."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.rows import from_key, to_key
+from wfcore.bootstrap import open as open_core
+from wfcore.domain.run.entries import decode_entry
+
+pytestmark = pytest.mark.anyio
+
+ORG = "00000000-0000-4000-8000-000000000001"
+ASK = {
+    "nodes": [{"id": "begin", "type": "start"}, {"id": "ask", "type": "humanApproval", "data": {"message": "go on?"}}],
+    "edges": [{"id": "1", "source": "begin", "target": "ask"}],
+}
+
+TEXTS = st.one_of(
+    st.uuids().map(str),
+    st.uuids().map(lambda one: str(uuid.UUID(bytes=b"=" + one.bytes[1:]))),
+    st.uuids().map(lambda one: str(one).upper()),
+    st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=14, max_size=17),
+)
+
+
+class TestKeys:
+    @given(TEXTS, TEXTS)
+    def test_a_key_is_of_one_id(self, one: str, other: str) -> None:
+        """Every text comes back from its key, and two have the same key only if they are equal."""
+        assert from_key(to_key(one)) == one
+        assert (to_key(one) == to_key(other)) == (one == other)
+
+    def test_a_uuid_takes_sixteen_bytes(self) -> None:
+        """And nothing takes none."""
+        assert to_key(ORG) == uuid.UUID(ORG).bytes
+        assert to_key(None) is from_key(None) is None
+
+
+class TestParkedRuns:
+    async def test_one_transaction_parks_a_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A run that waits at once is written once, held by nobody and due never; its journal says nothing twice."""
+        async with open_core(f"sqlite:///{tmp_path}/a.db", synchronous="NORMAL", grace=0) as core:
+            await core.directory.create_organization("One", id=ORG)
+            me = core.principal(ORG, user="u1")
+            flow = await core.workflows.create(me, name="Ask", structure=ASK)
+            await core.workflows.deploy(me, flow.id)
+            database = core.ports.storage.database  # type: ignore[attr-defined]
+            assert isinstance(database, Database)
+            statements: list[str] = []
+            database.hot.set_trace_callback(statements.append)
+            view = await core.runs.start(me, workflow=flow.id, input={})
+            database.hot.set_trace_callback(None)
+            assert statements.count("COMMIT") == 1
+            assert [text.split()[2] for text in statements if "INSERT" in text] == [
+                "executions", "runs", "journal", "interrupts",
+            ]  # fmt: skip
+            assert view.to_wire() == (await core.runs.get(me, view.id)).to_wire()
+            ((entry, wake_at, held),) = database.quick.execute(
+                "SELECT entry, wake_at, claimed_by FROM journal JOIN executions ON id = execution"
+            ).fetchall()
+            assert (wake_at, held) == (None, None)
+            started = decode_entry(entry)
+            assert (started.at, started.run_id, started.info) == (0, "", {})  # type: ignore[union-attr]
