@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from worlds import ANN, FATES, GIVEN, ORDERS, Structure, World, structured
 
 from wfcore.domain.graph import NodeType
-from wfcore.domain.run.effects import Address, CallTool, ComposeContext, Effect, OpenChild
+from wfcore.domain.run.effects import Address, CallTool, ComposeContext, OpenChild
 from wfcore.domain.run.entries import (
     Actor,
     Cancelled,
@@ -27,6 +27,7 @@ from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.plan import Plan, compile_plan, skill_plan
 from wfcore.domain.run.records import MessageRecord, Record
 from wfcore.domain.run.state import Interrupt
+from wfcore.testing.histories import place
 
 OFFERED = {"look": "web.look", "pay": "bank.pay"}
 SKILL, WORKFLOW = 9, 1
@@ -143,11 +144,6 @@ class NestedWorld(World):
                 and event.data.get("arguments") == effect.params
             ]
             assert self.approved.intersection(shown), step
-
-
-def place(effect: Effect) -> tuple[int, int, int, int]:
-    node, visit, step = effect.address[-3:]
-    return node, visit, step, effect.attempt
 
 
 def frame_of(machine: Machine, within: Address) -> Frame:

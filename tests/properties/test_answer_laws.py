@@ -54,7 +54,7 @@ def fragmented(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[Delta]]:
 
 
 @given(fragmented())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_calls_are_put_together(made: tuple[list[dict[str, Any]], list[Delta]]) -> None:
     """However the fragments of several calls are mixed, each call is whole again, in the order they began in."""
     calls, deltas = made
@@ -74,7 +74,7 @@ FRAGMENTS = st.builds(
 @example([ToolCallDelta(0, "a", "time", "x" * LONGEST_ARGUMENTS), ToolCallDelta(0, arguments="y")])
 @example([ToolCallDelta(number, f"c{number}", "time") for number in range(MOST_CALLS + 1)])
 @example([ToolCallDelta(0, "a", "time", '{"a": "\ud800"}')])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_fragments_are_calls_or_an_error(deltas: list[ToolCallDelta]) -> None:
     """What a hostile provider sends is a list of distinct calls that can be written down, or a ModelError."""
     try:
@@ -146,7 +146,7 @@ EVENTS = st.recursive(
 @pytest.mark.parametrize("format", [ChatCompletion, Messages])
 @pytest.mark.parametrize("tools", [True, False])
 @given(st.lists(EVENTS, max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_events_are_an_answer_or_an_error(format: type[Answer], tools: bool, events: list[Any]) -> None:
     """Whatever the SDK makes of odd bytes: the parts of a whole answer, or a ModelError and nothing else."""
     answer = format(tools=tools)
@@ -164,7 +164,7 @@ def test_any_events_are_an_answer_or_an_error(format: type[Answer], tools: bool,
 
 
 @given(st.text("ab😀🏴", max_size=20), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_halves_of_characters_come_together(text: str, data: st.DataObject) -> None:
     """Text cut between the two escapes of a character, as JSON has them, is the same text; so are arguments."""
     units = text.encode("utf-16-le")

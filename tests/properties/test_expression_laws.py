@@ -92,7 +92,7 @@ def ours(source: str) -> Any:
         return ERROR
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(sources)
 def test_agrees_with_cel_python(source: str) -> None:
     """On well-typed sources both give the same value, or both an error."""
@@ -102,7 +102,7 @@ def test_agrees_with_cel_python(source: str) -> None:
     assert isinstance(found, float) == isinstance(expected, float)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(bool_sources, bool_sources)
 def test_logic_commutes(a: str, b: str) -> None:
     """`&&` and `||` do not depend on the order of their operands, whichever fails; De Morgan holds."""
@@ -122,7 +122,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(json_values)
 def test_values_survive(value: Any) -> None:
     """A value read by a path, put into a list or chosen by a condition comes out as it went in."""
@@ -132,14 +132,14 @@ def test_values_survive(value: Any) -> None:
     assert compile_expression("input == input").evaluate(scope) is True
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=60) | st.text("()[]{}!-+.\"'\\ abinput0?:&|", max_size=60))
 def test_any_text_compiles_or_is_refused(source: str) -> None:
     """No text whatever raises anything but ExpressionError, when compiled or when evaluated."""
     assert type(ours(source)) in {bool, int, float, str, list, dict, type(None)}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20))
 def test_string_literals_round_trip(text: str) -> None:
     """Any text, written as a CEL string with its escapes, is that text."""

@@ -4,9 +4,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from nested_worlds import NestedWorld, every_call_is_answered, frames, hostile, nested, opened_nodes
 from test_run_laws import GARBAGE, observe
 from worlds import GIVEN, LIMITS, World, structured, worlds
@@ -31,8 +31,8 @@ from wfcore.domain.run.replay import fold, step
 from wfcore.domain.run.state import IllegalEntry
 from wfcore.testing.histories import History, sketch
 
-SOME = settings(max_examples=20, deadline=None)
-MANY = settings(max_examples=1_000, deadline=None)
+SOME = settings(max_examples=20)
+MANY = settings(max_examples=1_000)
 CALL = sketch("s -> call", call={"toolId": "core.workflow", "params": {"workflowId": 1}})
 INSIDE = (1, 1, 0, 1)
 
@@ -42,12 +42,12 @@ INSIDE = (1, 1, 0, 1)
 def test_a_child_behaves_as_if_it_stood_alone(world: World) -> None:
     """The same outcomes lead to the same events, but for the path, and to the same end."""
     alone = world.run()
-    limits = attrs.evolve(LIMITS, max_node_visits=LIMITS.max_node_visits + 2)
+    limits = replace(LIMITS, max_node_visits=LIMITS.max_node_visits + 2)
     machine = Machine(compile_plan(CALL), [], {("workflow", 1, "v"): alone.plan})
     watched = Machine(alone.plan, [])
     for entry in world.entries:
         if isinstance(entry, Started):
-            machine.apply(attrs.evolve(entry, limits=limits))
+            machine.apply(replace(entry, limits=limits))
             machine.apply(Opened(entry.at, *INSIDE, "workflow", 1, "v", GIVEN))
         else:
             machine.apply(_moved_inside(entry, watched, machine))
@@ -59,16 +59,15 @@ def test_a_child_behaves_as_if_it_stood_alone(world: World) -> None:
 
 def _moved_inside(entry: Entry, alone: Machine, machine: Machine) -> Entry:
     if hasattr(entry, "within"):
-        return attrs.evolve(entry, within=INSIDE)
+        return replace(entry, within=INSIDE)
     if not isinstance(entry, Resumed):
         return entry
     names = {(i.node, i.visit): i.id for i in machine.interrupts.values()}
     old = alone.interrupts
     decisions = tuple(
-        attrs.evolve(d, interrupt_id=names[old[d.interrupt_id].node, old[d.interrupt_id].visit])
-        for d in entry.decisions
+        replace(d, interrupt_id=names[old[d.interrupt_id].node, old[d.interrupt_id].visit]) for d in entry.decisions
     )
-    return attrs.evolve(entry, decisions=decisions)
+    return replace(entry, decisions=decisions)
 
 
 def _bare(event: Event) -> tuple[str, int, dict[str, Any]]:
@@ -179,7 +178,7 @@ def test_an_illegal_entry_changes_nothing_in_any_frame(world: NestedWorld, garba
 def _odd(entry: Entry, state: Machine, aim: int) -> Iterator[Entry]:
     """The entry, moved into a frame; and answers that fit an effect or interrupt in all but one thing."""
     inside = [frame.within for frame in frames(state)]
-    yield attrs.evolve(entry, within=inside[aim % len(inside)]) if hasattr(entry, "within") else entry
+    yield replace(entry, within=inside[aim % len(inside)]) if hasattr(entry, "within") else entry
     for address, effect in list(state.pending.items())[:2]:
         node, visit, number = address[-3:]
         for attempt, within in ((effect.attempt + 1, address[:-3]), (effect.attempt, (*address[:-3], 1, 1, 0, 1))):

@@ -246,7 +246,6 @@ def test_life_follows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
                 max_examples=150,
                 stateful_step_count=25,
                 derandomize=True,
-                deadline=None,
                 suppress_health_check=list(HealthCheck),
                 database=None,
             ),

@@ -31,7 +31,7 @@ from wfcore.domain.run.replay import fold, step
 from wfcore.domain.run.state import IllegalEntry, RunStatus
 from wfcore.domain.run.visits import Batch
 
-SOME = settings(max_examples=25, deadline=None)
+SOME = settings(max_examples=25)
 
 # The reference watches.
 

@@ -201,7 +201,7 @@ def assert_same(schedule: Schedule, fields: list[Fields], after: datetime, span:
 # The laws
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(data=st.data(), name=zones)
 def test_plain_frequencies_fire_as_a_watched_clock(data: st.DataObject, name: str) -> None:
     """Hourly, daily, weekly and monthly fire exactly when a watched clock reaches their wall times."""
@@ -210,7 +210,7 @@ def test_plain_frequencies_fire_as_a_watched_clock(data: st.DataObject, name: st
     assert_same(schedule, fields_of(schedule), after, 20 * HOUR)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(data=st.data(), name=zones, fields=st.lists(random_fields, min_size=1, max_size=3))
 def test_cron_fires_as_a_watched_clock(data: st.DataObject, name: str, fields: list[Fields]) -> None:
     """The firings of random expressions are those of a watched clock, their union, each instant once."""
@@ -218,7 +218,7 @@ def test_cron_fires_as_a_watched_clock(data: st.DataObject, name: str, fields: l
     assert_same(custom(name, *fields), fields, after, 20 * HOUR)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data(), fields=random_fields)
 def test_cron_fires_right_under_offsets_with_seconds(data: st.DataObject, fields: Fields) -> None:
     """Before 1972 Monrovia was 44 minutes and 30 seconds behind: its clock is watched second by second."""
@@ -226,7 +226,7 @@ def test_cron_fires_right_under_offsets_with_seconds(data: st.DataObject, fields
     assert_same(custom("Africa/Monrovia", fields), [fields], after, 3 * HOUR)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data(), name=zones, fields=random_fields)
 def test_firings_increase_and_next_fires_iterates_next_fire(data: st.DataObject, name: str, fields: Fields) -> None:
     """`next_fire` is strictly after its argument, whatever its zone and fraction; `next_fires` repeats it."""
@@ -242,7 +242,7 @@ def test_firings_increase_and_next_fires_iterates_next_fire(data: st.DataObject,
     assert len(firings) == 4 or next_fire(schedule, last) is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data(), name=zones, fields=random_fields, count=st.integers(1, 5), minutes=st.integers(0, 10_000))
 def test_last_fires_is_the_end_of_all(data: st.DataObject, name: str, fields: Fields, count: int, minutes: int) -> None:
     """`last_fires` is the tail of what `next_fire` finds on the way from one instant to another."""
@@ -256,7 +256,7 @@ def test_last_fires_is_the_end_of_all(data: st.DataObject, name: str, fields: Fi
     assert last_fires(schedule, after, until, count) == every[-count:]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data(), name=zones, time_of_day=times)
 def test_a_day_has_one_firing(data: st.DataObject, name: str, time_of_day: str) -> None:
     """A daily wall time fires once for every date of the calendar, none twice and none left out."""
@@ -268,7 +268,7 @@ def test_a_day_has_one_firing(data: st.DataObject, name: str, time_of_day: str) 
     assert dates.days == len(firings) - 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data(), name=zones, minute=st.integers(0, 59))
 def test_no_hour_passes_without_an_hourly_firing(data: st.DataObject, name: str, minute: int) -> None:
     """Hourly firings lie at most a real hour apart, plus what the clock goes back by part of an hour."""
@@ -297,7 +297,7 @@ TERMS = st.one_of(
 expressions = st.lists(st.lists(TERMS, min_size=1, max_size=3).map(",".join), min_size=5, max_size=5).map(" ".join)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(text=expressions, after=st.datetimes(datetime(1990, 1, 1), datetime(2050, 1, 1)))  # noqa: DTZ001
 @example(text="0 0 */2 * 1", after=datetime(2026, 1, 1))  # noqa: DTZ001
 @example(text="0 0 13 * fri", after=datetime(2026, 1, 1))  # noqa: DTZ001
@@ -327,7 +327,7 @@ def test_expressions_are_read_as_cronsim_reads_them(text: str, after: datetime) 
     assert ours == [at for at, _ in zip(theirs, range(5), strict=False)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(day=st.integers(29, 31), after=st.dates(date(1990, 1, 1), date(2090, 1, 1)))
 def test_monthly_skips_shorter_months(day: int, after: date) -> None:
     """Monthly on 29 to 31 fires on that very day, in every month that has it."""
@@ -363,7 +363,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(value=json_values, trigger_type=st.one_of(st.just("schedule"), json_values))
 def test_any_json_is_checked_and_what_passes_can_be_scheduled(value: object, trigger_type: object) -> None:
     """No JSON value makes the check raise; without issues the schedule parses and its firing is sought."""

@@ -3,9 +3,9 @@
 from collections.abc import Hashable
 from typing import Any
 
-import attrs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from worlds import GIVEN, World, structured, tangled, worlds
 
 from wfcore.domain.run.entries import Entry, Paused
@@ -15,7 +15,7 @@ from wfcore.domain.run.replay import fold
 from wfcore.domain.run.simulation import Path, simulate
 from wfcore.testing.graphs import deployable_graphs
 
-SOME = settings(max_examples=25, deadline=None)
+SOME = settings(max_examples=25)
 INPUTS = st.none() | st.just(GIVEN)
 
 
@@ -24,7 +24,7 @@ class Timely(World):
 
     def apply(self, entry: Entry) -> None:
         self.at = max(self.at, entry.at)
-        super().apply(attrs.evolve(entry, at=self.at))
+        super().apply(replace(entry, at=self.at))
 
     def options(self) -> list[Entry]:
         return [entry for entry in super().options() if not isinstance(entry, Paused)]

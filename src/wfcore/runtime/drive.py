@@ -1,28 +1,19 @@
 """The driver: it lets the machine's effects happen and writes down what came of them, until nothing is left to do.
 
-One session drives one execution, in one process at a time. Normal progress and recovery are the same code path: load
-the journal, fold it, perform what is pending. An append that conflicts means that somebody else wrote (a decision, a
-cancel, another worker after a lost claim): the session drops its machine, folds the journal again and goes on.
+Normal progress and recovery are the same code path: load the journal, fold it, perform what is pending.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
 
-from wfcore.domain.run import entries as e
-from wfcore.domain.run.effects import Effect
-from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.state import IllegalEntry, RunStatus
-from wfcore.ports.journal import Append, Execution, ExecutionRef, JournalConflict, RunChange
+from wfcore.ports.journal import Execution, ExecutionRef
 from wfcore.runtime.context import Ports
 from wfcore.runtime.defects import DEFECTS, Defects
-from wfcore.runtime.flights import Flights
-from wfcore.runtime.observing import Performs, turn
-from wfcore.runtime.outcomes import address_of
+from wfcore.runtime.observing import turn
 from wfcore.runtime.perform import ClaimLost, Performer
-from wfcore.runtime.plans import Plans, opens
-from wfcore.runtime.rows import left_open, new_run, settled
+from wfcore.runtime.plans import Plans
+from wfcore.runtime.session import Breath, Session
 
 log = logging.getLogger("wfcore.drive")
 
@@ -35,6 +26,7 @@ class Driver:
         self._plans = plans
         self._performer = Performer(ports, plans)
         self._defects = Defects(ports, plans)
+        self._breath = Breath()
         self._sessions: dict[ExecutionRef, Session] = {}
         self._warm: dict[ExecutionRef, tuple[Execution, Machine]] = {}
 
@@ -69,7 +61,7 @@ class Driver:
         if execution is None or machine is None:
             execution = await self._ports.journal.execution(ref)
             machine = await self._plans.machine(execution)
-        session = Session(self._ports, self._plans, self._performer, execution, machine)
+        session = Session(self._ports, self._plans, self._performer, self._breath, execution, machine)
         self._sessions[ref] = session
         with turn(self._ports.telemetry, execution, session):
             try:
@@ -79,308 +71,3 @@ class Driver:
             finally:
                 self._sessions.pop(ref, None)
                 await session.abandon()
-
-
-class Session:
-    """One execution under way in this process."""
-
-    def __init__(self, ports: Ports, plans: Plans, performer: Performs, execution: Execution, machine: Machine) -> None:
-        self._ports = ports
-        self._plans = plans
-        self.performer = performer
-        self._execution = execution
-        self._holder = execution.claimed_by
-        self.machine = machine
-        self._flights = Flights(self._fly, ports.tools)
-        self._outcomes: list[e.Entry] = []
-        self._news = asyncio.Event()
-        self._signalled = False
-        self._dirty = False
-        self._free = False
-        self._timer: tuple[int, asyncio.Task[None]] | None = None
-        self._alone: asyncio.Task[None] | None = None
-        self._broken_off = False
-        self._breathed = ports.clock.now()
-        self._looking: asyncio.Task[None] | None = None
-        self._asked: list[object] = list(machine.interrupts.values())
-
-    def signal(self) -> None:
-        """Somebody else may have written: look at the journal as soon as possible."""
-        self._signalled = True
-        self._news.set()
-        if self._alone is not None and self._looking is None:
-            self._looking = asyncio.get_running_loop().create_task(self._look())
-
-    async def drive(self) -> None:
-        """Go on until the turn has ended, or only time has to pass and the claim was given back."""
-        while True:
-            now = self._ports.clock.now()
-            if now != self._breathed:
-                self._breathed = now
-                await asyncio.sleep(0)  # perhaps neither tool nor journal ever waits, but others want a turn
-            if self._signalled or self._dirty:
-                await self._catch_up()
-            machine = self.machine
-            due = machine.next_due()
-            is_due = due is not None and due <= now
-            if machine.ended or not (machine.turn_open or is_due):
-                if await self._release():
-                    return
-                continue
-            if is_due:
-                await self._let_time_pass(now)
-                continue
-            if announced := self._flights.announcements(machine.pending, now):
-                self._outcomes += announced
-                await self._take_outcomes()
-                continue
-            if (alone := self._only_effect(now)) is not None:
-                await self._run_alone(alone, due)
-                continue
-            for effect in self._flights.startable(machine.pending, now):
-                self._flights.launch(effect)
-            if not self._flights.tasks and not self._outcomes and await self._give_back(now):
-                return
-            await self._wait(now)
-            await self._take_outcomes()
-
-    async def abandon(self) -> None:
-        """Stop everything that is in flight; it happens again when the execution is taken up, under the same keys.
-
-        Except what must not happen twice: nobody knows then how it ended, and that is what it ended with.
-        """
-        tasks = [self._looking] if self._looking else []
-        if self._timer is not None:
-            tasks.append(self._timer[1])
-        for task in tasks:
-            task.cancel()
-        await self._flights.abandon()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    # Effects
-
-    def _only_effect(self, now: int) -> Effect | None:
-        """An effect beside which there is nothing to wait for: it needs no task of its own."""
-        machine = self.machine
-        if self._flights.tasks or len(machine.pending) != 1 or machine.interrupts or machine.timers:
-            return None
-        (effect,) = machine.pending.values()
-        return effect if effect.not_before <= now else None
-
-    async def _run_alone(self, effect: Effect, due: int | None) -> None:
-        task = self._alone = asyncio.current_task()
-        assert task is not None  # noqa: S101  (coroutines run in tasks)
-        self._broken_off = False
-        self._set_timer(due)
-        try:
-            outcome = await self.performer.perform(self._execution, effect, self._stream)
-        except asyncio.CancelledError:
-            if not self._broken_off or task.uncancel() > 0:
-                raise
-            return
-        finally:
-            self._alone = None
-            self._flights.ended(effect)
-        if self._broken_off:
-            task.uncancel()
-        await self._record([outcome])
-
-    def _break_off(self) -> None:
-        """Cancel the effect that runs alone, not the session."""
-        if self._alone is not None and not self._broken_off:
-            self._broken_off = True
-            self._alone.cancel()
-
-    async def _look(self) -> None:
-        """While an effect runs alone: break it off only if the run has ended meanwhile."""
-        try:
-            entries = await self._ports.journal.read(self._execution.ref, self.machine.length)
-            if any(isinstance(entry, e.Cancelled) for entry in entries):
-                self._break_off()
-        finally:
-            self._looking = None
-
-    async def _fly(self, effect: Effect) -> None:
-        outcome = await self.performer.perform(self._execution, effect, self._stream)
-        self._outcomes.append(outcome)
-        self._news.set()
-
-    async def _stream(self, said: e.Said) -> None:
-        """Text of a model on its way: written at once when the effect runs alone, else with what comes along."""
-        self._flights.heard(said)
-        if self._alone is not None:
-            await self._record([said])
-        else:
-            self._outcomes.append(said)
-            self._news.set()
-
-    async def _take_outcomes(self) -> None:
-        outcomes, self._outcomes = self._outcomes, []
-        for outcome in outcomes:
-            if isinstance(outcome, e.Failed) and self._ends_run(outcome):
-                # a run ends in error only after its effects in flight have been stopped
-                await self._flights.stop_others((address_of(outcome), outcome.attempt))
-        if outcomes:
-            await self._record(outcomes)
-
-    def _ends_run(self, failure: e.Failed) -> bool:
-        effect = self.machine.pending.get(address_of(failure))
-        return effect is not None and effect.attempt == failure.attempt and self.machine.ends_run(failure)
-
-    # Time
-
-    async def _let_time_pass(self, now: int) -> None:
-        if self.machine.turn_open:
-            await self._record([e.TimePassed(now)])
-        else:
-            await self._system_turn(now)
-
-    async def _system_turn(self, now: int) -> None:
-        """A deadline passed while the run was parked: the system makes the next turn."""
-        machine, parent = self.machine, self.machine.run_id
-        expected = machine.length
-        turn = e.Resumed(now, self._ports.ids.uuid())
-        left = left_open(machine)
-        self._collect_events()
-        machine.apply(turn)
-        old = RunChange(parent, RunStatus.interrupted, now, left, turn.run_id)
-        run = new_run(machine, machine.starter.user_id, "", parent)
-        if machine.turn_open:
-            waiting = tuple(machine.interrupts.values())
-            append = Append(expected, (turn,), run, (old,), waiting, machine.run_id, holder=self._holder,
-                            records=machine.take_records())  # fmt: skip
-        else:
-            append = settled(machine, expected, (turn,), new_run=run, changes=(old,), holder=self._holder)
-        await self._commit(append)
-
-    def _next_moment(self, now: int) -> int | None:
-        moments = [effect.not_before for effect in self.machine.pending.values() if effect.not_before > now]
-        due = self.machine.next_due()
-        return min([*moments, *([] if due is None else [due])], default=None)
-
-    async def _give_back(self, now: int) -> bool:
-        """Nothing can happen but time: hold on for a short while, give the claim back for a longer one."""
-        moment = self._next_moment(now)
-        hold = self._ports.settings.hold_for * 1000
-        if moment is not None and moment - now <= hold:
-            return False
-        return await self._let_go(moment)
-
-    async def _wait(self, now: int) -> None:
-        """Until something is in: an outcome, a signal, or a moment that was waited for."""
-        if self._dirty:
-            return
-        self._set_timer(self._next_moment(now))
-        await self._news.wait()
-        self._news.clear()
-
-    def _set_timer(self, moment: int | None) -> None:
-        """Have news at this moment. The timer stays as long as the moment does, such as the run's own deadline."""
-        if self._timer is not None:
-            if self._timer[0] == moment:
-                return
-            self._timer[1].cancel()
-            self._timer = None
-        if moment is None:
-            return
-
-        async def ring() -> None:
-            while (left := moment - self._ports.clock.now()) > 0:  # no sleep is exact, and too early is no moment
-                await self._ports.clock.sleep(left / 1000)
-            self._timer = None
-            self._news.set()
-            self._break_off()
-
-        self._timer = (moment, asyncio.get_running_loop().create_task(ring()))
-
-    # Writing down
-
-    async def _record(self, outcomes: Sequence[e.Entry]) -> None:
-        """Let these have happened, then make it durable, then show it. A conflict starts over on the newer journal.
-
-        Announcements of what follows go along: they cost no write of their own.
-        """
-        while True:
-            if opens(outcomes):
-                await self._plans.load(self._execution.ref.org, outcomes, self.machine)
-            expected = self.machine.length
-            self._collect_events()
-            entries = [outcome for outcome in outcomes if self._applies(outcome)]
-            if self._flights.tasks:
-                self._flights.forget_finished(self.machine.pending)
-            if entries and self.machine.turn_open:
-                announced = self._flights.announcements(self.machine.pending, self.machine.at)
-                entries += [entry for entry in announced if self._applies(entry)]
-            if not entries or await self._commit(self._append_of(expected, entries)):
-                return
-            await self._catch_up()
-
-    def _applies(self, outcome: e.Entry) -> bool:
-        """False for what comes too late: the node was given up, or the run has ended."""
-        try:
-            self.machine.apply(outcome)
-        except IllegalEntry:
-            return False
-        return True
-
-    def _append_of(self, expected: int, entries: Sequence[e.Entry]) -> Append:
-        machine = self.machine
-        if not machine.turn_open:
-            return settled(machine, expected, entries, holder=self._holder)
-        if machine.interrupts or self._asked:
-            waiting = list(machine.interrupts.values())
-            changed = tuple(waiting) if waiting != self._asked else None
-            run_id, records = machine.run_id, machine.take_records()
-            return Append(expected, entries, interrupts=changed, run_id=run_id, holder=self._holder, records=records)
-        return Append(expected, entries, holder=self._holder, records=machine.take_records())
-
-    async def _commit(self, append: Append) -> bool:
-        """False when somebody else wrote first: what the machine holds beyond the journal is void."""
-        try:
-            await self._ports.journal.append(self._execution.ref, append)
-        except JournalConflict:
-            self._dirty = True
-            return False
-        self._free = append.moves
-        if self._asked or self.machine.interrupts:
-            self._asked = list(self.machine.interrupts.values())
-        if self.machine.sink:
-            self._ports.events.publish(self._execution.ref, self.machine.take_events())
-        elif self.machine.sink is None and self._ports.events.wanted(self._execution.ref):
-            await self._tell_again()
-        return True
-
-    def _collect_events(self) -> None:
-        if self._ports.events.wanted(self._execution.ref):
-            if self.machine.sink is None:
-                self.machine.sink = []
-        else:
-            self.machine.sink = None
-
-    async def _tell_again(self) -> None:
-        """Somebody began to listen while this was being written, too early to read it and too late to hear it."""
-        events: list[Event] = []
-        await self._plans.machine(self._execution, events)
-        self._ports.events.publish(self._execution.ref, events)
-
-    async def _catch_up(self) -> None:
-        """Take in what others wrote; stop when this worker no longer holds the execution."""
-        journal, ref = self._ports.journal, self._execution.ref
-        if self._dirty:
-            self.machine = await self._plans.machine(self._execution)
-        else:
-            self.machine.sink = None
-            await self._plans.catch_up(self._execution, self.machine)
-        self._dirty = self._signalled = False
-        self._asked = list(self.machine.interrupts.values())
-        self._flights.forget_finished(self.machine.pending)
-        if (await journal.execution(ref)).claimed_by != self._holder:
-            raise ClaimLost
-
-    async def _release(self) -> bool:
-        """Give the claim back, unless the append that ended the turn did so."""
-        return self._free or await self._let_go(self.machine.next_due())
-
-    async def _let_go(self, wake_at: int | None) -> bool:
-        """Write nothing but that nobody holds the execution until then."""
-        return await self._commit(Append(self.machine.length, (), moves=True, wake_at=wake_at, holder=self._holder))

@@ -1,7 +1,7 @@
 """The effects of one execution that are under way in this process."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
 from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect
@@ -41,17 +41,24 @@ class Flights:
         """What has to be durable before the effects that are due may begin."""
         found: list[Sent | Failed] = []
         for effect in pending.values():
-            if isinstance(effect, CallModel) and effect.said and key_of(effect) not in self._announced:
-                found.append(broken_off(effect, now))
-            if not isinstance(effect, CallTool) or effect.not_before > now:
-                continue
-            if effect.sent:
-                if key_of(effect) not in self._announced:
-                    found.append(unknown(effect, now))
-            elif effect.tool not in self._harmless and self._is_called_once(effect.tool):
-                self._announced.add(key_of(effect))
-                found.append(sent(effect, now))
+            if not self.may_begin(effect) and effect.not_before <= now:
+                found += self._announcement(effect, now)
         return found
+
+    def may_begin(self, effect: Effect) -> bool:
+        """Whether it calls a tool that is known to need no announcement, or was announced here."""
+        if type(effect) is CallTool and not effect.sent:
+            return effect.tool in self._harmless
+        return key_of(effect) in self._announced
+
+    def _announcement(self, effect: Effect, now: int) -> Iterator[Sent | Failed]:
+        if isinstance(effect, CallModel) and effect.said:
+            yield broken_off(effect, now)
+        elif isinstance(effect, CallTool) and effect.sent:
+            yield unknown(effect, now)
+        elif isinstance(effect, CallTool) and self._is_called_once(effect.tool):
+            self._announced.add(key_of(effect))
+            yield sent(effect, now)
 
     def _is_called_once(self, tool_id: str) -> bool:
         """Whether no call of this tool may be made twice; asked once for each tool."""

@@ -21,22 +21,27 @@ def succeeded(
     usage: dict[str, JSON] | None = None,
     guardrail: dict[str, JSON] | None = None,
 ) -> Succeeded:
-    node, visit, step = effect.address[-3:]
-    return Succeeded(at, node, visit, step, effect.attempt, output, usage, effect.address[:-3], guardrail)
+    within, (node, visit, step) = effect.address[:-3], effect.address[-3:]
+    return Succeeded(at, node, visit, step, effect.attempt, output, usage, within, guardrail)
 
 
 def failed(
     effect: Effect,
     at: int,
-    message: str,
+    message: object,
     reason: str = "failed",
     retryable: bool = True,
     info: dict[str, JSON] | None = None,
     usage: dict[str, JSON] | None = None,
 ) -> Failed:
     node, visit, step = effect.address[-3:]
-    text, within = message[:LONGEST_MESSAGE], effect.address[:-3]
+    text, within = _kept(message), effect.address[:-3]
     return Failed(at, node, visit, step, effect.attempt, text, reason, retryable, within, info, usage)
+
+
+def _kept(message: object) -> str:
+    """What is kept of an exception's text, which may be anything: no store takes half of a surrogate pair."""
+    return str(message)[:LONGEST_MESSAGE].encode(errors="backslashreplace").decode()
 
 
 def opened(effect: OpenChild, at: int, variation_id: str) -> Opened:

@@ -41,6 +41,9 @@ class Performer:
         """
         spent: Spent = {}
         try:
+            if type(effect) is CallTool and effect.timeout is None:  # nearly always: spared a coroutine of its own
+                answer = await self._tools.call(execution, effect)
+                return succeeded(effect, self._clock.now(), answer)
             if effect.timeout is None:
                 return await self._outcome(execution, effect, stream, spent)
             async with asyncio.timeout(effect.timeout):
@@ -58,7 +61,7 @@ class Performer:
             took = "no answer in time" if effect.timeout is None else f"no answer within {effect.timeout:g} seconds"
             return self._failed(effect, spent, took, "timeout")
         except (Exception, SystemExit) as error:  # noqa: BLE001  (a tool may raise anything; the run must learn of it)
-            return self._failed(effect, spent, f"{type(error).__name__}: {error}")
+            return self._failed(effect, spent, _told(error))
 
     def _failed(
         self,
@@ -89,6 +92,15 @@ class Performer:
 
     async def _say(self, effect: CallModel, stream: Stream, text: str) -> None:
         await stream(said(effect, self._clock.now(), text))
+
+
+def _told(error: BaseException) -> str:
+    """What an exception says, with its type; that alone when it cannot say it."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:  # noqa: BLE001  (it is the tool's own `__str__`)
+        return name
 
 
 def _is_being_cancelled() -> bool:

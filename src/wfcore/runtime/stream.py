@@ -7,7 +7,7 @@ with what it hears. What is heard is a hint: a gap, silence, or falling behind l
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
-import attrs
+from msgspec.structs import replace
 
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.machine import Machine
@@ -69,12 +69,12 @@ def _outlined(event: Event) -> Event:
         case EventKind.run_started:
             return event
         case EventKind.done:
-            return attrs.evolve(event, seq=2, data={"status": event.data["status"], "output": None})
+            return replace(event, seq=2, data={"status": event.data["status"], "output": None})
         case EventKind.error:
             error = {**event.data["error"], "message": "the run ended in error", "info": {}}
-            return attrs.evolve(event, seq=2, data={"error": error})
+            return replace(event, seq=2, data={"error": error})
         case _:
-            return attrs.evolve(event, seq=2)
+            return replace(event, seq=2)
 
 
 class _Turn:

@@ -1,13 +1,16 @@
 """Calling tools: arguments that fit, the connection that is needed, and the result as the journal keeps it."""
 
 import asyncio
-from collections.abc import Awaitable
+import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
+from wfcore.domain.codec import dumps
 from wfcore.domain.errors import JSON
 from wfcore.domain.json_schema import Schema, compile_schema
+from wfcore.domain.nesting import DEEPEST, is_deeper
 from wfcore.domain.run.effects import CallTool
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import Tool, ToolCall, ToolConnection, ToolFailed
@@ -19,6 +22,9 @@ from wfcore.runtime.served_tools import ServedTools, is_served
 MOST_ISSUES = 10
 """Of the arguments' faults that are told at once."""
 
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+"""What an integer beyond 64 bits has, which no JSON value may hold."""
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -27,7 +33,8 @@ class ToolCalls:
     """Calls the tools of one installation."""
 
     def __init__(self, ports: Ports) -> None:
-        self._ports = ports
+        self._tools = ports.tools
+        self._most_bytes = ports.settings.max_output_bytes
         self._schemas: dict[str, Schema] = {}
         self._use = ConnectionUse(ports)
         self._served = ServedTools(ports)
@@ -68,12 +75,12 @@ class ToolCalls:
         if tool.is_async:
             return self._kept(await tool.run(effect.params, call))
         if tool.blocking:
-            return self._kept(await asyncio.to_thread(tool.run, effect.params, call))
+            return self._kept(await asyncio.to_thread(_in_thread, tool.run, effect.params, call))
         return self._kept(tool.run(effect.params, call))
 
     def _tool(self, effect: CallTool) -> Tool:
         """The tool that is to be called, which takes these arguments. Those of a model are checked in any case."""
-        tool = self._ports.tools.get(effect.tool)
+        tool = self._tools.get(effect.tool)
         if tool is None:
             raise ToolFailed(f"there is no tool `{effect.tool}`", retryable=False)
         if tool.checks or effect.agent:
@@ -90,12 +97,24 @@ class ToolCalls:
         """The output as the journal keeps it: what a restart reads back is what goes on now."""
         try:
             text = _encode(output)
+            kept = _decode(text)
+            if _LONG_NUMBER.search(text):
+                dumps(kept)
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
             raise ToolFailed(f"the tool's result is no JSON value: {error}", retryable=False) from None
-        if len(text) > self._ports.settings.max_output_bytes:
-            most = self._ports.settings.max_output_bytes
-            raise ToolFailed(f"the tool's result has {len(text)} bytes, more than {most}", retryable=False)
-        return _decode(text)
+        if len(text) > self._most_bytes:
+            raise ToolFailed(f"the tool's result has {len(text)} bytes, more than {self._most_bytes}", retryable=False)
+        if text.count(b"[") + text.count(b"{") > DEEPEST and is_deeper(kept):
+            raise ToolFailed(f"the tool's result is nested deeper than {DEEPEST} levels", retryable=False)
+        return kept
+
+
+def _in_thread(run: Callable[..., Any], params: JSON, call: ToolCall) -> Any:
+    """No future holds the one, and the other would end the process: Ctrl-C itself goes to the main thread."""
+    try:
+        return run(params, call)
+    except (StopIteration, KeyboardInterrupt) as error:
+        raise ToolFailed(f"{type(error).__name__}: {error}") from error
 
 
 class DefinitionChanged(ToolFailed):

@@ -12,9 +12,10 @@ needs approval is kept exactly as it was shown, and every loop has a bound.
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-import attrs
+from msgspec.structs import replace
 
 from wfcore.domain.codec import dumps
+from wfcore.domain.context import taken_from
 from wfcore.domain.context_attachments import attached
 from wfcore.domain.errors import JSON
 from wfcore.domain.graph import NodeType
@@ -71,10 +72,14 @@ class Agents(Spending):
                 data.get("outputSchema"),
                 data.get("tool_restrictions"),
                 timeout=node.timeout,
-                guardrails=(self.info.get("config") or {}).get("guardrails") or (),
+                guardrails=self._config().get("guardrails") or (),
                 replaceable=self._replaces(),
             ),
         )
+
+    def _config(self) -> Mapping[str, JSON]:
+        """What this turn and those before it took away (interface, Resume a run: `config`)."""
+        return self.info.get("config") or {}
 
     def _replaces(self) -> bool:
         """Whether the turn's client takes back what it was shown (interface, streamProtocolVersion)."""
@@ -112,7 +117,7 @@ class Agents(Spending):
             self._fail(node, "the context that was composed is no object", "context")
             return
         self.drop(effect.address)
-        talk = self.talks[node.index]
+        talk, context = self.talks[node.index], taken_from(context, self._config())
         talk.context, talk.before, talk.asking = context, self.usage.copy(), True
         told = (context.get("human") or {}).get("attachments")
         self._record(node, "human", self._label(effect.key), effect.message, attachments=told)
@@ -210,6 +215,12 @@ class Agents(Spending):
         talk.asking = not answer.calls
         self._go_round(node, talk)
 
+    def narrow(self) -> None:
+        """A new turn has a config of its own: it holds for every agent under way, from its next round on."""
+        for talk in self.talks.values():
+            if talk.context:
+                talk.context = taken_from(talk.context, self._config())
+
     def hear(self, said: Mapping[str, JSON]) -> None:
         """The user said something more: every agent under way is told, with the results that its model waits for."""
         for index, talk in self.talks.items():
@@ -228,7 +239,7 @@ class Agents(Spending):
     def say(self, effect: CallModel, text: str) -> None:
         """A model that this frame called streamed some text."""
         if not effect.said:
-            self.expect(attrs.evolve(effect, said=True))
+            self.expect(replace(effect, said=True))
         node = self.plan.nodes[effect.address[-3]]
         self.emit(EventKind.message_delta, {"nodeId": node.id, "messageId": self._message_id(effect), "delta": text})
 
@@ -295,7 +306,7 @@ class Agents(Spending):
         if info and isinstance(effect, CallModel) and asks_somebody(effect, reason, info):
             self._ask_to_spend(self.plan.nodes[effect.address[-3]], effect, info["budget"], info["times"])
         elif isinstance(effect, CallModel) and is_broken_off(effect, reason):
-            again = attrs.evolve(effect, broken_off=effect.broken_off + 1)
+            again = replace(effect, broken_off=effect.broken_off + 1)
             self._try_again(self.plan.nodes[effect.address[-3]], again, 0, message, reason)
         elif asks_somebody(effect, reason, info) or not self._is_told(effect):
             super().fail(effect, message, reason, retryable, info)
@@ -324,12 +335,18 @@ class Agents(Spending):
             return
         self._unask(waiting)
         if isinstance(held, CallModel):
-            told = self._transcript(node, talk) if talk else ()
-            self._may_spend(node, attrs.evolve(held, transcript=told), decided)
+            self._may_spend(node, self._anew(node, held, talk), decided)
         elif held is not None and decided in ("approved", "connected"):
             self._request(held)
         elif talk is not None:
             self._tell_error(node, talk, waiting.step, REFUSED[decided], decided)
+
+    def _anew(self, node: NodePlan, held: CallModel, talk: Talk | None) -> CallModel:
+        """A call that waited, with what was said and taken away meanwhile."""
+        if talk is None:
+            return replace(held, guardrails=self._config().get("guardrails") or ())
+        guardrails = talk.context.get("guardrails") or ()
+        return replace(held, transcript=self._transcript(node, talk), context=talk.context, guardrails=guardrails)
 
     def _break_off(self, index: int, talk: Talk) -> None:
         """The calls that have no result get none any more: the conversation is whole all the same."""

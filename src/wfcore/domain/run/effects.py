@@ -8,7 +8,7 @@ handed to the tool, so that the tool can tell a repetition.
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import attrs
+from msgspec import Struct, field
 
 from wfcore.domain.errors import JSON
 
@@ -20,8 +20,7 @@ of a child is the address of the effect that opened it, then the attempt.
 """
 
 
-@attrs.frozen
-class CallTool:
+class CallTool(Struct, frozen=True):
     """Call a tool with these very arguments. `not_before` is a time in epoch milliseconds, 0 for now.
 
     `agent`: a model called it, under `call_id`, with arguments that nobody has looked at yet. `sent`: this attempt
@@ -45,8 +44,7 @@ class CallTool:
     message_id: str = ""
 
 
-@attrs.frozen
-class OpenChild:
+class OpenChild(Struct, frozen=True):
     """Open a child frame: resolve and pin the workflow or skill, check the input; the outcome is `Opened`, or `Failed`.
 
     `agent`: a model asked for it, so that it is opened with the access of who started the execution; a workflow's
@@ -67,8 +65,7 @@ class OpenChild:
     depth: int = 1
 
 
-@attrs.frozen
-class ComposeContext:
+class ComposeContext(Struct, frozen=True):
     """Compose what an agent will send; the outcome is the composed context, for as long as the visit lasts.
 
     `config` is what the run narrows of what the agent may use, `attachments` what the agent is shown of the run's.
@@ -84,7 +81,7 @@ class ComposeContext:
     instructions: str
     message: str
     tool_restrictions: Sequence[str] | None = None
-    settings: Mapping[str, JSON] = attrs.field(factory=dict)
+    settings: Mapping[str, JSON] = field(default_factory=dict)
     model: str | None = None
     config: Mapping[str, JSON] | None = None
     output_schema: Mapping[str, JSON] | None = None
@@ -94,8 +91,7 @@ class ComposeContext:
     attachments: Mapping[str, JSON] | None = None
 
 
-@attrs.frozen
-class CallModel:
+class CallModel(Struct, frozen=True):
     """Ask a model for an answer to these messages (`{"type", "content"}`, the interface's Message, and `attachments`).
 
     With a `context` the messages are the composed ones, and `transcript` holds what the agent has said and got back
@@ -121,7 +117,7 @@ class CallModel:
     transcript: Sequence[Mapping[str, JSON]] = ()
     guardrails: Sequence[JSON] = ()
     replaceable: bool = False
-    allowances: Mapping[str, int] = attrs.field(factory=dict)
+    allowances: Mapping[str, int] = field(default_factory=dict)
     said: bool = False
     broken_off: int = 0
 

@@ -13,22 +13,20 @@ for ever.
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import msgspec
+from msgspec import NODEFAULT, Struct, field, structs
 
 from wfcore.domain.errors import JSON
 
 
-@attrs.frozen
-class Actor:
+class Actor(Struct, frozen=True):
     """Who did it: the user id and, when known, the e-mail address."""
 
     user_id: str
     email: str | None = None
 
 
-@attrs.frozen
-class Limits:
+class Limits(Struct, frozen=True):
     """The bounds of one run: node visits, seconds of duration, effects under way at once, model calls of one visit of
     an agent.
     """
@@ -39,8 +37,7 @@ class Limits:
     max_agent_rounds: int = 25
 
 
-@attrs.frozen
-class Decision:
+class Decision(Struct, frozen=True):
     """An answer to one interrupt: `approve` or `deny` with the form's data, `connected` or `cancelled`."""
 
     interrupt_id: str
@@ -48,8 +45,7 @@ class Decision:
     data: JSON = None
 
 
-@attrs.frozen
-class Started:
+class Started(Struct, frozen=True):
     """The execution began, with its first turn. `info` is what expressions read as `run`. With a `refusal` it
     ended in error at once. `key` is what the keys of its effects begin with, unlike the run id no other organization's;
     "" for the run id.
@@ -60,13 +56,12 @@ class Started:
     by: Actor
     input: JSON
     info: dict[str, JSON]
-    limits: Limits = attrs.field(factory=Limits)
+    limits: Limits = field(default_factory=Limits)
     refusal: str = ""
     key: str = ""
 
 
-@attrs.frozen
-class Resumed:
+class Resumed(Struct, frozen=True):
     """A new turn took over, with answers or with none. `by` is None when the system resumed (a deadline
     passed). `info` replaces keys of what expressions read as `run`.
     """
@@ -78,8 +73,7 @@ class Resumed:
     info: dict[str, JSON] | None = None
 
 
-@attrs.frozen
-class Succeeded:
+class Succeeded(Struct, frozen=True):
     """An effect had its result. `usage` counts what a model call consumed. `guardrail` tells of an answer that was not
     allowed as it was: `{"replaced": true}` when the output is what may be said, `{"blocked": why}` when nothing may be.
     """
@@ -95,8 +89,7 @@ class Succeeded:
     guardrail: dict[str, JSON] | None = None
 
 
-@attrs.frozen
-class Failed:
+class Failed(Struct, frozen=True):
     """One attempt of an effect failed; whether another follows is the machine's to say. `info` tells what a
     `connection_required` or `definition_changed` asks for, `usage` what a model call consumed, as far as that is known.
     """
@@ -114,8 +107,7 @@ class Failed:
     usage: dict[str, JSON] | None = None
 
 
-@attrs.frozen
-class Opened:
+class Opened(Struct, frozen=True):
     """A child frame was opened: this variation of this workflow or skill is pinned, with this input."""
 
     at: int
@@ -131,8 +123,7 @@ class Opened:
     within: tuple[int, ...] = ()
 
 
-@attrs.frozen
-class Sent:
+class Sent(Struct, frozen=True):
     """A tool that must not be called twice is about to be called: from here on its outcome may be unknown."""
 
     at: int
@@ -143,8 +134,7 @@ class Sent:
     within: tuple[int, ...] = ()
 
 
-@attrs.frozen
-class Said:
+class Said(Struct, frozen=True):
     """A batch of text that a model streamed while its call was under way."""
 
     at: int
@@ -156,31 +146,27 @@ class Said:
     within: tuple[int, ...] = ()
 
 
-@attrs.frozen
-class TimePassed:
+class TimePassed(Struct, frozen=True):
     """The clock was read as `at`: every timer due by then goes off."""
 
     at: int
 
 
-@attrs.frozen
-class Paused:
+class Paused(Struct, frozen=True):
     """Somebody asked the run to park at the next step."""
 
     at: int
     by: Actor
 
 
-@attrs.frozen
-class Cancelled:
+class Cancelled(Struct, frozen=True):
     """Somebody cancelled the run."""
 
     at: int
     by: Actor
 
 
-@attrs.frozen
-class Aborted:
+class Aborted(Struct, frozen=True):
     """The program could not carry the execution on, time after time: it was ended in error."""
 
     at: int
@@ -192,7 +178,7 @@ Outcome = Succeeded | Failed | Said | Opened | Sent
 
 Entry = Started | Resumed | Outcome | TimePassed | Paused | Cancelled | Aborted
 
-TAGS: dict[type, str] = {
+TAGS: dict[type[Struct], str] = {
     Started: "start",
     Resumed: "resume",
     Succeeded: "ok",
@@ -212,12 +198,9 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[Any]).decode
 
 
-def _layout(cls: type) -> tuple[str, tuple[str, ...], tuple[Any, ...]]:
-    fields = attrs.fields(cls)
-    defaults = tuple(
-        f.default.factory() if isinstance(f.default, attrs.Factory) else f.default  # type: ignore[arg-type]
-        for f in fields
-    )
+def _layout(cls: type[Struct]) -> tuple[str, tuple[str, ...], tuple[Any, ...]]:
+    fields = structs.fields(cls)
+    defaults = tuple(f.default if f.default_factory is NODEFAULT else f.default_factory() for f in fields)
     return TAGS[cls], tuple(f.name for f in fields), defaults
 
 
@@ -230,7 +213,7 @@ def encode_entry(entry: Entry) -> bytes:
         return _encode(("ok", VERSION, entry.at, entry.node, entry.visit, entry.step, entry.attempt, entry.output))
     tag, names, defaults = _LAYOUTS[type(entry)]
     values = [getattr(entry, name) for name in names]
-    while values and defaults[len(values) - 1] is not attrs.NOTHING and values[-1] == defaults[len(values) - 1]:
+    while values and defaults[len(values) - 1] is not NODEFAULT and values[-1] == defaults[len(values) - 1]:
         values.pop()
     return _encode((tag, VERSION, *values))
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-import attrs
+from msgspec import Struct
 
 from wfcore.domain.codec import iso_ms
 from wfcore.domain.errors import JSON
@@ -40,8 +40,7 @@ def place_to_wire(path: Sequence[str], items: Sequence[int | None]) -> dict[str,
     return {"path": list(path), "items": list(items)}
 
 
-@attrs.frozen
-class Event:
+class Event(Struct, frozen=True):
     """One event. `at` is in epoch milliseconds; `data` holds the fields of its kind, in wire names."""
 
     kind: EventKind

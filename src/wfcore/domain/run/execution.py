@@ -168,16 +168,17 @@ class Frame:
     # The ends of nodes and of runs
 
     def _finish(self, node: NodePlan, output: JSON, handle: str | None = None) -> None:
-        self._turn_node(node.index, "finish")
+        index = node.index
+        self._turn_node(index, "finish")
         self.nodes[node.id] = {"output": output}
         if self.sink is None:
             self.seq += 1
         else:
             self.emit(EventKind.node_finished, {"nodeId": node.id, "output": output})
         taken, untaken = node.route(handle)
-        if not taken and not self.flow.holds_taken(node.index):
-            self.ends[node.index] = None
-        if void := self.flow.leave(node.index, taken, untaken):
+        if not taken and not self.flow.holds_taken(index):
+            self.ends[index] = None
+        if void := self.flow.leave(index, taken, untaken):
             self._void(void)
 
     def _fail(self, node: NodePlan, message: str, reason: str, *, ends_run: bool = True) -> None:

@@ -202,6 +202,7 @@ class Machine(Agents):
             self.info = {**self.info, **entry.info}
             for frame in (self, *self._frames()):
                 frame.scope = {**frame.scope, "run": self.info}
+                frame.narrow()
         self._move("turn")
         self.run_id, self.seq, self.turn_began = entry.run_id, 0, entry.at
         self.turn_open, self.paused = True, False
@@ -256,7 +257,7 @@ class Machine(Agents):
 
     def _succeeded(self, entry: e.Succeeded) -> None:
         effect = self._awaited(entry)
-        if isinstance(effect, OpenChild):
+        if type(effect) is OpenChild:
             raise IllegalEntry("a child is opened, and has no other result", "stale")
         self.at = entry.at
         frame = self._frame(entry.within) if entry.within else self
@@ -344,8 +345,7 @@ class Machine(Agents):
         self._end_in_error(entry.message, {"reason": "defect"})
 
     def _awaited(self, entry: e.Outcome) -> Effect:
-        place = (entry.node, entry.visit, entry.step)
-        effect = self.pending.get(entry.within + place)
+        effect = self.pending.get((*entry.within, entry.node, entry.visit, entry.step))
         if effect is None or effect.attempt != entry.attempt or not self.turn_open:
             raise IllegalEntry("nobody waits for this outcome", "stale")
         return effect

@@ -6,7 +6,7 @@ Agents are in `agents`: they are most of a run machine by themselves.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-import attrs
+from msgspec.structs import replace
 
 from wfcore.domain.codec import dumps, iso_ms
 from wfcore.domain.errors import JSON
@@ -83,12 +83,12 @@ class Nodes(Frame):
             self.break_bound(f"the run passed its bound of {self.limits.max_node_visits} node visits", "node_visits")
             return
         index = node.index
-        self.visits[index] += 1
+        visit = self.visits[index] = self.visits[index] + 1
         self._turn_node(index, "start")
         if self.sink is None:
             self.seq += 1
         else:
-            self.emit(EventKind.node_started, {"nodeId": node.id, "visit": self.visits[index]})
+            self.emit(EventKind.node_started, {"nodeId": node.id, "visit": visit})
         try:
             self.STARTERS[node.kind](self, node)
         except ExpressionError as error:
@@ -224,12 +224,13 @@ class Nodes(Frame):
                 self._call(node, step, batch.calls[step], batch.many)
 
     def _call(self, node: NodePlan, step: int, params: JSON, many: bool = False) -> None:
-        place = (node.index, self.visits[node.index], step)
-        address, key = self.within + place, self._key(node, step, many)
-        self._request(CallTool(address, 1, key, node.tool, params, 0, node.timeout))
+        address = (*self.within, node.index, self.visits[node.index], step)
+        self._request(CallTool(address, 1, self._key(node, step, many), node.tool, params, 0, node.timeout))
 
     def _open(self, node: NodePlan, step: int, params: Mapping[str, JSON], many: bool) -> None:
         workflow, given = params.get("workflowId"), params.get("input", {})
+        if isinstance(workflow, float) and workflow.is_integer():  # JSON has one kind of number
+            workflow = int(workflow)
         if isinstance(workflow, bool) or not isinstance(workflow, int) or workflow < 1:
             self._fail(node, "`workflowId` of core.workflow is no id of a workflow", "expression")
         else:
@@ -317,11 +318,11 @@ class Nodes(Frame):
         self.drop(effect.address)
         asker = self._asker(self.plan.nodes[effect.address[-3]], effect.address[-1])
         if reason == CHANGED:
-            effect = attrs.evolve(effect, definition=told["definition"])
+            effect = replace(effect, definition=told["definition"])
             wait = changed_approval_of(asker, effect, self.length)
         else:
             wait = connect_of(asker, effect.tool, told, self.length, effect.call_id)
-        self._ask(wait, attrs.evolve(effect, sent=False))
+        self._ask(wait, replace(effect, sent=False))
 
     def _attempt_failed(self, effect: Effect, message: str, reason: str, retryable: bool) -> None:
         node = self.plan.nodes[effect.address[-3]]
@@ -335,7 +336,7 @@ class Nodes(Frame):
         anew: dict[str, Any] = {"sent": False} if isinstance(effect, CallTool) else {}
         if isinstance(effect, CallModel):
             anew = {"said": False}
-        again = attrs.evolve(effect, attempt=effect.attempt + 1, not_before=due, **anew)
+        again = replace(effect, attempt=effect.attempt + 1, not_before=due, **anew)
         self.expect(again)
         self.emit(
             EventKind.node_retrying,
@@ -345,7 +346,7 @@ class Nodes(Frame):
 
     def send(self, effect: CallTool) -> None:
         """This attempt may reach its tool from now on."""
-        self.expect(attrs.evolve(effect, sent=True))
+        self.expect(replace(effect, sent=True))
 
     def begin_child(self, opener: OpenChild) -> None:
         """The child that this effect asked for is there, and has so much time."""

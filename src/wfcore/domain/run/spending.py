@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-import attrs
+from msgspec.structs import replace
 
 from wfcore.domain.budgets import purse, times_spent
 from wfcore.domain.errors import JSON
@@ -37,7 +37,7 @@ class Spending(Nodes):
     def _ask_to_spend(self, node: NodePlan, effect: CallModel, budget: Mapping[str, JSON], times: int) -> None:
         self.drop(effect.address)
         waiting = budget_of(self._asker(node, effect.address[-1]), budget, self.length)
-        self._ask(waiting, attrs.evolve(effect, allowances={**effect.allowances, purse(budget): times + 1}))
+        self._ask(waiting, replace(effect, allowances={**effect.allowances, purse(budget): times + 1}))
 
     def _may_spend(self, node: NodePlan, effect: CallModel, decided: str) -> None:
         """Somebody has said whether to go on; if so, the rest of the visit may spend as much too."""

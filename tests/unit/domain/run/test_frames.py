@@ -76,6 +76,14 @@ def test_only_an_id_names_a_workflow(workflow: Any) -> None:
     assert "workflowId" in history.machine.error["message"]
 
 
+def test_a_whole_number_names_a_workflow_however_it_is_written() -> None:
+    """JSON has one kind of number: 2.0 is the id 2."""
+    history = History(sketch("s -> call", call={"toolId": "core.workflow", "params": {"workflowId": 2.0}}))
+    effect = history.effect("call")
+    assert isinstance(effect, OpenChild)
+    assert repr(effect.resource_id) == "2"
+
+
 def test_a_child_whose_plan_is_missing_is_not_opened() -> None:
     """`IllegalEntry` says so before anything has moved, and the effect is as pending as before."""
     history = History(sketch("s -> call", call=calling()), {"n": 1})

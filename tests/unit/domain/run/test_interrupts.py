@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import attrs
 import pytest
+from msgspec.structs import replace
 
 from wfcore.domain.access import Principal, Role
 from wfcore.domain.codec import fingerprint
@@ -113,7 +113,7 @@ def test_several_answers_are_all_or_nothing() -> None:
     both = Decision(history.waiting("v").id, "approve"), Decision(history.waiting("w").id, "deny")
     assert reason(history, both[0], Decision("int_none", "approve")) == "already_resumed"
     assert reason(history, both[0], both[0]) == "duplicate"
-    assert reason(history, both[0], attrs.evolve(both[1], decision="connected")) == "wrong_decision"
+    assert reason(history, both[0], replace(both[1], decision="connected")) == "wrong_decision"
     assert len(history.machine.interrupts) == 2
     assert history.resume(*both).machine.status == "done"
     assert history.events[-1].run_id == "run-2"

@@ -1,0 +1,100 @@
+"""Runs whose tools never wait still leave the event loop to others."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from bench import Bench, act, graph, opened
+
+from wfcore.adapters.tools import tool
+from wfcore.runtime.session import Breath
+from wfcore.testing.fakes import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+STEPS = 50
+
+
+def chain(tool_id: str) -> dict[str, Any]:
+    names = ["s", *(f"n{number}" for number in range(STEPS))]
+    edges = " ".join(f"{source}>{target}" for source, target in pairwise(names))
+    return graph(edges, **{name: act(tool_id) for name in names[1:]})
+
+
+def slow(clock: FakeClock, told: list[str], name: str, *, idempotent: bool) -> Callable[..., Any]:
+    """A tool that takes a millisecond of the loop's time and waits for nothing."""
+
+    @tool(id=name, idempotent=idempotent)
+    async def work() -> None:
+        clock.advance(0.001)
+        told.append(name)
+
+    return work
+
+
+class TestBreath:
+    """When a session gives way."""
+
+    def test_one_alone_gives_way_once_a_millisecond(self) -> None:
+        """Not within the millisecond in which it began, but in each one after."""
+        breath, me = Breath(), object()
+        assert [breath.is_due(me, now) for now in (5, 5, 6)] == [False, False, True]
+
+    def test_those_who_take_turns_need_not(self) -> None:
+        """Whoever goes on after another has only just begun, however late it is."""
+        breath, one, other = Breath(), object(), object()
+        assert not any(breath.is_due(session, now) for now in range(9) for session in (one, other))
+
+    async def test_giving_way_begins_anew(self) -> None:
+        """After the breath was taken, nothing is due in the same millisecond."""
+        breath, me = Breath(), object()
+        await breath.take(me, 5)
+        await breath.take(me, 6)
+        assert (breath.is_due(me, 6), breath.is_due(me, 7)) == (False, True)
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+class TestRuns:
+    """With a store and tools that never wait."""
+
+    async def test_others_have_a_turn_at_every_millisecond(self, idempotent: bool) -> None:
+        """Whoever else is on the loop goes on as often as the run takes milliseconds."""
+        clock, told = FakeClock(), list[str]()
+        work = slow(clock, told, "work", idempotent=idempotent)
+        async with opened("sqlite://", clock=clock, tools=[work]) as bench:
+            turns = await turns_beside(bench, told)
+        assert len(told) == STEPS
+        assert turns >= STEPS - 1
+
+    async def test_two_runs_take_turns(self, idempotent: bool) -> None:
+        """Neither waits for the other's end."""
+        clock, told = FakeClock(), list[str]()
+        tools = [slow(clock, told, name, idempotent=idempotent) for name in ("one", "other")]
+        async with opened("sqlite://", clock=clock, tools=tools) as bench:
+            runs = [await bench.started(chain(name)) for name in ("one", "other")]
+            for run in runs:
+                assert (await bench.ended(run)).status == "done"
+        assert len(told) == 2 * STEPS
+        first_end = max(told.index("one"), told.index("other"))
+        assert first_end < STEPS, "one had ended before the other began"
+
+
+async def turns_beside(bench: Bench, told: list[str]) -> int:
+    """How often a task beside a run goes on between its first step and its last."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 0 < len(told) < STEPS
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(count())
+    assert (await bench.ended(await bench.started(chain("work")))).status == "done"
+    beside.cancel()
+    with suppress(asyncio.CancelledError):
+        await beside
+    return turns
