@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import raw
-from benchmarks.graphs import chain, diamonds, fan
+from benchmarks.graphs import chain, diamonds
 from benchmarks.library import opened
 from benchmarks.measure import Stopwatch, Turns, commits, exponent
 from benchmarks.scale import Scale
+from benchmarks.slow import slow_nodes
 from benchmarks.table import Figure, rate
 
 
@@ -107,24 +108,8 @@ def stored_bytes(path: Path) -> int:
 
 def parallel(scale: Scale) -> Iterator[Figure]:
     """Many slow nodes at once, each durable."""
-    with asyncio.Runner() as runner:
-        turns = runner.run(_parallel(scale))
-    seconds = [turns.typical(side, "wall") * 1e3 for side in ("raw", "ours")]
-    yield Figure(f"{scale.wide} parallel nodes of 10 ms, FULL", "time to raw", 1 / turns.ratio("wall"), "",
-                 *(f"{took:.1f} ms" for took in seconds), at_most=1.2)  # fmt: skip
-
-
-async def _parallel(scale: Scale) -> Turns:
     ours, _ = files(scale, "parallel")
-    async with opened(ours) as library:
-        flow = await library.deploy(fan(scale.wide, "nap"))
-        await library.timed(flow)
-        pairs = []
-        for _ in range(scale.rounds):
-            with Stopwatch() as watch:
-                await raw.gather(scale.wide, 0.01)
-            pairs.append((watch.cost, await library.timed(flow)))
-        return Turns(*zip(*pairs, strict=True))
+    yield slow_nodes(scale, ours, "FULL", goal=1.2)
 
 
 def conditions(scale: Scale) -> Iterator[Figure]:

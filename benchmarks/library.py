@@ -53,8 +53,8 @@ class Library:
         """So many runs at once, to their end; AssertionError if one did not end well."""
         ids = await self.start(flow, count)
         await self.at_rest()
-        for run_id in ids:
-            row = await self.core.ports.journal.find_run(self.me.org_uuid, run_id)
+        found = (self.core.ports.journal.find_run(self.me.org_uuid, run_id) for run_id in ids)
+        for row in await asyncio.gather(*found):
             assert row is not None
             assert row.status == "done", row
 

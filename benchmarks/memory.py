@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from benchmarks import raw
-from benchmarks.graphs import chain, diamonds, fan
+from benchmarks.graphs import chain, diamonds
 from benchmarks.library import Library, opened
 from benchmarks.measure import Cost, Stopwatch, Turns, exponent, take_turns
 from benchmarks.scale import Scale
+from benchmarks.slow import slow_nodes
 from benchmarks.table import Figure, rate
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine import Machine
@@ -96,20 +97,4 @@ async def _diamonds(scale: Scale) -> Turns:
 
 def parallel(scale: Scale) -> Iterator[Figure]:
     """Many slow nodes at once."""
-    with asyncio.Runner() as runner:
-        turns = runner.run(_parallel(scale))
-    seconds = [turns.typical(side, "wall") * 1e3 for side in ("raw", "ours")]
-    yield Figure(f"{scale.wide} parallel nodes of 10 ms, in memory", "time to raw", 1 / turns.ratio("wall"), "",
-                 *(f"{took:.1f} ms" for took in seconds), at_most=1.06)  # fmt: skip
-
-
-async def _parallel(scale: Scale) -> Turns:
-    async with opened(None) as library:
-        flow = await library.deploy(fan(scale.wide, "nap"))
-        await library.timed(flow)
-        pairs = []
-        for _ in range(scale.rounds):
-            with Stopwatch() as watch:
-                await raw.gather(scale.wide, 0.01)
-            pairs.append((watch.cost, await library.timed(flow)))
-        return Turns(*zip(*pairs, strict=True))
+    yield slow_nodes(scale, None, "in memory", goal=1.06)

@@ -106,10 +106,10 @@ def commit_groups(connection: sqlite3.Connection, first: int, runs: int, steps: 
         connection.execute("COMMIT")
 
 
-def park(connection: sqlite3.Connection, first: int, runs: int, group: int = 100) -> None:
+def park(connection: sqlite3.Connection, first: int, runs: int) -> None:
     """Runs that begin and wait: a row each, and their first entry, by the hundred."""
-    for start in range(first, first + runs, group):
-        numbers = range(start, start + group)
+    for start in range(first, first + runs, 100):
+        numbers = range(start, start + 100)
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany("INSERT INTO runs VALUES (?, 'interrupted')", [(run,) for run in numbers])
         connection.executemany("INSERT INTO journal VALUES (?, 0, ?)", [(run, ENTRY) for run in numbers])

@@ -1,6 +1,28 @@
 """Beside this file stands what several kinds of tests share: pytest makes it importable."""
 
 import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("wfcore", deadline=None)  # a deadline would measure how busy the machine is
+settings.load_profile("wfcore")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+async def empty_database(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with the schema in it, made once: to copy it is quicker than to migrate anew."""
+    from wfcore import bootstrap
+
+    path = tmp_path_factory.mktemp("schema") / "empty.db"
+    async with bootstrap.open(f"sqlite:///{path}", worker=False):
+        return path
 
 
 def pytest_runtest_logfinish() -> None:

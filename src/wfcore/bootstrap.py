@@ -14,6 +14,7 @@ from wfcore.adapters.memory.memories import InMemoryMemories
 from wfcore.adapters.memory_tools import memory_tools
 from wfcore.adapters.outbound.guard import Guard
 from wfcore.adapters.outbound.mcp_servers import McpServers
+from wfcore.adapters.outbound.post import GuardedOutbound
 from wfcore.adapters.outbound.tool import http_tool
 from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_beside
 from wfcore.adapters.system import RandomIds, SystemClock
@@ -26,6 +27,7 @@ from wfcore.ports.blobs import Blobs
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.guardrails import Guardrail
 from wfcore.ports.journal import Journal
+from wfcore.ports.outbound import Outbound
 from wfcore.ports.providers import EventSink, MemoryBackend, ModelProvider, Tool
 from wfcore.ports.storage import Storage
 from wfcore.ports.system import Clock, Ids
@@ -34,6 +36,7 @@ from wfcore.ports.tool_servers import ToolServers
 from wfcore.runtime.attachments import Attachments
 from wfcore.runtime.audit import AuditTrail
 from wfcore.runtime.catalog import ToolCatalog
+from wfcore.runtime.chat_apps import ChatApps
 from wfcore.runtime.connections import Connections
 from wfcore.runtime.context import Ports, Settings
 from wfcore.runtime.context_items import ContextItems
@@ -46,11 +49,14 @@ from wfcore.runtime.observing import observed_journal
 from wfcore.runtime.organization import Directory
 from wfcore.runtime.people import Groups, Members, Tokens
 from wfcore.runtime.plans import Plans
+from wfcore.runtime.posting import Poster
 from wfcore.runtime.resources import Skills, Workflows
 from wfcore.runtime.runs import Runs
 from wfcore.runtime.scheduler import Scheduler
 from wfcore.runtime.suggestions import Suggestions
+from wfcore.runtime.team_chats import TeamChats
 from wfcore.runtime.usage import Usage
+from wfcore.runtime.workflow_tools import WorkflowTools
 
 IN_MEMORY = ("sqlite://", "sqlite:///:memory:")
 
@@ -73,6 +79,7 @@ class Core:
         self.runs = Runs(ports, plans, self.driver)
         self.scheduler = Scheduler(ports, self.runs)
         self.webhooks = Deliveries(ports, self.runs)
+        self.workflow_tools = WorkflowTools(ports, self.runs)
         self.directory = Directory(ports)
         self.members = Members(ports)
         self.groups = Groups(ports)
@@ -85,6 +92,9 @@ class Core:
         self.conversations = Conversations(ports)
         self.usage = Usage(ports)
         self.suggestions = Suggestions(ports, self.runs)
+        self.chat_apps = ChatApps(ports)
+        self.team_chats = TeamChats(ports, self.runs)
+        self.poster = Poster(ports)
 
     def principal(
         self,
@@ -127,6 +137,7 @@ async def open(  # noqa: A001  (the name of the public function)
     ids: Ids | None = None,
     telemetry: Sequence[Telemetry] = (),
     tool_servers: ToolServers | None = None,
+    outbound: Outbound | None = None,
     guardrails: Iterable[Guardrail] = (),
 ) -> AsyncIterator[Core]:
     """Open wfcore on a database: `sqlite:///path`, `postgresql://user@host/name`, or `sqlite://` for one in memory.
@@ -154,7 +165,7 @@ async def open(  # noqa: A001  (the name of the public function)
     embedded = EmbeddedDispatcher(
         journal, clock, concurrency=settings.max_concurrent_runs, tell=hints.tell_workers if hints else None
     )
-    hub = EventHub(hints.tell_followers if hints else None)
+    hub = EventHub(hints.tell_followers, hints.in_company) if hints else EventHub()
     ports = Ports(
         storage,
         journal,
@@ -171,6 +182,7 @@ async def open(  # noqa: A001  (the name of the public function)
         listener,
         tool_servers=tool_servers or McpServers(guard, clock),
         guardrails=GuardrailCatalog(guardrails),
+        outbound=outbound or GuardedOutbound(guard),
     )
     try:
         await _ready(storage, migrate=migrate)
@@ -180,9 +192,11 @@ async def open(  # noqa: A001  (the name of the public function)
         if worker:
             await ports.dispatcher.start(core.driver)
             core.scheduler.start()
+            core.poster.start()
         try:
             yield core
         finally:
+            await core.poster.stop()
             await core.scheduler.stop()
             await ports.dispatcher.stop(grace)
             await ports.tool_servers.close()
@@ -241,7 +255,10 @@ async def _stores(
         from wfcore.adapters.memory.journal import MemoryJournal
         from wfcore.adapters.memory.storage import MemoryStorage
 
-        storage = MemoryStorage(pinned=lambda variation_id: kept.pinned(variation_id))  # noqa: PLW0108  (made below)
+        storage = MemoryStorage(
+            pinned=lambda variation_id: kept.pinned(variation_id),  # noqa: PLW0108  (made below)
+            find_run=lambda org, run_id: kept.find_run(org, run_id),  # noqa: PLW0108
+        )
         kept = MemoryJournal(usable=storage.may_use, note=storage.note, prices=prices)
         return storage, kept, InMemoryMemories()
     from wfcore.adapters.sql.journal import SqlJournal

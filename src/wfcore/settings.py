@@ -23,6 +23,7 @@
     max_attachment_bytes = 5_242_880
     max_attachments = 10            # of one request
     max_concurrent_runs = 1_000
+    max_nodes = 5_000               # of one graph; and max_edges
     catch_up_seconds = 3_600        # how late a schedule may still fire
     requests_per_minute = 600       # of one principal; without: as many as it likes
     organization_requests_per_minute = 6_000
@@ -43,11 +44,13 @@
     email = "email"                 # without: the member's own
     email_verified = "email_verified"
     groups = "groups"               # without: the member's own
+    [http]
+    hosts = ["flows.example.org"]   # the names of this server: without, browsers reach its protocol servers by address
     [http_tool]
     allow = ["127.0.0.1:9000"]      # addresses and networks that requests of customers may reach though not public
 
 In the environment the same keys are `WFCORE_DATABASE`, `WFCORE_LIMITS_MAX_NODE_VISITS`, `WFCORE_MODELS_FAST_API_KEY`,
-`WFCORE_HTTP_TOOL_ALLOW` and `WFCORE_PREVIOUS_SECRET_KEYS` (with commas between the entries).
+`WFCORE_HTTP_TOOL_ALLOW`, `WFCORE_HTTP_HOSTS` and `WFCORE_PREVIOUS_SECRET_KEYS` (with commas between the entries).
 """
 
 import os
@@ -63,6 +66,7 @@ from msgspec import Meta
 from wfcore.domain.attachments import AttachmentLimits
 from wfcore.domain.budgets import Budget, Period, Whose
 from wfcore.domain.errors import JSON
+from wfcore.domain.graph_limits import GraphLimits
 from wfcore.domain.run.entries import Limits
 from wfcore.model_settings import TEXTS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
 from wfcore.ports.blobs import Blobs
@@ -79,12 +83,13 @@ __all__ = ["BadSettings", "Configuration", "decode_key", "load", "read_file"]
 PREFIX: Final = "WFCORE_"
 PLAIN: Final = frozenset({"database", "blobs", "secret_key", "default_model"})
 LISTS: Final = frozenset({"previous_secret_keys"})
-TABLES: Final = frozenset({"budgets", "limits", "http_tool", "oauth", "telemetry"})
+TABLES: Final = frozenset({"budgets", "http", "http_tool", "limits", "oauth", "telemetry"})
 
 T = TypeVar("T")
 Cost = Annotated[float, Meta(gt=0, le=1e12)]
 Name = Annotated[str, Meta(min_length=1)]
 Token = Annotated[str, Meta(pattern=r"^[\x21-\x7e]+\Z")]
+Host = Annotated[str, Meta(pattern=r"^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\Z")]
 Url = Annotated[str, Meta(pattern=r"^https?://[^\s/?#@]+(?:/[^\s?#]*)?\Z")]
 
 
@@ -98,6 +103,8 @@ class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_attachment_bytes: Count = AttachmentLimits().size
     max_attachments: Count = AttachmentLimits().count
     max_concurrent_runs: Count = Settings().max_concurrent_runs
+    max_nodes: Count = GraphLimits().nodes
+    max_edges: Count = GraphLimits().edges
     catch_up_seconds: Seconds = Settings().catch_up
     requests_per_minute: Count | None = None
     organization_requests_per_minute: Count | None = None
@@ -136,6 +143,12 @@ class TelemetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         return f"TelemetrySettings(metrics={self.metrics!r}, traces={self.traces!r})"
 
 
+class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[http]`."""
+
+    hosts: list[Host] = []
+
+
 class HttpToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[http_tool]`."""
 
@@ -172,6 +185,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     models: dict[str, ModelSettings] = {}
     limits: LimitSettings = LimitSettings()
     budgets: BudgetSettings = BudgetSettings()
+    http: HttpSettings = HttpSettings()
     http_tool: HttpToolSettings = HttpToolSettings()
     oauth: OAuthSettings | None = None
     telemetry: TelemetrySettings = TelemetrySettings()
@@ -190,6 +204,8 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             requests_per_minute=limits.requests_per_minute,
             organization_requests_per_minute=limits.organization_requests_per_minute,
             attachments=AttachmentLimits(limits.max_attachments, limits.max_attachment_bytes),
+            graph=GraphLimits(limits.max_nodes, limits.max_edges),
+            hosts=tuple(self.http.hosts),
             budgets=self.budgets.budgets(),
             prices={name: price for name, model in self.models.items() if (price := model.price())},
         )
@@ -336,6 +352,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
             (table if claims == rest else table.setdefault("claims", {}))[claims] = text
         elif area == "telemetry":
             tree.setdefault("telemetry", {})[rest] = text if rest == "metrics_token" else _boolean(text)
+        elif key == "http_hosts":
+            tree["http"] = {"hosts": _entries(text)}
         elif key == "http_tool_allow":
             tree["http_tool"] = {"allow": _entries(text)}
         elif key in LISTS:

@@ -17,11 +17,6 @@ from wfcore.testing.models_contract import CONVERSATION, PIXEL, WITH_TOOLS, delt
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @asynccontextmanager
 async def on_the_wire(*parts: bytes, **options: Any) -> AsyncIterator[tuple[RemoteModel, WireStub]]:
     async with MESSAGES.serve(pieces(*parts), **options) as served:

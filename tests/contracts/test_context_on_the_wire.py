@@ -29,11 +29,6 @@ ROLES = {"system": "system", "human": "user", "ai": "assistant"}
 MESSAGE = "Was kostet “Tee” für 2 \U0001f375?"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def price(of: str) -> float:
     """Tell the price of a thing."""
     return 4.5

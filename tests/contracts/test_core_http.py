@@ -17,18 +17,6 @@ from wfcore.runtime.context import Settings
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def empty_database(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("schema") / "empty.db"
-    async with bootstrap.open(f"sqlite:///{path}", worker=False):
-        return path
-
-
 @pytest.fixture(params=["memory", "sqlite"])
 async def core(request: pytest.FixtureRequest, empty_database: Path, tmp_path: Path) -> AsyncIterator[Core]:
     """Open, with loopback let through."""

@@ -13,6 +13,7 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from wfcore.adapters.memory.journal import MemoryJournal
 from wfcore.adapters.sql.database import Database
@@ -72,11 +73,6 @@ async def sql_journal(path: Path) -> AsyncIterator[SqlJournal]:
         await database.close()
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class TestMemoryJournal(JournalContract):
     @asynccontextmanager
     async def open_journal(self, place: Path) -> AsyncIterator[Journal]:
@@ -96,7 +92,7 @@ class TestSqlJournal(JournalContract):
 # The two adapters answer alike, whatever they are asked.
 
 RUN_IDS = st.sampled_from(["r-1", "r-2", "r-3", "r-4"])
-FIRST = Append(0, steps(1), new_run=NewRun("r-1", "ann", "f", RunStatus.queued, 0))
+FIRST = Append(0, steps(1), new_run=NewRun("r-1", "ann", b"f", RunStatus.queued, 0))
 EXPECTED = st.integers(0, 5)
 WORKER = st.none() | st.integers(1, 2)
 STATUS = st.sampled_from([RunStatus.queued, RunStatus.running, RunStatus.interrupted, RunStatus.done])
@@ -104,7 +100,7 @@ APPENDS = st.builds(
     Append,
     expected=EXPECTED,
     entries=st.integers(0, 2).map(steps),
-    new_run=st.none() | st.builds(NewRun, RUN_IDS, st.just("bob"), st.just("f"), STATUS, st.integers(0, 9)),
+    new_run=st.none() | st.builds(NewRun, RUN_IDS, st.just("bob"), st.just(b"f"), STATUS, st.integers(0, 9)),
     changes=st.lists(st.builds(RunChange, RUN_IDS, STATUS, st.integers(0, 9), st.none() | st.just({})), max_size=1),
     interrupts=st.none()
     | st.lists(st.sampled_from("abc"), max_size=2, unique=True).map(lambda ids: [*map(interrupt, ids)]),
@@ -131,7 +127,7 @@ async def answer(journal: Journal, name: str, *values: Any) -> object:
             call = journal.append(ExecutionRef(ORG, values[0]), values[1])
         case "begin":
             new = NewExecution(ORG, "workflow", 1, None, "ann", "t")
-            call = journal.begin(new, attrs.evolve(values[0], expected=0))
+            call = journal.begin(new, replace(values[0], expected=0))
         case _:
             call = getattr(journal, name)(*values)
     try:
@@ -178,7 +174,7 @@ def test_the_adapters_answer_alike(tmp_path: Path) -> None:
     with asyncio.Runner() as runner:
         database = runner.run(open_database(tmp_path / "journal.db"))
 
-        @settings(max_examples=150, deadline=None)
+        @settings(max_examples=150)
         @given(calls=st.lists(CALLS, max_size=12))
         def check(calls: list[tuple[Any, ...]]) -> None:
             runner.run(compare(database, calls))

@@ -22,11 +22,6 @@ from wfcore.testing.models_contract import CONVERSATION, PIXEL, WITH_TOOLS, delt
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @asynccontextmanager
 async def on_the_wire(*parts: bytes) -> AsyncIterator[tuple[RemoteModel, WireStub]]:
     async with CHAT.serve(pieces(*parts)) as served:

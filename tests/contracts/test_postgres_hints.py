@@ -20,13 +20,9 @@ from wfcore.runtime import stream
 
 ORG = "00000000-0000-4000-8000-000000000001"
 NEVER = 3_600.0
+CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'wfcore hints'"
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
@@ -85,6 +81,39 @@ class TestHints:
         await other.heard(1_000)
         assert other.worker == refs(1_000)
 
+    async def test_one_that_is_alone_tells_nothing(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Once nobody has answered its greeting; it is in company while another one is there, killed or not."""
+        monkeypatch.setattr(postgres_hints, "GREETING", 0.0)
+        one, other = Process(url), Process(url)
+        await one.open()
+        await until(lambda: not one.hints.in_company())
+        one.hints.tell_workers(refs(1)[0])
+        await other.open()
+        await until(lambda: one.hints.in_company() and other.hints.in_company())
+        one.hints.tell_workers(refs(2)[1])
+        await other.heard(1)
+        assert other.worker == refs(2)[1:]
+        await other.hints.close()
+        await until(lambda: not one.hints.in_company())
+        await one.hints.close()
+
+    async def test_after_a_restart_they_find_each_other(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Every connection was lost, of one who had something to say just then, too: all are in company again."""
+        monkeypatch.setattr(postgres_hints, "GREETING", 0.0)
+        monkeypatch.setattr(postgres_hints, "AGAIN", 0.001)
+        made = [Process(url) for _ in range(3)]
+        for each in made:
+            await each.open()
+        await until(lambda: all(len(each.hints._company) == 2 for each in made))
+        made[0].hints.tell_workers(refs(1)[0])
+        for each in made:
+            each.hints._company.clear()
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            await connection.execute(CUT)
+        await until(lambda: all(len(each.hints._company) == 2 for each in made))
+        for each in made:
+            await each.hints.close()
+
     async def test_what_was_told_goes_out_at_the_end(self, processes: list[Process]) -> None:
         """Closing sends what is still to be sent, and after it nothing is said and nothing heard."""
         teller, other, _ = processes
@@ -121,9 +150,8 @@ class TestHints:
         """They are made again, it is told in the log, and hints are heard as before."""
         monkeypatch.setattr(postgres_hints, "AGAIN", 0.001)
         teller, other, _ = processes
-        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'wfcore hints'"
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-            await connection.execute(cut)
+            await connection.execute(CUT)
         async with asyncio.timeout(20):
             while not other.worker:
                 teller.hints.tell_workers(refs(1)[0])

@@ -23,7 +23,7 @@ from wfcore.testing.storage_contract import StorageContract
 from wfcore.testing.storage_machine import StorageMachine
 from wfcore.testing.storage_values import ORG, new_organization, new_resource, new_variation, principal
 
-QUICK = settings(max_examples=12, stateful_step_count=15, deadline=None)
+QUICK = settings(max_examples=12, stateful_step_count=15)
 
 
 async def open_sqlite(place: Path) -> SqlStorage:
@@ -55,8 +55,8 @@ class TestSqlStorage(StorageContract):
         await store.add_organization(new_organization(ORG))
         async with store.database.writing() as connection:
             await connection.exec_driver_sql(
-                "INSERT INTO executions (org, kind, variation_id, user_id, thread_id, root_run_id)"
-                " VALUES (1, 'workflow', 'v1', 'u', 't', 'r')"
+                "INSERT INTO executions (org, kind, variation_id, is_draft, user_id, thread_id)"
+                " VALUES (1, 'workflow', X'3D7631', true, 'u', 't')"
             )
         await _drop_two_drafts(store)
         await store.close()

@@ -15,11 +15,6 @@ pytestmark = pytest.mark.anyio
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "support_agent.py"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def asks(name: str, **args: object) -> dict[str, object]:
     return {"content": "", "toolCalls": [{"id": f"call-{name}", "name": name, "args": args}]}
 

@@ -20,16 +20,19 @@ import re
 import signal
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from wfcore.adapters.sql.postgres_wire import Asked, Wire
+
 CONNECT = sqlite3.connect
 SENDING = psycopg.AsyncCursor.execute, psycopg.AsyncCursor.executemany
 ENDING = psycopg.AsyncConnection.commit, psycopg.AsyncTransaction.__aexit__
+ASKING = Wire.send
 """What is watched, as it was."""
 
 _WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b", re.ASCII | re.IGNORECASE)
@@ -122,7 +125,10 @@ class Points:
         sqlite3.connect = sqlite3.dbapi2.connect = connect
 
     def watch_postgres(self) -> None:
-        """As `watch_sqlite`, for psycopg. Within a statement is: sent, and nobody waits for its answer."""
+        """As `watch_sqlite`, for psycopg and for the wire, where statements that go out together are one.
+
+        Within a statement is: sent, and nobody waits for its answer.
+        """
         (execute, executemany), (commit, leave) = SENDING, ENDING
 
         def kind_of(cursor: Any, statement: Any) -> str:
@@ -143,6 +149,17 @@ class Points:
             kind = "read" if error else "commit"
             return await self._sent(kind, lambda: leave(transaction, error, *args))
 
+        def send_here(wire: Wire, asked: Sequence[Asked]) -> Any:
+            kind = _kind_of(wire, [statement for statement, _ in asked])
+            self.reach(kind, "before")
+            told = ASKING(wire, asked)
+            if kind != "read":
+                if self.is_here(kind, "amid"):
+                    asyncio.get_running_loop().call_soon(die)
+                told.add_done_callback(lambda _: self.reach(kind, "after"))
+            return told
+
+        Wire.send = send_here
         psycopg.AsyncCursor.execute = execute_here
         psycopg.AsyncCursor.executemany = executemany_here
         psycopg.AsyncConnection.commit = commit_here
@@ -176,6 +193,12 @@ class Points:
         result = await work()
         self.reach(kind, "after")
         return result
+
+
+def _kind_of(wire: Wire, asked: Sequence[str]) -> str:
+    kinds = {_kind(statement) for statement in asked}
+    alone = "BEGIN" not in asked and wire._inner.transaction_status == TransactionStatus.IDLE
+    return "commit" if "commit" in kinds or ("write" in kinds and alone) else max(kinds, default="read")
 
 
 def _kind(statement: str) -> str:

@@ -24,11 +24,6 @@ pytestmark = pytest.mark.xdist_group("crash")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     on_a_file = getattr(request, "param", None) == "a file"
     return f"sqlite:///{tmp_path / 'wfcore.db'}" if on_a_file else new_database()

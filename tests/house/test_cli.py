@@ -1,9 +1,6 @@
 """The commands, each as a real process: what stands on stdout, what on stderr, and the exit status."""
 
-import contextlib
 import json
-import os
-import pty
 import re
 import shutil
 import signal
@@ -12,93 +9,15 @@ import sqlite3
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
+from commands import action, answered, ended_by, serving, wfcore, workflow
 
 from wfcore.cli.main import main
 
-WFCORE = [sys.executable, "-m", "wfcore"]
-LIMIT = 60
-PROMPT = 10
-"""Seconds that a server may take to end, with a stream open and a run under way."""
-
-
-def environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("WFCORE_")}
-
-
-def wfcore(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    ended = subprocess.run(
-        [*WFCORE, *arguments],
-        cwd=folder,
-        env={**environment(), **more},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
-    )
-    assert "Traceback" not in ended.stderr, ended.stderr
-    return ended
-
-
-def answered(folder: Path, *arguments: str) -> Any:
-    ended = wfcore(folder, *arguments)
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout)
-
-
-def workflow(folder: Path, *nodes: Mapping[str, Any], name: str = "refunds.json") -> str:
-    """A file with a chain of nodes behind a start that wants a number `n`."""
-    schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
-    chain = [{"id": "start", "type": "start", "data": {"inputSchema": schema}}, *nodes]
-    edges = [
-        {"id": f"e{number}", "source": a["id"], "target": b["id"]}
-        | ({"sourceHandle": "approved"} if a["type"] == "humanApproval" else {})
-        for number, (a, b) in enumerate(pairwise(chain))
-    ]
-    (folder / name).write_text(json.dumps({"workflowStructure": {"nodes": chain, "edges": edges}}))
-    return name
-
-
-def action(tool: str, **params: Any) -> dict[str, Any]:
-    return {"id": "act", "type": "action", "data": {"toolId": tool, "params": params}}
-
-
 # serve
-
-
-@contextmanager
-def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server on a free port, and its address."""
-    command = [*WFCORE, "serve", "--port", "0", *arguments]
-    with subprocess.Popen(
-        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as server:
-        try:
-            assert server.stdout is not None
-            line = server.stdout.readline()
-            found = re.fullmatch(r"listening on (http://127\.0\.0\.1:[0-9]+)\n", line, re.ASCII)
-            assert found is not None, line
-            yield server, found[1]
-        finally:
-            server.kill()
-
-
-def ended_by(server: subprocess.Popen[str], sent: signal.Signals) -> str:
-    """Send the signal; what the server said on stderr. It must end by itself, with status 0 and nothing more said."""
-    server.send_signal(sent)
-    out, err = server.communicate(timeout=PROMPT)
-    assert server.returncode == 0, err
-    assert out == ""
-    assert "Traceback" not in err
-    return err
 
 
 def test_a_server_from_an_empty_folder_to_a_drained_stream(tmp_path: Path) -> None:
@@ -285,134 +204,6 @@ def test_validate_prints_every_issue_as_json(tmp_path: Path) -> None:
     broken = wfcore(tmp_path, "validate", "broken.yaml")
     assert broken.returncode == 1
     assert json.loads(broken.stdout)["issues"][0]["rule"] == "json"
-
-
-# run
-
-
-ACME = "00000000-0000-4000-8000-00000000acee"
-CTRL_C = "\x03"
-APPROVAL = {"id": "ask", "type": "humanApproval", "data": {"message": "refund?"}}
-OUTCOME = {
-    "id": "end",
-    "type": "action",
-    "data": {"toolId": "core.transform", "params": {"value": "{{ nodes.ask.output.data }}"}},
-}
-
-
-def test_run_prints_the_output_and_shows_the_nodes(tmp_path: Path) -> None:
-    """The output alone on stdout; a plain line per change of a node on stderr, where there is no terminal."""
-    file = workflow(tmp_path, action("core.transform", value="{{ input.n * 2 }}"))
-    ended = wfcore(tmp_path, "run", file, "--input", '{"n": 21}')
-    assert (ended.returncode, ended.stdout) == (0, "42\n")
-    assert "✔ act  core.transform  done" in ended.stderr
-    assert [path.name for path in tmp_path.iterdir()] == [file], "nothing is kept"
-
-
-def test_a_run_that_fails_ends_with_1(tmp_path: Path) -> None:
-    """The reason on stderr, nothing on stdout."""
-    ended = wfcore(tmp_path, "run", workflow(tmp_path, action("core.fail", message="too late")), "--input", '{"n": 1}')
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert "the run ended as error: too late" in ended.stderr
-    other = wfcore(tmp_path, "run", workflow(tmp_path, action("no.such.tool")), "--input", '{"n": 1}')
-    assert (other.returncode, other.stdout) == (1, "")
-    assert "no.such.tool" in other.stderr
-
-
-def test_approvals_without_a_terminal(tmp_path: Path) -> None:
-    """--yes approves and --no denies, in the environment too; with neither the run fails and says what to give."""
-    file = workflow(tmp_path, APPROVAL, {**OUTCOME, "data": {"toolId": "core.transform", "params": {"value": "paid"}}})
-    given = ("run", file, "--input", '{"n": 1}')
-    yes = wfcore(tmp_path, *given, WFCORE_YES="true")
-    assert (yes.returncode, yes.stdout) == (0, '"paid"\n')
-    no = wfcore(tmp_path, *given, "--no")
-    assert json.loads(no.stdout)["decision"] == "deny"
-    neither = wfcore(tmp_path, *given)
-    assert (neither.returncode, neither.stdout) == (1, "")
-    assert neither.stderr.count("start  start  done") == 1, "every event is shown once"
-    assert "refund?" in neither.stderr
-    assert "--yes or --no" in neither.stderr
-
-
-def test_approvals_at_a_terminal(tmp_path: Path) -> None:
-    """The person is shown the message, approves, and fills in the form, until what is filled in fits."""
-    form = {
-        "type": "object",
-        "required": ["amount"],
-        "properties": {"amount": {"type": "integer"}, "why": {"type": "string"}},
-    }
-    asks = {**APPROVAL, "data": {**APPROVAL["data"], "formSchema": form}}
-    file = workflow(tmp_path, asks, OUTCOME)
-    wrong = [("refund?", ""), ("approve or deny?", "approve"), ("amount:", "x"), ("why:", ""), ("must be integer", "")]
-    answers = [*wrong, ("amount:", "7"), ("why:", "2")]
-    status, out, told = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], answers)
-    assert status == 0, told
-    assert json.loads(out) == {"amount": 7, "why": "2"}
-
-
-def test_ctrl_c_at_a_question_ends_the_run(tmp_path: Path) -> None:
-    """Ctrl-C at the prompt takes effect at once: status 1, no traceback."""
-    file = workflow(tmp_path, APPROVAL, OUTCOME)
-    status, out, told = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], [("approve or deny?", CTRL_C)])
-    assert (status, out) == (1, "")
-    assert "interrupted" in told
-    assert "Traceback" not in told
-
-
-def test_a_talk_at_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each message is asked for, its answer goes to stdout, and Ctrl-C ends the talk: status 1, no traceback."""
-    monkeypatch.chdir(tmp_path)
-    assert main(["org", "create", "Acme", "--id", ACME]) == 0
-    whose = ["--org", ACME, "--user-id", "ann"]
-    assert main(["member", "add", *whose, "--email", "ann@acme.example"]) == 0
-    talk = [("> ", "good morning"), ("> ", CTRL_C)]
-    status, out, told = at_a_terminal(tmp_path, ["chat", "--assistant", *whose], talk)
-    assert (status, out.count("\n"), "good morning" in out) == (1, 1, True)
-    assert "interrupted" in told
-    assert "Traceback" not in told
-
-
-def at_a_terminal(folder: Path, arguments: list[str], answers: list[tuple[str, str]]) -> tuple[int, str, str]:
-    """Run a command whose stdin and stderr are a terminal, answer its questions: status, stdout, what was told."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [*WFCORE, *arguments], cwd=folder, env=environment(), stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
-    ) as process:
-        os.close(theirs)
-        told, read = b"", 0
-        for question, answer in answers:
-            while (found := told.find(question.encode(), read)) < 0:
-                told += os.read(ours, 4096)
-            read = found + len(question)
-            if answer == CTRL_C:
-                interrupt(process)
-            elif answer or question.endswith(":"):
-                os.write(ours, answer.encode() + b"\n")
-        told += rest_of(ours)
-        os.close(ours)
-        out = process.communicate(timeout=LIMIT)[0]
-    return process.returncode, out.decode(), told.decode()
-
-
-def interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Ctrl-C until it is heard: one that falls between the question and the read of its answer is not."""
-    while process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)
-
-
-def rest_of(terminal: int) -> bytes:
-    """What comes until the other side hangs up, which is an error on Linux and an empty read elsewhere."""
-    told = b""
-    while True:
-        try:
-            more = os.read(terminal, 4096)
-        except OSError:
-            return told
-        if not more:
-            return told
-        told += more
 
 
 # The process itself

@@ -11,6 +11,7 @@ import pytest
 import wfcore
 from wfcore.adapters.http.routes import route_table
 from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.graph_limits import GraphLimits
 from wfcore.domain.lifecycle import diagram
 from wfcore.domain.run.entries import Limits
 from wfcore.runtime.context import Settings
@@ -20,11 +21,6 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("src/**/
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
 GENERATED = re.compile(r"(<!-- \w+: generated [^>]*-->\n).*?(<!-- end -->)", re.DOTALL)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 CODE = [(page.name, block) for page in PAGES for block in PYTHON.findall(page.read_text())]
@@ -86,7 +82,8 @@ async def routes_in_words() -> str:
 def test_every_limit_is_documented() -> None:
     """Each bound that an operator can set is named in docs/running.md."""
     page = (ROOT / "docs/running.md").read_text()
-    names = {field.name for field in attrs.fields(Limits)} | {"max_request_bytes", "max_concurrent_runs"}
+    names = {*Limits.__struct_fields__, "max_request_bytes", "max_concurrent_runs"}
+    names |= {f"max_{field.name}" for field in attrs.fields(GraphLimits)}
     settable = names - {"max_concurrent_effects"}
     assert [name for name in sorted(settable) if name not in page] == []
     assert {"max_request_bytes", "max_concurrent_runs"} <= {field.name for field in attrs.fields(Settings)}

@@ -131,11 +131,6 @@ async def logged_in(client: httpx.AsyncClient, user: str) -> None:
     assert answer.status_code == 200
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.anyio
 async def test_the_products_users_see_only_their_organizations_workflows() -> None:
     """Sessions of the product open wfcore: each user sees their company's workflows and nobody else's."""

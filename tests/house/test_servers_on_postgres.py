@@ -7,8 +7,8 @@ from pathlib import Path
 from time import monotonic
 
 import httpx
+from commands import action, ended_by, serving, workflow
 from postgres_server import without_schema
-from test_cli import action, ended_by, serving, workflow
 
 import wfcore
 from wfcore.domain.access import TOKEN_SCOPES

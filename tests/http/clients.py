@@ -22,6 +22,12 @@ Connect = Callable[[], httpx.AsyncClient]
 
 POLL = {"Accept": "application/json"}
 
+MALFORMED = (400, "BAD_REQUEST", "INVALID_ARGUMENT")
+FORBIDDEN = (403, "FORBIDDEN", "PERMISSION_DENIED")
+CONFLICT = (409, "CONFLICT", "ALREADY_EXISTS")
+LARGE = (413, "BAD_REQUEST", "INVALID_ARGUMENT")
+INVALID = (422, "VALIDATION", "INVALID_ARGUMENT")
+
 performed: Counter[str] = Counter()
 """How often `count` was called, by its argument."""
 held: dict[str, asyncio.Event] = {}
@@ -42,6 +48,10 @@ async def hold(name: str) -> str:
 
 def let_go(name: str) -> None:
     held.setdefault(name, asyncio.Event()).set()
+
+
+def keyed(key: str, **more: str) -> dict[str, str]:
+    return {"Idempotency-Key": key, **more}
 
 
 def node(id: str, type: str, **data: Any) -> Json:

@@ -29,11 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
 async def memory_server(anyio_backend: str) -> AsyncIterator[tuple[Core, Connect]]:
     async with wfcore.bootstrap.open("sqlite://", tools=[count, hold]) as core:
         transport = httpx.ASGITransport(app(core, secret=SECRET))

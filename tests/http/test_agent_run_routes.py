@@ -9,6 +9,7 @@ import httpx
 import pytest
 from clients import (
     APPROVAL,
+    CONFLICT,
     POLL,
     Json,
     World,
@@ -17,6 +18,7 @@ from clients import (
     counting,
     deployed,
     frames,
+    keyed,
     let_go,
     new_world,
     node,
@@ -29,12 +31,7 @@ from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
-CONFLICT = (409, "CONFLICT", "ALREADY_EXISTS")
 SKILL, ASSISTANT = "/agent/v1/skills/1/chat", "/agent/v1/assistant/chat"
-
-
-def keyed(key: str, **more: str) -> dict[str, str]:
-    return {"Idempotency-Key": key, **more}
 
 
 def action(tool: str, **params: Any) -> Json:

@@ -125,7 +125,17 @@ async def test_every_route_asks_who_calls(world: World) -> None:
     """But for those that are open to everybody, which are few and known, no route answers a caller without a name."""
     caller = Caller(world)
     caller.me = None
-    open_to_all = {"openapi", "healthz", "readyz", "metrics", "protectedResource", "webhooks.receive"}
+    open_to_all = {
+        "openapi",
+        "healthz",
+        "readyz",
+        "metrics",
+        "protectedResource",
+        "protectedResource.mcp",
+        "webhooks.receive",
+        "chatapp.page",
+        "teamchat.receive",
+    }
     for route in route_table(world.core):
         status, _ = await caller.ask(route)
         assert (status != 401) == (route.name in open_to_all), route.name

@@ -71,7 +71,7 @@ async def leave_records(world: World) -> None:
     entries = await journal.read(row.execution)
     at = row.created_at - 1
     records = (MessageRecord("human", "m1", "zebra", skill_id=1, at=at), UsageRecord("zebra-1", 1, "ask", 5, 7, at=at))
-    await journal.append(row.execution, Append(len(entries), (), run_id=row.id, records=records))
+    await journal.append(row.execution, Append(len(entries), (), records=records))
 
 
 def seen(answer: httpx.Response, repeats: str = "") -> tuple[Any, ...]:
@@ -93,7 +93,7 @@ async def test_below_a_hidden_resource(either: World, hidden: Hidden) -> None:
     compared = 0
     for route in route_table(either.core):
         parameters = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
-        if not hidden.ids.keys() & set(parameters):
+        if not hidden.ids.keys() & set(parameters) or route.name == "protectedResource.mcp":  # it looks nothing up
             continue
         body = BODIES.get(route.name) or BODIES.get(route.name.partition(".")[2]) or {}
         body = {"name": "x"} if route.method == "PATCH" and not body else body

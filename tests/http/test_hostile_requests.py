@@ -8,14 +8,13 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from clients import APPROVAL, World, assert_envelope, chain, deployed, flow
+from clients import APPROVAL, MALFORMED, World, assert_envelope, chain, deployed, flow
 from starlette.types import Message
 
 from wfcore.adapters.http import app
 
 pytestmark = pytest.mark.anyio
 
-MALFORMED = (400, "BAD_REQUEST", "INVALID_ARGUMENT")
 BODIES = {
     "empty": b"",
     "blank": b"  ",
@@ -133,8 +132,11 @@ class TestBodies:
         assert_envelope(answer, 408, "BAD_REQUEST", "INVALID_ARGUMENT")
         assert answer.headers["Connection"] == "close"
 
-    async def test_a_client_that_leaves_half_way_is_not_answered(self, world: World) -> None:
-        """A request that is broken off leads to no answer and no use case."""
+    async def test_a_client_that_leaves_half_way_is_not_answered(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A request that is broken off leads to no answer and no use case; the access log has it as 499."""
+        caplog.set_level("INFO", "wfcore.access")
         ada = await world.user()
         sent: list[Message] = []
         parts = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
@@ -149,6 +151,7 @@ class TestBodies:
         scope = {"type": "http", "method": "POST", "path": "/api/v1/workflows", "query_string": b"", "headers": headers}
         await app(world.core)(scope, receive, send)
         assert sent == []
+        assert [record.message for record in caplog.records] == ["POST /api/v1/workflows 499"]
 
 
 class TestPaths:

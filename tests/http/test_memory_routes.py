@@ -94,6 +94,15 @@ class TestPaging:
         assert found + texts(second) + texts(third) == [str(number) for number in range(203)]
         assert third.json()["nextPageToken"] is None
 
+    @pytest.mark.parametrize(
+        ("limit", "rows"), [({}, 10), ({"limit": 7}, 7), ({"limit": 100}, 100), ({"limit": 101}, 100)]
+    )
+    async def test_the_size_of_a_search(self, listed: httpx.AsyncClient, limit: Json, rows: int) -> None:
+        """10 where nothing is said, at most 100."""
+        every = " ".join(str(number) for number in range(203))
+        answer = await listed.post(f"{BASE}/search", json={"query": every, **limit})
+        assert len(answer.json()["memories"]) == rows
+
     @pytest.mark.parametrize("name", ["pageSize", "limit"])
     @pytest.mark.parametrize("value", ["0", "-1", "1.5", "01", "%2B1", "", "x", "1e2", "%D9%A3", "1%0A", "true"])
     async def test_no_canonical_integer_is_malformed(self, listed: httpx.AsyncClient, name: str, value: str) -> None:
@@ -196,6 +205,15 @@ class TestErrorsOfTheUpdate:
         for text in ("x", "01", "1%0a", "9" * 30):
             answer = await ada.patch(f"/api/v1/skills/{text}/memories/m", json={})
             assert assert_envelope(answer, 404, "NOT_FOUND", "NOT_FOUND")["info"] == {"skillId": None}
+
+    async def test_a_name_with_nul_is_nobodys(self, either: World) -> None:
+        """It is 404 on every store, as any name that never was, here and elsewhere."""
+        ada = await either.user(role="owner")
+        await scope(either, ada)
+        patched = await ada.patch(f"{BASE}/a%00b", json={"memory": "x"})
+        assert assert_envelope(patched, 404, "NOT_FOUND", "NOT_FOUND")["info"] == {"skillId": 1}
+        for path in ("skills/1/memories/%00", "skills/1/conversations/%00", "members/a%00b", "groups/%00"):
+            assert_envelope(await ada.get(f"/api/v1/{path}"), 404, "NOT_FOUND", "NOT_FOUND")
 
     async def test_other_errors_say_nothing_of_it(self, world: World) -> None:
         """Only this call repeats the number."""

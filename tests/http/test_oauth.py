@@ -239,6 +239,22 @@ class TestDiscovery:
             }
             assert (await client.head(METADATA)).status_code == 200
 
+    async def test_a_protocol_server_has_metadata_of_its_own(self, world: World, issuer: Issuer) -> None:
+        """They lead to tokens made out to this server, with the one scope that is taken; others are refused."""
+        async with door(world, issuer) as client:
+            place = "/interfaces/mcp/one"
+            told = (await client.get(METADATA + place)).json()
+            assert told["resource"] == AUDIENCE
+            assert told["authorization_servers"] == [issuer.url]
+            assert told["scopes_supported"] == ["workflows:invoke"]
+            await world.core.directory.add_member(world.org, "ada")
+            for aud, status in ((f"http://product:81{place}", 401), (AUDIENCE, 404)):
+                answer = await client.post(place, headers=bearing(issuer.token(world.org, "ada", aud=aud)))
+                assert answer.status_code == status
+                if status == 401:
+                    challenge = f'Bearer error="invalid_token", resource_metadata="http://product:81{METADATA}{place}"'
+                    assert answer.headers["WWW-Authenticate"] == challenge
+
     async def test_without_an_issuer(self, either: World) -> None:
         """The challenge leads to the metadata all the same, which name no authorization server."""
         nobody = await either.client()

@@ -2,16 +2,23 @@
 
 import jsonschema_rs
 import pytest
-from clients import APPROVAL, POLL, World, assert_envelope, chain, deployed, pages
+from clients import (
+    APPROVAL,
+    CONFLICT,
+    FORBIDDEN,
+    INVALID,
+    MALFORMED,
+    POLL,
+    World,
+    assert_envelope,
+    chain,
+    deployed,
+    pages,
+)
 
 from wfcore.domain.access import TOKEN_SCOPES
 
 pytestmark = pytest.mark.anyio
-
-FORBIDDEN = (403, "FORBIDDEN", "PERMISSION_DENIED")
-CONFLICT = (409, "CONFLICT", "ALREADY_EXISTS")
-MALFORMED = (400, "BAD_REQUEST", "INVALID_ARGUMENT")
-INVALID = (422, "VALIDATION", "INVALID_ARGUMENT")
 
 
 class TestMembers:

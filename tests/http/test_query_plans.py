@@ -40,7 +40,8 @@ NARROWING = {
 """Values of the query parameters of lists. A list that gets another parameter has to be named here."""
 
 ALLOWED = re.compile(
-    r"SCAN (CONSTANT ROW|json_each.*|memory_words VIRTUAL TABLE.*|\d+ CONSTANT ROWS?|\(subquery-\d+\))", re.ASCII
+    r"SCAN (CONSTANT ROW|(json_each|asked) ?.*|memory_words VIRTUAL TABLE.*|\d+ CONSTANT ROWS?|\(subquery-\d+\))",
+    re.ASCII,
 )
 """Scans of what is in memory already, and the search of words, which SQLite calls a scan of its index."""
 

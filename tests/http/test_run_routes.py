@@ -7,6 +7,7 @@ import httpx
 import pytest
 from clients import (
     APPROVAL,
+    CONFLICT,
     POLL,
     Json,
     World,
@@ -16,6 +17,7 @@ from clients import (
     deployed,
     frames,
     holding,
+    keyed,
     let_go,
     node,
     pages,
@@ -26,12 +28,6 @@ from starlette.datastructures import Headers
 from wfcore.adapters.http.gate import prefers_json
 
 pytestmark = pytest.mark.anyio
-
-CONFLICT = (409, "CONFLICT", "ALREADY_EXISTS")
-
-
-def keyed(key: str, **more: str) -> dict[str, str]:
-    return {"Idempotency-Key": key, **more}
 
 
 async def start(client: httpx.AsyncClient, number: int, key: str, **headers: str) -> httpx.Response:

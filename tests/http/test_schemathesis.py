@@ -123,7 +123,7 @@ api = schemathesis.openapi.from_asgi("/openapi.json", product, config=Schemathes
 
 
 @api.parametrize()
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 def test_answers_are_those_of_the_document(case: Case) -> None:
     """No 5xx, no undocumented answer; what the schemas refuse is refused, what they allow is accepted."""
     if case.meta and case.meta.generation.mode.is_positive:

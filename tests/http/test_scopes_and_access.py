@@ -25,6 +25,7 @@ EXPECTED = {
     "patchInterface": ("workflows:write",), "deleteInterface": ("workflows:write",),
     "clearInterfaces": ("workflows:write",), "schedule": ("workflows:read",),
     "webhook": ("workflows:write",), "rotateWebhook": ("workflows:write",),
+    "interfaceSecret": ("workflows:write",), "rotateInterfaceSecret": ("workflows:write",),
 }  # fmt: skip
 RUNS = {
     "runs.start": ("workflows:invoke",), "runs.startUnversioned": ("workflows:invoke",),
@@ -34,7 +35,8 @@ RUNS = {
     "chat.skill": ("workflows:invoke",), "chat.assistant": ("workflows:invoke",),
     "actions.run": ("workflows:invoke",), "uploads.create": ("workflows:invoke",),
     "openapi": None, "healthz": None, "readyz": None, "metrics": None, "protectedResource": None,
-    "webhooks.receive": None,
+    "protectedResource.mcp": None, "mcp.exchange": ("workflows:invoke",),
+    "webhooks.receive": None, "teamchat.receive": None, "chatapp.page": None, "chatapp.workflow": ("workflows:invoke",),
     "conversations.list": ("conversations:read",), "conversations.get": ("conversations:read",),
     "conversations.delete": ("conversations:write",), "usage.report": ("usage:read",),
     "suggestions.list": ("skills:read",),
@@ -55,6 +57,9 @@ RUNS = {
     "connections.get": ("connections:read",), "connections.patch": ("connections:write",),
     "connections.delete": ("connections:write",),
 }  # fmt: skip
+
+SAYS_THE_SAME = {"protectedResource.mcp"}
+"""Whatever row its path names, there or not: it looks none up."""
 
 
 def expected_scopes(route: Route) -> tuple[str, ...] | None:
@@ -89,6 +94,7 @@ class TestTokenScopes:
                 assert f'scope="{" ".join(missing)}"' in answer.headers["WWW-Authenticate"]
             else:
                 nothing = "{" in route.path or route.name == "metrics"  # which nobody counts in this world
+                nothing = nothing and route.name not in SAYS_THE_SAME
                 expected = 400 if route.body else 404 if nothing else 201 if route.takes else 200
                 assert answer.status_code == expected, route.name
 
@@ -120,7 +126,7 @@ class TestAccess:
         body: Json = {"workflowId": 1, "input": {}}
         await ada.post("/agent/v1/runs", json=body, headers={"Idempotency-Key": "secret-run"})
         for route in route_table(either.core):
-            if "{" not in route.path:
+            if "{" not in route.path or route.name in SAYS_THE_SAME:
                 continue
             hidden, never = [
                 await ask(eve, route, route.path.replace("{id}", number).replace("{runId}", run))

@@ -20,6 +20,7 @@ from starlette.types import Message
 
 from wfcore.adapters.http import sse
 from wfcore.domain.run.events import Event, EventKind
+from wfcore.testing.dispatcher_contract import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -28,9 +29,13 @@ def event(seq: int, text: str = "", kind: EventKind = EventKind.message_delta) -
     return Event(kind, "r", seq, 0, {"delta": text})
 
 
-async def sent(batches: AsyncGenerator[list[Event], None], gone: asyncio.Event | None = None) -> list[Message]:
-    """What the stream of these batches sends to a client that leaves when `gone` is set."""
-    messages: list[Message] = []
+async def sent(
+    batches: AsyncGenerator[list[Event], None],
+    gone: asyncio.Event | None = None,
+    messages: list[Message] | None = None,
+) -> list[Message]:
+    """What the stream of these batches sends to a client that leaves when `gone` is set; put into `messages`."""
+    messages = [] if messages is None else messages
     asked = iter([{"type": "http.request", "body": b"", "more_body": False}])
 
     async def receive() -> Message:
@@ -109,16 +114,14 @@ class TestChunks:
     async def test_silence_is_filled_with_comments(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """While nothing happens a comment keeps the connection alive; no reader takes it for an event."""
         monkeypatch.setattr(sse, "HEARTBEAT", 0.002)
-        beat = asyncio.Event()
+        messages = list[Message]()
 
         async def quiet() -> AsyncGenerator[list[Event], None]:
-            await beat.wait()
+            await eventually(lambda: len(messages) > 3)
             yield [event(1, kind=EventKind.done)]
 
-        task = asyncio.create_task(sent(quiet()))
-        await asyncio.sleep(0.02)
-        beat.set()
-        text = b"".join(message.get("body", b"") for message in await task).decode()
+        await sent(quiet(), messages=messages)
+        text = b"".join(message.get("body", b"") for message in messages).decode()
         assert text.count(":\n") + text.count(": \n") >= 2
         assert [seq for seq, _ in frames(text)] == [1]
 

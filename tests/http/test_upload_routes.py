@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from clients import POLL, Json, World, assert_envelope, deployed, frames, new_world, node, serving
+from clients import INVALID, LARGE, POLL, Json, World, assert_envelope, deployed, frames, new_world, node, serving
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -24,8 +24,6 @@ pytestmark = pytest.mark.anyio
 
 IMAGE = base64.b64decode(PIXEL)
 UPLOADS, RUNS = "/agent/v1/uploads", "/agent/v1/runs"
-INVALID = (422, "VALIDATION", "INVALID_ARGUMENT")
-LARGE = (413, "BAD_REQUEST", "INVALID_ARGUMENT")
 AGENT = {
     "nodes": [node("start", "start"), node("ask", "agent", message="look")],
     "edges": [{"id": "e", "source": "start", "target": "ask"}],

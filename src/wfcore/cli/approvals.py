@@ -27,15 +27,34 @@ class Answers:
 
     def to(self, asked: Interrupt) -> dict[str, JSON] | None:
         """`decision` and `data` of a resume (interface, Resume a run); None, having said so, with nobody to ask."""
-        choices = APPROVALS if asked.type == "approval" else CONNECTS
         if self._always is not None:
-            return {"decision": self._always if asked.type == "approval" else "cancelled"}
-        if not interactive():
+            return self._given(asked, self._always)
+        answer = self._asked(asked) if interactive() else None
+        if answer is None:
             say(f"error: `{asked.node_id}` asks: {asked.message}")
-            say("there is no terminal to answer at: give --yes or --no")
+            say("there is no terminal to answer at, and no line on stdin: give --yes or --no")
+        return answer
+
+    def _given(self, asked: Interrupt, always: Literal["approve", "deny"]) -> dict[str, JSON] | None:
+        """The answer given beforehand; what a form takes beside it are its defaults."""
+        if asked.type != "approval":
+            return {"decision": "cancelled"}
+        if always == "deny" or asked.form_schema is None:
+            return {"decision": always}
+        data = {name: field["default"] for name, field in _fields(asked.form_schema).items() if "default" in field}
+        issues = compile_schema(asked.form_schema).check(data, "data")
+        for issue in issues:
+            say(f"error: `{asked.node_id}` asks for a form, which --yes cannot fill in: {issue.path}: {issue.message}")
+        return None if issues else {"decision": always, "data": data}
+
+    def _asked(self, asked: Interrupt) -> dict[str, JSON] | None:
+        """What the person answers, or the next lines of a pipe; None when there are no more."""
+        choices = APPROVALS if asked.type == "approval" else CONNECTS
+        try:
+            with self.progress.paused(), _interruptible():
+                return self._ask(asked, choices)
+        except EOFError:
             return None
-        with self.progress.paused(), _interruptible():
-            return self._ask(asked, choices)
 
     def _ask(self, asked: Interrupt, choices: Sequence[str]) -> dict[str, JSON]:
         self.progress.console.print(Text(plain(asked.message), "bold magenta"))
@@ -47,13 +66,14 @@ class Answers:
         return {"decision": decision, "data": self._form(asked.form_schema)}
 
     def _form(self, schema: Mapping[str, JSON]) -> JSON:
-        """Ask for the form's fields until they fit."""
+        """Ask until it fits: for each of the form's fields, or where it names none for the whole, blank being `{}`."""
+        fields = _fields(schema)
         while True:
-            data = {
-                name: value
-                for name, field in (schema.get("properties") or {}).items()
-                if (value := self._field(name, field)) is not None
+            data: JSON = {
+                name: value for name, field in fields.items() if (value := self._field(name, field)) is not None
             }
+            if not fields:
+                data = self._field("data, as JSON", {"default": {}})
             issues = compile_schema(schema).check(data, "data")
             if not issues:
                 return data
@@ -62,7 +82,7 @@ class Answers:
 
     def _field(self, name: str, field: Mapping[str, JSON]) -> JSON:
         """One field; None when it is left blank. Texts are taken as they are, all else as JSON."""
-        text = self._prompt(f"{field.get('title') or name}:", default="")
+        text = self._prompt(str(field.get("title") or name), default="")
         if not text:
             return field.get("default")
         if field.get("type") == "string":
@@ -74,6 +94,12 @@ class Answers:
 
     def _prompt(self, question: str, **options: Any) -> str:
         return str(Prompt.ask(Text(question), console=self.progress.console, show_default=False, **options))
+
+
+def _fields(schema: Mapping[str, JSON]) -> dict[str, Mapping[str, JSON]]:
+    """The fields that a form names, each with its schema, of which there may be nothing to tell."""
+    named = schema.get("properties") if isinstance(schema, dict) else None
+    return {name: field if isinstance(field, dict) else {} for name, field in (named or {}).items()}
 
 
 @contextmanager

@@ -2,15 +2,15 @@
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from cyclopts import CycloptsError, Parameter
+from cyclopts import CycloptsError
 
 from wfcore.cli.directory import Organization
 from wfcore.cli.files import load_tools
 from wfcore.cli.lines import Lines
-from wfcore.cli.opening import DATABASE, Config, Database, Tools, opened, say
+from wfcore.cli.opening import DATABASE, Config, Database, Flag, Tools, opened, say
 from wfcore.cli.plain import plain
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from wfcore.domain.run.state import Interrupt
     from wfcore.runtime.runs import RunView
 
-Flag = Annotated[bool, Parameter(negative=())]
 
 SHOWN: Final = 200
 """Characters that are shown of a tool's arguments or result; a call that waits for an approval is shown whole."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from wfcore.cli.opening import DATABASE, Config, Database, opened, print_result
+from wfcore.cli.opening import DATABASE, Config, Database, Flag, opened, print_result
 
 if TYPE_CHECKING:
     from wfcore.runtime.organization import Directory
@@ -80,7 +80,7 @@ async def create_token(
     org: Organization,
     user_id: str,
     scope: Annotated[list[str], Parameter(negative=())] = [],  # noqa: B006  (never changed)
-    all_scopes: Annotated[bool, Parameter(negative=())] = False,
+    all_scopes: Flag = False,
     expires_in: int | None = None,
     database: Database = DATABASE,
     config: Config = None,

@@ -41,7 +41,7 @@ _commands = {
     "chat": ("chat:chat", "Talk with a skill or with the assistant."),
     "openapi": ("openapi:openapi", "Print the OpenAPI document."),
     "org create": ("directory:create_organization", "Create an organization."),
-    "member add": ("directory:add_member", "Add a member, or replace the one of the same user id."),
+    "member add": ("directory:add_member", "Add a member, or change the one of the same user id."),
     "group create": ("directory:create_group", "Create a group."),
     "token create": ("directory:create_token", "Make a personal access token for a member."),
     "db upgrade": ("database:upgrade", "Bring the schema to this release's."),

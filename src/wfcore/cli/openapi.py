@@ -1,12 +1,12 @@
 """`wfcore openapi`: the description of both APIs."""
 
-from wfcore.cli.opening import IN_MEMORY, UnusedDatabase, opened, print_result
+from wfcore.cli.opening import IN_MEMORY, Config, UnusedDatabase, opened, print_result
 
 
-async def openapi(*, database: UnusedDatabase = IN_MEMORY) -> None:
+async def openapi(*, database: UnusedDatabase = IN_MEMORY, config: Config = None) -> None:
     """Print the OpenAPI 3.1 document, which a server also has at /openapi.json."""
     from wfcore.adapters.http.openapi import document
     from wfcore.adapters.http.routes import route_table
 
-    async with opened(IN_MEMORY, None) as core:
+    async with opened(IN_MEMORY, config) as core:
         print_result(document(route_table(core)))

@@ -33,6 +33,9 @@ Tools = Annotated[
 ]
 
 
+Flag = Annotated[bool, Parameter(negative=())]
+
+
 @asynccontextmanager
 async def opened(
     database: str,

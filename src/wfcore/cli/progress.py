@@ -132,5 +132,5 @@ def _detail(event: Event) -> str:
 
 
 def interactive() -> bool:
-    """Whether a person can be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    """Whether a question reaches who answers it: a person at a terminal has to see it, a pipe has not."""
+    return sys.stderr.isatty() or not sys.stdin.isatty()

@@ -6,7 +6,18 @@ from cyclopts import CycloptsError, Parameter
 
 from wfcore.cli.approvals import Answers
 from wfcore.cli.files import load_tools, read_input, read_workflow
-from wfcore.cli.opening import IN_MEMORY, LOCAL, Config, Database, Tools, local_principal, opened, print_result, say
+from wfcore.cli.opening import (
+    IN_MEMORY,
+    LOCAL,
+    Config,
+    Database,
+    Flag,
+    Tools,
+    local_principal,
+    opened,
+    print_result,
+    say,
+)
 from wfcore.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -15,8 +26,6 @@ if TYPE_CHECKING:
     from wfcore.domain.run.state import Interrupt
     from wfcore.runtime.resource_base import View
     from wfcore.runtime.runs import RunView
-
-Flag = Annotated[bool, Parameter(negative=())]
 
 
 async def run(

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from wfcore.adapters.sealing import file_of
-from wfcore.cli.opening import DATABASE, Config, Database, Tools, opened
+from wfcore.cli.opening import DATABASE, Config, Database, Flag, Tools, opened
 from wfcore.logs import Format, LevelName, configure
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ async def serve(
     *,
     host: str = "127.0.0.1",
     port: Port = 8080,
-    no_worker: Annotated[bool, Parameter(negative=())] = False,
+    no_worker: Flag = False,
     log_format: Format = "text",
     log_level: LevelName = "warning",
     tools: Tools = [],  # noqa: B006  (never changed)

@@ -7,16 +7,25 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from wfcore.cli.files import read_input, read_workflow
-from wfcore.cli.opening import print_result, say
+from wfcore.cli.opening import IN_MEMORY, Config, UnusedDatabase, print_result, say
 
 if TYPE_CHECKING:
     from wfcore.domain.errors import JSON, Issue
+    from wfcore.domain.graph_limits import GraphLimits
     from wfcore.domain.run.simulation import Path, Simulation
 
 MaxPaths = Annotated[int, Parameter(validator=Number(gte=1))]
 
 
-def simulate(file: str, /, *, input: str | None = None, max_paths: MaxPaths = 200) -> int:
+def simulate(
+    file: str,
+    /,
+    *,
+    input: str | None = None,
+    max_paths: MaxPaths = 200,
+    database: UnusedDatabase = IN_MEMORY,
+    config: Config = None,
+) -> int:
     """Try every outcome of every node of a workflow file, and call nothing: the paths in words, and as JSON.
 
     Fails when the graph cannot run, no path comes to `done`, a cycle cannot be left, an expression is known to end
@@ -33,10 +42,11 @@ def simulate(file: str, /, *, input: str | None = None, max_paths: MaxPaths = 20
     """
     from wfcore.domain.run import simulation
     from wfcore.runtime.plans import structure_of
+    from wfcore.settings import load
 
     given = None if input is None else read_input(input)
     body = read_workflow(file)
-    issues = _issues(body)
+    issues = _issues(body, load(config).settings().graph)
     for issue in issues:
         say(f"error: `{issue.path}`: {issue.message}")
     if issues:
@@ -58,13 +68,13 @@ class _Everything:
         return True
 
 
-def _issues(body: dict[str, Any]) -> "list[Issue]":
+def _issues(body: dict[str, Any], limits: "GraphLimits") -> "list[Issue]":
     """The errors for which the graph could not run, whatever tools and skills there are."""
     from wfcore.domain.graph import parse_graph, selection_issues
     from wfcore.domain.graph_rules import deploy_issues, write_issues
     from wfcore.runtime.plans import structure_of
 
-    found = write_issues(body["workflowStructure"]) if body.get("workflowStructure") is not None else []
+    found = write_issues(body["workflowStructure"], limits=limits) if body.get("workflowStructure") is not None else []
     found += selection_issues(body["agentSelection"]) if body.get("agentSelection") is not None else []
     found = found or deploy_issues(parse_graph(structure_of(body)), _Everything())
     return [issue for issue in found if issue.severity == "error"]

@@ -49,8 +49,8 @@ class Role(StrEnum):
 
 def missing_scopes(granted: Collection[str], required: Collection[str]) -> list[str]:
     """The required token scopes that are not granted, in order. `X:write` includes `X:read`, nothing else."""
-    implied = {f"{scope.removesuffix(':write')}:read" for scope in granted if scope.endswith(":write")}
-    return [scope for scope in required if scope not in granted and scope not in implied]
+    absent = [scope for scope in required if scope not in granted]
+    return [scope for scope in absent if not scope.endswith(":read") or scope[: -len("read")] + "write" not in granted]
 
 
 @attrs.frozen
@@ -204,7 +204,6 @@ _ENTRY_KEYS = ("email", "addedAt", "addedBy", "userId")
 
 def check_access(
     data: JSON,
-    path: str = "accessConfig",
     *,
     current: AccessConfig | None,
     groups: Collection[str] | None,
@@ -217,6 +216,7 @@ def check_access(
     that of `current` (on create: none, or the `writer`). `groups` are those of the organization, the implicit one
     among them; None looks none up.
     """
+    path = "accessConfig"
     if faults := _typed(data, path, dict):
         return faults
     owner = (current.owner_user_id, current.owner_email) if current else (None, None)

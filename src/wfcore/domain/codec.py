@@ -47,11 +47,6 @@ def fingerprint(value: JSON) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
-def json_equal(a: JSON, b: JSON) -> bool:
-    """Equality of JSON values, which is not Python's: true is not 1."""
-    return canonical(a) == canonical(b)
-
-
 _PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _MAYBE_WHOLE_FLOAT = re.compile(rb"\.0|[0-9]e", re.ASCII)
 
@@ -83,22 +78,31 @@ def _whole(value: JSON) -> JSON:
 
 # --- instants ---
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
+def to_ms(instant: datetime) -> int:
+    """Milliseconds since 1970, finer digits cut off. TypeError for a naive datetime."""
+    return (instant - EPOCH) // _MILLISECOND
+
+
+def from_ms(ms: int) -> datetime:
+    """The inverse of `to_ms`, in UTC. OverflowError outside of the years 1 to 9999."""
+    return EPOCH + ms * _MILLISECOND
+
+
 def iso_ms(epoch_ms: int) -> str:
     """Milliseconds since 1970 as an RFC 3339 instant of the years 1 to 9999: `2026-01-02T03:04:05.678Z`."""
-    instant = _EPOCH + epoch_ms * _MILLISECOND
-    return instant.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return from_ms(epoch_ms).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def parse_iso(text: str) -> int:
     """An RFC 3339 instant as milliseconds since 1970, finer digits cut off. ValueError for anything else."""
     if not _INSTANT.fullmatch(text):
         raise ValueError("not an RFC 3339 instant")
-    return (datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND
+    return to_ms(datetime.fromisoformat(text))
 
 
 # --- shapes and their schemas ---
@@ -152,8 +156,9 @@ def check(shape: type, data: JSON, path: str = "") -> list[Issue]:
     """All faults of `data` against `shape`, with wire paths below `path`.
 
     Rules: `type` and `required` (a malformed request), `unknown`, `enum`, `const`, `integer`, `minLength`,
-    `maxLength`, `minimum`, `maximum`, `minItems`, `maxItems`, `pattern`. A missing key and an unknown one are
-    named by their own paths. A whole number is an integer however it is written: 7.0 passes, and stays 7.0.
+    `maxLength`, `minimum`, `maximum`, `exclusiveMinimum`, `minItems`, `maxItems`, `pattern`. A missing key and an
+    unknown one are named by their own paths. A whole number is an integer however it is written: 7.0 passes, and
+    stays 7.0.
     """
     validator, schema = _validator(shape)
     if validator.is_valid(data):
@@ -208,6 +213,7 @@ _MESSAGES: Mapping[str, str] = MappingProxyType(
         "maxLength": "must have at most {} characters",
         "minimum": "must be at least {}",
         "maximum": "must be at most {}",
+        "exclusiveMinimum": "must be more than {}",
         "minItems": "must have at least {} entries",
         "maxItems": "must have at most {} entries",
         "pattern": "must match `{}`",

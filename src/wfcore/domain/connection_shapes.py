@@ -11,7 +11,7 @@ from wfcore.domain.connections import ConnectionKind, ConnectionStatus
 from wfcore.domain.shapes import Body, Name
 
 Secret = Annotated[str, Meta(min_length=1, max_length=8_192, description="Written and never shown")]
-HeaderName = Annotated[str, Meta(max_length=255, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+HeaderName = Annotated[str, Meta(max_length=100, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 HeaderValue = Annotated[
     str,
     Meta(
@@ -67,7 +67,7 @@ class McpConfig(TypedDict, total=False):
 
 class PatchMcpConfig(TypedDict, total=False):
     url: Url
-    headers: dict[HeaderName, HeaderValue | None]
+    headers: dict[HeaderName, HeaderValue | None] | None
 
 
 CONFIGS: Final[Mapping[str, type]] = MappingProxyType(

@@ -4,7 +4,6 @@ The fields of a configuration have names: those of its keys, and `headers.<name>
 kept apart from the others, sealed, and never shown.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -15,13 +14,19 @@ import attrs
 
 from wfcore.domain.errors import JSON, Issue
 from wfcore.domain.ids import iso
+from wfcore.domain.urls import URL_RULE, is_url
 
 HEADERS: Final = "headers."
 SECRET: Final = frozenset({"apiKey", "clientSecret"})
 URLS: Final = ("url", "tokenUrl", "authorizeUrl")
 MAX_HEADERS: Final = 50
-
-_PLAIN_URL = re.compile(r"[!-~]+", re.ASCII)
+OURS: Final = frozenset(
+    {
+        "connection", "content-length", "expect", "host", "http2-settings", "keep-alive", "proxy-authenticate",
+        "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+    }
+)  # fmt: skip
+"""Headers that say how a message travels (RFC 9110, 7.6.1) and where to: no customer sets them."""
 
 T = TypeVar("T")
 
@@ -81,6 +86,13 @@ def split(config: Mapping[str, JSON]) -> tuple[dict[str, JSON], dict[str, JSON]]
     return plain, secret | {HEADERS + name: value for name, value in config.get("headers", {}).items()}
 
 
+def each_header(config: Mapping[str, JSON], sealed: Mapping[str, str]) -> Mapping[str, JSON]:
+    """The change of a configuration in which null stands for all headers, with null for each that is kept."""
+    if config.get("headers", {}) is not None:
+        return config
+    return {**config, "headers": dict.fromkeys(joined({}, sealed).get("headers", {}))}
+
+
 def joined(plain: Mapping[str, JSON], secret: Mapping[str, JSON]) -> dict[str, JSON]:
     """The configuration of these fields."""
     headers = {name.removeprefix(HEADERS): value for name, value in secret.items() if name.startswith(HEADERS)}
@@ -96,24 +108,14 @@ def merged(old: Mapping[str, T], new: Mapping[str, T | None]) -> dict[str, T]:
 
 
 def config_issues(config: Mapping[str, JSON]) -> list[Issue]:
-    """What a shape cannot say: the form of URLs, header names that differ in case alone. No value is repeated."""
-    return [*_url_issues(config), *_header_issues(list(config.get("headers", {})))]
+    """What a shape cannot say: the form of URLs, which headers there can be together. No value is repeated."""
+    return [*_url_issues(config), *_header_issues(list(config.get("headers") or {})), *_reserved_issues(config)]
 
 
 def _url_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:
     for name in URLS:
-        if config.get(name) is not None and not _is_url(config[name]):
-            yield Issue(f"config.{name}", "must be a URL of http or https without user, password and fragment", "url")
-
-
-def _is_url(text: str) -> bool:
-    try:
-        url = urlsplit(text)
-        host, _ = url.hostname, url.port
-    except ValueError:
-        return False
-    plain = _PLAIN_URL.fullmatch(text) is not None and "\\" not in text and "#" not in text
-    return plain and url.scheme in ("http", "https") and bool(host) and "@" not in url.netloc
+        if config.get(name) is not None and not is_url(config[name]):
+            yield Issue(f"config.{name}", URL_RULE, "url")
 
 
 def _header_issues(names: list[str]) -> Iterator[Issue]:
@@ -121,6 +123,13 @@ def _header_issues(names: list[str]) -> Iterator[Issue]:
         yield Issue("config.headers", f"must have at most {MAX_HEADERS} entries", "maxItems")
     if len({name.lower() for name in names}) < len(names):
         yield Issue("config.headers", "has the same name twice, in another case", "duplicate")
+
+
+def _reserved_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:
+    names = {f"config.{HEADERS}{name}": name for name in config.get("headers") or {}}
+    for path, name in {**names, "config.header": config.get("header") or ""}.items():
+        if name.lower() in OURS:
+            yield Issue(path, "says how a message travels, and cannot be set", "reserved")
 
 
 def kept_issues(old: Connection, new: Connection, given: Iterable[str]) -> list[Issue]:

@@ -26,7 +26,7 @@ from wfcore.domain.context_messages import History, Range, newest_turns
 from wfcore.domain.context_text import MESSAGE_TOKENS, Fact, tokens, told_as_data, within
 from wfcore.domain.context_tools import MAX_TOOLS, Offer, wire_names
 from wfcore.domain.errors import JSON, Issue, refuse
-from wfcore.domain.narrowing import WINDOW
+from wfcore.domain.narrowing import WINDOW, Config, guardrails_under
 
 MAX_MEMORIES: Final = 8
 QUERY: Final = 2_000
@@ -144,6 +144,24 @@ def compose(given: Ingredients) -> Composed:
         | ({} if given.output_schema is None else {"outputSchema": given.output_schema})
         | ({"guardrails": list(given.guardrails)} if given.guardrails else {})
     )
+
+
+def taken_from(context: Mapping[str, JSON], config: Config) -> Mapping[str, JSON]:
+    """What a `config` that came later leaves of a context: fewer tools, more approvals, more guardrails.
+
+    The model, the window and what was told stay as they were composed; the digest is that of what is left.
+    """
+    toolset, own = config.get("toolset") or {}, context.get("guardrails") or []
+    told = [(tool, toolset.get(tool["toolId"]) or {}) for tool in context["tools"]]
+    tools = [
+        {**tool, "requiresApproval": True} if said.get("requiresApproval") else tool
+        for tool, said in told
+        if said.get("enabled", True)
+    ]
+    guardrails = guardrails_under(own, config)
+    if (tools, guardrails) == (context["tools"], own):
+        return context
+    return _sealed({**context, "tools": tools} | ({"guardrails": guardrails} if guardrails else {}))
 
 
 def digest_of(context: Mapping[str, JSON]) -> str:

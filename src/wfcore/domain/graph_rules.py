@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Annotated, Any
 
-import attrs
 import msgspec
 
 from wfcore.domain.errors import JSON, Issue, join_path
 from wfcore.domain.expressions import ExpressionError
 from wfcore.domain.graph import ELSE, Graph, Node, NodeType, handles
+from wfcore.domain.graph_limits import GraphLimits
 from wfcore.domain.node_data import (
     MAX_ISSUES,
     NODE_DATA,
@@ -48,14 +48,6 @@ __all__ = ["Catalog", "GraphLimits", "ListedCatalog", "deploy_issues", "write_is
 MAX_ID = 255
 MAX_SHOWN = 20
 """The most names that one message lists."""
-
-
-@attrs.frozen
-class GraphLimits:
-    """How large a graph may be."""
-
-    nodes: int = 5_000
-    edges: int = 20_000
 
 
 DEFAULT_LIMITS = GraphLimits()

@@ -18,6 +18,7 @@ import attrs
 import orjson
 
 from wfcore.domain.errors import JSON, Issue, Malformed, refuse
+from wfcore.domain.nesting import is_deeper
 
 MAX_INTEGER = 2**63 - 1
 MAX_ISSUES = 1_000
@@ -47,7 +48,7 @@ def parse_json(body: bytes, limits: JsonLimits = DEFAULT_LIMITS) -> JSON:
         tree = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise _malformed(f"not JSON: {error}") from None
-    if _is_deeper(tree, limits.max_depth):
+    if is_deeper(tree, limits.max_depth):
         raise _malformed(f"nested deeper than {limits.max_depth} levels")
     if _has_traces(body, tree):
         refuse(first_issues(_second_look(body)))
@@ -89,21 +90,6 @@ def _has_more_values(body: bytes, limit: int) -> bool:
         return False
     marks = (match for match in _MARK.finditer(body) if match.lastindex)
     return next(islice(marks, limit - 1, None), None) is not None
-
-
-def _is_deeper(tree: JSON, limit: int) -> bool:
-    """Level by level rather than by recursion: the parser lets through more levels than Python has frames."""
-    level: list[JSON] = [[tree]]
-    depth = -1
-    while level and depth < limit:
-        depth += 1
-        level = [
-            item
-            for container in level
-            for item in (container.values() if type(container) is dict else container)
-            if type(item) is dict or type(item) is list
-        ]
-    return bool(level)
 
 
 _DIGITS_AS_ZERO = bytes(48 if 48 <= byte <= 57 else byte for byte in range(256))

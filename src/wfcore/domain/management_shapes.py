@@ -4,13 +4,13 @@ from typing import Annotated, Literal, Required, TypedDict
 
 from msgspec import Meta
 
+from wfcore.domain.access import By
 from wfcore.domain.codec import JsonObject, Time
 from wfcore.domain.interfaces import InterfaceKind
 from wfcore.domain.shapes import Body, NonEmpty
 
 KindOfInterface = Annotated[str, Meta(extra_json_schema={"enum": list(InterfaceKind)})]
 MemberId = Annotated[str, Meta(min_length=1, max_length=255)]
-Rule = Literal["group", "ownerUserId", "ownerEmail", "sharedWith"]
 
 
 class RollbackBody(Body, TypedDict, total=False):
@@ -128,7 +128,7 @@ class AccessGrant(TypedDict):
     subject: str
     use: bool
     manage: bool
-    rule: Rule
+    rule: By
 
 
 class AccessExplanation(TypedDict, total=False):

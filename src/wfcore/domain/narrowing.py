@@ -88,9 +88,9 @@ def ids_of(selections: Iterable[JSON]) -> Iterator[str]:
     return (one["id"] for one in selections if isinstance(one, dict) and isinstance(one.get("id"), str))
 
 
-def narrowing_issues(config: Config, allowed: Allowance, path: str = "config") -> list[Issue]:
+def narrowing_issues(config: Config, allowed: Allowance) -> list[Issue]:
     """Everything in a `config` that asks for more than is allowed, or for what nothing would keep."""
-    return [Issue(f"{path}.{issue.path}", issue.message, issue.rule) for issue in _issues(config, allowed)]
+    return [Issue(f"config.{issue.path}", issue.message, issue.rule) for issue in _issues(config, allowed)]
 
 
 def narrowed(allowed: Allowance, config: Config) -> Allowance:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, Required, TypedDict, is_typed
 
 from msgspec import Meta
 
-from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.access import TOKEN_SCOPES, Visibility
 from wfcore.domain.codec import JsonObject, Positive, Seconds, Time, closed, schema_ref, schemas_of
 from wfcore.domain.errors import JSON, WfcoreError
 
@@ -24,7 +24,6 @@ _ERRORS: Final = (WfcoreError, *WfcoreError.__subclasses__())
 ErrorCode = Annotated[str, Meta(extra_json_schema={"enum": sorted({kind.code for kind in _ERRORS})})]
 ErrorStatus = Annotated[str, Meta(extra_json_schema={"enum": sorted({kind.status for kind in _ERRORS})})]
 
-Visibility = Literal["shared", "private"]
 Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 

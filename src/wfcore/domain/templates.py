@@ -15,6 +15,7 @@ from wfcore.domain.cel.compile import TOKEN
 from wfcore.domain.cel.values import TOO_MANY_STEPS, Budget, Exhausted
 from wfcore.domain.errors import JSON, Issue, join_path
 from wfcore.domain.expressions import Expression, ExpressionError, Scope, compile_expression
+from wfcore.domain.nesting import DEEPEST, is_deeper
 
 __all__ = ["MAX_RENDERED", "Template", "compile_template", "template_issues"]
 
@@ -25,16 +26,23 @@ STEPS_PER_EXPRESSION: Final = 5
 CHARACTERS_PER_STEP: Final = 64
 """What rendering costs in steps of evaluation."""
 
+FLAT: Final = DEEPEST // 2
+"""Levels of a value that may stand anywhere: the template around it came through the input gate, and has no more."""
+
 Render = Callable[[Scope, "Room"], JSON]
 
 
 class Room:
-    """How many characters a template may still contribute, and how many steps it and others may still take."""
+    """How many characters a template may still contribute, and how many steps it and others may still take.
 
-    __slots__ = ("left", "steps")
+    `nests`: one of its expressions may have given more than `FLAT` levels.
+    """
+
+    __slots__ = ("left", "nests", "steps")
 
     def __init__(self, left: int, steps: Budget) -> None:
         self.left = left
+        self.nests = False
         self.steps = steps
 
     def take(self, text: str) -> None:
@@ -42,6 +50,10 @@ class Room:
         self.left -= len(text)
         if self.left < 0:
             raise Exhausted
+
+
+_UNTOUCHED: Final = Room(0, Budget())
+"""What a constant is given: it takes nothing."""
 
 
 @attrs.frozen
@@ -59,15 +71,20 @@ class Template:
         Raises ExpressionError when an expression fails, when all together give over `limit` characters or take more
         than `steps`, a budget that may be shared with others.
         """
+        if self.constant:
+            return self._render(scope, _UNTOUCHED)
         room = Room(limit, steps or Budget())
         try:
             room.steps.spend(1)
-            return self._render(scope, room)
+            value = self._render(scope, room)
         except Exhausted:
             too_long = f"the rendered value is longer than {limit} characters"
             raise ExpressionError(TOO_MANY_STEPS if room.steps.left < 0 else too_long) from None
         except RecursionError:
             raise ExpressionError("the values are nested too deep") from None
+        if room.nests and is_deeper(value):
+            raise ExpressionError(f"the rendered value is nested deeper than {DEEPEST} levels")
+        return value
 
 
 def compile_template(value: JSON) -> Template:
@@ -158,7 +175,9 @@ def _text_renderer(parts: list[str | Expression]) -> Render:
 def _whole(expression: Expression) -> Render:
     def render(scope: Scope, room: Room) -> JSON:
         value = expression.evaluate(scope, room.steps)
-        room.take(_written(value))
+        text = _written(value)
+        room.take(text)
+        room.nests = room.nests or text.count("[") + text.count("{") > FLAT
         return value
 
     return render

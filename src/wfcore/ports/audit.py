@@ -6,11 +6,12 @@ of the journal; the store that keeps these writes their rows, as `decided` reads
 
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, Protocol
 
 import attrs
 
+from wfcore.domain.codec import from_ms
 from wfcore.domain.errors import JSON
 from wfcore.domain.run.entries import Actor, Cancelled, Entry, Paused, Resumed
 
@@ -81,13 +82,9 @@ def _decision(entry: Entry) -> AuditRow | None:
         case Resumed(by=Actor() as by):
             answers = [{"interruptId": one.interrupt_id, "decision": one.decision} for one in entry.decisions]
             details = {"resumedBy": entry.run_id, "decisions": answers}
-            return AuditRow(_instant(entry.at), by.user_id, "run.resume", "run", "", details)
+            return AuditRow(from_ms(entry.at), by.user_id, "run.resume", "run", "", details)
         case Cancelled(by=by):
-            return AuditRow(_instant(entry.at), by.user_id, "run.cancel", "run", "")
+            return AuditRow(from_ms(entry.at), by.user_id, "run.cancel", "run", "")
         case Paused(by=by):
-            return AuditRow(_instant(entry.at), by.user_id, "run.interrupt", "run", "")
+            return AuditRow(from_ms(entry.at), by.user_id, "run.interrupt", "run", "")
     return None
-
-
-def _instant(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms // 1000, UTC).replace(microsecond=ms % 1000 * 1000)

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from typing import Final, Protocol
 
 import attrs
+from msgspec import Struct
 
 from wfcore.domain.errors import JSON, Malformed
 from wfcore.domain.json_gate import parse_json
@@ -46,8 +47,7 @@ class ToolConnection:
     config: Mapping[str, JSON] = attrs.field(repr=False)
 
 
-@attrs.frozen
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """What a tool is told beside its arguments. `key` is the same for every attempt of the same call (RFC draft
     "The Idempotency-Key HTTP Header Field"): a tool that changes the world uses it to do so once. `connection` is there
     when the tool names a `provider`; `skill_id` and `message_id` when an agent called it, the latter being the message
@@ -274,7 +274,7 @@ class MemoryBackend(Protocol):
     """
 
     async def add(self, org: str, skill_id: int, memory: Memory) -> None:
-        """Keep it. One of the same id that is there already stays as it is."""
+        """Keep it. One of the same id that is there already stays as it is, one that was deleted stays deleted."""
         ...
 
     async def get(self, org: str, skill_id: int, memory_id: str) -> Memory | None: ...

@@ -19,6 +19,7 @@ from wfcore.domain.errors import JSON
 from wfcore.domain.interfaces import Interface
 from wfcore.domain.resources import Kind, Resource, Variation
 from wfcore.ports.audit import Audit
+from wfcore.ports.postings import DuePosting, Postings
 from wfcore.ports.schedules import DueTimer, Schedules
 from wfcore.ports.webhooks import FoundWebhook, Webhooks
 
@@ -54,6 +55,14 @@ class Member:
 class Group:
     id: str
     name: str
+
+
+@attrs.frozen
+class FoundInterface:
+    """Whose interface it is."""
+
+    org: str
+    row: Interface
 
 
 @attrs.frozen
@@ -206,7 +215,7 @@ class Interfaces(Protocol):
         ...
 
     async def save(self, interface: Interface) -> None:
-        """Replace what may change of a row: `config`. `Stale` when it is gone."""
+        """Replace what may change of a row: `config` and `sealed`. `Stale` when it is gone."""
         ...
 
     async def remove(self, workflow_id: int, id: str) -> None: ...
@@ -281,6 +290,9 @@ class UnitOfWork(Protocol):
     def webhooks(self) -> Webhooks: ...
 
     @property
+    def postings(self) -> Postings: ...
+
+    @property
     def context_items(self) -> OrgRows[ContextItem]: ...
 
     @property
@@ -327,6 +339,18 @@ class Storage(Protocol):
 
     async def find_webhook(self, digest: str) -> FoundWebhook | None:
         """The webhook of this digest, whatever its organization, as it was last committed. It has to be cheap."""
+        ...
+
+    async def due_postings(self, now: int, *, limit: int) -> Sequence[DuePosting]:
+        """What all organizations owe with a `next_at` not after `now`, and can be told: the turn is there and at rest,
+        and either its status was not told or it was resumed. The longest due first.
+
+        It is asked every second: it has to be cheap.
+        """
+        ...
+
+    async def find_interface(self, id: str) -> FoundInterface | None:
+        """The interface row of this id, whatever its organization, as it was last committed. It has to be cheap."""
         ...
 
     async def add_organization(self, organization: Organization) -> None:

@@ -1,12 +1,15 @@
 """Servers of tools outside, reached by an organization's connections (interface, connections of kind `mcp`)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
 from wfcore.domain.errors import JSON
 from wfcore.ports.providers import ToolConnection
+
+CALL_KEY: Final = "io.wfcore/idempotency-key"
+"""Where the `_meta` of a call carries its key, for servers that know to call once (Model Context Protocol, `_meta`)."""
 
 
 @attrs.frozen

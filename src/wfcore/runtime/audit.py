@@ -94,7 +94,7 @@ def _changes(old: Resource | None, new: Resource) -> Iterator[tuple[str, dict[st
         yield "deploy", {"variationId": new.active_variation_id}
     if _owner(old) != _owner(new):
         yield "ownership", _owner(new)
-    if grants(old.access) != grants(new.access) or old.access.visibility != new.access.visibility:
+    if _access(old.access) != _access(new.access):
         yield "access", _access(new.access)
 
 
@@ -106,4 +106,5 @@ def _owner(resource: Resource) -> dict[str, JSON]:
 
 def _access(config: AccessConfig) -> dict[str, JSON]:
     lines = [{"subject": one.subject, "use": one.use, "manage": one.manage} for one in grants(config)]
-    return {"visibility": config.visibility, "grants": lines}
+    given = {"visibility": config.visibility, "grants": lines}
+    return given | {"guardrails": list(config.guardrails)} if config.guardrails else given

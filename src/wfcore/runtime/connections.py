@@ -17,6 +17,7 @@ from wfcore.domain.connections import (
     ConnectionKind,
     ConnectionStatus,
     config_issues,
+    each_header,
     joined,
     kept_issues,
     merged,
@@ -88,7 +89,7 @@ class Connections(OrgRowUseCases[Connection]):
     def _changed(self, org: str, old: Connection, data: Mapping[str, JSON]) -> Connection:
         config = data.get("config", {})
         refuse(_config_issues(PATCH_CONFIGS[old.kind], config))
-        plain, secret = split(config)
+        plain, secret = split(each_header(config, old.sealed))
         kept = {name: text for name, text in merged(old.sealed, secret).items() if name not in secret}
         given = {name: text for name, text in secret.items() if text is not None}
         new = attrs.evolve(

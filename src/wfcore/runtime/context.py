@@ -1,7 +1,7 @@
 """What every use case has at hand: the ports, the installation's settings, and the one authorization function."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -10,7 +10,9 @@ import attrs
 from wfcore.domain.access import Access, Principal, Role, derive, missing_scopes
 from wfcore.domain.attachments import AttachmentLimits
 from wfcore.domain.budgets import Budget
+from wfcore.domain.codec import from_ms
 from wfcore.domain.errors import JSON, Conflict, Forbidden, NotFound
+from wfcore.domain.graph_limits import GraphLimits
 from wfcore.domain.lifecycle import Status
 from wfcore.domain.ownership import is_owner, is_pending_owner
 from wfcore.domain.prices import Price
@@ -20,6 +22,7 @@ from wfcore.ports.blobs import Blobs
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.guardrails import Guardrails
 from wfcore.ports.journal import Journal
+from wfcore.ports.outbound import Outbound
 from wfcore.ports.providers import EventSink, MemoryBackend, ModelProvider, Tools
 from wfcore.ports.sealing import Sealer
 from wfcore.ports.storage import Storage
@@ -53,6 +56,9 @@ class Settings:
     organization_requests_per_minute: int | None = None
     """The same for all of an organization together."""
     attachments: AttachmentLimits = attrs.field(factory=AttachmentLimits)
+    graph: GraphLimits = attrs.field(factory=GraphLimits)
+    hosts: Sequence[str] = ()
+    """The names of this server, in lower case and without a port; without any, browsers may not ask everything."""
 
 
 @attrs.frozen
@@ -75,10 +81,11 @@ class Ports:
     """Who hears of work as it happens; None for nobody, at no cost."""
     tool_servers: ToolServers = attrs.field(kw_only=True)
     guardrails: Guardrails = attrs.field(kw_only=True)
+    outbound: Outbound = attrs.field(kw_only=True)
 
     def now(self) -> datetime:
         """The time in UTC, to the millisecond."""
-        return datetime.fromtimestamp(self.clock.now() / 1000, UTC)
+        return from_ms(self.clock.now())
 
 
 P = ParamSpec("P")

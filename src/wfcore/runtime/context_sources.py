@@ -230,12 +230,12 @@ def _subordinate(skill: Resource, described: str | None = None) -> Offer:
 
 async def _workflow(work: UnitOfWork, flow: Resource) -> Offer:
     variation = await work.workflows.variation(flow.id, flow.active_variation_id or "")
-    schema = _input_schema(variation.content) if variation else {}
+    schema = input_schema_of(variation.content) if variation else {}
     hint, text, why = f"workflow_{flow.slug}", flow.description or flow.name, "a workflow that the caller may use"
     return Offer(workflow_id(flow.id), hint, text, {**schema, "type": "object"}, "workflow", flow.id, True, why=why)
 
 
-def _input_schema(content: Mapping[str, JSON]) -> Mapping[str, JSON]:
+def input_schema_of(content: Mapping[str, JSON]) -> Mapping[str, JSON]:
     """What the workflow's start node asks of its input, if it asks for an object."""
     starts = (node for node in structure_of(content)["nodes"] if node["type"] == NodeType.START)
     start: Mapping[str, JSON] = next(starts, {})

@@ -8,7 +8,6 @@ import hmac
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
-from wfcore.domain.codec import fingerprint
 from wfcore.domain.errors import JSON, Forbidden, NotFound, Unavailable
 from wfcore.domain.ids import hash_secret
 from wfcore.domain.json_gate import parse_json
@@ -17,6 +16,7 @@ from wfcore.domain.resources import Kind, Resource
 from wfcore.domain.webhooks import BadSignature, Message, Webhook, input_of, read_message, run_id_of
 from wfcore.runtime.context import Ports, conflict
 from wfcore.runtime.organization import deployer_of
+from wfcore.runtime.run_bodies import mark_of
 from wfcore.runtime.runs import Runs
 from wfcore.runtime.views import RunView
 from wfcore.runtime.webhooks import opened
@@ -67,7 +67,7 @@ class Deliveries:
     async def _run(
         self, org: str, workflow: Resource, webhook: Webhook, message: Message, given: Mapping[str, JSON]
     ) -> RunView:
-        run_id, mark = run_id_of(webhook, workflow.id, message.id), fingerprint(["webhook", workflow.id, given["body"]])
+        run_id, mark = run_id_of(webhook, workflow.id, message.id), mark_of(["webhook", workflow.id, given["body"]])
         row = await self._ports.journal.find_run(org, run_id)
         if row is not None:
             if row.fingerprint != mark:

@@ -152,13 +152,13 @@ class Memories:
         """The memory of this key, which is `new` the first time.
 
         Backends have transactions of their own, so the answer is kept before the memory is: whoever asks again adds
-        what an interrupted call left out.
+        what an interrupted call left out. Nothing of the text is kept with the key, which outlives the memory.
         """
         asked = [skill, data]
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            if kept := await kept_answer(work, me, "memory", key, asked, Memory):
-                return kept
-            await keep_answer(work, me, "memory", key, asked, new)
+            if kept := await kept_answer(work, me, "memory", key, asked, tuple[str, int]):
+                return attrs.evolve(new, id=kept[0], created_at=kept[1], updated_at=kept[1])
+            await keep_answer(work, me, "memory", key, asked, (new.id, new.created_at))
         return new
 
     async def _found(self, me: Principal, skill: int, id: str) -> Memory:

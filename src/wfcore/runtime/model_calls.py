@@ -29,6 +29,8 @@ Say = Callable[[str], Awaitable[None]]
 Spent = dict[str, JSON]
 """What a call consumed (interface, usage events), filled while it goes on: known of one that fails, too."""
 
+MOST_TOKENS = 10**12
+"""What one call is counted as at most, whatever a provider says: sums of it fit into every store."""
 TURN = 64
 """Deltas of a provider that never waits after which everything else gets a turn."""
 
@@ -99,7 +101,7 @@ class _Answer:
             case ToolCallDelta():
                 self._calls.append(delta)
             case Usage(asked, said):
-                counted = {"calls": 1, "inputTokens": asked, "outputTokens": said}
+                counted = {"calls": 1, "inputTokens": _count(asked), "outputTokens": _count(said)}
                 self._spent |= {"model": self._request.model, **counted}
             case Finished():
                 self._finished = delta
@@ -116,6 +118,11 @@ class _Answer:
         if reason != "stop":
             raise ModelError(f"the model ended with `{reason}`", retryable=False, reason=reason)
         return text
+
+
+def _count(tokens: object) -> int:
+    """A number of tokens; what a provider says beyond one is not counted."""
+    return int(min(max(0, tokens), MOST_TOKENS)) if isinstance(tokens, int | float) else 0
 
 
 async def _hear(provider: ModelProvider, request: ModelRequest, answer: _Answer, telling: "_Telling") -> None:

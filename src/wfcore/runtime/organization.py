@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 import attrs
 
 from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
+from wfcore.domain.codec import check
 from wfcore.domain.errors import JSON, Conflict, Issue, NotFound, Unauthenticated, refuse
 from wfcore.domain.ids import format_token, hash_secret, is_uuid, normalize_email, parse_token, secret_matches
+from wfcore.domain.people_shapes import CreateMember
 from wfcore.domain.resources import Variation
 from wfcore.ports.identity import Identity
 from wfcore.ports.storage import AccessToken, Duplicate, Group, Member, Organization, UnitOfWork
@@ -52,14 +54,10 @@ class Directory:
 
         A new one is a `member` without groups. Conflicts are those of `Members.create` and `Members.patch`.
         """
-        issues = [*_uuid_issues("groups", groups or ()), *email_issues(email)]
-        if not user_id or len(user_id) > 255:
-            issues.append(Issue("userId", "must have 1 to 255 characters", "minLength"))
-        if role is not None and role not in list(Role):
-            issues.append(Issue("role", f"`{role}` is none of {', '.join(Role)}", "enum"))
-        refuse(issues)
-        given = {"email": email, "name": name, "role": role, "groups": groups}
+        given = {"email": email, "name": name, "role": role, "groups": None if groups is None else list(groups)}
         data = {key: value for key, value in given.items() if value is not None}
+        issues = [*check(CreateMember, {"userId": user_id, **data}), *_uuid_issues("groups", groups or ())]
+        refuse([*issues, *email_issues(email)])
         async with self._ports.storage.transaction(org) as work:
             old = await work.directory.member(user_id)
             member = await changed_member(work, old or new_member(user_id), data)
@@ -173,7 +171,9 @@ async def keep_token(work: UnitOfWork, me: Principal | None, row: AccessToken) -
 
 
 def new_member(user_id: str) -> Member:
-    """A member of whom nothing else is known."""
+    """A member of whom nothing else is known. Invalid for an id that no URL can name (RFC 3986, 5.2.4)."""
+    if user_id in (".", ".."):
+        refuse([Issue("userId", "`.` and `..` are no names in a URL", "pattern")])
     return Member(user_id, None, None, Role.MEMBER, frozenset())
 
 

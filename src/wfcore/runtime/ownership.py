@@ -122,13 +122,18 @@ class OwnershipUseCases(ResourceBase):
         if "accessConfig" not in data:
             return current or default_access(me.org_uuid, me)
         wanted = data["accessConfig"]
-        groups = {group.id for group in await work.directory.groups()} | {me.org_uuid}
-        groups |= current.group_permissions.keys() if current else set()  # a group that is gone can be written back
-        refuse(check_access(wanted, current=current, groups=groups, writer=me))
-        refuse(guardrail_issues(self._ports.guardrails, self.kind, wanted.get("guardrails") or ()))
+        refuse(await self._access_issues(work, me, wanted, current))
         owner = current.owner_user_id if current else None
         gone = owner is not None and await is_gone(work, owner)
         return apply_access(wanted, current, me, iso(self._ports.now()), owner_gone=gone)
+
+    async def _access_issues(
+        self, work: UnitOfWork, me: Principal, wanted: Mapping[str, JSON], current: AccessConfig | None
+    ) -> list[Issue]:
+        groups = {group.id for group in await work.directory.groups()} | {me.org_uuid}
+        groups |= current.group_permissions.keys() if current else set()  # a group that is gone can be written back
+        found = check_access(wanted, current=current, groups=groups, writer=me)
+        return found or guardrail_issues(self._ports.guardrails, self.kind, wanted.get("guardrails") or ())
 
     async def _withdraw(self, me: Principal, id: int, step: Step, if_match: str | None) -> View:
         async def move(_: UnitOfWork, resource: Resource) -> Change:

@@ -129,34 +129,16 @@ class ResourceUseCases(OwnershipUseCases):
         refuse(self._body_issues(data, self.patch_shape))
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
-            changes = {name: data[name] for name in CONTENT[self.kind] if name in data}
-            steps = []
-            if changes:
-                active, draft = await self._variations(work, resource)
-                base = draft or active
-                refuse(await self._link_issues(work, me, id, changes, base.content if base else {}))
-                change = rules.edit_content(
-                    resource,
-                    active,
-                    draft,
-                    self._content(changes),
-                    new_id=self._ports.ids.uuid(),
-                    by=me.user_id,
-                    now=self._ports.now(),
-                )
-                steps.append(change)
-            current = steps[-1].resource if steps else resource
-            steps.append(
-                rules.edit_details(
-                    current,
-                    name=data.get("name", resource.name),
-                    description=data.get("description", resource.description),
-                    access=await self._access(work, me, data, resource.access),
-                    now=self._ports.now(),
-                )
+            steps = await self._edits(work, me, resource, data)
+            details = rules.edit_details(
+                steps[-1].resource if steps else resource,
+                name=data.get("name", resource.name),
+                description=data.get("description", resource.description),
+                access=await self._access(work, me, data, resource.access),
+                now=self._ports.now(),
             )
-            refuse(self_revoking(me, steps[-1].resource.access))
-            for change in steps:
+            refuse(self_revoking(me, details.resource.access))
+            for change in [*steps, details]:
                 await self._save(work, me, resource, change)
                 resource = change.resource
             return await self._seen(work, me, id, "see", "draft")
@@ -232,6 +214,19 @@ class ResourceUseCases(OwnershipUseCases):
             await self._save(work, me, resource, change)
             return await self._seen(work, me, id, "see")
 
+    async def _edits(
+        self, work: UnitOfWork, me: Principal, resource: Resource, data: Mapping[str, JSON]
+    ) -> list[Change]:
+        """The edit of the draft that a body asks for; none where it has no content."""
+        changes = {name: data[name] for name in CONTENT[self.kind] if name in data}
+        if not changes:
+            return []
+        active, draft = await self._variations(work, resource)
+        base = draft or active
+        refuse(await self._link_issues(work, me, resource.id, changes, base.content if base else {}))
+        content, new_id, now = self._content(changes), self._ports.ids.uuid(), self._ports.now()
+        return [rules.edit_content(resource, active, draft, content, new_id=new_id, by=me.user_id, now=now)]
+
     def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
         return check(shape, data)
 
@@ -304,10 +299,8 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
         return await self._change(me, id, operation, if_match)
 
     @needs("*:read")
-    async def runs(
-        self, me: Principal, id: int, *, limit: int = 25, before: tuple[int, str] | None = None
-    ) -> list[RunView]:
-        """Its run history, newest first, behind the run of this time and id. It takes the use of the workflow."""
+    async def runs(self, me: Principal, id: int, *, limit: int = 25, before: int | None = None) -> list[RunView]:
+        """Its run history, newest first, behind the run with this `row.key`. It takes the use of the workflow."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             await self._authorized(work, me, id, "use")
         history = (self.kind.value, id)
@@ -318,7 +311,13 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
     async def validate(self, me: Principal, body: Mapping[str, JSON]) -> list[Issue]:
         """Every issue of a workflow in the making, those that only hinder a deploy included; nothing is written."""
         found = self._body_issues(body, ValidateBody)
-        return found or await self._content_issues(me, {**CONTENT[self.kind], **self._content(body)})
+        if isinstance(access := body.get("accessConfig"), dict):
+            async with self._ports.storage.reading(me.org_uuid) as work:
+                issues = await self._access_issues(work, me, access, None)
+            found += [issue for issue in issues if issue.rule != "readonly"]  # its owner is known of a saved one alone
+        if CONTENT[self.kind].keys().isdisjoint(issue.path.partition(".")[0] for issue in found):
+            found += await self._content_issues(me, {**CONTENT[self.kind], **self._content(body)})
+        return found
 
     @needs("*:read")
     async def validate_saved(self, me: Principal, id: int, view: str = "draft") -> list[Issue]:
@@ -337,7 +336,7 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
         if isinstance(data.get("trigger"), dict):
             found += check_trigger(data["trigger"])
         if isinstance(structure, dict):
-            found += write_issues(structure)
+            found += write_issues(structure, limits=self._ports.settings.graph)
         if isinstance(selection, dict):
             found += selection_issues(selection)
             if isinstance(structure, dict) and structure.get("nodes"):
@@ -345,11 +344,11 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
         return found
 
     def _content(self, data: Mapping[str, JSON]) -> dict[str, JSON]:
-        """An `agentSelection` is compiled into the graph it stands for (interface, AgentSelection)."""
+        """A graph has both its lists; an `agentSelection` is compiled into the graph it stands for."""
         content = super()._content(data)
-        if content.get("agentSelection"):
-            content["workflowStructure"] = structure_of(content)
-            content["agentSelection"] = None
+        if content.get("agentSelection") or content.get("workflowStructure") is not None:
+            structure = {"nodes": [], "edges": [], **structure_of(content)}
+            content |= {"workflowStructure": structure, "agentSelection": None}
         return content
 
     async def _deploy_issues(

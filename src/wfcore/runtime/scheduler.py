@@ -14,6 +14,7 @@ import attrs
 
 from wfcore.domain import resources as rules
 from wfcore.domain.access import Principal
+from wfcore.domain.codec import from_ms, to_ms
 from wfcore.domain.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.domain.ids import iso
 from wfcore.domain.run.state import RunStatus
@@ -21,15 +22,13 @@ from wfcore.domain.schedule import Overlap, Schedule, last_fires, overlap_of, sc
 from wfcore.ports.schedules import DueTimer, Missed, MissReason, Pause, Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.audit import audit
+from wfcore.runtime.beat import Beat
 from wfcore.runtime.context import Ports
 from wfcore.runtime.organization import deployer_of
 from wfcore.runtime.runs import Runs
-from wfcore.runtime.timers import from_ms, next_slot, to_ms
+from wfcore.runtime.timers import next_slot
 
 log = logging.getLogger("wfcore.scheduler")
-
-BEAT: Final = 1.0
-"""Seconds between two looks for timers that are due."""
 
 BATCH: Final = 100
 """Timers that are served at a look."""
@@ -46,26 +45,15 @@ class Scheduler:
     def __init__(self, ports: Ports, runs: Runs) -> None:
         self._ports = ports
         self._runs = runs
-        self._looks: asyncio.Task[None] | None = None
+        self._beat = Beat(ports.clock, self.fire_due, "due schedules")
 
     def start(self) -> None:
         """Look for due timers from now on."""
-        self._looks = asyncio.create_task(self._work())
+        self._beat.start()
 
     async def stop(self) -> None:
         """What was begun is whole or will be found due again."""
-        if self._looks is not None:
-            self._looks.cancel()
-            await asyncio.gather(self._looks, return_exceptions=True)
-
-    async def _work(self) -> None:
-        """For ever: one failed look (a full disk, a locked database) is told, and the next one tries again."""
-        while True:
-            try:
-                await self.fire_due()
-            except Exception:
-                log.exception("a look for due schedules failed")
-            await self._ports.clock.sleep(BEAT)
+        await self._beat.stop()
 
     async def fire_due(self) -> None:
         """Serve the timers that are due now. One that fails stays due and keeps no other one waiting."""

@@ -1,11 +1,11 @@
 """The timer of a workflow's schedule: kept in step with the workflow, and shown (interface, Schedule, `isEnabled`)."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import attrs
 
 from wfcore.domain.access import Principal
-from wfcore.domain.codec import iso_ms
+from wfcore.domain.codec import iso_ms, to_ms
 from wfcore.domain.errors import JSON
 from wfcore.domain.lifecycle import REASONS, Status
 from wfcore.domain.resources import Change, Resource
@@ -18,9 +18,6 @@ from wfcore.runtime.wire import bad_query
 
 MAX_FIRINGS = 100
 """Firings that are told ahead at a time."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @attrs.frozen
@@ -124,11 +121,3 @@ def next_slot(schedule: Schedule | None, after: datetime) -> int | None:
     """The first slot strictly after the time; None when there is none."""
     slot = schedule and next_fire(schedule, after)
     return to_ms(slot) if slot else None
-
-
-def to_ms(instant: datetime) -> int:
-    return (instant - _EPOCH) // _MILLISECOND
-
-
-def from_ms(ms: int) -> datetime:
-    return _EPOCH + ms * _MILLISECOND

@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 
 from wfcore.domain.access import Principal, Role
+from wfcore.domain.codec import EPOCH, to_ms
 from wfcore.domain.errors import JSON, Issue, refuse
 from wfcore.domain.ids import iso
 from wfcore.domain.prices import to_money
@@ -18,7 +19,6 @@ from wfcore.runtime.context import Ports, needs
 
 DEFAULT_PERIOD: Final = timedelta(days=30)
 LONGEST_PERIOD: Final = timedelta(days=366)
-_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
 
 
 @attrs.frozen
@@ -60,28 +60,24 @@ class Usage:
         Malformed for a period that is empty or too long, and for a `group_by` there is none of.
         """
         until = until or self._ports.now() + timedelta(milliseconds=1)
-        since = since or max(until, _EPOCH) - DEFAULT_PERIOD
+        since = since or max(until, EPOCH) - DEFAULT_PERIOD
         refuse(_period_issues(since, until))
         if group_by not in GROUPS:
             refuse([Issue("groupBy", f"must be one of {', '.join(GROUPS)}", "query")])
         own = me.user_id if me.role is Role.MEMBER else None
-        period = {"since": _ms(since), "until": _ms(until)}
+        period = {"since": to_ms(since), "until": to_ms(until)}
         sums = await self._ports.journal.usage.sums(me.org_uuid, group_by, **period, user_id=own)
         return UsageReport(sums, since, until, group_by)
 
 
 def _period_issues(since: datetime, until: datetime) -> list[Issue]:
-    if until < _EPOCH:
+    if until < EPOCH:
         return [Issue("to", "must be in 1970 or later", "query")]
     if since >= until:
         return [Issue("from", "must be earlier than `to`", "query")]
     if until - since > LONGEST_PERIOD:
         return [Issue("from", f"must be within {LONGEST_PERIOD.days} days of `to`", "query")]
     return []
-
-
-def _ms(instant: datetime) -> int:
-    return (instant - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _total(sums: Sequence[UsageSum]) -> UsageSum:

@@ -56,7 +56,7 @@ class PageTokens:
 
     def seal(self, position: JSON, *bound_to: JSON) -> str:
         payload = msgspec.json.encode(position)
-        return base64.urlsafe_b64encode(self._mark(payload, bound_to) + payload).rstrip(b"=").decode()
+        return self._spelled(self._mark(payload, bound_to) + payload)
 
     def open(self, token: str, *bound_to: JSON) -> JSON:
         try:
@@ -65,12 +65,12 @@ class PageTokens:
             raw = b""
         mark, payload = raw[:16], raw[16:]
         genuine = hmac.compare_digest(mark, self._mark(payload, bound_to))
-        if not genuine or self.seal_text(raw) != token:
+        if not genuine or self._spelled(raw) != token:
             raise bad_query("pageToken", "this is no page token of this list")
         return msgspec.json.decode(payload)
 
     @staticmethod
-    def seal_text(raw: bytes) -> str:
+    def _spelled(raw: bytes) -> str:
         """The one spelling of a token: others that decode to the same bytes are refused."""
         return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 

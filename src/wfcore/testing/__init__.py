@@ -1,1 +1,1 @@
-"""For those who embed wfcore or write an adapter: one contract suite for each port."""
+"""For those who embed wfcore or write an adapter: contract suites of the ports, strategies, builders and fakes."""

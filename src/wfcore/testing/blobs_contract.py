@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from wfcore.ports.blobs import Blobs
+from wfcore.testing.on_asyncio import OnAsyncio
 
 ORG = "6f1c2b9e-58c4-4f0b-9f0e-0d4a8c1e7a11"
 OTHER_ORG = "6f1c2b9e-58c4-4f0b-9f0e-0d4a8c1e7a12"
@@ -22,16 +23,12 @@ HOSTILE_NAMES = (
 """No keys, and no organizations."""
 
 
-class BlobsContract:
+class BlobsContract(OnAsyncio):
     """The claims."""
 
     @abstractmethod
     async def open_blobs(self, place: Path) -> Blobs:
         """A new, empty store; `place` is an empty directory that it may use."""
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        return "asyncio"
 
     @pytest.fixture
     async def blobs(self, tmp_path: Path, anyio_backend: str) -> Blobs:

@@ -11,20 +11,15 @@ import pytest
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Append, Holder, Journal, JournalConflict
 from wfcore.testing.journal_values import NOW, begin, due, find, steps
+from wfcore.testing.on_asyncio import OnAsyncio
 
 
-class ClaimsContract:
+class ClaimsContract(OnAsyncio):
     """Claims, workers and wake-ups. Inherit `JournalContract`, not this."""
-
-    pytestmark = pytest.mark.anyio
 
     @abstractmethod
     def open_journal(self, place: Path) -> AbstractAsyncContextManager[Journal]:
         """An empty journal of a store as described above; it is closed afterwards."""
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        return "asyncio"
 
     @pytest.fixture
     async def journal(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Journal]:

@@ -23,6 +23,7 @@ from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict
 from wfcore.testing.fakes import FakeClock
 from wfcore.testing.journal_values import NOW, begin, due, steps
+from wfcore.testing.on_asyncio import OnAsyncio
 
 
 class Recorder:
@@ -103,6 +104,24 @@ class Bench:
 
         await eventually(is_free)
 
+    async def under_way(self) -> tuple[ExecutionRef, asyncio.Event]:
+        """An execution whose handling goes on until the event is set."""
+        gate = asyncio.Event()
+        self.handler.before = lambda _: gate.wait()
+        await self.dispatcher.start(self.handler)
+        ref = await self.due("r-1")
+        await self.until_handled(ref)
+        return ref, gate
+
+    async def given_back(self) -> tuple[ExecutionRef, asyncio.Event]:
+        """An execution that was handled, and is free again though its handler returns only once the event is set."""
+        returns = asyncio.Event()
+        self.handler.after = lambda _: returns.wait()
+        await self.dispatcher.start(self.handler)
+        ref = await self.due("r-1")
+        await self.until_parked(ref)
+        return ref, returns
+
     async def beats(self, number: int) -> None:
         """Let so many seconds pass, each once everybody sleeps."""
         for _ in range(number):
@@ -127,10 +146,8 @@ async def eventually(asked: Callable[[], Any]) -> Any:
             await asyncio.sleep(0)
 
 
-class DispatcherContract:
+class DispatcherContract(OnAsyncio):
     """Inherit this, and say how a journal and a dispatcher are made."""
-
-    pytestmark = pytest.mark.anyio
 
     @abstractmethod
     def open_journal(self, place: Path) -> AbstractAsyncContextManager[Journal]:
@@ -139,10 +156,6 @@ class DispatcherContract:
     @abstractmethod
     def make(self, journal: Journal, clock: FakeClock, concurrency: int) -> Dispatcher:
         """A dispatcher that has not started."""
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        return "asyncio"
 
     @pytest.fixture
     async def bench(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Bench]:
@@ -183,11 +196,7 @@ class DispatcherContract:
 
     async def test_a_wake_while_it_is_handled(self, bench: Bench) -> None:
         """The one that handles it is signalled; nobody handles it beside."""
-        gate = asyncio.Event()
-        bench.handler.before = lambda _: gate.wait()
-        await bench.dispatcher.start(bench.handler)
-        ref = await bench.due("r-1")
-        await bench.until_handled(ref)
+        ref, gate = await bench.under_way()
         for _ in range(3):
             await bench.write(ref, wakes=True)
             bench.dispatcher.wake(ref)
@@ -198,11 +207,7 @@ class DispatcherContract:
 
     async def test_a_wake_that_races_the_park(self, bench: Bench) -> None:
         """It comes after the claim was given back and before the handler returned: it is handled again."""
-        returns = asyncio.Event()
-        bench.handler.after = lambda _: returns.wait()
-        await bench.dispatcher.start(bench.handler)
-        ref = await bench.due("r-1")
-        await bench.until_parked(ref)
+        ref, returns = await bench.given_back()
         await bench.write(ref, wakes=True)
         bench.dispatcher.wake(ref)
         returns.set()
@@ -210,11 +215,7 @@ class DispatcherContract:
 
     async def test_adopted_while_the_former_handling_ends(self, bench: Bench) -> None:
         """A claim that was made for this worker is handled, also when the handler has not returned yet."""
-        returns = asyncio.Event()
-        bench.handler.after = lambda _: returns.wait()
-        await bench.dispatcher.start(bench.handler)
-        ref = await bench.due("r-1")
-        await bench.until_parked(ref)
+        ref, returns = await bench.given_back()
         await bench.write(ref, moves=True, wake_at=NOW, claimed_by=bench.dispatcher.worker)
         bench.dispatcher.adopt(ref)
         returns.set()
@@ -222,11 +223,7 @@ class DispatcherContract:
 
     async def test_adopted_and_taken_away(self, bench: Bench) -> None:
         """A claim that is gone before its turn came is not handled."""
-        returns = asyncio.Event()
-        bench.handler.after = lambda _: returns.wait()
-        await bench.dispatcher.start(bench.handler)
-        ref = await bench.due("r-1")
-        await bench.until_parked(ref)
+        ref, returns = await bench.given_back()
         await bench.write(ref, moves=True, wake_at=NOW, claimed_by=bench.dispatcher.worker)
         bench.dispatcher.adopt(ref)
         await bench.write(ref, moves=True)
@@ -322,11 +319,7 @@ class DispatcherContract:
 
     async def test_stop_waits_for_what_ends(self, bench: Bench) -> None:
         """What comes to a rest within the grace is not broken off."""
-        gate = asyncio.Event()
-        bench.handler.before = lambda _: gate.wait()
-        await bench.dispatcher.start(bench.handler)
-        ref = await bench.due("r-1")
-        await bench.until_handled(ref)
+        _, gate = await bench.under_way()
         stopping = asyncio.create_task(bench.dispatcher.stop(60))
         await asyncio.sleep(0)
         gate.set()

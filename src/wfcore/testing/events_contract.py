@@ -18,6 +18,7 @@ import pytest
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.ports.journal import ExecutionRef
 from wfcore.ports.providers import EventSink, Lagged
+from wfcore.testing.on_asyncio import OnAsyncio
 
 ONE = ExecutionRef("11111111-1111-4111-8111-111111111111", 1)
 OTHER = ExecutionRef("11111111-1111-4111-8111-111111111111", 2)
@@ -32,19 +33,14 @@ def events(count: int, first: int = 1) -> list[Event]:
     return [Event(EventKind.node_started, "r-1", first + n, 0, {"nodeId": "a"}) for n in range(count)]
 
 
-class EventsContract:
+class EventsContract(OnAsyncio):
     """Inherit, name the class `Test...`, and write `open_sink`."""
 
-    pytestmark = pytest.mark.anyio
     most = 10_000
 
     @abstractmethod
     def open_sink(self) -> EventSink:
         """A sink that nobody listens to."""
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        return "asyncio"
 
     @pytest.fixture
     def sink(self) -> EventSink:

@@ -19,12 +19,24 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain.errors import NotFound
-from wfcore.domain.run.entries import TimePassed
+from wfcore.domain.errors import JSON, NotFound
+from wfcore.domain.run.entries import Started, TimePassed
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict, NewRun, RunChange, RunExists
+from wfcore.ports.journal import (
+    Append,
+    ExecutionRef,
+    Journal,
+    JournalConflict,
+    NewExecution,
+    NewRun,
+    RunChange,
+    RunExists,
+    RunRow,
+    run_info,
+)
 from wfcore.testing.claims_contract import ClaimsContract
 from wfcore.testing.journal_values import (
+    ANN,
     EVERY_ENTRY,
     GIVEN,
     NOW,
@@ -156,7 +168,7 @@ class JournalContract(ClaimsContract, RecordsContract):
             await begin(journal, "r-1", interrupts=[interrupt("i-1")], wake_at=5)
         ref = await begin(journal, "r-2")
         for expected in (1, 7):
-            run = NewRun("r-1", "ann", "f", RunStatus.running, NOW)
+            run = NewRun("r-1", "ann", b"f", RunStatus.running, NOW)
             with pytest.raises(RunExists):
                 await journal.append(ref, Append(expected, steps(1), new_run=run, moves=True, wake_at=5))
         assert await journal.lengths([ref]) == {ref: 1}
@@ -220,7 +232,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert (made.execution, made.user_id, made.fingerprint, made.status) == (
             ref,
             "ann",
-            "f-r-1",
+            b"f-r-1",
             "queued",
         )
         assert (made.created_at, made.updated_at, made.finished_at) == (NOW, NOW, None)
@@ -239,7 +251,7 @@ class JournalContract(ClaimsContract, RecordsContract):
     async def test_a_resume_is_one_transaction(self, journal: Journal) -> None:
         """A new turn, its predecessor's link and its entries appear together; the root stays the same."""
         ref = await begin(journal)
-        turn = NewRun("r-2", "bob", "f-2", RunStatus.running, NOW + 5, parent_run_id="r-1")
+        turn = NewRun("r-2", "bob", b"f-2", RunStatus.running, NOW + 5, parent_run_id="r-1")
         link = RunChange("r-1", RunStatus.interrupted, NOW + 5, resumed_by="r-2")
         await journal.append(ref, Append(1, steps(1, 1), new_run=turn, changes=[link]))
         row = await find(journal, "r-2")
@@ -249,14 +261,46 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert (execution.root_run_id, execution.user_id, execution.variation_id) == ("r-1", "ann", "v-1")
 
     async def test_runs_are_paged_newest_first(self, journal: Journal) -> None:
-        """Page after page gives every run once, by time and then by id, descending."""
-        made = [(NOW + n // 3, f"r-{n}") for n in range(10)]
-        for at, run_id in made:
-            await begin(journal, run_id, at=at)
-        seen: list[tuple[int, str]] = []
-        while page := await journal.list_runs(ORG, limit=4, before=seen[-1] if seen else None):
-            seen += [(row.created_at, row.id) for row in page]
-        assert seen == sorted(made, reverse=True)
+        """Page after page gives every run once, those that began last first, whatever their clocks said."""
+        for n in range(10):
+            await begin(journal, f"r-{n}", at=NOW - n)
+        seen: list[RunRow] = []
+        while page := await journal.list_runs(ORG, limit=4, before=seen[-1].key if seen else None):
+            seen += page
+        assert [row.id for row in seen] == [f"r-{n}" for n in reversed(range(10))]
+        assert sorted({row.key for row in seen}, reverse=True) == [row.key for row in seen]
+
+    async def test_a_run_is_found_with_its_execution(self, journal: Journal) -> None:
+        """`find_turn` answers as `find_run` and `execution` together; None for what `find_run` does not find."""
+        ref = await begin(journal, "r-1", claimed_by=7)
+        await journal.append(ref, Append(1, steps(1, 1), new_run=NewRun("r-2", "bob", b"f", RunStatus.running, NOW)))
+        for run_id in ("r-1", "r-2"):
+            found = await journal.find_run(ORG, run_id), await journal.execution(ref)
+            assert await journal.find_turn(ORG, run_id) == found
+        assert await journal.find_turn(OTHER_ORG, "r-1") is await journal.find_turn(ORG, "r-3") is None
+
+    async def test_a_run_that_begins_and_ends_at_once(self, journal: Journal) -> None:
+        """Its row is what `NewRun.row` says of it: with its result, and finished when it began."""
+        new = NewExecution(ORG, "workflow", 1, "v-1", "ann", "t-1", is_draft=True)
+        run = NewRun("r-1", "ann", b"f", RunStatus.done, NOW, result={"output": GIVEN})
+        ref = await journal.begin(new, Append(0, steps(1), new_run=run))
+        row = await find(journal, "r-1")
+        assert row == run.row(await journal.execution(ref), row.key)
+        assert (row.result, row.finished_at) == ({"output": GIVEN}, NOW)
+
+    async def test_the_first_entry_may_say_what_its_rows_say(self, journal: Journal) -> None:
+        """It is read as it was written, whether it begins with the execution's `run_info` and names its run or not."""
+        about = run_info("workflow", 1, "t-1")
+        more: dict[str, JSON] = {"message": "go"}
+        infos = about, {**about, **more}, {**more, **about}, {"threadId": "t-1"}, more, {"target": 1, "threadId": "t-1"}
+        for number, info in enumerate(infos):
+            for said, at in (("", NOW), ("another", NOW), ("", NOW + 1)):
+                run_id = f"r-{number}-{said}-{at}"
+                entry = Started(at, said or run_id, ANN, GIVEN, info)
+                ref = await begin(journal, run_id, entries=(entry,))
+                (read,) = await journal.read(ref)
+                assert isinstance(read, Started)
+                assert (read, list(read.info)) == (entry, list(info))
 
     async def test_runs_are_filtered(self, journal: Journal) -> None:
         """By status and by resource; both kind and number have to be equal."""
@@ -285,10 +329,10 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert [row.interrupt for row in first] == [interrupt("b"), interrupt("a")]
         assert first[0].execution == await journal.execution(ref)
         answered = attrs.evolve(interrupt("a"), answers=())
-        await journal.append(ref, Append(1, (), interrupts=[interrupt("c"), answered], run_id="r-2"))
+        await journal.append(ref, Append(1, (), interrupts=[interrupt("c"), answered]))
         await journal.append(ref, Append(1, steps(1, 1)))
         rows = await journal.open_interrupts(ORG, limit=9)
-        assert [(row.interrupt, row.run_id) for row in rows] == [(answered, "r-2"), (interrupt("c"), "r-2")]
+        assert [(row.interrupt, row.run_id) for row in rows] == [(answered, "r-1"), (interrupt("c"), "r-1")]
         assert rows[0].key == first[1].key
         await journal.append(ref, Append(2, (), interrupts=[]))
         assert await journal.open_interrupts(ORG, limit=9) == []
@@ -296,7 +340,7 @@ class JournalContract(ClaimsContract, RecordsContract):
     async def test_interrupts_follow_the_latest_run(self, journal: Journal) -> None:
         """Those that stay open while a new turn takes over are shown under that turn."""
         ref = await begin(journal, interrupts=[interrupt("a")])
-        turn = NewRun("r-2", "ann", "f", RunStatus.running, NOW)
+        turn = NewRun("r-2", "ann", b"f", RunStatus.running, NOW)
         await journal.append(ref, Append(1, steps(1, 1), new_run=turn))
         (row,) = await journal.open_interrupts(ORG, limit=9)
         assert (row.run_id, row.execution.length) == ("r-2", 2)

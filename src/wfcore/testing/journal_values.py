@@ -94,7 +94,7 @@ async def begin(
 ) -> ExecutionRef:
     """An execution of a workflow with one run."""
     new = NewExecution(org, "workflow", resource_id, "v-1", user_id, "t-1")
-    run = NewRun(run_id, user_id, f"f-{run_id}", status, at)
+    run = NewRun(run_id, user_id, f"f-{run_id}".encode(), status, at)
     return await journal.begin(new, Append(0, entries, new_run=run, **fields))
 
 

@@ -18,6 +18,7 @@ import attrs
 import pytest
 
 from wfcore.ports.providers import Memory, MemoryBackend
+from wfcore.testing.on_asyncio import OnAsyncio
 
 ORG = "11111111-1111-4111-8111-111111111111"
 OTHER_ORG = "22222222-2222-4222-8222-222222222222"
@@ -31,18 +32,12 @@ def memory(number: int, text: str = "likes tea", **fields: Any) -> Memory:
     return Memory(f"m-{number}", text, sha256(text.encode()).hexdigest(), metadata, number, number, **fields)
 
 
-class MemoriesContract:
+class MemoriesContract(OnAsyncio):
     """Inherit, name the class `Test...`, and write `open_memories`."""
-
-    pytestmark = pytest.mark.anyio
 
     @abstractmethod
     async def open_memories(self, place: Path) -> MemoryBackend:
         """An empty backend."""
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        return "asyncio"
 
     @pytest.fixture
     async def memories(self, tmp_path: Path, anyio_backend: str) -> MemoryBackend:
@@ -60,14 +55,16 @@ class MemoriesContract:
         assert list(found.metadata) == list(metadata)
 
     async def test_an_id_is_added_once(self, memories: MemoryBackend) -> None:
-        """One that is there stays as it is and where it is; one that was deleted can be added again."""
+        """One that is there stays as it is and where it is; one that was deleted stays deleted, whoever comes late."""
         for number in (1, 2):
             await memories.add(ORG, 1, memory(number))
         await memories.add(ORG, 1, memory(1, "likes coffee"))
         assert await memories.list(ORG, 1, limit=9) == [memory(1), memory(2)]
         await memories.delete(ORG, 1, "m-1")
         await memories.add(ORG, 1, memory(1, "likes coffee"))
-        assert await memories.get(ORG, 1, "m-1") == memory(1, "likes coffee")
+        assert await memories.get(ORG, 1, "m-1") is None
+        assert await memories.list(ORG, 1, limit=9) == [memory(2)]
+        assert await memories.search(ORG, 1, "likes coffee tea", limit=9) == [memory(2)]
 
     async def test_what_is_kept_is_nobody_elses(self, memories: MemoryBackend) -> None:
         """To change the dict that was given, or one that was got, changes nothing of what is kept."""
@@ -105,13 +102,14 @@ class MemoriesContract:
 
     async def test_what_is_not_there(self, memories: MemoryBackend) -> None:
         """Getting gives None, replacing and deleting say False and make nothing; so too once it was deleted."""
-        for _ in range(2):
-            assert await memories.get(ORG, 1, "m-1") is None
-            assert await memories.replace(ORG, 1, memory(1)) is False
-            assert await memories.delete(ORG, 1, "m-1") is False
+        for number in (1, 2):
+            for gone in range(number + 1):
+                assert await memories.get(ORG, 1, f"m-{gone}") is None
+                assert await memories.replace(ORG, 1, memory(gone)) is False
+                assert await memories.delete(ORG, 1, f"m-{gone}") is False
             assert await memories.list(ORG, 1, limit=9) == []
-            await memories.add(ORG, 1, memory(1))
-            assert await memories.delete(ORG, 1, "m-1") is True
+            await memories.add(ORG, 1, memory(number))
+            assert await memories.delete(ORG, 1, f"m-{number}") is True
 
     # "A memory of another scope is None or absent"
 

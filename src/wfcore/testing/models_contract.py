@@ -31,6 +31,7 @@ from wfcore.ports.providers import (
     Usage,
     collect_calls,
 )
+from wfcore.testing.on_asyncio import OnAsyncio
 
 Reply = str | ModelError | Mapping[str, JSON]
 """What a model is to say: a text, a failure, or a message with `content` and `toolCalls`."""
@@ -102,18 +103,12 @@ def text_of(parts: Sequence[Delta]) -> str:
     return "".join(part.text for part in parts if isinstance(part, TextDelta))
 
 
-class ModelsContract:
+class ModelsContract(OnAsyncio):
     """Inherit, name the class `Test...`, and write `open_model`."""
-
-    pytestmark = pytest.mark.anyio
 
     @abstractmethod
     def open_model(self, answers: Sequence[Reply]) -> AbstractAsyncContextManager[ModelProvider]:
         """A model that gives these answers, one per call. For an error the call fails, as retryable as the error."""
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        return "asyncio"
 
     # "The stream ends with exactly one `Finished`, or raises `ModelError`"
 

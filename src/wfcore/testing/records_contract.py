@@ -36,7 +36,7 @@ async def talked(
     """An execution that has left these records behind."""
     run_id = run or f"{user}-{thread}-{kind}-{resource}-{len(records)}-{records[0].at if records else 0}"
     new = NewExecution(org, kind, resource, None, user, thread)
-    first = Append(0, steps(1), new_run=NewRun(run_id, user, "f", RunStatus.running, NOW))
+    first = Append(0, steps(1), new_run=NewRun(run_id, user, b"f", RunStatus.running, NOW))
     ref = await journal.begin(new, first)
     await journal.append(ref, Append(1, steps(1, 1), records=records))
     return ref
@@ -89,7 +89,7 @@ class RecordsContract:
     async def test_an_execution_begins_with_records(self, journal: Journal) -> None:
         """What a run is told when it starts is there as soon as the run is."""
         new = NewExecution(ORG, "assistant", None, None, "ann", "t-1")
-        run = NewRun("r-1", "ann", "f", RunStatus.running, NOW)
+        run = NewRun("r-1", "ann", b"f", RunStatus.running, NOW)
         await journal.begin(new, Append(0, steps(1), new_run=run, records=[human("hi")]))
         assert await texts(journal, [await own(journal)]) == ["hi"]
 

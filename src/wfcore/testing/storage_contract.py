@@ -22,6 +22,7 @@ import pytest
 from wfcore.domain.errors import NotFound, Unavailable
 from wfcore.domain.resources import Kind
 from wfcore.ports.storage import Duplicate, Stale, Storage
+from wfcore.testing.on_asyncio import OnAsyncio
 from wfcore.testing.storage_contract_audit import AuditContract
 from wfcore.testing.storage_contract_directory import DirectoryContract
 from wfcore.testing.storage_contract_interfaces import InterfacesContract
@@ -79,18 +80,13 @@ class StorageContract(
     SchedulesContract,
     WebhooksContract,
     OrgRowsContract,
+    OnAsyncio,
 ):
     """Inherit, name the class `Test...`, and write `open_storage`."""
-
-    pytestmark = pytest.mark.anyio
 
     @abstractmethod
     async def open_storage(self, place: Path) -> Storage:
         """An upgraded store in an empty directory."""
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        return "asyncio"
 
     @pytest.fixture
     async def store(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Storage]:

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from wfcore.domain.interfaces import Interface, InterfaceKind
-from wfcore.ports.storage import Duplicate, Stale, Storage
+from wfcore.ports.storage import Duplicate, FoundInterface, Stale, Storage
 from wfcore.testing.storage_values import ORG, OTHER_ORG, at
 
 
@@ -48,16 +48,29 @@ class InterfacesContract:
             assert [row.id for row in await work.interfaces.page(1, limit=2)] == ["a", "b"]
             assert [row.id for row in await work.interfaces.page(1, limit=2, after="b")] == ["c"]
 
-    async def test_only_the_config_of_an_interface_changes(self, store: Storage) -> None:
-        """`save` replaces the `config` alone; `Stale` when the row is gone."""
-        row = new_interface("a")
-        other = attrs.evolve(row, kind=InterfaceKind.CHATAPP, config={"b": 1}, created_at=at(9))
+    async def test_only_config_and_secret_of_an_interface_change(self, store: Storage) -> None:
+        """`save` replaces `config` and `sealed` alone; `Stale` when the row is gone."""
+        row = attrs.evolve(new_interface("a"), sealed="s1")
+        other = attrs.evolve(row, kind=InterfaceKind.CHATAPP, config={"b": 1}, created_at=at(9), sealed="s2")
         async with store.transaction(ORG) as work:
             await work.interfaces.add(row)
             await work.interfaces.save(other)
-            assert await work.interfaces.get(1, "a") == attrs.evolve(row, config={"b": 1})
+            assert await work.interfaces.get(1, "a") == attrs.evolve(row, config={"b": 1}, sealed="s2")
             with pytest.raises(Stale):
                 await work.interfaces.save(new_interface("b"))
+
+    async def test_an_interface_is_found_by_its_id_alone(self, store: Storage) -> None:
+        """`find_interface` tells whose it is, as last committed; None when it is gone or never was."""
+        mine, theirs = new_interface("a"), new_interface("b", workflow=2)
+        for org, row in ((ORG, mine), (OTHER_ORG, theirs)):
+            async with store.transaction(org) as work:
+                await work.interfaces.add(row)
+                await work.interfaces.save(attrs.evolve(row, config={"b": 1}))
+        for org, row in ((ORG, mine), (OTHER_ORG, theirs)):
+            assert await store.find_interface(row.id) == FoundInterface(org, attrs.evolve(row, config={"b": 1}))
+        async with store.transaction(ORG) as work:
+            await work.interfaces.remove(1, "a")
+        assert [await store.find_interface(name) for name in ("a", "c", "")] == [None, None, None]
 
     async def test_interfaces_of_one_workflow_are_cleared(self, store: Storage) -> None:
         """`clear` removes all rows of that workflow of that organization, and counts them; `remove` removes one."""

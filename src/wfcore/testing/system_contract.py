@@ -3,16 +3,13 @@
 import asyncio
 from abc import abstractmethod
 
-import pytest
-
 from wfcore.domain.ids import ALPHABET, is_uuid
 from wfcore.ports.system import Clock, Ids
+from wfcore.testing.on_asyncio import OnAsyncio
 
 
-class ClockContract:
+class ClockContract(OnAsyncio):
     """What every clock promises."""
-
-    pytestmark = pytest.mark.anyio
 
     @abstractmethod
     def make_clock(self) -> Clock:
@@ -21,10 +18,6 @@ class ClockContract:
     @abstractmethod
     def let_pass(self, clock: Clock, seconds: float) -> None:
         """Make sure that this much time passes soon: nothing to do for a real clock."""
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        return "asyncio"
 
     def test_now_is_in_milliseconds_since_1970(self) -> None:
         """A time of this century, as an integer, that does not go backwards."""

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from wfcore.ports.telemetry import Counted, Ids, Kind, Labels, Level, Telemetry, Timed
+from wfcore.testing.on_asyncio import OnAsyncio
 
 LABELS: Final[Mapping[Kind, Labels]] = {Kind.request: {"method": "GET"}, Kind.effect: {"kind": "app"}}
 IDS: Final[Mapping[Kind, Ids]] = {
@@ -19,18 +20,12 @@ IDS: Final[Mapping[Kind, Ids]] = {
 """What work of each kind is told with."""
 
 
-class TelemetryContract:
+class TelemetryContract(OnAsyncio):
     """What whoever listens promises: to take whatever is told, as it is told, and never to raise."""
-
-    pytestmark = pytest.mark.anyio
 
     @abstractmethod
     def make_telemetry(self) -> Telemetry:
         """Telemetry as described in the port."""
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        return "asyncio"
 
     @pytest.mark.parametrize("kind", list(Kind))
     @pytest.mark.parametrize("above", [None, *Kind])

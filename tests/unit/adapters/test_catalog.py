@@ -12,6 +12,7 @@ from uuid import UUID
 import attrs
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from wfcore.adapters.tools import Catalog, tool
 from wfcore.domain.json_schema import compile_schema
@@ -107,7 +108,6 @@ async def _awaited(value: Any) -> Any:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_async_functions_are_awaited_and_told_of_the_call() -> None:
     """A parameter annotated `ToolCall` is given the call and is no argument."""
     found = tool_of(charge)
@@ -117,7 +117,6 @@ async def test_async_functions_are_awaited_and_told_of_the_call() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_callables_and_wrapped_functions() -> None:
     """An object with `async def __call__` is an async tool named after its class, and so is what `wraps` one."""
 
@@ -334,7 +333,6 @@ def test_built_in_tools_do_what_the_machine_does() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_wait_waits() -> None:
     """`core.wait` gives back what it was given, after its seconds."""
     wait = _built_in("core.wait")
@@ -369,6 +367,6 @@ def test_built_in_tools_may_be_called_again() -> None:
 
 def test_no_repr_shows_a_secret() -> None:
     """A call that is logged or raised shows that it has a connection, and nothing of its configuration."""
-    call = attrs.evolve(CALL, connection=ToolConnection("c-1", "desk", "api_key", {"apiKey": "canary"}))
+    call = replace(CALL, connection=ToolConnection("c-1", "desk", "api_key", {"apiKey": "canary"}))
     assert "c-1" in repr(call)
     assert "canary" not in repr(call)

@@ -12,11 +12,6 @@ from wfcore.testing.events_contract import LONG, ONE, OTHER, SHORT, events
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_nothing_of_finished_executions_is_kept() -> None:
     """When everybody has left, or lags, the hub is as empty as at first."""
     hub = EventHub()
@@ -81,7 +76,7 @@ async def test_a_reader_may_lag_while_it_waits() -> None:
     waiting = asyncio.ensure_future(hub.subscribe(ONE).next(LONG))
     await asyncio.sleep(0)
     hub.publish(ONE, events(10_001))
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(10):
         with pytest.raises(Lagged):
             await waiting
 
@@ -96,6 +91,18 @@ async def test_readers_of_other_processes_are_told() -> None:
     assert told == [ONE]
 
 
+async def test_without_other_processes_only_readers_here_count() -> None:
+    """As long as there is nobody elsewhere, what nobody reads here is not wanted; asked anew each time."""
+    company = list[str]()
+    hub = EventHub(lambda _: None, lambda: bool(company))
+    assert not hub.wanted(ONE)
+    reading = hub.subscribe(ONE)
+    assert (hub.wanted(ONE), hub.wanted(OTHER)) == (True, False)
+    reading.close()
+    company.append("another one")
+    assert hub.wanted(ONE)
+
+
 async def test_what_another_process_wrote_sends_to_the_journal() -> None:
     """A reader's wait ends as after its timeout, once, waiting already or not; what it heard comes first."""
     hub = EventHub()
@@ -103,11 +110,11 @@ async def test_what_another_process_wrote_sends_to_the_journal() -> None:
     waiting = asyncio.ensure_future(reading.next(LONG))
     await asyncio.sleep(0)
     hub.hear(ONE)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(10):
         assert await waiting is None
     hub.publish(ONE, events(1))
     hub.hear(ONE)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(10):
         assert [await reading.next(LONG), await reading.next(LONG)] == [events(1), None]
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(SHORT):

@@ -16,7 +16,7 @@ from wfcore.adapters.outbound.mcp_servers import FRESH, LEAST_FRESH, MOST_FRESH,
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
 from wfcore.testing.fakes import FakeClock
 
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+pytestmark = pytest.mark.anyio
 
 ORG = "o"
 

@@ -20,11 +20,6 @@ from wfcore.testing.fakes import FakeClock
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def said(tree: Any, **headers: Any) -> bytes:
     return answer(200, json.dumps(tree).encode(), **headers)
 

@@ -40,11 +40,6 @@ ELSE = "someone-else"
 SURROGATE = json.dumps(claims()).replace('"ann"', '"ann\\ud800"').encode()
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def verifier(keys: Any = None, claims: ClaimNames | None = None) -> AccessTokens:
     """One that has the keys already."""
     clock = FakeClock()

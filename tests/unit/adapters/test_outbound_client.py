@@ -14,7 +14,7 @@ from loopback import World, answer, redirect, serving
 from wfcore.adapters.outbound.client import Answer, Broken, Client, GuardedTransport, Hop
 from wfcore.adapters.outbound.guard import Guard, Refused
 
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+pytestmark = pytest.mark.anyio
 
 PUBLIC, OTHER = "93.184.216.34", "1.1.1.1"
 SECRETS = {"authorization": "Bearer canary", "cookie": "a=canary", "idempotency-key": "canary", "x-api-key": "canary"}
@@ -57,7 +57,7 @@ async def test_hostile_urls_connect_to_nothing(world: World, url: str) -> None:
     assert world.made == []
 
 
-def test_the_corpus_is_large(anyio_backend: str) -> None:
+def test_the_corpus_is_large() -> None:
     """There are over a hundred different URLs in it."""
     assert len(set(HOSTILE)) > 130
 
@@ -221,7 +221,7 @@ class TestRedirects:
         assert SECRETS.items() <= server.heard[1].headers.items()
         assert server.heard[1].headers["host"] == "a.example"
 
-    def test_https_does_not_become_http(self, anyio_backend: str) -> None:
+    def test_https_does_not_become_http(self) -> None:
         """A redirect from https to http is refused; the other way it is another origin."""
         hop = Hop("GET", httpx2.URL("https://a.example/"), SECRETS, None)
         with pytest.raises(Refused, match="https to http"):

@@ -174,7 +174,6 @@ def entries(*texts: str) -> tuple[Allowed, ...]:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 class TestGuard:
     async def test_a_name_is_resolved_once_and_only_public_addresses_are_given(self) -> None:
         """Of a name with several addresses those that pass come back, in the resolver's order."""

@@ -14,19 +14,12 @@ import pytest
 
 from wfcore.adapters.outbound import mcp
 from wfcore.adapters.outbound.guard import Guard
-from wfcore.adapters.outbound.mcp import (
-    KEY,
-    LONGEST_DESCRIPTION,
-    LONGEST_WORDS,
-    MOST_PAGES,
-    MOST_TOOLS,
-    McpTools,
-)
+from wfcore.adapters.outbound.mcp import LONGEST_DESCRIPTION, LONGEST_WORDS, MOST_PAGES, MOST_TOOLS, McpTools
 from wfcore.domain.errors import JSON
 from wfcore.ports.providers import ConnectionRequired, ToolFailed
-from wfcore.ports.tool_servers import ToolListing
+from wfcore.ports.tool_servers import CALL_KEY, ToolListing
 
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+pytestmark = pytest.mark.anyio
 
 CANARY = "canary-0123456789"
 ADD = {"name": "add", "description": "Adds.", "inputSchema": {"type": "object", "required": ["a"]}}
@@ -142,7 +135,7 @@ async def test_tools_are_listed_and_called(modern: bool) -> None:
     assert all(headers["authorization"] == f"Bearer {CANARY}" for headers, _ in stub.heard)
     (called,) = [body for _, body in stub.heard if body and body["method"] == "tools/call"]
     assert (called["params"]["name"], called["params"]["arguments"]) == ("add", {"a": 1})
-    assert called["params"]["_meta"][KEY] == "key-1"
+    assert called["params"]["_meta"][CALL_KEY] == "key-1"
 
 
 @pytest.mark.parametrize(
@@ -299,7 +292,7 @@ async def test_whatever_a_server_says_is_a_failure_of_the_tool(reply: Any, retry
 @pytest.mark.parametrize("method", ["server/discover", "tools/call"])
 async def test_silence_ends(method: str) -> None:
     """A server that says nothing costs its time and no more, and may be asked again."""
-    async with serving(**{method.replace("/", "_"): lambda _: None}) as stub, asyncio.timeout(3):
+    async with serving(**{method.replace("/", "_"): lambda _: None}) as stub, asyncio.timeout(10):
         error = await failure(stub, seconds=0.2)
     assert error.retryable
     assert "0.2 seconds" in error.message
@@ -359,13 +352,13 @@ async def test_the_credentials_are_in_no_error(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.parametrize("headers", [{"a b": "c"}, {"a": "b\r\nc: d"}, {"host": "a.example"}, {"A": "1", "a": "2"}])
-def test_headers_are_checked(headers: dict[str, str], anyio_backend: str) -> None:
+def test_headers_are_checked(headers: dict[str, str]) -> None:
     """Headers that cannot be sent are refused when the tools are made."""
     with pytest.raises(ToolFailed):
         McpTools("http://a.example", headers, Guard())
 
 
-def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, anyio_backend: str) -> None:
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the SDK is not installed, the error says what to install."""
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(ImportError, match=r"wfcore\[mcp\]"):

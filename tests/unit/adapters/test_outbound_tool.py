@@ -7,11 +7,12 @@ import pytest
 from loopback import Heard, answer, redirect, serving
 
 from wfcore.adapters.outbound.guard import Guard
-from wfcore.adapters.outbound.tool import OURS, http_tool
+from wfcore.adapters.outbound.tool import http_tool
+from wfcore.domain.connections import OURS
 from wfcore.domain.json_schema import compile_schema
 from wfcore.ports.providers import ToolCall, ToolFailed
 
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+pytestmark = pytest.mark.anyio
 
 CALL = ToolCall("r-1:pay:1", 2, "org", "r-1", "u-1")
 LOOPBACK = Guard.allowing(["127.0.0.1"])
@@ -97,7 +98,7 @@ class TestRequest:
         """Names are tokens, values hold no control character, no name comes twice."""
         assert not (await failure("http://127.0.0.1:1/", headers=headers)).retryable
 
-    def test_arguments_are_checked_before(self, anyio_backend: str) -> None:
+    def test_arguments_are_checked_before(self) -> None:
         """The tool's schema takes its four arguments, methods in upper case, and headers that are text."""
         schema = compile_schema(http_tool(LOOPBACK).parameters)
         good = {"url": "http://a.example", "method": "PATCH", "headers": {"a": "b"}, "body": None}

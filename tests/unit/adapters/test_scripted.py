@@ -24,11 +24,6 @@ from wfcore.ports.providers import (
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def asking(text: str, **fields: Any) -> ModelRequest:
     return ModelRequest([{"type": "human", "content": text}], **fields)
 
@@ -98,7 +93,7 @@ async def test_a_script_that_says_nothing_is_refused(wrong: Any) -> None:
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_character_is_lost(text: str) -> None:
     """The parts of an answer are the answer."""
     from wfcore.adapters.models.scripted import _WORDS
@@ -151,7 +146,7 @@ SCHEMAS = st.recursive(
 
 
 @given(SCHEMAS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_made_up_value_fits_its_schema(schema: Any) -> None:
     """Whatever plain schema an agent asks for, the value made for it is valid."""
     assert compile_schema(schema).check(smallest(schema), "") == []

@@ -17,8 +17,3 @@ async def test_configured_models(tmp_path: Path, worker: bool, models: bool) -> 
     file.write_text(CONFIG)
     async with opened(IN_MEMORY, str(file), worker=worker, models=models) as core:
         assert "quick" in core.ports.models
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"

@@ -67,6 +67,56 @@ def test_an_answer_that_comes_too_late_is_told_and_the_run_goes_on(
     assert "too late: " in told
 
 
+def lines(monkeypatch: pytest.MonkeyPatch, *given: str) -> None:
+    """A pipe on stdin that holds these lines."""
+    text = "".join(f"{line}\n" for line in given)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+FORM = {"type": "object", "required": ["why"], "properties": {"why": {"type": "string"}, "sum": {"default": 3}}}
+
+
+def test_the_lines_of_a_pipe_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is no decision is asked for again; then come the fields of the form, a blank line leaving the default."""
+    lines(monkeypatch, "perhaps", "approve", "late", "")
+    status, output, told = run(tmp_path, capsys, approvals({"formSchema": FORM}))
+    assert (status, output["data"]) == (0, {"why": "late", "sum": 3}), told
+
+
+def test_a_form_without_fields_is_answered_as_a_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A schema that is no object's is asked for as JSON, until it fits."""
+    lines(monkeypatch, "approve", "", "7")
+    status, output, told = run(tmp_path, capsys, approvals({"formSchema": {"type": "integer"}}))
+    assert (status, output["data"]) == (0, 7)
+    assert "data: must be integer" in told
+
+
+def test_a_pipe_that_ends_answers_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question without a line is an error that says what to give, in the middle of a form too."""
+    lines(monkeypatch, "approve")
+    status, output, told = run(tmp_path, capsys, approvals({"formSchema": FORM}))
+    assert (status, output) == (1, None)
+    assert "--yes or --no" in told
+    assert "the run ended as cancelled" in told
+
+
+def test_yes_takes_the_defaults_of_a_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--yes approves with them where they fit; where they do not, the run is cancelled, not left waiting."""
+    optional = {"properties": FORM["properties"]}
+    status, output, _ = run(tmp_path, capsys, approvals({"formSchema": optional}), "--yes")
+    assert (status, output["data"]) == (0, {"sum": 3})
+    status, output, told = run(tmp_path, capsys, approvals({"formSchema": FORM}), "--yes")
+    assert (status, output) == (1, None)
+    assert "data.why" in told
+    assert "the run ended as cancelled" in told
+
+
 def test_a_selection_of_skills_that_are_not_there_cannot_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,6 +140,21 @@ def test_the_input_can_come_from_stdin(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"n": 4}')))
     assert main(["run", str(file), "--input", "-"]) == 0
     assert json.loads(capsys.readouterr().out) == 5
+
+
+@pytest.mark.parametrize("command", [["validate", "w.yaml"], ["simulate", "w.yaml"], ["openapi"]])
+def test_every_command_takes_a_file_of_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    """Those that open no database read it too: what is wrong in it is wrong usage."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.yaml").write_text("workflowStructure: {nodes: [{id: s, type: start}], edges: []}")
+    (tmp_path / "good.toml").write_text("port = 0\n[limits]\nmax_node_visits = 5\n")
+    (tmp_path / "bad.toml").write_text("[limits]\nmax_node_visits = 0\n")
+    assert main([*command, "--config", "good.toml"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert main([*command, "--config", "bad.toml"]) == 2
+    assert "limits.max_node_visits" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [["validate", "w.yaml"], ["openapi"]])

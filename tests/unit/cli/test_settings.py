@@ -14,6 +14,7 @@ from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.adapters.system import SystemClock
 from wfcore.domain.attachments import AttachmentLimits
 from wfcore.domain.budgets import Budget
+from wfcore.domain.graph_limits import GraphLimits
 from wfcore.domain.prices import Price
 from wfcore.runtime.context import Settings
 from wfcore.settings import BadSettings, decode_key, load
@@ -36,6 +37,8 @@ max_node_visits = 7
 max_run_seconds = 8
 max_request_bytes = 9
 max_concurrent_runs = 10
+max_nodes = 11
+max_edges = 12
 [http_tool]
 allow = ["127.0.0.1:9000", "10.0.0.0/8"]
 [oauth]
@@ -83,6 +86,7 @@ def test_every_key_of_a_file_has_its_effect(toml: Path) -> None:
     settings = found.settings()
     assert (settings.limits.max_node_visits, settings.limits.max_run_seconds) == (7, 8.0)
     assert (settings.max_request_bytes, settings.max_concurrent_runs, settings.default_model) == (9, 10, "fast")
+    assert settings.graph == GraphLimits(11, 12)
     models = found.providers()
     assert models is not None
     assert isinstance(models["fast"], OpenAIModel)
@@ -118,12 +122,14 @@ def test_the_environment_stands_over_the_file_key_by_key(toml: Path) -> None:
             "WFCORE_MODELS_MY_OWN_PROVIDER": "scripted",
             "WFCORE_DEFAULT_MODEL": "my_own",
             "WFCORE_HTTP_TOOL_ALLOW": "[::1]:9000, 10.1.0.0/16",
+            "WFCORE_HTTP_HOSTS": "flows.example.org, 10.0.0.7",
             "UNRELATED": "x",
         },
     )
     assert found.database == "sqlite://"
     assert (found.limits.max_node_visits, found.limits.max_run_seconds, found.limits.max_request_bytes) == (70, 0.5, 9)
     assert found.http_tool.allow == ["[::1]:9000", "10.1.0.0/16"]
+    assert found.settings().hosts == ("flows.example.org", "10.0.0.7")
     assert (found.models["fast"].model, found.models["fast"].api_key) == ("m-2", "canary")
     assert set(found.models) == {"fast", "none", "my_own"}
     assert found.settings().default_model == "my_own"
@@ -185,6 +191,10 @@ def test_the_only_model_is_the_default_one() -> None:
         ("[oauth]\nissuer = 'https://i'\naudience = ''", "`oauth.audience`", "length >= 1"),
         ("[oauth]\nissuer = 'https://i'\naudience = 'a'\nkey = 'x'", "`oauth`", "unknown field `key`"),
         ("[oauth]\nissuer = 'https://i'\naudience = 'a'\nclaims = {role = 'r'}", "`oauth.claims`", "unknown field"),
+        ("[http]\nhosts = 'x'", "`http.hosts`", "expected `array`"),
+        ("[http]\nhosts = ['A.example']", "`http.hosts", "matching regex"),
+        ("[http]\nhosts = ['a.example:443']", "`http.hosts", "matching regex"),
+        ("[http]\nports = [443]", "`http`", "unknown field `ports`"),
         ("[http_tool]\nallow = 'x'", "`http_tool.allow`", "expected `array`"),
         ("[http_tool]\nallow = ['x:1']", "`http_tool.allow`", "`x:1` is no address or network"),
         ("[http_tool]\nopen = true", "`http_tool`", "unknown field `open`"),

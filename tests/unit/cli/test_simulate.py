@@ -96,3 +96,10 @@ def test_names_do_not_command_the_terminal(tmp_path: Path, capsys: pytest.Captur
     _, _, told = simulate(tmp_path, capsys, {"workflowStructure": sketch("start -> a\x1b[2J")})
     assert "\x1b" not in told
     assert "a\\u001b[2J" in told
+
+
+def test_no_database_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--database` is taken as by every command, and left alone."""
+    file = tmp_path / "made.db"
+    status, _, _ = simulate(tmp_path, capsys, {"workflowStructure": REFUND}, "--database", f"sqlite:///{file}")
+    assert (status, file.exists()) == (0, False)

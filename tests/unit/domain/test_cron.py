@@ -1,24 +1,13 @@
 """Cron expressions, and what a change of the clocks does to them, case by case (interface, Schedule)."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
+from clocks import custom, daily, utc
 
 from wfcore.domain.cron import parse_cron
 from wfcore.domain.schedule import Frequency, Schedule, next_fire, next_fires
-
-
-def utc(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=UTC)  # type: ignore[misc,arg-type]
-
-
-def daily(zone: str, time_of_day: str) -> Schedule:
-    return Schedule(Frequency.DAILY, zone, time_of_day=time_of_day)
-
-
-def custom(zone: str, *expressions: str) -> Schedule:
-    return Schedule(Frequency.CUSTOM, zone, cron_expressions=expressions, cron_description="")
 
 
 def local(schedule: Schedule, after: datetime, count: int) -> list[str]:

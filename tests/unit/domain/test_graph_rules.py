@@ -2,16 +2,13 @@
 
 from typing import Any
 
-import attrs
 import pytest
 
 from wfcore.domain.errors import Invalid, Issue, Malformed, refuse
-from wfcore.domain.graph import NodeType, parse_graph
+from wfcore.domain.graph import parse_graph
 from wfcore.domain.graph_rules import GraphLimits, deploy_issues, find_cycles, write_issues
-from wfcore.domain.node_data import MAX_ISSUES, NODE_DATA, Known, record
+from wfcore.domain.node_data import MAX_ISSUES, Known, record
 from wfcore.testing.graphs import CATALOG
-
-GROUP = "123e4567-e89b-12d3-a456-426614174000"
 
 
 def node(name: str, kind: str = "agent", **data: Any) -> dict[str, Any]:
@@ -325,178 +322,6 @@ class TestWarnings:
         for more, expected in (({}, idle), ({"forEach": "input.items"}, [])):
             nodes = [node("s", "start"), node("a", "action", **data, **more)]
             assert deploy(nodes, edges("s -> a"), "warning") == expected
-
-
-def branch(**changes: Any) -> dict[str, Any]:
-    return {"branches": [{"handle": "a", "when": "true", **changes}]}
-
-
-DATA: list[tuple[str, dict[str, Any], str, str]] = [
-    ("start", {"inputSchema": 1}, "inputSchema", "schema"),
-    ("start", {"inputSchema": {"type": "no such type"}}, "inputSchema", "schema"),
-    ("action", {}, "toolId", "required"),
-    ("action", {"toolId": ""}, "toolId", "minLength"),
-    ("action", {"toolId": None}, "toolId", "type"),
-    ("action", {"toolId": "no.such"}, "toolId", "reference"),
-    ("action", {"params": []}, "params", "type"),
-    ("action", {"params": {"a": [{"b": "{{ 1 + }}"}]}}, "params.a[0].b", "expression"),
-    ("action", {"params": {"a": "{{ nodes.nobody.output }}"}}, "params", "reference"),
-    ("action", {"forEach": 1}, "forEach", "type"),
-    ("action", {"forEach": ""}, "forEach", "expression"),
-    ("action", {"forEach": "nodes.nobody.output"}, "forEach", "reference"),
-    ("action", {"forEach": 'nodes["no body"].output'}, "forEach", "reference"),
-    ("action", {"maxConcurrency": 0}, "maxConcurrency", "range"),
-    ("action", {"maxConcurrency": 1.5}, "maxConcurrency", "integer"),
-    ("action", {"maxConcurrency": True}, "maxConcurrency", "type"),
-    ("action", {"requiresApproval": 1}, "requiresApproval", "type"),
-    ("action", {"timeoutSeconds": 0}, "timeoutSeconds", "range"),
-    ("action", {"timeoutSeconds": float("inf")}, "timeoutSeconds", "range"),
-    ("action", {"timeoutSeconds": float("nan")}, "timeoutSeconds", "range"),
-    ("action", {"timeoutSeconds": 10**400}, "timeoutSeconds", "range"),
-    ("action", {"timeoutSeconds": "5"}, "timeoutSeconds", "type"),
-    ("action", {"retry": []}, "retry", "type"),
-    ("action", {"retry": {"attempts": 1}}, "retry.attempts", "unknown"),
-    ("action", {"retry": {"maxAttempts": 0}}, "retry.maxAttempts", "range"),
-    ("action", {"retry": {"maxAttempts": 101}}, "retry.maxAttempts", "range"),
-    ("action", {"retry": {"maxAttempts": 1.5}}, "retry.maxAttempts", "integer"),
-    ("action", {"retry": {"initialIntervalSeconds": -1}}, "retry.initialIntervalSeconds", "range"),
-    ("action", {"retry": {"backoffCoefficient": 0.5}}, "retry.backoffCoefficient", "range"),
-    ("action", {"retry": {"maxIntervalSeconds": -0.1}}, "retry.maxIntervalSeconds", "range"),
-    ("condition", {}, "branches", "required"),
-    ("condition", {"branches": []}, "branches", "minItems"),
-    ("condition", {"branches": {}}, "branches", "type"),
-    ("condition", {"branches": ["a"]}, "branches[0]", "type"),
-    ("condition", {"branches": [{"when": "true"}]}, "branches[0].handle", "required"),
-    ("condition", {"branches": [{"handle": "a"}]}, "branches[0].when", "required"),
-    ("condition", branch(handle=""), "branches[0].handle", "minLength"),
-    ("condition", branch(handle="else"), "branches[0].handle", "reserved"),
-    ("condition", branch(when=True), "branches[0].when", "type"),
-    ("condition", branch(when="1 +"), "branches[0].when", "expression"),
-    ("condition", branch(when="nodes.nobody.output > 1"), "branches[0].when", "reference"),
-    ("condition", {"branches": branch()["branches"] * 2}, "branches[1].handle", "unique"),
-    ("agent", {}, "message", "required_if"),
-    ("agent", {"kept": 10**5_000}, "message", "required_if"),
-    ("agent", {"message": "", "instructions": []}, "message", "required_if"),
-    ("agent", {"agent_id": 0}, "agent_id", "range"),
-    ("agent", {"agent_id": "1"}, "agent_id", "type"),
-    ("agent", {"agent_id": True}, "agent_id", "type"),
-    ("agent", {"agent_id": 1.5}, "agent_id", "integer"),
-    ("agent", {"agent_id": 99}, "agent_id", "reference"),
-    ("agent", {"agent_id": 10**400}, "agent_id", "range"),
-    ("agent", {"message": {}}, "message", "type"),
-    ("agent", {"message": "{{ 1 + }}"}, "message", "expression"),
-    ("agent", {"instructions": 1}, "instructions", "type"),
-    ("agent", {"instructions": ["a", 1]}, "instructions[1]", "type"),
-    ("agent", {"agent_id": 1, "tool_restrictions": "core.http"}, "tool_restrictions", "type"),
-    ("agent", {"agent_id": 1, "tool_restrictions": ["no.such"]}, "tool_restrictions[0]", "reference"),
-    ("agent", {"agent_id": 1, "model": None}, "model", "type"),
-    ("agent", {"agent_id": 1, "model": ""}, "model", "minLength"),
-    ("agent", {"agent_id": 1, "modelSettings": {"x": 1}}, "modelSettings.x", "unknown"),
-    ("agent", {"agent_id": 1, "outputSchema": "x"}, "outputSchema", "schema"),
-    ("agent", {"agent_id": 1, "timeoutSeconds": -1}, "timeoutSeconds", "range"),
-    ("humanApproval", {"message": 1}, "message", "type"),
-    ("humanApproval", {"approvers": []}, "approvers", "type"),
-    ("humanApproval", {"approvers": {}}, "approvers", "minItems"),
-    ("humanApproval", {"approvers": {"emails": [], "groups": []}}, "approvers", "minItems"),
-    ("humanApproval", {"approvers": {"users": ["u"]}}, "approvers.users", "unknown"),
-    ("humanApproval", {"approvers": {"emails": ["no e-mail"]}}, "approvers.emails[0]", "email"),
-    ("humanApproval", {"approvers": {"groups": ["{x}"]}}, "approvers.groups[0]", "uuid"),
-    ("humanApproval", {"requiredApprovals": 0}, "requiredApprovals", "range"),
-    (
-        "humanApproval",
-        {"requiredApprovals": 2, "approvers": {"emails": ["a@x.org", "A@x.org"]}},
-        "requiredApprovals",
-        "range",
-    ),
-    ("humanApproval", {"allowSelfApproval": None}, "allowSelfApproval", "type"),
-    ("humanApproval", {"formSchema": []}, "formSchema", "schema"),
-    ("humanApproval", {"timeoutSeconds": 10**10}, "timeoutSeconds", "range"),
-    ("humanApproval", {"onTimeout": "retry"}, "onTimeout", "enum"),
-]
-
-
-class TestData:
-    """Node data, type by type."""
-
-    @pytest.mark.parametrize(("kind", "data", "below", "rule"), DATA)
-    def test_each_fault_has_its_rule_and_path(self, kind: str, data: dict[str, Any], below: str, rule: str) -> None:
-        """A known key with a wrong value is one issue at its place; a schema's issues may be below it."""
-        if kind == "action" and below != "toolId":
-            data = {"toolId": "core.http", **data}
-        [issue] = deploy_data(kind, data)
-        assert issue.rule == rule
-        assert issue.path == below or (rule == "schema" and issue.path.startswith(below))
-
-    @pytest.mark.parametrize(
-        ("kind", "data"),
-        [
-            ("action", {"toolId": "core.http", "timeoutSeconds": 0.5, "retry": {"maxAttempts": 3.0}}),
-            ("action", {"toolId": "core.http", "params": {"a": ["{{ nodes.s.output }}", 1, None]}}),
-            ("action", {"toolId": "core.http", "forEach": "input.items", "params": {"a": "{{ item }}"}}),
-            ("condition", {"branches": [{"handle": "a", "when": "true", "label": "mine"}]}),
-            ("agent", {"agent_id": 1}),
-            ("agent", {"agent_id": 2.0}),
-            ("agent", {"instructions": "be kind"}),
-            ("humanApproval", {"requiredApprovals": 9}),
-            (
-                "humanApproval",
-                {"requiredApprovals": 9, "approvers": {"groups": [GROUP], "emails": ["a@x.org"]}},
-            ),
-            ("humanApproval", {"requiredApprovals": 2, "approvers": {"emails": ["a@x.org", "b@x.org"]}}),
-            ("agent", {"agent_id": 1, "role": "editor", "colour": None, "nested": {"any": [1]}}),
-        ],
-    )
-    def test_good_data(self, kind: str, data: dict[str, Any]) -> None:
-        """What the rules allow passes, unknown keys included."""
-        assert deploy_data(kind, data) == []
-
-    def test_all_faults_of_one_node_are_told_at_once(self) -> None:
-        """Wrong types, unresolved names and unknown keys of one node come together."""
-        data = {"toolId": "no.such", "timeoutSeconds": -1, "retry": {"x": 1, "maxAttempts": "1"}}
-        assert {issue.path for issue in deploy_data("action", data)} == {
-            "toolId",
-            "timeoutSeconds",
-            "retry.x",
-            "retry.maxAttempts",
-        }
-
-    def test_the_table_has_every_type(self) -> None:
-        """No type of node goes unchecked."""
-        assert set(NODE_DATA) == set(NodeType)
-
-    def test_every_known_key_has_a_fault_here(self) -> None:
-        """The faults above touch each known key of each type at least once."""
-        touched = {(kind, below.split(".")[0].split("[")[0]) for kind, _, below, _ in DATA}
-        retried = {("agent", "retry")}  # the same check as for an action
-        assert touched | retried >= KNOWN_KEYS
-
-
-KNOWN_KEYS = {
-    (kind, key)
-    for kind, keys in {
-        "start": "inputSchema",
-        "action": "toolId params forEach maxConcurrency requiresApproval retry timeoutSeconds",
-        "condition": "branches",
-        "agent": "agent_id message instructions tool_restrictions model modelSettings outputSchema retry "
-        "timeoutSeconds",
-        "humanApproval": "message approvers requiredApprovals allowSelfApproval formSchema timeoutSeconds onTimeout",
-    }.items()
-    for key in keys.split()
-}
-
-
-def deploy_data(kind: str, data: dict[str, Any]) -> list[Issue]:
-    """The errors of a graph whose one node of this type has this data, with paths below the data."""
-    nodes = [{"id": "x", "type": kind, "data": data}]
-    arrows = []
-    if kind != "start":
-        nodes, arrows = [*nodes, node("s", "start")], edges("s -> x")
-    issues = deploy_issues(parse_graph({"nodes": nodes, "edges": arrows}), CATALOG, "")
-    return [
-        attrs.evolve(issue, path=issue.path.removeprefix("nodes[0].data."))
-        for issue in issues
-        if issue.severity == "error"
-    ]
 
 
 def test_the_search_for_cycles_is_linear() -> None:

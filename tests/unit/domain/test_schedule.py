@@ -1,14 +1,13 @@
 """Triggers, schedules and their firings, case by case (interface, Trigger and Schedule)."""
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from clocks import custom, daily, utc
 
 from wfcore.domain.schedule import (
     MAX_EXPRESSIONS,
-    Frequency,
-    Schedule,
     check_trigger,
     next_fire,
     next_fires,
@@ -46,18 +45,6 @@ def issues(kind: str, without: str = "", /, **changes: object) -> list[tuple[str
     schedule.pop(without, None)
     trigger = {"trigger_type": "schedule", "schedule": schedule}
     return [(path.removeprefix("trigger.schedule."), rule) for path, rule in found(trigger)]
-
-
-def utc(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=UTC)  # type: ignore[misc,arg-type]
-
-
-def daily(zone: str, time_of_day: str) -> Schedule:
-    return Schedule(Frequency.DAILY, zone, time_of_day=time_of_day)
-
-
-def custom(zone: str, *expressions: str) -> Schedule:
-    return Schedule(Frequency.CUSTOM, zone, cron_expressions=expressions, cron_description="")
 
 
 class TestTrigger:

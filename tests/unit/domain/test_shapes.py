@@ -245,6 +245,11 @@ class TestIssues:
         """Messages name the rule; a value is shown only where a choice was missed."""
         assert [issue.message for issue in check(shapes.CreateWorkflow, data)] == [message]
 
+    def test_no_rule_is_without_words(self) -> None:
+        """A bound that is left out of the range says so."""
+        [issue] = check(shapes.Budget, {"maxCost": 0})
+        assert (issue.rule, issue.message) == ("exclusiveMinimum", "must be more than 0")
+
     def test_long_values_are_cut(self) -> None:
         """A megabyte in place of an enum does not come back."""
         [issue] = check(shapes.CreateWorkflow, WORKFLOW | {"type": "x" * 1_000_000})

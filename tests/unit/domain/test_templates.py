@@ -152,6 +152,18 @@ def test_deep_values() -> None:
     assert template_issues(deep, "") == []
 
 
+def nested(value: Any, levels: int) -> Any:
+    return reduce(lambda inner, _: [inner], range(levels), value)
+
+
+def test_what_is_wrapped_again_and_again_ends() -> None:
+    """Values are put into values up to 128 levels, which everything that writes a run can write, and no deeper."""
+    template = compile_template(nested("{{ nodes.a.output }}", 64))
+    assert template.render({"nodes": {"a": {"output": nested(1, 64)}}}) == nested(1, 128)
+    with pytest.raises(ExpressionError, match="nested deeper than 128 levels"):
+        template.render({"nodes": {"a": {"output": nested(1, 65)}}})
+
+
 def test_numbers_of_many_digits() -> None:
     """A number that Python does not write is an ExpressionError, not a ValueError."""
     with pytest.raises(ExpressionError, match="too many digits"):

@@ -2,20 +2,22 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing, asynccontextmanager
-from inspect import isawaitable
 from typing import Any
 
 import attrs
+import pytest
 
 from wfcore import bootstrap
 from wfcore.adapters.tools import tool
 from wfcore.bootstrap import Core
 from wfcore.domain.access import Principal
+from wfcore.domain.errors import Conflict
 from wfcore.domain.run.events import Event
 from wfcore.ports.providers import ToolCall
 from wfcore.runtime.runs import RunView
+from wfcore.testing.dispatcher_contract import eventually
 from wfcore.testing.fakes import FakeClock, SequentialIds
 
 Json = dict[str, Any]
@@ -82,6 +84,11 @@ class Bench:
     def person(self, user: str, **more: Any) -> Principal:
         return self.core.principal(self.org, user, email=more.pop("email", f"{user}@x.org"), **more)
 
+    async def joined(self, name: str, role: str = "member", *groups: str) -> Principal:
+        """The principal of a new member, as its token would give it."""
+        await self.core.directory.add_member(self.org, name, f"{name}@x.org", role=role, groups=groups)
+        return self.person(name, role=role, groups=groups)
+
     async def deployed(self, structure: Json, **fields: Any) -> int:
         """A new workflow of this graph, deployed."""
         view = await self.core.workflows.create(self.me, name="A flow", structure=structure, **fields)
@@ -114,6 +121,14 @@ class Bench:
         await self.events(run_id)
         return await self.core.runs.get(self.me, run_id)
 
+    async def resumed_by(self, run: RunView) -> str:
+        """The id of the turn that carries the run on, once there is one."""
+
+        async def link() -> str | None:
+            return (await self.core.runs.get(self.me, run.id)).row.resumed_by
+
+        return str(await eventually(link))
+
     async def ran(self, structure: Json, given: Json | None = None, **fields: Any) -> RunView:
         return await self.ended(await self.started(structure, given, **fields))
 
@@ -137,14 +152,26 @@ async def opened(
         yield Bench(core, org, toolbox, clock, *people)
 
 
-async def eventually(asked: Callable[[], Any]) -> Any:
-    """What the question gives once it is neither None nor False; the event loop goes on meanwhile."""
-    async with asyncio.timeout(10):
-        while True:
-            answer = asked()
-            if found := await answer if isawaitable(answer) else answer:
-                return found
-            await asyncio.sleep(0)
+class Disk:
+    """Nothing can be appended to the bench's journal while the disk is full."""
+
+    def __init__(self, bench: Bench, *, full: bool) -> None:
+        journal = bench.core.ports.journal
+        self.full = full
+        self._append = journal.append
+        journal.append = self._try  # type: ignore[method-assign]
+
+    async def _try(self, *args: Any) -> None:
+        if self.full:
+            raise OSError("no space left on device")
+        await self._append(*args)
+
+
+async def reason(call: Awaitable[Any]) -> Any:
+    """Why the call is a conflict."""
+    with pytest.raises(Conflict) as error:
+        await call
+    return error.value.info["reason"]
 
 
 def graph(edges: str, **nodes: Json) -> Json:

@@ -7,18 +7,7 @@ from pathlib import Path
 import pytest
 from bench import Bench, opened
 
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
-async def empty_database(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with the schema in it, made once: to copy it is quicker than to migrate anew."""
-    path = tmp_path_factory.mktemp("schema") / "empty.db"
-    async with opened(f"sqlite:///{path}", org="none", worker=False):
-        return path
+from wfcore.domain.access import Principal
 
 
 @pytest.fixture
@@ -32,3 +21,9 @@ async def database(empty_database: Path, tmp_path: Path) -> str:
 async def bench(request: pytest.FixtureRequest, database: str) -> AsyncIterator[Bench]:
     async with opened("sqlite://" if request.param == "memory" else database) as made:
         yield made
+
+
+@pytest.fixture
+async def boss(bench: Bench) -> Principal:
+    """An owner of the organization."""
+    return await bench.joined("boss", "owner")

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, get_args, get_origin, get_type_hints
 
 from wfcore.domain.errors import Unavailable
@@ -15,10 +15,11 @@ TRANSACTIONS = ("transaction", "reading")
 
 
 class Faults:
-    """Counts calls by name. The one that is numbered `number`, from 1, goes wrong in one of the `WAYS`."""
+    """Counts calls by name, and those under way. That of one number, from 1, goes wrong in one of the `WAYS`."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.under_way = 0
         self._number = 0
         self._way = ""
         self._lost = ""
@@ -32,6 +33,15 @@ class Faults:
     def lose(self, name: str) -> None:
         """The next call of this name is done, and its answer is lost."""
         self._lost = name
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """While this block runs, somebody waits for the store: in a thread if the disk is slow."""
+        self.under_way += 1
+        try:
+            yield
+        finally:
+            self.under_way -= 1
 
     async def begin(self, name: str) -> str:
         """Count the call, and let it go wrong before anything is done. The way, for what comes after."""
@@ -74,8 +84,9 @@ class Watched:
 
     def _calling(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         async def calling(*args: Any, **more: Any) -> Any:
-            way = await self._faults.begin(name)
-            result = await call(*args, **more)
+            with self._faults.counted():
+                way = await self._faults.begin(name)
+                result = await call(*args, **more)
             self._faults.end(way)
             return result
 
@@ -86,9 +97,10 @@ class Watched:
 
         @asynccontextmanager
         async def opening(org: str) -> AsyncIterator[Watched]:
-            async with call(org) as work:
-                yield Watched(work, UnitOfWork, self._faults)
-                way = await self._faults.begin(name)
+            with self._faults.counted():
+                async with call(org) as work:
+                    yield Watched(work, UnitOfWork, self._faults)
+                    way = await self._faults.begin(name)
             self._faults.end(way)
 
         return opening

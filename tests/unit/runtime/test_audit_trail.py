@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from bench import Bench, act, ask, eventually, one
+from bench import Bench, act, ask, one
 
 from wfcore.domain.access import Principal
 from wfcore.domain.errors import Conflict, Forbidden, Invalid, WfcoreError
@@ -12,12 +12,6 @@ from wfcore.domain.errors import Conflict, Forbidden, Invalid, WfcoreError
 pytestmark = pytest.mark.anyio
 
 PLAIN = one(act("echo", value=1))
-
-
-@pytest.fixture
-async def boss(bench: Bench) -> Principal:
-    await bench.core.directory.add_member(bench.org, "boss", "boss@x.org", role="owner")
-    return bench.person("boss", role="owner")
 
 
 async def told(bench: Bench, boss: Principal, **wanted: Any) -> list[dict[str, Any]]:
@@ -56,6 +50,16 @@ class TestWhatIsWritten:
         assert deployed["variationId"]
         assert access["visibility"] == "private"
         assert [line["subject"] for line in access["grants"]] == ["u:me"]
+
+    async def test_guardrails_are_not_taken_away_unseen(self, bench: Bench, boss: Principal) -> None:
+        """They are of the access configuration: giving and removing them is told, with what there is then."""
+        skills = bench.core.skills
+        access = {"visibility": "private", "guardrails": ["redact-secrets"]}
+        number = (await skills.create(bench.me, name="s", access=access)).id
+        await skills.patch(bench.me, number, access={"visibility": "private"})
+        assert await actions(bench, boss) == [("me", "skill.create", "1"), ("me", "skill.access", "1")]
+        details = [row["details"] for row in await told(bench, boss)]
+        assert [one.get("guardrails") for one in details] == [["redact-secrets"], None]
 
     async def test_a_repeated_create_is_one(self, bench: Bench, boss: Principal) -> None:
         """The kept answer to an Idempotency-Key creates nothing, so nothing is told."""
@@ -125,11 +129,7 @@ class TestWhatIsWritten:
         await bench.ended(run)
         before = await actions(bench, boss)
         bench.clock.advance(11)
-
-        async def next_turn() -> Any:
-            return (await bench.core.runs.get(bench.me, run.id)).row.resumed_by
-
-        await bench.ended(await eventually(next_turn))
+        await bench.ended(await bench.resumed_by(run))
         assert await actions(bench, boss) == before
 
     async def test_a_pause_of_a_run_under_way(self, bench: Bench, boss: Principal) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from bench import Bench, act, ask, eventually, graph, one, opened, why
+from bench import Bench, act, ask, graph, one, opened, why
 from test_agent_tools import Played, asks, enabled
 
 from wfcore.adapters.tools import tool
@@ -36,11 +36,7 @@ async def test_its_deadline_passes_while_parked(database: str) -> None:
         assert run.status == "interrupted"
     later = FakeClock(bench.clock.now() + 3_600_000)
     async with opened(database, org=bench.org, clock=later) as again:
-
-        async def resumed_by() -> str | None:
-            return (await again.core.runs.get(again.me, run.id)).row.resumed_by
-
-        turn = await again.ended(await eventually(resumed_by))
+        turn = await again.ended(await again.resumed_by(run))
         assert why(turn) == ("no end within 3600 seconds", "timeout")
 
 

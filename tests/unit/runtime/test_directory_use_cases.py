@@ -68,15 +68,19 @@ class TestTokens:
 
 
 async def test_organizations_and_members(bench: Bench) -> None:
-    """An id is taken once; members need a user id, an ASCII address, a role and groups that exist."""
+    """An id is taken once; members need a user id, an ASCII address, a name of a name's length, a role and groups
+    that exist."""
     core = bench.core.directory
     with pytest.raises(Conflict) as conflict:
         await core.create_organization("Again", id=bench.org)
     assert conflict.value.info == {"reason": "duplicate"}
     ghost = "00000000-0000-4000-8000-00000000dead"
     with pytest.raises(Invalid) as error:
-        await core.add_member(bench.org, "", "\u212a@x.org", role="boss", groups=["team"])
-    assert {path for path, _ in paths(error)} == {"userId", "email", "role", "groups"}
+        await core.add_member(bench.org, "", "\u212a@x.org", name="n" * 201, role="boss", groups=["team"])
+    assert {path for path, _ in paths(error)} == {"userId", "email", "name", "role", "groups"}
+    with pytest.raises(Invalid) as error:
+        await core.add_member(bench.org, ".")
+    assert paths(error) == {("userId", "pattern")}
     with pytest.raises(Invalid) as error:
         await core.add_member(bench.org, "u1", groups=[ghost])
     assert paths(error) == {("groups", "group")}

@@ -1,12 +1,11 @@
 """A run under way: breaking it off, deadlines and timers, restarts, a store that fails, a claim that is lost."""
 
 import logging
-from typing import Any
 
 import pytest
-from bench import Bench, Toolbox, act, agent, ask, eventually, graph, kinds, one, opened, why
+from bench import Bench, Disk, Toolbox, act, agent, ask, eventually, graph, kinds, one, opened, reason, why
 
-from wfcore.domain.errors import Conflict, Forbidden, NotFound
+from wfcore.domain.errors import Forbidden, NotFound
 from wfcore.domain.run.entries import Limits
 from wfcore.runtime.context import Settings
 from wfcore.runtime.runs import RunView
@@ -16,12 +15,6 @@ pytestmark = pytest.mark.anyio
 
 HOLD = graph("s>a a>b", a=act("hold"), b=act("echo", value="after"))
 APPROVAL = graph("s>h h:approved>a", h=ask(), a=act("echo", value="a"))
-
-
-async def reason(call: Any) -> Any:
-    with pytest.raises(Conflict) as error:
-        await call
-    return error.value.info["reason"]
 
 
 class TestCancel:
@@ -107,7 +100,7 @@ class TestTime:
         bench.clock.advance(59)
         assert (await bench.core.runs.get(bench.me, run.id)).row.resumed_by is None
         bench.clock.advance(1)
-        turn = await bench.ended(await resumed_by(bench, run))
+        turn = await bench.ended(await bench.resumed_by(run))
         assert (turn.status, turn.output, turn.row.parent_run_id) == ("done", "expired", run.id)
         assert kinds(await bench.events(turn.id))[0] == "run_started"
         assert await reason(bench.core.runs.resume(bench.me, run.id, decision="approve")) == "already_resumed"
@@ -118,7 +111,7 @@ class TestTime:
         node = ask(timeoutSeconds=60, onTimeout=on_timeout)
         run = await bench.ran(graph("s>h h:approved>a", h=node, a=act("echo", value="a")))
         bench.clock.advance(60)
-        turn = await bench.ended(await resumed_by(bench, run))
+        turn = await bench.ended(await bench.resumed_by(run))
         assert turn.status == status
         assert bench.tools.count("echo") == (on_timeout == "approve")
 
@@ -177,13 +170,6 @@ class TestTime:
                      c={"type": "condition", "data": {"branches": [{"handle": "again", "when": "true"}]}})  # fmt: skip
         async with opened(database, settings=Settings(limits=Limits(max_node_visits=20))) as bench:
             assert why(await bench.ran(loop)) == ("the run passed its bound of 20 node visits", "bound")
-
-
-async def resumed_by(bench: Bench, run: RunView) -> str:
-    async def link() -> str | None:
-        return (await bench.core.runs.get(bench.me, run.id)).row.resumed_by
-
-    return str(await eventually(link))
 
 
 async def given_back(bench: Bench, run: RunView) -> None:
@@ -257,7 +243,7 @@ class TestRestart:
         clock.advance(1800)
         async with opened(database, org=bench.org, clock=clock) as again:
             assert (await again.ended(waits.id)).output == "up"
-            turn = await again.ended(await resumed_by(again, asks))
+            turn = await again.ended(await again.resumed_by(asks))
             assert turn.output["decision"] == "expired"
 
     async def test_without_the_tool(self, database: str) -> None:
@@ -280,19 +266,11 @@ class TestRestart:
 async def test_a_driver_that_fails_tries_again(caplog: pytest.LogCaptureFixture) -> None:
     """A store that fails for a while costs the run nothing: it is told, and the execution is driven again."""
     async with opened("sqlite://") as bench:
-        journal = bench.core.ports.journal
-        append, failing = journal.append, True
-
-        async def broken(*args: Any) -> None:
-            if failing:
-                raise OSError("no space left on device")
-            await append(*args)
-
-        journal.append = broken  # type: ignore[method-assign]
+        disk = Disk(bench, full=True)
         with caplog.at_level(logging.ERROR, "wfcore.dispatcher"):
             run = await bench.started(one(act("echo", value=1)))
             await eventually(lambda: "an execution could not be driven" in caplog.text)
-        failing = False
+        disk.full = False
         bench.clock.advance(10)
         assert (await bench.ended(run)).output == 1
 

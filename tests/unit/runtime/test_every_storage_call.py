@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from itertools import count, pairwise
 from pathlib import Path
@@ -21,11 +21,14 @@ from wfcore.adapters.sql.memories import SqlMemories
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.bootstrap import Core
 from wfcore.domain.access import Principal
-from wfcore.domain.errors import Unavailable, WfcoreError
+from wfcore.domain.errors import Invalid, Unavailable, WfcoreError
 from wfcore.domain.run.entries import decode_entry
 from wfcore.domain.run.state import RunStatus
+from wfcore.domain.webhooks import sign
 from wfcore.ports.journal import Journal
+from wfcore.ports.postings import Posting
 from wfcore.ports.storage import Storage
+from wfcore.runtime.interfaces import SignedInterface
 from wfcore.testing.fakes import FakeClock, SequentialIds
 
 pytestmark = pytest.mark.anyio
@@ -51,8 +54,8 @@ ASIDE = {
 NO_KEY = {"groups.create", "tokens.create", "workflows.rotate_webhook", "interfaces.patch"}
 """What takes no Idempotency-Key, and is done, or at least noted, once more when it is asked for again."""
 
-IN_STEPS = {"scheduler.fire"}
-"""What nobody waits for: it goes on by itself from wherever it was."""
+IN_STEPS = {"scheduler.fire", "poster.look", "team_chats.receive", "team_chats.refused"}
+"""What goes on from wherever it was: by itself, or when its message comes again."""
 
 ASKING = {"nodes": [{"id": "begin", "type": "start"}, {"id": "ask", "type": "humanApproval", "data": {}}],
           "edges": [{"id": "1", "source": "begin", "target": "ask"}]}  # fmt: skip
@@ -66,6 +69,8 @@ WORKING = {
     "edges": [{"id": end, "source": start, "target": end} for start, end in pairwise(["begin", "pause", "nap", "end"])],
 }
 """A worker holds on to it for the first pause, and gives it back for the second."""
+NEEDY = {"nodes": [{"id": "begin", "type": "start", "data": {"inputSchema": {"required": ["n"]}}}], "edges": []}
+"""No chat can give it what it needs."""
 
 DAILY = {"trigger_type": "schedule", "schedule": {"frequency": "daily", "timezone": "UTC", "time_of_day": "11:30"}}
 BY_HAND = {"trigger_type": "manual"}
@@ -132,7 +137,33 @@ USE_CASES: dict[str, UseCase] = {
     "storage.organizations": lambda core, me: core.ports.storage.organizations(limit=9),
     "directory.create_organization": lambda core, me: core.directory.create_organization("New", id=GROUP),
     "scheduler.fire": lambda core, me: core.scheduler.fire_due(),
+    "poster.look": lambda core, me: posted(core),
+    "team_chats.receive": lambda core, me: told(core, 1),
+    "team_chats.refused": lambda core, me: refused(told(core, 7)),
 }  # fmt: skip
+
+chats: dict[int, SignedInterface] = {}
+"""The team chats of the furniture, by workflow."""
+
+
+async def posted(core: Core) -> None:
+    await asyncio.gather(*await core.poster.look())
+
+
+async def told(core: Core, workflow: int) -> None:
+    """A message comes from the team chat of this workflow."""
+    body, at, chat = b'{"type": "message", "channel": "c", "text": "hi"}', FakeClock().now() // 1000, chats[workflow]
+
+    async def read() -> bytes:
+        return body
+
+    headers = {"webhook-id": "m", "webhook-timestamp": str(at), "webhook-signature": sign(chat.secret, "m", at, body)}
+    await core.team_chats.receive(chat.row.id, headers.items(), read)
+
+
+async def refused(message: Awaitable[None]) -> None:
+    with pytest.raises(Invalid):
+        await message
 
 
 class Ids(SequentialIds):
@@ -202,6 +233,14 @@ async def furnished(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
             timer = await work.schedules.get(1)
             assert timer
             await work.schedules.put(attrs.evolve(timer, next_at=FakeClock().now() - 1_800_000))
+        needy = await core.workflows.create(me, name="Needy", structure=NEEDY)
+        await core.workflows.deploy(me, needy.id)
+        for number in (1, needy.id):
+            config = {"postUrl": "http://127.0.0.1:9/"}
+            row = await core.workflows.interfaces.create(me, number, kind="teamchat", config=config)
+            chats[number] = await core.workflows.interfaces.secret(me, number, row.id)
+        async with core.ports.storage.transaction(ORG) as work:
+            await work.postings.put(Posting("owed", chats[1].row.id, "", {}, "parked", FakeClock().now()))
     return file
 
 
@@ -330,16 +369,18 @@ async def carried_out(file: Path, faults: Faults) -> None:
     clock = FakeClock()
     async with opened(file, faults, worker=True, clock=clock) as (core, me):
         await core.runs.start(me, workflow=6, input={}, key="working")
-        await done(core, me, clock)
+        await done(core, me, clock, faults)
 
 
-async def done(core: Core, me: Principal, clock: FakeClock) -> None:
+async def done(core: Core, me: Principal, clock: FakeClock, faults: Faults) -> None:
     for _ in range(LONG):
         view = await core.runs.get(me, "working")
         if view.status is RunStatus.done:
             break
         for _ in range(10):
             await asyncio.sleep(0)
+            while faults.under_way:  # noqa: ASYNC110  (a thread's end, which no clock of the test moves)
+                await asyncio.sleep(0)
         clock.advance(1)
     assert view.status is RunStatus.done, "stranded"
     events = await core.runs.events(me, view.id)
@@ -383,7 +424,7 @@ async def test_a_claim_whose_answer_is_lost(
         faults.lose(call)
         with suppress(Unavailable):
             await core.runs.start(me, workflow=6, input={}, key="working")
-        await done(core, me, clock)
+        await done(core, me, clock, faults)
 
 
 def journal_of(file: Path) -> list[str]:

@@ -39,6 +39,16 @@ class Shout:
 
 
 @attrs.frozen
+class Signed:
+    """Puts an address behind everything."""
+
+    name: str = "signed"
+
+    def check(self, text: str) -> Verdict:
+        return Replaced(f"{text}, jo@example.org")
+
+
+@attrs.frozen
 class Broken:
     name: str = "broken"
 
@@ -201,6 +211,15 @@ async def test_installed_guardrails_check_everybody() -> None:
         assert (await chatted(bench)).output == "ONE TWO THREE"
         assert (await bench.ran(one(agent(message="go")))).output == "ONE TWO THREE"
         assert (await bench.ended(await bench.core.runs.chat(bench.me, message="go"))).output == "ONE TWO THREE"
+
+
+async def test_each_sees_what_those_before_it_have_left(database: str) -> None:
+    """The installation's come first, then the skill's, in their order."""
+    async with opened(database, models={"default": ScriptedModel("Yours")}, guardrails=[Signed()]) as bench:
+        assert (await chatted(bench, "redact-emails")).output == "Yours, [email]"
+        block = {"name": "block-patterns", "patterns": ["email"]}
+        assert (await chatted(bench, block, "redact-emails")).output == "Yours, [email]"
+        assert (await chatted(bench, "redact-emails", block)).status == "error"
 
 
 async def test_what_can_be_named(bench: Bench) -> None:

@@ -110,6 +110,15 @@ class TestKeys:
         with pytest.raises(Malformed):
             await rows.create(bench.me, number, {"kind": "mcp"}, key="a b")
 
+    async def test_a_key_outlives_no_access(self, bench: Bench) -> None:
+        """Who has lost the workflow since is told nothing of it, whatever was answered before."""
+        number, rows = await new_flow(bench), bench.core.workflows.interfaces
+        await rows.create(bench.other, number, {"kind": "mcp"}, key="k")
+        await bench.core.workflows.patch(bench.me, number, access={"visibility": "private"})
+        for body in ({"kind": "mcp"}, {"kind": "chatapp"}):
+            with pytest.raises(NotFound):
+                await rows.create(bench.other, number, body, key="k")
+
 
 class TestAccess:
     """All of it needs manage."""

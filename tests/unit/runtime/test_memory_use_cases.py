@@ -199,6 +199,19 @@ class TestChanges:
         assert [result for result in results if not isinstance(result, NotFound)] == [made]
         assert await cases.page(bench.me, number) == await cases.search(bench.me, number, query="tea") == []
 
+    async def test_what_was_forgotten_stays_forgotten(self, bench: Bench) -> None:
+        """A create that is repeated under its key gives the first answer and brings no deleted memory back: what is
+        kept with the key has no word of it."""
+        number, cases = await skill(bench), bench.core.memories
+        made = await cases.create(bench.me, number, {"memory": "tea"}, key="k")
+        await cases.delete(bench.me, number, made.id)
+        assert await cases.create(bench.me, number, {"memory": "tea"}, key="k") == made
+        assert await cases.page(bench.me, number) == await cases.search(bench.me, number, query="tea") == []
+        async with bench.core.ports.storage.reading(bench.org) as work:
+            kept = await work.answers.find("memory", bench.me.user_id, "k")
+        assert kept is not None
+        assert "tea" not in repr(kept)
+
 
 class Restless(InMemoryMemories):
     """Somebody else is always first."""

@@ -141,7 +141,7 @@ class TestConnections:
             await rows.get(bench.me, made.id)
 
     async def test_a_patch_keeps_what_it_does_not_name(self, bench: Bench) -> None:
-        """In `config` too: a secret left out is kept, null removes a header, another case replaces it."""
+        """In `config` too: a secret left out is kept, null removes a header or all, another case replaces it."""
         rows = bench.core.connections
         made = await rows.create(bench.me, body("mcp"))
         headers = {"x-key": "new", "X-Other": None, "X-More": "more"}
@@ -150,6 +150,8 @@ class TestConnections:
         assert secret_of(bench, bench.org, changed) == wanted
         changed = await rows.patch(bench.me, made.id, config={"url": "https://x.org/other"})
         assert secret_of(bench, bench.org, changed) == wanted | {"url": "https://x.org/other"}
+        changed = await rows.patch(bench.me, made.id, config={"headers": None})
+        assert secret_of(bench, bench.org, changed) == {"url": "https://x.org/other"}
 
     async def test_secrets_are_not_sent_elsewhere_unseen(self, bench: Bench) -> None:
         """A new host or provider takes all secrets anew; nothing is changed otherwise."""
@@ -172,6 +174,8 @@ class TestConnections:
             ({"config": {"url": "https://u:canary-key-4711@x.org"}}, Invalid, "config.url"),
             ({"config": {"url": "https://x.org", "headers": {"A": "canary-key-4711\n"}}}, Invalid, "config.headers.A"),
             ({"config": {"url": "https://x.org", "headers": {"A": [CANARIES[0]]}}}, Malformed, "config.headers.A"),
+            ({"config": {"url": "https://x.org", "headers": {"Host": CANARIES[0]}}}, Invalid, "config.headers.Host"),
+            ({"kind": "api_key", "config": {"apiKey": CANARIES[0], "header": "TE"}}, Invalid, "config.header"),
             ({"status": "unreadable"}, Invalid, "status"), ({"lastCheckedAt": None}, Invalid, "lastCheckedAt"),
         ],
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """Performing effects: tools that misbehave, models that stream (interface, Node; Events)."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from bench import Bench, act, agent, eventually, graph, kinds, one, opened, why
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.ports.providers import Delta, Finished, ModelError, ModelRequest, TextDelta, ToolFailed, Usage
 from wfcore.runtime.context import Settings
+from wfcore.runtime.model_calls import MOST_TOKENS
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +51,41 @@ def large() -> str:
     return "x" * 3000
 
 
-TOOLS = [crash, leave, refuse, thread, ever, unspeakable, large, typed]
+def countless() -> int:
+    return 2**64
+
+
+def bottomless() -> Any:
+    return functools.reduce(lambda inner, _: [inner], range(129), 1)
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def garbled() -> None:
+    raise OSError("no file \ud800")
+
+
+def mute() -> None:
+    raise Mute
+
+
+def odd() -> None:
+    raise ToolFailed({"why": "not today"})  # type: ignore[arg-type]
+
+
+def exhausted() -> None:
+    raise StopIteration("nothing more")
+
+
+def breaks() -> None:
+    raise KeyboardInterrupt("^C")
+
+
+MISFITS = [garbled, mute, odd, exhausted, breaks]
+TOOLS = [crash, leave, refuse, thread, ever, unspeakable, large, typed, countless, bottomless, *MISFITS]
 
 
 class TestTools:
@@ -63,6 +99,13 @@ class TestTools:
             (act("refuse"), "not today", "failed"),
             (act("ever", more={"timeoutSeconds": 0.01}), "no answer within 0.01 seconds", "timeout"),
             (act("unspeakable"), "the tool's result is no JSON value", "failed"),
+            (act("countless"), "the tool's result is no JSON value: ", "failed"),
+            (act("bottomless"), "the tool's result is nested deeper than 128 levels", "failed"),
+            (act("garbled"), "OSError: no file \\ud800", "failed"),
+            (act("mute"), "Mute", "failed"),
+            (act("odd"), "{'why': 'not today'}", "failed"),
+            (act("exhausted"), "StopIteration: nothing more", "failed"),
+            (act("breaks"), "KeyboardInterrupt: ^C", "failed"),
             (act("large"), "the tool's result has 3002 bytes, more than 2000", "failed"),
             (act("typed", count="{{ 'x' }}"), "`params.count`", "failed"),
         ],
@@ -133,6 +176,18 @@ class Speaking:
         yield Finished(self._reason)
 
 
+class Boastful:
+    """A model that says one word, and that it took so many tokens."""
+
+    def __init__(self, tokens: Any) -> None:
+        self._usage = Usage(tokens, tokens)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        yield TextDelta("done")
+        yield self._usage
+        yield Finished()
+
+
 class Pausing:
     """A model that says two words and then nothing for long."""
 
@@ -189,6 +244,17 @@ class TestAgents:
             run = await bench.ran(one(agent(message="hi", retry=retry)))
             assert run.to_wire()["usage"] == {"calls": 2, "inputTokens": 14, "outputTokens": 6, "durationMs": 0}
             assert kinds(await bench.events(run.id)).count("usage") == 2
+
+    @pytest.mark.parametrize(
+        ("told", "counted"),
+        [(10**23, MOST_TOKENS), (float("inf"), MOST_TOKENS), (-5, 0), (float("nan"), 0), ("many", 0), (2.0, 2)],
+    )
+    async def test_no_count_of_tokens_stops_a_run(self, database: str, told: Any, counted: int) -> None:
+        """What a provider says of its tokens is counted as far as any store can keep it."""
+        async with opened(database, models={"default": Boastful(told)}) as bench:
+            run = await bench.ran(one(agent(message="hi")))
+            usage = {"calls": 1, "inputTokens": counted, "outputTokens": counted, "durationMs": 0}
+            assert (run.status, run.to_wire()["usage"]) == ("done", usage)
 
     async def test_a_piece_waits_no_longer_than_the_interval(self) -> None:
         """The first at once, the next when the interval is over, though the model says nothing more for now."""

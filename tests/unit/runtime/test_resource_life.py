@@ -1,10 +1,12 @@
 """Editing, deploying, deleting and restoring workflows and skills (interface, States and transitions)."""
 
 import pytest
-from bench import Bench, act, agent, ask, deployed_skill, graph, one, paths, private, shared
+from bench import Bench, act, agent, ask, deployed_skill, graph, one, opened, paths, private, shared
 
 from wfcore.domain.errors import Conflict, Invalid, Malformed, NotFound
+from wfcore.domain.graph_limits import GraphLimits
 from wfcore.domain.resources import FIELDS, Kind
+from wfcore.runtime.context import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -96,7 +98,7 @@ class TestEdit:
             assert paths(error) == {("workflowStructure.nodes[1].data.agent_id", "reference")}
 
     async def test_validate_writes_nothing(self, bench: Bench) -> None:
-        """It lists what a create would refuse, else what a deploy would; nothing is kept."""
+        """It lists what a create or a deploy would refuse; nothing is kept."""
         flows = bench.core.workflows
         assert [i.rule for i in await flows.validate(bench.me, {"workflowStructure": {"nodes": 1}})] == ["type"]
         issues = await flows.validate(bench.me, {"workflowStructure": one(act("nope"))})
@@ -106,6 +108,32 @@ class TestEdit:
         view = await flows.create(bench.me, name="f", structure=one(ask(onTimeout="deny")))
         assert [i.severity for i in await flows.validate_saved(bench.me, view.id)] == ["warning"]
         assert (await flows.get(bench.me, view.id)).etag == view.etag
+
+    async def test_validate_tells_everything_at_once(self, bench: Bench) -> None:
+        """A fault of the name or of the access hides none of the graph; whose it is already is no fault."""
+        access = private("not an address") | {"ownerUserId": "somebody"}
+        body = {"name": "", "accessConfig": access, "workflowStructure": one(act("nope"))}
+        assert [issue.path for issue in await bench.core.workflows.validate(bench.me, body)] == [
+            "name", "accessConfig.sharedWith[0].email", "workflowStructure.nodes[1].data.toolId",
+        ]  # fmt: skip
+
+    async def test_a_graph_has_both_its_lists(self, bench: Bench) -> None:
+        """`nodes` and `edges` that were left out are read back as the empty lists that they are by default."""
+        flows = bench.core.workflows
+        made = await flows.create(bench.me, name="f", structure=PLAIN)
+        for given in ({"viewport": 1}, {"edges": []}, {"nodes": PLAIN["nodes"]}, {}):
+            changed = (await flows.patch(bench.me, made.id, structure=given)).to_wire()
+            assert changed["variation"]["workflowStructure"] == {"nodes": [], "edges": []} | given
+
+    async def test_the_operator_bounds_graphs(self, database: str) -> None:
+        """`Settings.graph` holds for creates and edits; what is at its edge passes."""
+        two = Settings(graph=GraphLimits(nodes=2, edges=1))
+        async with opened(database, settings=two) as small:
+            flows = small.core.workflows
+            made = await flows.create(small.me, name="f", structure=PLAIN)
+            with pytest.raises(Invalid) as error:
+                await flows.patch(small.me, made.id, structure=graph("s>a a>b", a=act("echo"), b=act("echo")))
+            assert paths(error) == {("workflowStructure.nodes", "maxItems"), ("workflowStructure.edges", "maxItems")}
 
 
 class TestLife:

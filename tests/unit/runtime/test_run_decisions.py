@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 import pytest
-from bench import Bench, act, ask, graph, kinds, paths
+from bench import Bench, act, ask, graph, kinds, paths, reason
 
 from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
 from wfcore.runtime.runs import RunView
@@ -27,12 +27,6 @@ async def parked(bench: Bench, structure: dict[str, Any], **fields: Any) -> RunV
 
 def ids(run: RunView) -> list[str]:
     return [interrupt.id for interrupt in run.interrupts]
-
-
-async def reason(call: Any) -> Any:
-    with pytest.raises(Conflict) as error:
-        await call
-    return error.value.info["reason"]
 
 
 class TestAnswers:
@@ -172,6 +166,14 @@ class TestRefusals:
         run = await parked(bench, graph("s>h h:approved>a", h=ask(timeoutSeconds=60), a=AFTER))
         bench.clock._now += 60_000
         assert await reason(bench.core.runs.resume(bench.me, run.id, decision="approve")) == "expired"
+
+    async def test_the_inbox_holds_nothing_that_is_too_late(self, bench: Bench) -> None:
+        """Up to its deadline an approval waits for its people; from then on for nobody, noticed or not."""
+        await parked(bench, graph("s>h h:approved>a", h=ask(timeoutSeconds=60), a=AFTER))
+        for later, waiting in ((59_999, 1), (1, 0)):
+            bench.clock._now += later
+            items, following = await bench.core.runs.interrupts(bench.me)
+            assert (len(items), following) == (waiting, None)
 
     @pytest.mark.parametrize(
         ("body", "error", "found"),

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from bench import Bench, act, eventually, graph, one, opened, why
+from bench import Bench, Disk, act, eventually, graph, one, opened, why
 
 from wfcore.adapters.tools import tool
 from wfcore.domain.run import entries as e
@@ -122,21 +122,13 @@ async def test_every_attempt_is_announced() -> None:
 
 async def test_not_called_before_it_is_durable(caplog: pytest.LogCaptureFixture) -> None:
     """While the announcement cannot be written the tool is not called; then it is, once."""
-    till, failing = Till(), True
+    till = Till()
     async with opened("sqlite://", tools=till.all()) as bench:
-        journal = bench.core.ports.journal
-        append = journal.append
-
-        async def broken(*args: Any) -> None:
-            if failing:
-                raise OSError("no space left on device")
-            await append(*args)
-
-        journal.append = broken  # type: ignore[method-assign]
+        disk = Disk(bench, full=True)
         run = await bench.started(one(act("charge")))
         await eventually(lambda: "an execution could not be driven" in caplog.text)
         assert till.calls == []
-        failing = False
+        disk.full = False
         bench.clock.advance(10)
         assert (await bench.ended(run)).output == "charged"
         assert len(till.calls) == 1
@@ -144,23 +136,15 @@ async def test_not_called_before_it_is_durable(caplog: pytest.LogCaptureFixture)
 
 async def test_an_outcome_that_was_not_written_is_unknown(caplog: pytest.LogCaptureFixture) -> None:
     """The call was made and its result was lost with the store: it is not made again."""
-    till, failing = Till(), False
+    till = Till()
     async with opened("sqlite://", tools=till.all()) as bench:
-        journal = bench.core.ports.journal
-        append = journal.append
-
-        async def broken(*args: Any) -> None:
-            if failing:
-                raise OSError("no space left on device")
-            await append(*args)
-
-        journal.append = broken  # type: ignore[method-assign]
+        disk = Disk(bench, full=False)
         run = await bench.started(one(charge()))
         await till.began.wait()
-        failing = True
+        disk.full = True
         till.free.set()
         await eventually(lambda: "an execution could not be driven" in caplog.text)
-        failing = False
+        disk.full = False
         bench.clock.advance(10)
         assert why(await bench.ended(run))[1] == "unknown_outcome"
         assert len(till.calls) == 1

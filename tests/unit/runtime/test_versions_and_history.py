@@ -169,7 +169,7 @@ class TestRuns:
         await bench.ended(await bench.core.runs.start(bench.me, workflow=other, input={}))
         page = await flows.runs(bench.other, number, limit=2)
         last = page[-1].row
-        rest = await flows.runs(bench.other, number, limit=2, before=(last.created_at, last.id))
+        rest = await flows.runs(bench.other, number, limit=2, before=last.key)
         assert [run.id for run in (*page, *rest)] == made[::-1]
         assert {run.status for run in page} == {"done"}
 

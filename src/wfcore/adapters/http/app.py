@@ -177,7 +177,16 @@ class Door:
         return str(connection.scope.get("root_path", "")) + self._mount
 
     def _challenge(self, connection: HTTPConnection) -> str:
-        return challenge(connection, quote(self._root(connection)) + METADATA_PATH)
+        return challenge(connection, quote(self._root(connection)) + self._metadata(connection))
+
+    def _metadata(self, connection: HTTPConnection) -> str:
+        """Where it is told who issues tokens: for what is asked for, or else for all of this server (RFC 9728, 3.1)."""
+        try:
+            below = segments_of(connection.scope, self._root(connection))
+            self._router.find("GET", [*METADATA_PATH.split("/")[1:], *below])
+        except WfcoreError:
+            return METADATA_PATH
+        return "/".join([METADATA_PATH, *(quote(segment, safe="") for segment in below)])
 
     async def _admit(self, connection: HTTPConnection, route: Route, access: Access) -> Principal | None:
         """Who calls, with the token scopes that the route takes; None on the open routes."""

@@ -113,6 +113,9 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "TransferBody": {"userId": "grace"},
     "CreateInterface": {"kind": "mcp", "config": {"title": "Refunds"}},
     "PatchInterface": {"config": {"title": "Money back"}},
+    "TeamMessage": {
+        "type": "message", "channel": "support", "thread": "4711", "user": "grace", "text": "Where is order 4711?",
+    },
     "CreateSkill": {"name": "Refunds", "instructions": ["Be kind."]},
     "PatchSkill": {"instructions": ["Be kind.", "Be brief."]},
     "Supervision": {"supervisionSubordinateIds": [], "supervisionSubordinateDescriptions": {}},
@@ -140,6 +143,7 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     },
     "PatchConnection": {"status": "disabled"},
     "CreateToken": {"name": "ci", "scopes": ["workflows:read"], "expiresInSeconds": 86_400},
+    "McpMessage": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
 }  # fmt: skip
 """Bodies of requests. Each is accepted where the resources that it names are there."""
 
@@ -152,6 +156,9 @@ ANSWERS: Final[Mapping[str, JSON]] = {
     "Interrupt": _INTERRUPT,
     "Event": {"kind": "node_started", "runId": _RUN, "seq": 2, "at": _AT, "nodeId": "ask"},
     "WorkflowInterface": {"id": _ROW, "kind": "mcp", "config": {}, "createdAt": _AT, "url": f"/interfaces/mcp/{_ROW}"},
+    "ChatAppRow": {
+        "id": _ROW, "workflowId": 1, "name": "Refunds", "description": "Pays money back", "takesMessage": True,
+    },
     "WebhookSecret": {
         "url": "https://flows.example.org/webhooks/Ab3dEf7hAb3dEf7hAb3dEf7hAb3dEf7hAb3dEf7hAb3",
         "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",

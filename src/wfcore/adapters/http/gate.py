@@ -8,15 +8,15 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import attrs
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive
 
-from wfcore.domain.codec import parse_iso, read
+from wfcore.domain.codec import from_ms, parse_iso, read
 from wfcore.domain.errors import JSON, Issue, Malformed, TooLarge, refuse
 from wfcore.domain.ids import parse_id
 from wfcore.domain.json_gate import parse_json
@@ -34,6 +34,12 @@ class TooSlow(Malformed):
     """The body did not arrive in time."""
 
     http = 408
+
+
+class NotAcceptable(Malformed):
+    """What `Accept` allows is not what is answered here (RFC 9110, 15.5.7)."""
+
+    http = 406
 
 
 class Disconnected(Exception):
@@ -99,10 +105,13 @@ def one_of(*options: str) -> Callable[[str], str]:
     return choose
 
 
+INSTANT: Final = {"type": "string", "format": "date-time"}
+
+
 def instant(text: str) -> datetime:
     """The reader of a time."""
     try:
-        return datetime.fromtimestamp(parse_iso(text) / 1000, UTC)
+        return from_ms(parse_iso(text))
     except (ValueError, OverflowError):
         raise ValueError("must be an RFC 3339 instant, such as `2026-01-02T03:04:05Z`") from None
 
@@ -113,7 +122,10 @@ def short_text(text: str) -> str:
     return text
 
 
-def user_id(text: str) -> str:
+OPAQUE_ID: Final = {"type": "string", "minLength": 1, "maxLength": 255}
+
+
+def opaque_id(text: str) -> str:
     if not 1 <= len(text) <= 255 or "\0" in text:
         raise ValueError("must have 1 to 255 characters, none of them NUL")
     return text
@@ -157,6 +169,13 @@ def last_event_id(headers: Headers) -> int:
         raise _malformed_header("Last-Event-ID", str(error)) from None
 
 
+def check_json_type(headers: Headers) -> None:
+    """Refuse a body that is said to be no JSON."""
+    media_type = headers.get("Content-Type", "application/json").partition(";")[0].strip().lower()
+    if not _JSON_TYPE.fullmatch(media_type):
+        raise _malformed_header("Content-Type", f"must be `application/json`, not `{media_type[:100]}`")
+
+
 def _malformed_header(name: str, message: str) -> Malformed:
     issue = Issue(name, message, "query")
     return Malformed(f"`{name}`: {message}", {"errors": [issue.to_wire()]})
@@ -167,8 +186,18 @@ def prefers_json(headers: Headers) -> bool:
 
     At equal quality the one that is named counts more than the one a wildcard allows; then the stream wins.
     """
-    ranges = [part for value in headers.getlist("Accept") for part in value.split(",")]
+    ranges = _ranges(headers)
     return _rank("application/json", ranges) > _rank("text/event-stream", ranges)
+
+
+def accepts(headers: Headers, media_type: str) -> bool:
+    """Whether `Accept` allows it; without the header, everything is allowed (RFC 9110, 12.5.1)."""
+    ranges = _ranges(headers)
+    return not ranges or _rank(media_type, ranges) > (0.0, 0)
+
+
+def _ranges(headers: Headers) -> list[str]:
+    return [part for value in headers.getlist("Accept") for part in value.split(",")]
 
 
 def _rank(media_type: str, ranges: Iterable[str]) -> tuple[float, int]:
@@ -235,9 +264,7 @@ def parse_body(raw: bytes, headers: Headers, shape: type, *, required: bool) -> 
     """
     if not raw and not required:
         return {}
-    media_type = headers.get("Content-Type", "application/json").partition(";")[0].strip().lower()
-    if not _JSON_TYPE.fullmatch(media_type):
-        raise _malformed_header("Content-Type", f"must be `application/json`, not `{media_type[:100]}`")
+    check_json_type(headers)
     data = parse_json(raw)
     if shape is Body or not isinstance(data, dict):
         read(shape, data)

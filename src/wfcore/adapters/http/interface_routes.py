@@ -15,11 +15,13 @@ from wfcore.domain.management_shapes import (
     CreateInterface,
     Deleted,
     PatchInterface,
+    WebhookSecret,
     WorkflowInterface,
     WorkflowInterfaces,
 )
+from wfcore.domain.shapes import Body
 from wfcore.runtime.context import scopes_of
-from wfcore.runtime.interfaces import Interfaces
+from wfcore.runtime.interfaces import Interfaces, SignedInterface
 
 ALL = "/{id}/interfaces"
 ONE = f"{ALL}/{{interfaceId}}"
@@ -69,6 +71,15 @@ class InterfaceRoutes:
             "deleteInterface", "DELETE", ONE, self.delete, "Remove an interface", scopes_of(cases.delete),
             answer=row, headers=(IF_MATCH,),
         )  # fmt: skip
+        yield self._route(
+            "interfaceSecret", "GET", f"{ONE}/secret", self.secret,
+            "Where a team chat sends messages, and what signs them", scopes_of(cases.secret), answer=WebhookSecret,
+        )  # fmt: skip
+        yield self._route(
+            "rotateInterfaceSecret", "POST", f"{ONE}/secret/rotate", self.rotate,
+            "A new secret; the old one is refused at once", scopes_of(cases.rotate_secret), answer=WebhookSecret,
+            body=Body, headers=(IF_MATCH,),
+        )  # fmt: skip
 
     async def create(self, call: Call) -> Response:
         key, tags = idempotency_key(call.headers), if_match(call.headers)
@@ -96,6 +107,17 @@ class InterfaceRoutes:
     async def delete(self, call: Call) -> Response:
         row_id, tags = call.path["interfaceId"], if_match(call.headers)
         return _answer(call, await self._cases.delete(call.me, call.id, row_id, if_match=tags))
+
+    async def secret(self, call: Call) -> Response:
+        return _shown(call, await self._cases.secret(call.me, call.id, call.path["interfaceId"]))
+
+    async def rotate(self, call: Call) -> Response:
+        row_id, tags = call.path["interfaceId"], if_match(call.headers)
+        return _shown(call, await self._cases.rotate_secret(call.me, call.id, row_id, if_match=tags))
+
+
+def _shown(call: Call, signed: SignedInterface) -> Response:
+    return json_answer({"url": call.origin + call.url(signed.row.path), "secret": signed.secret})
 
 
 def _answer(call: Call, row: Interface) -> Response:

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
-from wfcore.adapters.http.gate import MAX_PAGE, Query, idempotency_key, page_size, whole_number
+from wfcore.adapters.http.gate import MAX_PAGE, OPAQUE_ID, Query, idempotency_key, opaque_id, page_size, whole_number
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, PAGE_TOKEN, Call, Handler, Route
 from wfcore.domain.codec import page_of
 from wfcore.domain.memory_shapes import CreateMemory, FoundMemories, Memory, PatchMemory, SearchMemories
@@ -27,17 +27,11 @@ def _limit(text: str) -> int:
     return min(limit, MAX_LIMIT)
 
 
-def _end_user(text: str) -> str:
-    if not 1 <= len(text) <= 255 or "\0" in text:
-        raise ValueError("must have 1 to 255 characters, none of them NUL")
-    return text
-
-
 _WHOLE = {"type": "integer", "minimum": 1}
 _SIZE = Query("pageSize", page_size, _WHOLE, "Rows of a page; more than 100 is taken as 100. Left out: 100 without "
               "`pageToken` and `limit`, else 25")  # fmt: skip
 _LIMIT = Query("limit", _limit, _WHOLE, "Deprecated: `pageSize`, which wins. More than 1000 is taken as 1000")
-_USER = Query("userId", _end_user, {"type": "string", "minLength": 1, "maxLength": 255}, "Only those of this end user")
+_USER = Query("userId", opaque_id, OPAQUE_ID, "Only those of this end user")
 _MASK = Query("updateMask", str, {"type": "string"}, "What to change, separated by commas: `memory`, `metadata`, "
               "`metadata.<key>`. Left out: the fields of the body")  # fmt: skip
 

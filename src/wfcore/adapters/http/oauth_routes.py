@@ -1,15 +1,19 @@
 """How a client finds the authorization server of this resource (RFC 9728)."""
 
+from collections.abc import Iterable
 from typing import NotRequired, TypedDict
 
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
+from wfcore.adapters.http.mcp_routes import PLACE
 from wfcore.adapters.http.table import Call, Route
 from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.errors import NotFound
 from wfcore.ports.identity import TokenVerifier
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"
+LONGEST_ID = 255
 
 
 class ProtectedResource(TypedDict):
@@ -22,20 +26,36 @@ class ProtectedResource(TypedDict):
 
 
 class OAuthRoutes:
-    """The one route of this kind. It takes no credential: who has none asks here where to get one."""
+    """Metadata of this server, and of the protocol server of each interface, whether there is one or not.
+
+    They take no credential: who has none asks here where to get one.
+    """
 
     def __init__(self, oauth: TokenVerifier | None) -> None:
         self._oauth = oauth
 
     def table(self) -> list[Route]:
         summary = "Which authorization server issues tokens for this one"
-        return [Route("protectedResource", "GET", METADATA_PATH, self._describe, summary, None, ProtectedResource)]
+        of_one, kind = "Which one issues them for a protocol server", ProtectedResource
+        return [
+            Route("protectedResource", "GET", METADATA_PATH, self._describe, summary, None, kind),
+            Route("protectedResource.mcp", "GET", METADATA_PATH + PLACE, self._describe_mcp, of_one, None, kind),
+        ]
 
     async def _describe(self, call: Call) -> Response:
-        place, oauth = call.origin + call.url(""), self._oauth
+        return self._answer(call.origin + call.url(""), TOKEN_SCOPES)
+
+    async def _describe_mcp(self, call: Call) -> Response:
+        (server, _, _), one = PLACE.rpartition("/"), call.path["interfaceId"]
+        if len(one) > LONGEST_ID:
+            raise NotFound
+        return self._answer(call.origin + call.url(server, one), ("workflows:invoke",))
+
+    def _answer(self, place: str, scopes: Iterable[str]) -> Response:
+        oauth = self._oauth
         resource = oauth.audience if oauth and oauth.audience.startswith(("https://", "http://")) else place
         answer = ProtectedResource(
-            resource=resource, scopes_supported=list(TOKEN_SCOPES), bearer_methods_supported=["header"]
+            resource=resource, scopes_supported=list(scopes), bearer_methods_supported=["header"]
         )
         if oauth is not None:
             answer["authorization_servers"] = [oauth.issuer]

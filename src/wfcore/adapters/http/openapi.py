@@ -6,21 +6,20 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from wfcore.adapters.http.examples import ANSWERS, PARAMETERS, REQUESTS
-from wfcore.adapters.http.gate import Query
+from wfcore.adapters.http.gate import OPAQUE_ID, Query
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH, LAST_EVENT_ID, Route
 from wfcore.domain.codec import schema_ref
 from wfcore.domain.errors import JSON
 from wfcore.domain.shapes import ErrorEnvelope, schema_components
 
 _PARAMETER = re.compile(r"\{([A-Za-z]+)\}", re.ASCII)
-_TEXT = {"type": "string", "minLength": 1, "maxLength": 255}
 
 _FRAMES = {"type": "string", "description": "Server-Sent Events; the data of each is an `Event`"}
 
 _HEADERS: Final[Mapping[str, tuple[str, JSON]]] = {
-    IDEMPOTENCY_KEY: ("The same key and body give the same answer", _TEXT),
+    IDEMPOTENCY_KEY: ("The same key and body give the same answer", OPAQUE_ID),
     IF_MATCH: ("The `ETag` that was read; a stale one is a conflict", {"type": "string"}),
-    "webhook-id": ("What the message is called, however often it is sent", _TEXT),
+    "webhook-id": ("What the message is called, however often it is sent", OPAQUE_ID),
     "webhook-timestamp": ("When it was sent, in seconds since the epoch", {"type": "integer"}),
     "webhook-signature": (
         "`v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64; several with blanks",
@@ -34,6 +33,7 @@ _ERRORS: Final[Mapping[int, str]] = {
     403: "The token lacks a scope, or the caller a right",
     404: "Does not exist, or the caller has no access",
     405: "Method not allowed",
+    406: "`Accept` does not allow what is answered",
     408: "The body did not arrive in time",
     409: "Conflicts with the current state",
     413: "The body is too large",
@@ -45,6 +45,7 @@ _ERRORS: Final[Mapping[int, str]] = {
 _ALWAYS = (405, 500)
 _WITH_PRINCIPAL = (400, 401, 403, 404, 409, 429)
 _METRICS = (401, 404)
+_PAGE = (404,)
 _WITH_BODY = (408, 413, 422)
 
 
@@ -53,7 +54,7 @@ def document(routes: Iterable[Route]) -> dict[str, JSON]:
     paths: dict[str, Any] = {}
     shapes = list[type]()
     for route in routes:
-        shapes += [shape for shape in (route.body, route.answer) if isinstance(shape, type)]
+        shapes += [shape for shape in (route.body, route.reads, route.answer) if isinstance(shape, type)]
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
@@ -88,10 +89,10 @@ def _operation(route: Route) -> dict[str, JSON]:
         "responses": _responses(route),
         "security": [] if route.scopes is None else [{"token": list(route.scopes)}],
     }
-    if route.body is not None:
-        content = {"application/json": {"schema": schema_ref(route.body)}}
-        operation["requestBody"] = {"required": route.body_required, "content": content}
-    if route.signed:
+    if (body := route.body or route.reads) is not None:
+        content = {"application/json": {"schema": schema_ref(body)}}
+        operation["requestBody"] = {"required": route.body_required or body is route.reads, "content": content}
+    if route.signed and route.reads is None:
         content = {"application/json": {"schema": {"type": ["object", "array"]}}}
         operation["requestBody"] = {"required": True, "content": content}
     if route.takes:
@@ -105,7 +106,7 @@ def _operation(route: Route) -> dict[str, JSON]:
 def _path_parameters(route: Route) -> list[JSON]:
     number = {"type": "integer", "minimum": route.least_id}
     return [
-        {"name": name, "in": "path", "required": True, "schema": number if name == "id" else _TEXT}
+        {"name": name, "in": "path", "required": True, "schema": number if name == "id" else OPAQUE_ID}
         | ({"example": PARAMETERS[name]} if name in PARAMETERS else {})
         for name in _PARAMETER.findall(route.path)
     ]
@@ -128,8 +129,12 @@ def _responses(route: Route) -> dict[str, JSON]:
     }
     if route.streams:
         responses["200"] = _response(200, content | {"text/event-stream": {"schema": _FRAMES}})
+    for status in route.bare:
+        responses[str(status)] = _response(status, {})
     for status in _error_statuses(route):
         responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
+    if route.faults is not None:
+        responses |= {str(status): _fault(status, route.faults) for status in (400, 404)}
     return responses
 
 
@@ -137,13 +142,20 @@ def _error_statuses(route: Route) -> list[int]:
     if route.signed:
         return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *_WITH_BODY, 503} - {403, 429})
     if route.scopes is None:
-        more = {"readyz": (503,), "metrics": _METRICS}
+        more = {"readyz": (503,), "metrics": _METRICS, "chatapp.page": _PAGE, "protectedResource.mcp": (404,)}
         return sorted({*_ALWAYS, *more.get(route.name, ())})
-    return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *(_WITH_BODY if route.body or route.takes else ())})
+    read = _WITH_BODY if route.body or route.reads or route.takes else ()
+    return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *read, *((406, 503) if route.reads else ())})
 
 
 def _response(status: int, content: JSON) -> JSON:
     return {"description": HTTPStatus(status).phrase, "content": content}
+
+
+def _fault(status: int, shape: type) -> JSON:
+    """An error in the envelope, or of this shape."""
+    schema = {"anyOf": [schema_ref(ErrorEnvelope), schema_ref(shape)]}
+    return {"description": _ERRORS[status], "content": {"application/json": {"schema": schema}}}
 
 
 def _error(status: int) -> JSON:

@@ -1,6 +1,6 @@
-"""The routes of rows that belong to an organization as a whole: its context items and its connections."""
+"""The routes of rows that belong to an organization as a whole: members, groups, context items, connections."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -8,16 +8,18 @@ import attrs
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
-from wfcore.adapters.http.gate import idempotency_key
+from wfcore.adapters.http.gate import OPAQUE_ID, Query, idempotency_key, opaque_id
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, PAGING, Call, Route
 from wfcore.domain.access import Principal
 from wfcore.domain.codec import page_of
 from wfcore.domain.connection_shapes import Connection, CreateConnection, PatchConnection
 from wfcore.domain.context_shapes import ContextItem, CreateContextItem, PatchContextItem
 from wfcore.domain.errors import JSON
+from wfcore.domain.people_shapes import CreateGroup, CreateMember, Group, Member, PatchGroup, PatchMember
 from wfcore.runtime.connections import Connections
 from wfcore.runtime.context import scopes_of
 from wfcore.runtime.context_items import ContextItems
+from wfcore.runtime.people import Groups, Members
 
 
 class View(Protocol):
@@ -34,18 +36,20 @@ class Cases(Protocol):
 
     async def create(self, me: Principal, body: Mapping[str, JSON], *, key: str | None) -> View: ...
 
-    async def page(self, me: Principal, *, limit: int, after: str) -> list[Any]: ...
+    @property
+    def page(self) -> Callable[..., Awaitable[list[Any]]]: ...
 
-    async def get(self, me: Principal, id: str) -> View: ...
+    async def get(self, me: Principal, id: str, /) -> View: ...
 
-    async def patch(self, me: Principal, id: str, body: Mapping[str, JSON]) -> View: ...
+    async def patch(self, me: Principal, id: str, /, body: Mapping[str, JSON]) -> View: ...
 
-    async def delete(self, me: Principal, id: str) -> View: ...
+    async def delete(self, me: Principal, id: str, /) -> View: ...
 
 
 @attrs.frozen
 class OrgRowRoutes:
-    """Create, list, read, change, remove. `rows` is the name of a list, `row_id` that of an id in the path."""
+    """Create, list, read, change, remove. `rows` is the name of a list, `row_id` that of an id in the path, and
+    `filters` are what narrows the list, by the name that it has in the use case."""
 
     cases: Cases
     base: str
@@ -55,6 +59,7 @@ class OrgRowRoutes:
     shape: type
     create_shape: type
     patch_shape: type
+    filters: Mapping[str, Query] = attrs.field(factory=dict)
 
     def table(self) -> Iterator[Route]:
         cases, one = self.cases, f"{self.base}/{{{self.row_id}}}"
@@ -65,7 +70,7 @@ class OrgRowRoutes:
         )  # fmt: skip
         yield Route(
             f"{self.rows}.list", "GET", self.base, self.list, f"List the {self.noun}s", scopes_of(cases.page),
-            page_of(self.rows, self.shape), query=PAGING,
+            page_of(self.rows, self.shape), query=(*self.filters.values(), *PAGING),
         )  # fmt: skip
         yield Route(
             f"{self.rows}.get", "GET", one, self.get, f"Read a {self.noun}", scopes_of(cases.get), self.shape
@@ -84,10 +89,11 @@ class OrgRowRoutes:
         return json_answer(row.to_wire(), HTTPStatus.CREATED, {"Location": call.url(self.base, row.id)})
 
     async def list(self, call: Call) -> Response:
-        size, after = call.query["pageSize"], call.position(self.rows) or ""
-        found = await self.cases.page(call.me, limit=size + 1, after=after)
+        narrowed = {name: call.query[query.name] for name, query in self.filters.items()}
+        bound_to, size = (self.rows, *narrowed.values()), call.query["pageSize"]
+        found = await self.cases.page(call.me, limit=size + 1, after=call.position(*bound_to) or "", **narrowed)
         following = found[size - 1].id if len(found) > size else None
-        return call.page(self.rows, found[:size], following, self.rows)
+        return call.page(self.rows, found[:size], following, *bound_to)
 
     async def get(self, call: Call) -> Response:
         return json_answer((await self.cases.get(call.me, call.path[self.row_id])).to_wire())
@@ -97,6 +103,16 @@ class OrgRowRoutes:
 
     async def delete(self, call: Call) -> Response:
         return json_answer((await self.cases.delete(call.me, call.path[self.row_id])).to_wire())
+
+
+def member_routes(cases: Members) -> OrgRowRoutes:
+    base, rows = "/api/v1/members", "members"
+    filters = {"group": Query("groupId", opaque_id, OPAQUE_ID, "Only the members of this group")}
+    return OrgRowRoutes(cases, base, rows, "userId", "member", Member, CreateMember, PatchMember, filters)
+
+
+def group_routes(cases: Groups) -> OrgRowRoutes:
+    return OrgRowRoutes(cases, "/api/v1/groups", "groups", "groupId", "group", Group, CreateGroup, PatchGroup)
 
 
 def context_item_routes(cases: ContextItems) -> OrgRowRoutes:

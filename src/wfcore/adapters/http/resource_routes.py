@@ -7,7 +7,16 @@ from typing import Any, TypedDict
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
-from wfcore.adapters.http.gate import Query, idempotency_key, if_match, one_of, page_size, short_text, user_id
+from wfcore.adapters.http.gate import (
+    OPAQUE_ID,
+    Query,
+    idempotency_key,
+    if_match,
+    one_of,
+    opaque_id,
+    page_size,
+    short_text,
+)
 from wfcore.adapters.http.interface_routes import InterfaceRoutes
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Handler, Route
 from wfcore.adapters.http.webhook_routes import WebhookRoutes
@@ -34,7 +43,7 @@ from wfcore.runtime.resources import ResourceUseCases, Skills, Workflows
 
 _STATUS = Query("status", one_of(*Status), {"enum": list(Status)}, "Only those in this state")
 _SEARCH = Query("q", short_text, {"type": "string", "maxLength": 200}, "Part of the name or slug")
-_MEMBER = Query("userId", user_id, {"type": "string", "maxLength": 255}, "What this member may do")
+_MEMBER = Query("userId", opaque_id, OPAQUE_ID, "What this member may do")
 _COUNT = Query("count", page_size, {"type": "integer", "minimum": 1, "default": 10},
                "How many; more than 100 is taken as 100", 10)  # fmt: skip
 
@@ -249,9 +258,9 @@ class WorkflowRoutes(ResourceRoutes):
     async def runs(self, call: Call) -> Response:
         bound_to, size = (self._rows, "runs", call.id), call.query["pageSize"]
         place = call.position(*bound_to)
-        found = await self._cases.runs(call.me, call.id, limit=size + 1, before=place and (place[0], place[1]))
+        found = await self._cases.runs(call.me, call.id, limit=size + 1, before=place)
         last = found[size - 1].row if len(found) > size else None
-        return call.page("runs", found[:size], last and [last.created_at, last.id], *bound_to)
+        return call.page("runs", found[:size], last and last.key, *bound_to)
 
 
 class SkillRoutes(ResourceRoutes):

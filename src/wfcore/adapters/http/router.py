@@ -29,14 +29,17 @@ class Router:
             self._place_of(route.path).routes[route.method] = route
 
     def find(self, method: str, segments: Iterable[str]) -> tuple[Route, dict[str, str]]:
-        """The route and its path parameters. NotFound, or MethodNotAllowed; HEAD is like GET."""
+        """The route and its path parameters. NotFound, or MethodNotAllowed; HEAD is like GET.
+
+        A name with a NUL, which not every store could be asked for, becomes the empty one: neither is anybody's.
+        """
         place, parameters = self._top, dict[str, str]()
         for segment in segments:
             if segment in place.named:
                 place = place.named[segment]
             elif place.parameter and segment:
                 name, place = place.parameter
-                parameters[name] = segment
+                parameters[name] = "" if "\0" in segment else segment
             else:
                 raise NotFound
         if not place.routes:

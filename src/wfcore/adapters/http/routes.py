@@ -6,18 +6,26 @@ from typing import Protocol, TypedDict
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
+from wfcore.adapters.http.chat_app_routes import ChatAppRoutes
 from wfcore.adapters.http.chat_routes import ChatRoutes
 from wfcore.adapters.http.context_routes import ContextRoutes
 from wfcore.adapters.http.conversation_routes import ConversationRoutes
+from wfcore.adapters.http.mcp_routes import McpRoutes
 from wfcore.adapters.http.memory_routes import MemoryRoutes
 from wfcore.adapters.http.metrics_routes import MetricsPage
 from wfcore.adapters.http.oauth_routes import OAuthRoutes
 from wfcore.adapters.http.openapi import document
-from wfcore.adapters.http.org_row_routes import connection_routes, context_item_routes
+from wfcore.adapters.http.org_row_routes import (
+    connection_routes,
+    context_item_routes,
+    group_routes,
+    member_routes,
+)
 from wfcore.adapters.http.people_routes import PeopleRoutes
 from wfcore.adapters.http.resource_routes import SkillRoutes, WorkflowRoutes
 from wfcore.adapters.http.run_routes import RunRoutes
 from wfcore.adapters.http.table import Call, Route
+from wfcore.adapters.http.team_chat_routes import TeamChatRoutes
 from wfcore.adapters.http.turns import Turns
 from wfcore.adapters.http.upload_routes import UploadRoutes
 from wfcore.adapters.http.usage_routes import UsageRoutes
@@ -29,6 +37,7 @@ from wfcore.ports.identity import TokenVerifier
 from wfcore.runtime.attachments import Attachments
 from wfcore.runtime.audit import AuditTrail
 from wfcore.runtime.catalog import ToolCatalog
+from wfcore.runtime.chat_apps import ChatApps
 from wfcore.runtime.connections import Connections
 from wfcore.runtime.context import Ports
 from wfcore.runtime.context_items import ContextItems
@@ -41,7 +50,9 @@ from wfcore.runtime.people import Groups, Members, Tokens
 from wfcore.runtime.resources import Skills, Workflows
 from wfcore.runtime.runs import Runs
 from wfcore.runtime.suggestions import Suggestions
+from wfcore.runtime.team_chats import TeamChats
 from wfcore.runtime.usage import Usage
+from wfcore.runtime.workflow_tools import WorkflowTools
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +67,7 @@ class Core(Protocol):
     attachments: Attachments
     runs: Runs
     webhooks: Deliveries
+    workflow_tools: WorkflowTools
     directory: Directory
     members: Members
     groups: Groups
@@ -68,6 +80,8 @@ class Core(Protocol):
     conversations: Conversations
     usage: Usage
     suggestions: Suggestions
+    chat_apps: ChatApps
+    team_chats: TeamChats
 
 
 class Caller(TypedDict):
@@ -99,7 +113,12 @@ def route_table(core: Core, oauth: TokenVerifier | None = None, metrics: Metrics
         *ChatRoutes(core.runs, turns).table(),
         *UploadRoutes(core.attachments, core.ports.settings.attachments.size).table(),
         *DeliveryRoutes(core.webhooks).table(),
-        *PeopleRoutes(core.members, core.groups, core.tokens, core.audit, core.tools).table(),
+        *McpRoutes(core.workflow_tools, core.ports).table(),
+        *ChatAppRoutes(core.chat_apps).table(),
+        *TeamChatRoutes(core.team_chats).table(),
+        *member_routes(core.members).table(),
+        *group_routes(core.groups).table(),
+        *PeopleRoutes(core.tokens, core.audit, core.tools).table(),
         *context_item_routes(core.context_items).table(),
         *connection_routes(core.connections).table(),
         *UsageRoutes(core.usage, core.suggestions).table(),

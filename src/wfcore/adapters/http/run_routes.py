@@ -85,17 +85,16 @@ class RunRoutes:
         if workflow and skill:
             raise bad_query("skillId", "`skillId` stands beside `workflowId`")
         bound_to, size = ("runs", status, workflow, skill), call.query["pageSize"]
-        before = call.position(*bound_to)
         found = await self._runs.page(
             call.me,
             limit=size + 1,
-            before=before and (before[0], before[1]),
+            before=call.position(*bound_to),
             status=status and RunStatus(status),
             workflow=workflow,
             skill=skill,
         )
         last = found[size - 1].row if len(found) > size else None
-        return call.page("runs", found[:size], last and [last.created_at, last.id], *bound_to)
+        return call.page("runs", found[:size], last and last.key, *bound_to)
 
     async def get(self, call: Call) -> Response:
         return json_answer((await self._runs.get(call.me, call.run_id)).to_wire())

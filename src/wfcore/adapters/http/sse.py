@@ -4,12 +4,13 @@ Frames that are there at once leave in one chunk. A stream ends with its run's t
 a reader takes nothing for a while, or with the server; the run never notices, and can be joined again.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 
 import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
+from starlette.types import Message
 
 from wfcore.domain.codec import dumps
 from wfcore.domain.errors import JSON
@@ -23,18 +24,38 @@ KEPT, SMALL = 1_024, 2**12
 CHUNK = 2**16
 """Bytes after which a batch goes on in another chunk."""
 
+Gone = Callable[[Message], Awaitable[None]]
+"""What is done when a reader goes away before the end."""
+
 
 def frame(seq: int, data: Mapping[str, JSON]) -> bytes:
-    """One frame. Whatever any reader takes for the end of a line is escaped (JSON escapes the rest itself)."""
-    line = dumps(data).replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    return f"id: {seq}\ndata: {line}\n\n".encode()
+    """One frame."""
+    return f"id: {seq}\ndata: {_line(data)}\n\n".encode()
+
+
+def message(data: Mapping[str, JSON]) -> bytes:
+    """One frame of a stream that nobody joins again: without an id."""
+    return f"event: message\ndata: {_line(data)}\n\n".encode()
+
+
+def _line(data: Mapping[str, JSON]) -> str:
+    """Whatever any reader takes for the end of a line is escaped (JSON escapes the rest itself)."""
+    return dumps(data).replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def stream(batches: AsyncGenerator[list[Event], None], headers: Mapping[str, str] | None = None) -> Response:
     """The response that carries a run's events."""
+    return streaming(_chunks(batches), headers)
+
+
+def streaming(
+    chunks: AsyncIterator[bytes], headers: Mapping[str, str] | None = None, gone: Gone | None = None
+) -> Response:
+    """The response that carries these chunks, with a heartbeat. `gone` is awaited when its reader goes away."""
     return EventSourceResponse(
-        _chunks(batches),
+        chunks,
         headers=headers,
+        client_close_handler_callable=gone,
         sep="\n",
         ping=HEARTBEAT,
         ping_message_factory=lambda: ServerSentEvent(comment="", sep="\n"),

@@ -104,12 +104,18 @@ class Route:
     streams: bool = False
     signed: tuple[str, ...] = ()
     """The headers that sign a message, which takes no credential: its handler reads the bytes itself."""
+    reads: type | None = None
+    """The shape of a JSON body whose handler reads the bytes itself."""
     takes: tuple[str, ...] = ()
     """The media types of a body that is no JSON: its handler reads the bytes itself."""
     most_bytes: int = MAX_BYTES
     """How many bytes a handler may read."""
     also: tuple[int, ...] = ()
     """Further statuses of success, with the same answer."""
+    bare: tuple[int, ...] = ()
+    """Further statuses of success, without any."""
+    faults: type | None = None
+    """The shape of errors that are none of the envelope."""
     media_type: str = "application/json"
     base: str = ""
     successor: str | None = None

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
-from wfcore.adapters.http.gate import Query, instant, one_of
+from wfcore.adapters.http.gate import INSTANT, Query, instant, one_of
 from wfcore.adapters.http.table import Call, Route
 from wfcore.domain.suggestion_shapes import Suggestions as SuggestionsShape
 from wfcore.domain.usage_shapes import UsageReport
@@ -14,9 +14,8 @@ from wfcore.runtime.context import scopes_of
 from wfcore.runtime.suggestions import Suggestions
 from wfcore.runtime.usage import Usage
 
-_TIME = {"type": "string", "format": "date-time"}
-_FROM = Query("from", instant, _TIME, "Calls at this time or later; left out: the 30 days before `to`")
-_TO = Query("to", instant, _TIME, "Calls before this time; left out: now. At most 366 days after `from`")
+_FROM = Query("from", instant, INSTANT, "Calls at this time or later; left out: the 30 days before `to`")
+_TO = Query("to", instant, INSTANT, "Calls before this time; left out: now. At most 366 days after `from`")
 _GROUP = Query("groupBy", one_of(*GROUPS), {"type": "string", "enum": list(GROUPS), "default": GROUPS[0]},
                "What has a sum of its own; left out: `model`", GROUPS[0])  # fmt: skip
 

@@ -84,14 +84,12 @@ class Mem0Memories:
     async def add(self, org: str, skill_id: int, memory: Memory) -> None:
         def add() -> None:
             scope = _scope(org, skill_id)
-            if self._kept(scope, memory.id) is not None:
+            marks = self._marks.setdefault(scope, {})
+            if memory.id in marks:
                 return
-            before = self._marks.setdefault(scope, {}).get(memory.id)
             payload = {**_payload(memory), "key": memory.id, "place": next(self._places)}
             added = self._library.add(memory.memory, agent_id=scope, metadata=payload, infer=False)
-            self._mark(scope, memory.id, _Mark(added["results"][0]["id"], payload["owner"]))
-            if before is not None:
-                self._library.delete(before.row)
+            marks[memory.id] = _Mark(added["results"][0]["id"], payload["owner"])
 
         await self._work(add)
 
@@ -155,18 +153,13 @@ class Mem0Memories:
         self._library = opened(self._place, self._embed, self._dimensions)
         rows = self._library.get_all(filters={"agent_id": "*"}, top_k=_ALL, show_expired=True)["results"]
         for row in sorted(rows, key=_place):
-            self._mark(row["agent_id"], row["metadata"]["key"], _Mark(row["id"], row["metadata"]["owner"]))
+            marks = self._marks.setdefault(row["agent_id"], {})
+            marks[row["metadata"]["key"]] = _Mark(row["id"], row["metadata"]["owner"])
         self._places = count(1 + max(map(_place, rows), default=-1))
 
     def _close(self) -> None:
         if self._library is not None:
             close(self._library)
-
-    def _mark(self, scope: str, memory_id: str, mark: _Mark) -> None:
-        """At the end of the scope's order, an earlier one with this id forgotten."""
-        marks = self._marks.setdefault(scope, {})
-        marks.pop(memory_id, None)
-        marks[memory_id] = mark
 
     def _kept(self, scope: str, memory_id: str) -> _Mark | None:
         mark = self._marks.get(scope, {}).get(memory_id)

@@ -147,6 +147,11 @@ def said_arguments(call: Mapping[str, JSON]) -> Mapping[str, JSON]:
     return args if isinstance(args, Mapping) else {"malformed": args if isinstance(args, str) else dumps(args)}
 
 
+def content_of(message: Mapping[str, JSON]) -> str:
+    """The text of a message; "" where it has none."""
+    return str(message.get("content") or "")
+
+
 def images_of(message: Mapping[str, JSON]) -> list[tuple[str, str]]:
     """Type and base64 of each image of a message."""
     return [(str(image["mimeType"]), str(image["data"])) for image in message.get("images") or ()]

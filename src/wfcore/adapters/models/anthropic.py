@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from wfcore.adapters.models.answers import (
     Answer,
+    content_of,
     images_of,
     said_arguments,
     said_id,
@@ -82,7 +83,9 @@ class AnthropicModel(RemoteModel):
         return Messages(tools=tools)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
-        system = [text for message in request.messages if message.get("type") == "system" if (text := _said(message))]
+        system = [
+            text for message in request.messages if message.get("type") == "system" if (text := content_of(message))
+        ]
         body: dict[str, Any] = {
             "model": self._model,
             "max_tokens": self._max_output_tokens,
@@ -137,13 +140,9 @@ def _messages(request: ModelRequest) -> list[dict[str, JSON]]:
     return wire
 
 
-def _said(message: Mapping[str, JSON]) -> str:
-    return str(message.get("content") or "")
-
-
 def _text(message: Mapping[str, JSON]) -> list[dict[str, JSON]]:
     """The wire refuses a text of nothing but white space."""
-    text = _said(message)
+    text = content_of(message)
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
@@ -165,7 +164,7 @@ def _ai(message: Mapping[str, JSON]) -> list[dict[str, JSON]]:
 
 def _result(message: Mapping[str, JSON]) -> list[dict[str, JSON]]:
     call = said_id(message.get("toolCallId", ""))
-    return [{"type": "tool_result", "tool_use_id": call, "content": _said(message)}]
+    return [{"type": "tool_result", "tool_use_id": call, "content": content_of(message)}]
 
 
 BLOCKS: Final = {"human": _human, "ai": _ai, "tool": _result}

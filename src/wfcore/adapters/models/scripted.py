@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from wfcore.adapters.models.answers import content_of
 from wfcore.domain.codec import dumps
 from wfcore.domain.errors import JSON
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, ToolCallDelta, Usage
@@ -55,13 +56,13 @@ class ScriptedModel:
             raise reply
         message = {"content": reply} if isinstance(reply, str) else reply
         calls = self._calls(message)
-        parts: list[Delta] = [TextDelta(word) for word in _WORDS.findall(_content(message))]
+        parts: list[Delta] = [TextDelta(word) for word in _WORDS.findall(content_of(message))]
         for part in [*parts, *_fragments(calls)]:
             if self._delay:
                 await asyncio.sleep(self._delay)
             yield part
-        asked = sum(len(_content(message).split()) for message in request.messages)
-        said = [_content(message), *(arguments for _, _, arguments in calls)]
+        asked = sum(len(content_of(message).split()) for message in request.messages)
+        said = [content_of(message), *(arguments for _, _, arguments in calls)]
         yield Usage(asked, sum(len(text.split()) for text in said))
         yield Finished("tool_calls" if calls else "stop")
 
@@ -90,14 +91,10 @@ def _fragments(calls: Sequence[tuple[str, str, str]]) -> Iterator[ToolCallDelta]
             yield ToolCallDelta(index, arguments=arguments[start : start + FRAGMENT])
 
 
-def _content(message: Mapping[str, JSON]) -> str:
-    return str(message.get("content") or "")
-
-
 def _made_up(request: ModelRequest) -> str:
     if request.output_schema is not None:
         return dumps(smallest(request.output_schema))
-    asked = [_content(message) for message in request.messages if message.get("type") == "human"]
+    asked = [content_of(message) for message in request.messages if message.get("type") == "human"]
     quoted = asked[-1] if asked else ""
     shown = quoted if len(quoted) <= QUOTED else f"{quoted[:QUOTED]}..."
     return f"(scripted answer; no model is configured) You said: {shown}"

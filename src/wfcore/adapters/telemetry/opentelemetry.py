@@ -7,6 +7,7 @@ from typing import Final, Self
 from opentelemetry import context as contexts
 from opentelemetry import propagate, trace
 
+from wfcore.adapters.telemetry.unheeded import Unheeded
 from wfcore.ports.telemetry import NONE, Counted, Ids, Kind, Labels, Level, Span, Timed
 
 NAMES: Final = {
@@ -39,7 +40,7 @@ class Traces:
 
     def begin(self, kind: Kind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
         if kind not in TRACED:
-            return _NOTHING
+            return Unheeded()
         around = parent.around if isinstance(parent, _Traced) else None
         if kind is Kind.request:
             around = propagate.extract({name: str(ids[name]) for name in CARRIED if name in ids})
@@ -105,21 +106,3 @@ class _Traced:
             span.set_attribute("error.type", outcome)
             span.set_status(trace.StatusCode.ERROR)
         span.end(None if seconds is None else self._began + int(seconds * 1e9))
-
-
-class _Nothing:
-    """A span of what is not traced."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing."""
-
-    def end(self, outcome: str, labels: Labels = NONE, *, seconds: float | None = None) -> None:
-        """Nothing."""
-
-
-_NOTHING: Final = _Nothing()

@@ -1,11 +1,11 @@
 """Metrics in the format of Prometheus (its documentation, Exposition formats), kept by its own client library."""
 
 from time import perf_counter
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from wfcore.adapters.telemetry.unheeded import Unheeded
 from wfcore.ports.telemetry import NONE, Counted, Ids, Kind, Labels, Level, Span, Timed
 
 REQUESTS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -58,7 +58,7 @@ class Metrics:
             return _Timer(self._effects, labels)
         if kind is Kind.request:
             return _Timer(self._requests, labels)
-        return _Held(self._streams if kind is Kind.stream else self._turns) if kind is not Kind.node else _Span()
+        return _Held(self._streams if kind is Kind.stream else self._turns) if kind is not Kind.node else Unheeded()
 
     def took(self, what: Timed, seconds: float, outcome: str) -> None:
         (self._appends[outcome] if what is Timed.append else self._commits).observe(seconds)
@@ -94,24 +94,7 @@ class _Series:
         return found
 
 
-class _Span:
-    """A span of what is not measured."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing: only `end` ends it."""
-
-    def end(self, outcome: str, labels: Labels = NONE, *, seconds: float | None = None) -> None:
-        """Nothing."""
-
-
-class _Timer(_Span):
+class _Timer(Unheeded):
     """A span that knows when it began. Labels come in the order in which the metrics have them."""
 
     __slots__ = ("_all", "_began", "_labels")
@@ -126,7 +109,7 @@ class _Timer(_Span):
         self._all.ended((*self._labels.values(), *labels.values()), outcome, took)
 
 
-class _Held(_Span):
+class _Held(Unheeded):
     """A span that counts while it lasts."""
 
     __slots__ = ("_gauge",)

@@ -305,11 +305,19 @@ class _Compiler:
         return closures.call(name, table[name], [self.compile(argument) for argument in arguments])
 
     def macro(self, base: Node, name: str, arguments: Sequence[Node]) -> Code:
-        if len(arguments) != 2 or arguments[0].data != "ident":
+        """`map` may have a condition in front of its expression, and then goes through what fulfils it."""
+        steps = ["filter", "map"] if name == "map" and len(arguments) == 3 else [name]
+        if len(arguments) != len(steps) + 1 or arguments[0].data != "ident":
             raise ExpressionError(f"`{name}` takes a variable and an expression, such as `list.{name}(x, x.done)`")
-        items, variable, before = self.compile(base), str(arguments[0].children[0]), self.size
+        code, variable = self.compile(base), str(arguments[0].children[0])
+        for step, body in zip(steps, arguments[1:], strict=True):
+            code = self.loop(code, variable, step, body)
+        return code
+
+    def loop(self, items: Code, variable: str, name: str, tree: Node) -> Code:
+        before = self.size
         self.bound.append(variable)
-        body = self.compile(arguments[1])
+        body = self.compile(tree)
         self.bound.pop()
         return closures.MACROS[name](closures.Loop(items, variable, body, self.size - before))
 

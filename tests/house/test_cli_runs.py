@@ -1,0 +1,138 @@
+"""`wfcore run` and `wfcore chat`, as real processes, with a terminal and without."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from commands import LIMIT, WFCORE, action, environment, wfcore, workflow
+
+from wfcore.cli.main import main
+
+ACME = "00000000-0000-4000-8000-00000000acee"
+CTRL_C = "\x03"
+APPROVAL = {"id": "ask", "type": "humanApproval", "data": {"message": "refund?"}}
+OUTCOME = {
+    "id": "end",
+    "type": "action",
+    "data": {"toolId": "core.transform", "params": {"value": "{{ nodes.ask.output.data }}"}},
+}
+
+
+def test_run_prints_the_output_and_shows_the_nodes(tmp_path: Path) -> None:
+    """The output alone on stdout; a plain line per change of a node on stderr, where there is no terminal."""
+    file = workflow(tmp_path, action("core.transform", value="{{ input.n * 2 }}"))
+    ended = wfcore(tmp_path, "run", file, "--input", '{"n": 21}')
+    assert (ended.returncode, ended.stdout) == (0, "42\n")
+    assert "✔ act  core.transform  done" in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [file], "nothing is kept"
+
+
+def test_a_run_that_fails_ends_with_1(tmp_path: Path) -> None:
+    """The reason on stderr, nothing on stdout."""
+    ended = wfcore(tmp_path, "run", workflow(tmp_path, action("core.fail", message="too late")), "--input", '{"n": 1}')
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "the run ended as error: too late" in ended.stderr
+    other = wfcore(tmp_path, "run", workflow(tmp_path, action("no.such.tool")), "--input", '{"n": 1}')
+    assert (other.returncode, other.stdout) == (1, "")
+    assert "no.such.tool" in other.stderr
+
+
+def test_approvals_without_a_terminal(tmp_path: Path) -> None:
+    """--yes approves and --no denies, in the environment too; with neither the run fails and says what to give."""
+    file = workflow(tmp_path, APPROVAL, {**OUTCOME, "data": {"toolId": "core.transform", "params": {"value": "paid"}}})
+    given = ("run", file, "--input", '{"n": 1}')
+    yes = wfcore(tmp_path, *given, WFCORE_YES="true")
+    assert (yes.returncode, yes.stdout) == (0, '"paid"\n')
+    no = wfcore(tmp_path, *given, "--no")
+    assert json.loads(no.stdout)["decision"] == "deny"
+    neither = wfcore(tmp_path, *given)
+    assert (neither.returncode, neither.stdout) == (1, "")
+    assert neither.stderr.count("start  start  done") == 1, "every event is shown once"
+    assert "refund?" in neither.stderr
+    assert "--yes or --no" in neither.stderr
+
+
+def test_approvals_at_a_terminal(tmp_path: Path) -> None:
+    """The person is shown the message, approves, and fills in the form, until what is filled in fits."""
+    form = {
+        "type": "object",
+        "required": ["amount"],
+        "properties": {"amount": {"type": "integer"}, "why": {"type": "string"}},
+    }
+    asks = {**APPROVAL, "data": {**APPROVAL["data"], "formSchema": form}}
+    file = workflow(tmp_path, asks, OUTCOME)
+    wrong = [("refund?", ""), ("approve or deny?", "approve"), ("amount:", "x"), ("why:", ""), ("must be integer", "")]
+    answers = [*wrong, ("amount:", "7"), ("why:", "2")]
+    status, out, told = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], answers)
+    assert status == 0, told
+    assert json.loads(out) == {"amount": 7, "why": "2"}
+
+
+def test_ctrl_c_at_a_question_ends_the_run(tmp_path: Path) -> None:
+    """Ctrl-C at the prompt takes effect at once: status 1, no traceback."""
+    file = workflow(tmp_path, APPROVAL, OUTCOME)
+    status, out, told = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], [("approve or deny?", CTRL_C)])
+    assert (status, out) == (1, "")
+    assert "interrupted" in told
+    assert "Traceback" not in told
+
+
+def test_a_talk_at_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message is asked for, its answer goes to stdout, and Ctrl-C ends the talk: status 1, no traceback."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["org", "create", "Acme", "--id", ACME]) == 0
+    whose = ["--org", ACME, "--user-id", "ann"]
+    assert main(["member", "add", *whose, "--email", "ann@acme.example"]) == 0
+    talk = [("> ", "good morning"), ("> ", CTRL_C)]
+    status, out, told = at_a_terminal(tmp_path, ["chat", "--assistant", *whose], talk)
+    assert (status, out.count("\n"), "good morning" in out) == (1, 1, True)
+    assert "interrupted" in told
+    assert "Traceback" not in told
+
+
+def at_a_terminal(folder: Path, arguments: list[str], answers: list[tuple[str, str]]) -> tuple[int, str, str]:
+    """Run a command whose stdin and stderr are a terminal, answer its questions: status, stdout, what was told."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*WFCORE, *arguments], cwd=folder, env=environment(), stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        told, read = b"", 0
+        for question, answer in answers:
+            while (found := told.find(question.encode(), read)) < 0:
+                told += os.read(ours, 4096)
+            read = found + len(question)
+            if answer == CTRL_C:
+                interrupt(process)
+            elif answer or question.endswith(":"):
+                os.write(ours, answer.encode() + b"\n")
+        told += rest_of(ours)
+        os.close(ours)
+        out = process.communicate(timeout=LIMIT)[0]
+    return process.returncode, out.decode(), told.decode()
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Ctrl-C until it is heard: one that falls between the question and the read of its answer is not."""
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+
+
+def rest_of(terminal: int) -> bytes:
+    """What comes until the other side hangs up, which is an error on Linux and an empty read elsewhere."""
+    told = b""
+    while True:
+        try:
+            more = os.read(terminal, 4096)
+        except OSError:
+            return told
+        if not more:
+            return told
+        told += more
