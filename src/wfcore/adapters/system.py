@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import time
+from collections.abc import Callable
 
 import uuid_utils
 
@@ -17,6 +18,9 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    def alarm(self, seconds: float, ring: Callable[[], None]) -> Callable[[], object]:
+        return asyncio.get_running_loop().call_later(seconds, ring).cancel
 
 
 class RandomIds:

@@ -1,5 +1,6 @@
 """The clock and the ids of the world outside. Nothing else in wfcore reads a clock or makes an id."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -12,6 +13,12 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait; a fake clock returns when it has been moved that far."""
+        ...
+
+    def alarm(self, seconds: float, ring: Callable[[], None]) -> Callable[[], object]:
+        """Have `ring` called after so long, in a turn of the running event loop; it may be a little early. Calling what
+        is returned calls the alarm off.
+        """
         ...
 
 

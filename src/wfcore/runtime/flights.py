@@ -106,4 +106,5 @@ async def _stop(tasks: Iterable[asyncio.Task[None]]) -> None:
     stopped = list(tasks)
     for task in stopped:
         task.cancel()
-    await asyncio.gather(*stopped, return_exceptions=True)
+    if stopped:
+        await asyncio.gather(*stopped, return_exceptions=True)

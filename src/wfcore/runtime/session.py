@@ -5,7 +5,8 @@ session drops its machine, folds the journal again and goes on.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Effect
@@ -64,7 +65,7 @@ class Session:
         self._signalled = False
         self._dirty = False
         self._free = False
-        self._timer: tuple[int, asyncio.Task[None]] | None = None
+        self._timer: tuple[int, Callable[[], object]] | None = None
         self._alone: asyncio.Task[None] | None = None
         self._broken_off = False
         self._breath = breath
@@ -114,13 +115,11 @@ class Session:
 
         Except what must not happen twice: nobody knows then how it ended, and that is what it ended with.
         """
-        tasks = [self._looking] if self._looking else []
-        if self._timer is not None:
-            tasks.append(self._timer[1])
-        for task in tasks:
-            task.cancel()
+        self._set_timer(None)
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
         await self._flights.abandon()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     # Effects
 
@@ -257,19 +256,19 @@ class Session:
         if self._timer is not None:
             if self._timer[0] == moment:
                 return
-            self._timer[1].cancel()
+            self._timer[1]()
             self._timer = None
-        if moment is None:
+        if moment is not None:
+            left = (moment - self._ports.clock.now()) / 1000
+            self._timer = moment, self._ports.clock.alarm(left, partial(self._ring, moment))
+
+    def _ring(self, moment: int) -> None:
+        self._timer = None
+        if moment > self._ports.clock.now():  # no alarm is exact, and too early is no moment
+            self._set_timer(moment)
             return
-
-        async def ring() -> None:
-            while (left := moment - self._ports.clock.now()) > 0:  # no sleep is exact, and too early is no moment
-                await self._ports.clock.sleep(left / 1000)
-            self._timer = None
-            self._news.set()
-            self._break_off()
-
-        self._timer = (moment, asyncio.get_running_loop().create_task(ring()))
+        self._news.set()
+        self._break_off()
 
     # Writing down
 

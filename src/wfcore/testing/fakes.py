@@ -2,6 +2,7 @@
 
 import asyncio
 import heapq
+from collections.abc import Callable
 from itertools import count
 from typing import Final
 
@@ -27,10 +28,18 @@ class FakeClock:
         if seconds <= 0:
             await asyncio.sleep(0)
             return
-        due = self._now + round(seconds * 1000)
+        await self._awake(seconds)
+
+    def alarm(self, seconds: float, ring: Callable[[], None]) -> Callable[[], object]:
+        awake = self._awake(seconds)
+        awake.add_done_callback(lambda done: None if done.cancelled() else ring())
+        return awake.cancel
+
+    def _awake(self, seconds: float) -> asyncio.Future[None]:
+        """Done once the clock has been moved that far."""
         awake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (due, next(self._order), awake))
-        await awake
+        heapq.heappush(self._sleepers, (self._now + round(seconds * 1000), next(self._order), awake))
+        return awake
 
     def advance(self, seconds: float) -> None:
         """Move on. Who is due by then wakes up, the earliest first, in the next turn of the event loop."""
