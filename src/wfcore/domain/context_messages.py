@@ -13,6 +13,8 @@ NO_RESULT: Final = "no result: the run ended before the tool answered"
 _MAYBE: Final = ("toolCalls", "toolCallId", "images", "attachments")
 """The keys of a message that a model is sent beside `type` and `content`, where there is something in them."""
 
+_BEYOND_TEXT: Final = frozenset(_MAYBE)
+
 Message = Mapping[str, JSON]
 """In the interface's Message shape."""
 
@@ -99,9 +101,10 @@ def paired(stored: Iterable[Message]) -> list[Message]:
             if answers is not None:
                 answers[str(message["toolCallId"])] = message
             continue
-        calls = message.get("toolCalls")
-        answers = {call["id"]: None for call in calls} if calls else {}
-        open_calls.update(dict.fromkeys(answers, answers))
+        answers = {}
+        if calls := message.get("toolCalls"):
+            answers = {call["id"]: None for call in calls}
+            open_calls.update(dict.fromkeys(answers, answers))
         rows.append((message, answers))
     sent: list[Message] = []
     for message, answers in rows:
@@ -120,6 +123,8 @@ def _answers(calls: Mapping[str, Message | None]) -> list[Message]:
 
 def _sent(message: Message) -> Message:
     sent = {"type": message["type"], "content": message["content"]}
+    if _BEYOND_TEXT.isdisjoint(message):
+        return sent
     for key in _MAYBE:
         if value := message.get(key):
             sent[key] = value
