@@ -1,6 +1,8 @@
 """A run under way: breaking it off, deadlines and timers, restarts, a store that fails, a claim that is lost."""
 
+import asyncio
 import logging
+from typing import Any
 
 import pytest
 from bench import Bench, Disk, Toolbox, act, agent, ask, eventually, graph, kinds, one, opened, reason, why
@@ -163,6 +165,25 @@ class TestTime:
             bench.clock.advance(51)
             assert why(await bench.ended(run)) == ("the run went on for longer than 50 seconds", "bound")
             assert bench.tools.broken_off == ["it"]
+
+    async def test_time_that_runs_out_in_the_middle_of_a_commit(self, database: str) -> None:
+        """Nothing could be broken off at that moment: what follows is not begun."""
+        async with opened(database, settings=Settings(limits=Limits(max_run_seconds=50))) as bench:
+            journal, begun = bench.core.ports.journal, asyncio.Event()
+            append = journal.append
+
+            async def slow(*args: Any) -> None:
+                await append(*args)
+                if not begun.is_set():
+                    begun.set()
+                    bench.clock.advance(51)
+                    for _ in range(3):
+                        await asyncio.sleep(0)
+
+            journal.append = slow  # type: ignore[method-assign]
+            run = await bench.started(graph("s>a a>b", a=act("echo"), b=act("hold")))
+            assert why(await bench.ended(run)) == ("the run went on for longer than 50 seconds", "bound")
+            assert bench.tools.count("hold") == 0
 
     async def test_node_visits_are_bounded(self, database: str) -> None:
         """A cycle that never ends is ended."""
