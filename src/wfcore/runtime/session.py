@@ -157,7 +157,8 @@ class Session:
         """The only effect, if it can begin at once: with no news, no deadline passed and nothing to announce."""
         if self._signalled or self._dirty or not self.machine.turn_open or self._breath.is_due(self, now):
             return None
-        if due is not None and (due <= now or self._timer is None):  # it may have rung while nothing could be broken off
+        # INVARIANT: a deadline that rang while nothing could be broken off has left no timer behind.
+        if due is not None and (due <= now or self._timer is None):
             return None
         effect = self._only_effect(now)
         return effect if effect is not None and self._flights.may_begin(effect) else None
