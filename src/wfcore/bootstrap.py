@@ -108,10 +108,15 @@ class Core:
     ) -> Principal:
         """A user of the embedding product, whom that product has authenticated. `org` is the organization's UUID.
 
-        An `email` that is no plain ASCII address grants nothing, and is left out.
+        An `email` that is no plain ASCII address grants nothing, and is left out. Raises TypeError for an organization,
+        user or group that is not given by its id.
         """
+        ids = {"org": [org], "user": [user], "groups": list(groups)}
+        for name, given in ids.items():
+            if not all(isinstance(each, str) for each in given):
+                raise TypeError(f"`{name}` takes ids, which are text")
         address = normalize_email(email) if email else None
-        return Principal(org, user, address, frozenset(groups), frozenset(scopes), Role(role))
+        return Principal(org, user, address, frozenset(ids["groups"]), frozenset(scopes), Role(role))
 
 
 @asynccontextmanager

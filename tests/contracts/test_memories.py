@@ -14,29 +14,13 @@ from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.memories import SqlMemories
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.ports.providers import MemoryBackend
-from wfcore.testing.memories_contract import ORG, OTHER_ORG, MemoriesContract, memory
+from wfcore.testing.memories_contract import ORG, OTHER_ORG, WordsContract, memory
 from wfcore.testing.storage_values import new_organization
 
 
-class TestInMemoryMemories(MemoriesContract):
+class TestInMemoryMemories(WordsContract):
     async def open_memories(self, place: Path) -> MemoryBackend:
         return InMemoryMemories()
-
-    async def test_words_are_ascii(self, memories: MemoryBackend) -> None:
-        """The Kelvin sign, which lower case turns into a `k`, is no letter of a word."""
-        await memories.add(ORG, 1, memory(1, "\u212a"))
-        assert await memories.search(ORG, 1, "k", limit=1) == []
-        await memories.add(ORG, 1, memory(2, "K"))
-        assert await memories.search(ORG, 1, "k", limit=1) == [memory(2, "K")]
-
-    @pytest.mark.parametrize("text", ["tea tea tea", "tea"])
-    async def test_a_word_counts_once(self, memories: MemoryBackend, text: str) -> None:
-        """To say a word often is no better than to say two words once; of equals the older comes first."""
-        await memories.add(ORG, 1, memory(1, text))
-        await memories.add(ORG, 1, memory(2, "green tea"))
-        await memories.add(ORG, 1, memory(3, "green tea"))
-        found = await memories.search(ORG, 1, "green tea tea", limit=9)
-        assert [each.id for each in found] == ["m-2", "m-3", "m-1"]
 
 
 @asynccontextmanager
@@ -65,7 +49,7 @@ def two_organizations(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class TestSqlMemories(MemoriesContract):
+class TestSqlMemories(WordsContract):
     @pytest.fixture
     async def memories(self, tmp_path: Path, two_organizations: Path, anyio_backend: str) -> AsyncIterator[SqlMemories]:
         shutil.copy(two_organizations, tmp_path / "a.db")
@@ -82,14 +66,6 @@ class TestSqlMemories(MemoriesContract):
                 await SqlMemories(again).search(ORG, 1, "tea", limit=9),
             ):
                 assert found == [memory(2), memory(1)]
-
-    async def test_words_of_every_script(self, memories: SqlMemories) -> None:
-        """Letters of every script make words; case and accents do not matter, on either side."""
-        for number, text in enumerate(["Grüner Tee", "зелёный чай", "東京 タワー", "snake_case"], 1):
-            await memories.add(ORG, 1, memory(number, text))
-        for query, wanted in [("GRÜNER", 1), ("gruner", 1), ("Чай", 2), ("東京", 3), ("Case", 4), ("½", None)]:
-            found = await memories.search(ORG, 1, query, limit=9)
-            assert [each.id for each in found] == ([] if wanted is None else [f"m-{wanted}"]), query
 
     async def test_no_word_reaches_the_scope(self, memories: SqlMemories) -> None:
         """What keeps skills apart in the index is no word that a query can find, nor one that a text can fake."""

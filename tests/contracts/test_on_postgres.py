@@ -23,7 +23,7 @@ from wfcore.ports.storage import Storage
 from wfcore.testing import memories_contract
 from wfcore.testing.journal_contract import JournalContract
 from wfcore.testing.journal_values import ORG, OTHER_ORG, READERS
-from wfcore.testing.memories_contract import MemoriesContract
+from wfcore.testing.memories_contract import WordsContract
 from wfcore.testing.storage_contract import StorageContract
 from wfcore.testing.storage_values import new_organization
 
@@ -62,7 +62,7 @@ class TestStorageOnPostgres(StorageContract):
         return SqlStorage(database)
 
 
-class TestMemoriesOnPostgres(MemoriesContract):
+class TestMemoriesOnPostgres(WordsContract):
     @pytest.fixture
     async def memories(self, anyio_backend: str) -> AsyncIterator[SqlMemories]:
         async with opened() as database:

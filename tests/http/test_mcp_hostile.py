@@ -246,15 +246,23 @@ class TestTransport:
         assert [one["params"]["progress"] for one in told[:-1]] == [1, 2, 3, 4]
         assert told[-1]["id"] == 1
 
+    @pytest.mark.parametrize("key", [None, "", 5, ["k"]])
+    async def test_a_key_that_is_none_is_refused(self, world: World, key: Any) -> None:
+        """Nothing is called: whoever sent it would take the call to be made once."""
+        ada, path = await reached(world, chain(counting(f"keyless {world.org} {key}")))
+        meta = {"_meta": {"io.wfcore/idempotency-key": key}}
+        fault(await ada.post(path, json={**CALL, "params": {**CALL["params"], **meta}}), 400, -32602, CALL["id"])
+        assert (await ada.get("/agent/v1/runs")).json()["runs"] == []
+
     async def test_a_call_that_is_sent_twice_is_made_once(self, world: World) -> None:
-        """By its number in its session, where there is one; without, and since 2026-07-28, it is another."""
+        """By its number (`2` is not `"2"`) in its session; without one, and since 2026-07-28, it is another."""
         ada, path = await reached(world, chain(counting(f"twice {world.org}")))
         body, headers = modern(CALL)
         new = {**headers, "Accept": POLL["Accept"]}
         told = []
         for message, sent in (
             *[(CALL, {**POLL, "Mcp-Session-Id": "one"})] * 2,
-            ({**CALL, "id": 2}, {**POLL, "Mcp-Session-Id": "one"}),
+            *[({**CALL, "id": number}, {**POLL, "Mcp-Session-Id": "one"}) for number in (2, "2")],
             (CALL, {**POLL, "Mcp-Session-Id": "two"}),
             *[(CALL, POLL)] * 2,
             *[(body, {**new, "Mcp-Session-Id": "one"})] * 2,
@@ -262,7 +270,7 @@ class TestTransport:
             told.append(
                 (await ada.post(path, json=message, headers=sent)).json()["result"]["structuredContent"]["result"]
             )
-        assert told == [1, 1, 2, 3, 4, 5, 6, 7]
+        assert told == [1, 1, 2, 3, 4, 5, 6, 7, 8]
 
     @pytest.mark.parametrize(("new", "status"), [(True, "cancelled"), (False, "done")])
     async def test_a_reader_that_goes_away(self, world: World, new: bool, status: str) -> None:

@@ -154,17 +154,15 @@ class EmbeddedDispatcher:
 
     async def _have_news(self, moment: int) -> None:
         """Until there are some, or it is that time."""
-
-        async def ring() -> None:
-            left = (moment - self._clock.now()) / 1000
-            await (self._clock.sleep(left) if left > 0 else asyncio.sleep(SOON))
-            self._news.set()
-
-        timer = asyncio.create_task(ring())
+        left = (moment - self._clock.now()) / 1000
+        if left > 0:
+            call_off = self._clock.alarm(left, self._news.set)
+        else:
+            call_off = asyncio.get_running_loop().call_later(SOON, self._news.set).cancel
         try:
             await self._news.wait()
         finally:
-            timer.cancel()
+            call_off()
 
     async def _round(self) -> None:
         worker, now = self._worker, self._clock.now()

@@ -1,11 +1,17 @@
-"""Memories of a skill: which fields an update changes, and the hash of a text (interface, Memory)."""
+"""Memories of a skill: which fields an update changes, the hash of a text (interface, Memory), and its words."""
 
 import hashlib
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from wfcore.domain.errors import JSON, Issue
 
 FIELDS = ("memory", "metadata")
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_WORD_LENGTH: Final = 128
 
 Path = tuple[str, ...]
 """A field that an update changes: `("memory",)`, `("metadata",)`, or `("metadata", key)` for one key of it."""
@@ -14,6 +20,19 @@ Path = tuple[str, ...]
 def text_hash(text: str) -> str:
     """SHA-256 of the text in UTF-8, 64 hexadecimal digits: equal texts have equal hashes."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def words_of(text: str) -> set[str]:
+    """The different words of a text: letters and digits of every script, whatever their case and accents.
+
+    Of a word of more than 128 characters the beginning counts.
+    """
+    letters = text if text.isascii() else _without_accents(text)
+    return {word[:_WORD_LENGTH] for word in _WORD.findall(letters.casefold())}
+
+
+def _without_accents(text: str) -> str:
+    return "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
 
 
 def mask_paths(mask: str | None, body: Mapping[str, JSON]) -> list[Path]:

@@ -12,5 +12,8 @@ class Outbound(Protocol):
     """Implementers: connections go to public addresses, and to those that the operator lets through, only."""
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
-        """The status of the answer; header names are in lower case. `Undelivered` when there is none in time."""
+        """The status of the answer, a redirect's too: none is followed, and no body is read.
+
+        Header names are in lower case. `Undelivered` when there is no answer in time.
+        """
         ...

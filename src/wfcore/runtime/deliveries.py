@@ -5,15 +5,16 @@ as that member is now, like one of a schedule.
 """
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
+from wfcore.domain.access import Principal
 from wfcore.domain.errors import JSON, Forbidden, NotFound, Unavailable
 from wfcore.domain.ids import hash_secret
 from wfcore.domain.json_gate import parse_json
 from wfcore.domain.lifecycle import Operation, Status, move
 from wfcore.domain.resources import Kind, Resource
-from wfcore.domain.webhooks import BadSignature, Message, Webhook, input_of, read_message, run_id_of
+from wfcore.domain.webhooks import BadSignature, Webhook, input_of, read_message, run_id_of
 from wfcore.runtime.context import Ports, conflict
 from wfcore.runtime.organization import deployer_of
 from wfcore.runtime.run_bodies import mark_of
@@ -22,8 +23,6 @@ from wfcore.runtime.views import RunView
 from wfcore.runtime.webhooks import opened
 
 ReadBody = Callable[[], Awaitable[bytes]]
-
-NO_ACCESS: Final = "who deployed this workflow may no longer use it"
 
 
 class Deliveries:
@@ -43,12 +42,8 @@ class Deliveries:
         """
         sent = list(headers)
         org, workflow, webhook = await self._addressed(id)
-        message = read_message(sent, self._ports.clock.now())
-        raw = await body()
-        if not message.is_genuine(webhook.secret, raw):
-            raise BadSignature
-        given = input_of(parse_json(raw), sent)
-        return await self._run(org, workflow, webhook, message, given)
+        message_id, said = await read_signed(webhook.secret, sent, body, self._ports.clock.now())
+        return await self._run(org, workflow, webhook, message_id, input_of(said, sent))
 
     async def _addressed(self, id: str) -> tuple[str, Resource, Webhook]:
         found = await self._ports.storage.find_webhook(hash_secret(id))
@@ -65,9 +60,9 @@ class Deliveries:
         return found.org, workflow, webhook
 
     async def _run(
-        self, org: str, workflow: Resource, webhook: Webhook, message: Message, given: Mapping[str, JSON]
+        self, org: str, workflow: Resource, webhook: Webhook, message_id: str, given: Mapping[str, JSON]
     ) -> RunView:
-        run_id, mark = run_id_of(webhook, workflow.id, message.id), mark_of(["webhook", workflow.id, given["body"]])
+        run_id, mark = run_id_of(webhook, workflow.id, message_id), mark_of(["webhook", workflow.id, given["body"]])
         row = await self._ports.journal.find_run(org, run_id)
         if row is not None:
             if row.fingerprint != mark:
@@ -80,10 +75,27 @@ class Deliveries:
             if variation is None or not trigger or trigger["trigger_type"] != "webhook":
                 raise conflict("the active trigger of this workflow is no webhook", "not_a_webhook")
             deployer = await deployer_of(work, org, variation)
-        if deployer is None:
-            raise conflict(NO_ACCESS, "lost_access")
-        try:
-            more = {"webhookId": message.id}
-            return await self._runs.start_for(deployer, workflow.id, run_id, given, more, mark=mark)
-        except (NotFound, Forbidden):
-            raise conflict(NO_ACCESS, "lost_access") from None
+        more = {"webhookId": message_id}
+        with standing_in(deployer) as me:
+            return await self._runs.start_for(me, workflow.id, run_id, given, more, mark=mark)
+
+
+async def read_signed(secret: str, headers: Iterable[tuple[str, str]], body: ReadBody, now: int) -> tuple[str, JSON]:
+    """The id of a message that was signed with this secret just now, and what it says. `BadSignature`, Malformed."""
+    message = read_message(headers, now)
+    raw = await body()
+    if not message.is_genuine(secret, raw):
+        raise BadSignature
+    return message.id, parse_json(raw)
+
+
+@contextmanager
+def standing_in(deployer: Principal | None) -> Iterator[Principal]:
+    """Act as the deployer. Where that is nobody any more, or finds nothing to run: Conflict `lost_access`."""
+    lost = conflict("who deployed this workflow may no longer use it", "lost_access")
+    if deployer is None:
+        raise lost
+    try:
+        yield deployer
+    except (NotFound, Forbidden):
+        raise lost from None

@@ -25,7 +25,7 @@ from wfcore.runtime.beat import Beat
 from wfcore.runtime.context import Ports
 from wfcore.runtime.interfaces import opened_secret
 from wfcore.runtime.surfaces import find_surface
-from wfcore.runtime.views import views
+from wfcore.runtime.views import latest_turn, views
 
 log = logging.getLogger("wfcore.posting")
 
@@ -117,10 +117,9 @@ class Poster:
 
     async def _latest(self, org: str, posting: Posting) -> tuple[Posting, RunRow | None]:
         """The posting of the turn that the execution has come to: a wait that was answered needs no telling."""
-        row = await self._ports.journal.find_run(org, posting.run_id)
-        while row is not None and row.resumed_by is not None:
-            posting = attrs.evolve(posting, run_id=row.resumed_by, told=None, tries=0)
-            row = await self._ports.journal.find_run(org, posting.run_id)
+        row = await latest_turn(self._ports.journal, org, posting.run_id)
+        if row is not None and row.id != posting.run_id:
+            posting = attrs.evolve(posting, run_id=row.id, told=None, tries=0)
         return posting, row
 
     async def _addressed(self, posting: Posting) -> tuple[Interface, str] | None:

@@ -8,7 +8,8 @@ from wfcore.domain.access import Principal
 from wfcore.domain.errors import JSON, NotFound
 from wfcore.domain.interfaces import Interface, InterfaceKind
 from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Kind, Resource
+from wfcore.domain.resources import Kind, Resource, Variation
+from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.context import Ports, authorize
 from wfcore.runtime.context_sources import input_schema_of
 
@@ -48,9 +49,13 @@ async def surface_for(ports: Ports, me: Principal, kind: InterfaceKind, id: str)
     return surface
 
 
+async def active_variation(work: UnitOfWork, workflow: Resource) -> Variation | None:
+    """What a surface runs and tells of: drafts play no part. None before the first deployment."""
+    return await work.workflows.variation(workflow.id, workflow.active_variation_id or "")
+
+
 async def input_schema(ports: Ports, surface: Surface) -> Mapping[str, JSON]:
-    """What the active variation asks of its input, if it asks for an object; drafts play no part."""
-    workflow = surface.workflow
+    """What the active variation asks of its input, if it asks for an object."""
     async with ports.storage.reading(surface.org) as work:
-        variation = await work.workflows.variation(workflow.id, workflow.active_variation_id or "")
+        variation = await active_variation(work, surface.workflow)
     return input_schema_of(variation.content) if variation else {}

@@ -76,6 +76,14 @@ async def views(journal: Journal, rows: Sequence[RunRow]) -> list[RunView]:
     return [RunView(row, tuple(waiting[row.execution]) if _may_wait(row) else ()) for row in rows]
 
 
+async def latest_turn(journal: Journal, org: str, run_id: str) -> RunRow | None:
+    """The turn that this run has come to: itself, or the last of those that took it over. None for an unknown run."""
+    row = await journal.find_run(org, run_id)
+    while row is not None and row.resumed_by is not None:
+        row = await journal.find_run(org, row.resumed_by)
+    return row
+
+
 def _may_wait(row: RunRow) -> bool:
     return row.status.under_way or (row.status is RunStatus.interrupted and row.resumed_by is None)
 

@@ -4,6 +4,8 @@ What is offered is the active variation: its start node's `inputSchema` says wha
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 import attrs
@@ -20,8 +22,8 @@ from wfcore.ports.journal import RunRow
 from wfcore.runtime.context import Ports, needs
 from wfcore.runtime.plans import structure_of
 from wfcore.runtime.runs import Runs
-from wfcore.runtime.surfaces import Surface, surface_for
-from wfcore.runtime.views import RunView, Turn
+from wfcore.runtime.surfaces import Surface, active_variation, surface_for
+from wfcore.runtime.views import Batches, RunView, Turn, latest_turn
 
 ANYTHING: Final[Mapping[str, JSON]] = {"type": "object"}
 """What a workflow without an `inputSchema` takes."""
@@ -84,7 +86,7 @@ class WorkflowTools:
         """The tool as it is deployed now, whatever a draft says; None before the first deployment."""
         workflow = (await self.surface(me, id)).workflow
         async with self._ports.storage.reading(me.org_uuid) as work:
-            active = await work.workflows.variation(workflow.id, workflow.active_variation_id or "")
+            active = await active_variation(work, workflow)
         return None if active is None else tool_of(workflow, active)
 
     @needs("*:invoke")
@@ -92,15 +94,27 @@ class WorkflowTools:
         """Run the workflow with these arguments as its input: await the turn for its run, or iterate over its events.
 
         `key` names the call among those of this caller: called again, it joins its run, at the turn that this has
-        come to. Errors beside: as of `Runs.start`.
+        come to. A turn that ends because somebody answered while others were at work is gone on with in the one that
+        took over. Errors beside: as of `Runs.start`.
         """
-        return Turn(self._call(me, id, arguments, key), self._runs.batches)
+        return Turn(self._call(me, id, arguments, key), partial(self._batches, me))
 
     async def _call(self, me: Principal, id: str, arguments: Mapping[str, JSON], key: str | None) -> RunView:
         workflow = (await self.surface(me, id)).workflow
         body = {"workflowId": workflow.id, "input": dict(arguments), "origin": "mcp"}
         begun = await self._runs.start(me, body, key=None if key is None else run_id_of(me, id, key))
         return begun if begun.row.resumed_by is None else RunView(await self._latest(me, begun.id))
+
+    async def _batches(self, me: Principal, view: RunView) -> Batches:
+        """The events of the turn; where another one took over, those of that stand in the place of its end."""
+        following: RunView | None = view
+        while following is not None:
+            view, following = following, None
+            async with aclosing(self._runs.batches(view)) as batches:
+                async for events in batches:
+                    if _parked(events[-1]) and (latest := await self._latest(me, view.id)).id != view.id:
+                        following = RunView(latest)
+                    yield events[:-1] if following else events
 
     @needs("*:invoke")
     async def cancel(self, me: Principal, id: str, key: str) -> bool:
@@ -115,9 +129,7 @@ class WorkflowTools:
 
     async def _latest(self, me: Principal, run_id: str) -> RunRow:
         """The turn that this run has come to, if others took it over."""
-        row = await self._ports.journal.find_run(me.org_uuid, run_id)
-        while row is not None and row.resumed_by is not None:
-            row = await self._ports.journal.find_run(me.org_uuid, row.resumed_by)
+        row = await latest_turn(self._ports.journal, me.org_uuid, run_id)
         if row is None:
             raise NotFound
         return row
@@ -136,6 +148,10 @@ def tool_of(workflow: Resource, active: Variation) -> WorkflowTool:
 def run_id_of(me: Principal, id: str, key: str) -> str:
     """The id of the run of a call: `mcp-` and 32 hexadecimal digits, of the row, the caller and the call's name."""
     return f"mcp-{fingerprint([id, me.user_id, key])[:32]}"
+
+
+def _parked(event: Event) -> bool:
+    return event.kind is EventKind.done and event.data["status"] == RunStatus.interrupted
 
 
 def end_of(terminal: Event) -> CallEnd:

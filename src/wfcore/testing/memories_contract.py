@@ -189,3 +189,34 @@ class MemoriesContract(OnAsyncio):
         """No word in common, nothing found; no query is an error, or a language of its own."""
         await memories.add(ORG, 1, memory(1, "milk"))
         assert await memories.search(ORG, 1, query, limit=9) == []
+
+
+class WordsContract(MemoriesContract):
+    """For a backend that finds by words, as `wfcore.domain.memory.words_of` tells them apart, and not by meaning."""
+
+    async def test_words_of_every_script(self, memories: MemoryBackend) -> None:
+        """Letters of every script make words; case and accents do not matter, on either side."""
+        texts = ["Grüner Tee", "зелёный чай", "東京 タワー", "snake_case", "Straße", "ΣΟΦΌΣ", "\u212a"]
+        for number, text in enumerate(texts, 1):
+            await memories.add(ORG, 1, memory(number, text))
+        asked = [("GRÜNER", 1), ("gru\u0308ner", 1), ("gruner", 1), ("Чай", 2), ("東京", 3), ("Case", 4)]
+        asked += [("STRASSE", 5), ("σοφός", 6), ("K", 7)]
+        for query, wanted in asked:
+            found = await memories.search(ORG, 1, query, limit=9)
+            assert [each.id for each in found] == [f"m-{wanted}"], query
+        assert await memories.search(ORG, 1, "½ ²", limit=9) == []
+
+    @pytest.mark.parametrize("text", ["tea tea tea", "tea"])
+    async def test_a_word_counts_once(self, memories: MemoryBackend, text: str) -> None:
+        """To say a word often is no better than to say two words once; of equals the older comes first."""
+        await memories.add(ORG, 1, memory(1, text))
+        await memories.add(ORG, 1, memory(2, "green tea"))
+        await memories.add(ORG, 1, memory(3, "green tea"))
+        found = await memories.search(ORG, 1, "green tea tea", limit=9)
+        assert [each.id for each in found] == ["m-2", "m-3", "m-1"]
+
+    async def test_of_a_long_word_the_beginning_counts(self, memories: MemoryBackend) -> None:
+        """Words that differ behind their 128th character are the same, those that differ before are not."""
+        await memories.add(ORG, 1, memory(1, "x" * 128 + "a"))
+        assert await memories.search(ORG, 1, "x" * 128 + "b", limit=9) == [memory(1, "x" * 128 + "a")]
+        assert await memories.search(ORG, 1, "x" * 127, limit=9) == []

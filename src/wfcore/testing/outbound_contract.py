@@ -60,6 +60,22 @@ class OutboundContract:
         assert {"content-type: application/json", "webhook-id: m"} <= {line.lower() for line in head[1:]}
         assert receiver.bodies == [BODY]
 
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    async def test_a_redirect_is_not_followed(self, status: int) -> None:
+        """Its status is the answer, and nobody else hears of the message."""
+        other = Receiver(b"HTTP/1.1 200 So\r\ncontent-length: 0\r\n\r\n")
+        async with other.open() as elsewhere:
+            head = f"HTTP/1.1 {status} So\r\nlocation: {elsewhere}\r\ncontent-length: 0\r\n\r\n"
+            async with Receiver(head.encode()).open() as url:
+                assert await self.make().post(url, {"webhook-id": "m"}, BODY) == status
+        assert other.heads == []
+
+    @pytest.mark.parametrize("head", ["content-length: 99999999", "content-encoding: gzip\r\ncontent-length: 5"])
+    async def test_the_status_is_all_of_an_answer(self, head: str) -> None:
+        """Who took the message has taken it, whatever the body of the answer is, and were it never to end."""
+        async with Receiver(f"HTTP/1.1 200 So\r\n{head}\r\n\r\nhello".encode()).open() as url:
+            assert await self.make().post(url, {}, BODY) == 200
+
     @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\ncontent-le", b"hello"])
     async def test_no_whole_answer(self, answer: bytes) -> None:
         """`Undelivered` when the connection ends before there is an answer, or what comes is none."""

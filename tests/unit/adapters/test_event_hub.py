@@ -37,7 +37,7 @@ async def test_waiting_makes_no_task() -> None:
     assert asyncio.all_tasks() - before == set(waits)
     hub.publish(ONE, events(1))
     assert await asyncio.gather(*waits) == [events(1)] * 1000
-    assert asyncio.all_tasks() == before
+    assert asyncio.all_tasks() <= before
 
 
 async def test_a_wait_leaves_no_timer_behind() -> None:

@@ -12,6 +12,7 @@ from chatting import ECHO, SAID, Door, opened_door
 from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
 from wfcore.domain.team_chats import run_id_of
 from wfcore.domain.webhooks import BadSignature
+from wfcore.runtime.views import RunView
 
 pytestmark = pytest.mark.anyio
 
@@ -38,6 +39,58 @@ class TestMessages:
             await door.send({**SAID, "text": "other"})
         assert error.value.info["reason"] == "key_reused"
         assert (await door.send(id="msg_2")).id != runs[0].id
+
+    async def test_of_two_messages_of_one_name_one_is_taken(self, bench: Bench) -> None:
+        """When they come at once too: the run, and the answer that is owed, are those of the one that is accepted."""
+        door = await opened_door(bench)
+        said = [{**SAID, "channel": channel, "text": channel} for channel in "abab"]
+        journal, together, seen = bench.core.ports.journal, asyncio.Barrier(len(said)), list[str]()
+        find = journal.find_run
+
+        async def at_once(org: str, run_id: str) -> Any:
+            found = await find(org, run_id)
+            seen.append(run_id)
+            if len(seen) <= len(said):
+                await together.wait()
+            return found
+
+        journal.find_run = at_once  # type: ignore[method-assign]
+        came = await asyncio.gather(*(door.send(one) for one in said), return_exceptions=True)
+        taken = {one["text"] for one, run in zip(said, came, strict=True) if isinstance(run, RunView)}
+        refused = [run for run in came if isinstance(run, Conflict)]
+        assert (len(taken), [one.info["reason"] for one in refused]) == (1, ["key_reused"] * 2)
+        (run,) = await bench.core.runs.page(bench.me)
+        assert (await bench.ended(run)).output == f"{taken.pop()} by grace of teamchat"
+        async with bench.core.ports.storage.reading(bench.org) as work:
+            owed = await work.postings.get(run.id)
+        assert owed is not None
+        assert f"{owed.place['channel']} by grace of teamchat" == (await bench.core.runs.get(bench.me, run.id)).output
+
+    async def test_a_run_that_took_the_name_is_no_answer(self, bench: Bench) -> None:
+        """A member's own run under the id that a message's would have is not shown to the team chat as its run."""
+        door = await opened_door(bench)
+        row = await bench.core.workflows.interfaces.get(bench.me, door.workflow, door.id)
+        await bench.core.runs.start(bench.me, workflow=door.workflow, input={}, key=run_id_of(row, "msg_1"))
+        with pytest.raises(Conflict) as error:
+            await door.send()
+        assert error.value.info["reason"] == "key_reused"
+
+    async def test_a_deployment_between_equal_messages(self, bench: Bench) -> None:
+        """The later of two that came at once finds the run that the other began, and the answer stays owed."""
+        door = await opened_door(bench)
+        find, seen = bench.core.ports.journal.find_run, list[str]()
+
+        async def blind(org: str, run_id: str) -> Any:
+            seen.append(run_id)
+            return None if len(seen) == 1 else await find(org, run_id)
+
+        run = await door.rested()
+        await bench.core.workflows.patch(bench.other, door.workflow, structure=one(act("echo", value="new")))
+        await bench.core.workflows.deploy(bench.other, door.workflow)
+        bench.core.ports.journal.find_run = blind  # type: ignore[method-assign]
+        assert (await door.send()).id == run.id
+        async with bench.core.ports.storage.reading(bench.org) as work:
+            assert await work.postings.get(run.id) is not None
 
     async def test_a_thread_is_a_conversation(self, bench: Bench) -> None:
         """The same channel and thread lead to the same thread, for whoever deployed; any other to another."""

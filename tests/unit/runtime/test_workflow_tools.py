@@ -1,5 +1,6 @@
 """A deployed workflow as a tool, through the library (interface, workflow interfaces of kind `mcp`)."""
 
+import asyncio
 from typing import Any
 
 import attrs
@@ -133,6 +134,25 @@ class TestCalls:
         await bench.core.runs.resume(bench.other, parked.run_id, decision="approve")
         found = await end(bench, place, {}, key="k")
         assert (found.status, found.output["decision"]) == (RunStatus.done, "approve")
+
+    async def test_an_answer_given_elsewhere_ends_no_call(self, bench: Bench) -> None:
+        """Somebody decides while another branch is at work: the call goes on in the turn that took over."""
+        edges = "s>h s>w h:approved>a w>a"
+        structure = graph(edges, h=ask(), w=act("hold"), a=act("echo", value="{{ nodes.h.output.decision }}"))
+        place, told = await offered(bench, structure), list[Any]()
+
+        async def called() -> CallEnd:
+            told.extend([event async for event in bench.core.workflow_tools.call(bench.me, place, {})])
+            return end_of(told[-1])
+
+        call = asyncio.create_task(called())
+        await bench.until("it")
+        (item,) = (await bench.core.runs.interrupts(bench.other))[0]
+        resumed = await bench.core.runs.resume(bench.other, item.found.run_id, decision="approve")
+        bench.tools.free["it"].set()
+        found = await call
+        assert (found.run_id, found.status, found.output) == (resumed.id, RunStatus.done, "approve")
+        assert [event.terminal for event in told].count(True) == 1
 
 
 class TestCancelling:

@@ -75,6 +75,10 @@ async function accepted(response) {
   throw new Refused(response.status, message);
 }
 
+const isFinal = (fault) => fault instanceof Refused && fault.status < 500 && fault.status !== 429;
+const pause = (milliseconds) => new Promise((next) => setTimeout(next, milliseconds));
+const pathOf = (run) => `/agent/v1/runs/${encodeURIComponent(run)}`;
+
 async function* frames(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -99,11 +103,11 @@ async function follow(path, body, key, chain) {
   busy();
   try {
     for (let tries = 0; !turn.ended; tries += 1) {
-      if (tries) await new Promise((next) => setTimeout(next, Math.min(500 * 2 ** tries, 15000)));
+      if (tries) await pause(Math.min(500 * 2 ** tries, 15000));
       try {
         await listen(path, body, turn, () => { tries = 0; });
       } catch (fault) {
-        if (fault instanceof Refused && fault.status < 500 && fault.status !== 429) throw fault;
+        if (isFinal(fault)) throw fault;
         state("The connection was lost. Trying again…");
       }
     }
@@ -114,9 +118,10 @@ async function follow(path, body, key, chain) {
 }
 
 async function listen(path, body, turn, heard) {
-  const headers = { Accept: "text/event-stream", "Idempotency-Key": turn.key };
+  const headers = { Accept: "text/event-stream" };
+  if (turn.key) headers["Idempotency-Key"] = turn.key;
   if (turn.seen) headers["Last-Event-ID"] = String(turn.seen);
-  for await (const event of frames(await accepted(await call("POST", path, body, headers)))) {
+  for await (const event of frames(await accepted(await call(body ? "POST" : "GET", path, body, headers)))) {
     heard();
     turn.seen = event.seq;
     turn.ended = TERMINAL.includes(event.kind);
@@ -135,7 +140,7 @@ async function say(text, key) {
   keepInSight(() => put($("log"), "div", text, "bubble own"));
   const body = { workflowId: app.workflowId, message: text, sessionId: session(), origin: "chatapp", streamProtocolVersion: 2 };
   body.input = app.takesMessage ? { message: text } : {};
-  await attempt(() => follow("/agent/v1/runs", body, key, { run: null }));
+  await attempt(() => follow("/agent/v1/runs", body, key, { run: null, own: new Set() }));
   remember("pending", null);
 }
 
@@ -212,6 +217,7 @@ function step(event, turn, name, text, mark = "") {
 function finish(event, turn) {
   if (event.status === "interrupted") {
     for (const one of event.interrupts ?? []) ask({ ...one, runId: event.runId }, turn.chain);
+    watch(turn.chain, event.runId);
   } else if (typeof event.output === "string") {
     if (event.output !== turn.said) put($("log"), "div", event.output, "bubble");
   } else if (event.output !== null) {
@@ -265,11 +271,40 @@ async function decide(card, interrupt, chain, decision, read) {
     const body = { interruptId: interrupt.interruptId, decision, data, origin: "chatapp", streamProtocolVersion: 2 };
     lock(true);
     note.textContent = { approve: "Approved.", deny: "Denied." }[decision] ?? "Answered.";
-    await follow(`/agent/v1/runs/${encodeURIComponent(chain.run)}/resume`, body, fresh(), chain);
+    const key = fresh();
+    chain.own.add(key);
+    await follow(`${pathOf(chain.run)}/resume`, body, key, chain);
   });
   if (done) return;
   note.remove();
   lock(false);
+}
+
+// What waits may be answered elsewhere, run out of time or be cancelled: the page goes on with what comes of it
+
+async function watch(chain, run) {
+  for (let wait = 0; chain.run === run; wait = Math.min(wait + 1000, 15000)) {
+    await pause(wait);
+    let record;
+    try {
+      record = await (await accepted(await call("GET", pathOf(run)))).json();
+    } catch (fault) {
+      if (isFinal(fault)) return;
+      continue;
+    }
+    if (chain.run !== run || chain.own.has(record.resumedBy)) return;
+    if (record.resumedBy || TERMINAL.includes(record.status)) {
+      for (const one of cards.values()) if (one.run === run) close(one.card);
+      if (record.resumedBy) await attempt(() => follow(`${pathOf(record.resumedBy)}/events`, null, null, chain));
+      else keepInSight(() => put($("log"), "p", "Cancelled.", "quiet"));
+      return;
+    }
+  }
+}
+
+function close(card) {
+  for (const one of card.querySelectorAll("button, input, select, textarea")) one.disabled = true;
+  put(card, "p", "This was settled elsewhere.", "quiet");
 }
 
 function fields(card, schema, id) {
@@ -343,7 +378,7 @@ $("message").addEventListener("input", () => {
 });
 
 $("stop").addEventListener("click", () => {
-  if (latest?.run) attempt(async () => accepted(await call("POST", `/agent/v1/runs/${encodeURIComponent(latest.run)}/cancel`)));
+  if (latest?.run) attempt(async () => accepted(await call("POST", `${pathOf(latest.run)}/cancel`)));
 });
 $("anew").addEventListener("click", () => {
   remember("session", null);

@@ -65,10 +65,10 @@ async def respond(tools: WorkflowTools, ids: Ids, surface: Surface, call: Call) 
                 await _cancel(tools, call, surface, key)
             return Response(status_code=HTTPStatus.ACCEPTED)
         connection = connection_of(message, call.headers)
+        key = call_key(message, session) or f"call {ids.token(LENGTH)}"
     except Refused as refused:
         return json_answer(refused.reply, refused.status)
     begins = message.method == "initialize"
-    key = call_key(message, session) or f"call {ids.token(LENGTH)}"
     exchange = Exchange(tools, call, surface, message, connection, key)
     return await exchange.answer({SESSION: ids.token(LENGTH)} if begins else {})
 

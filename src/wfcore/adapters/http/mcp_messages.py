@@ -20,6 +20,7 @@ from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.types import (
     DEFAULT_NEGOTIATED_VERSION,
     HEADER_MISMATCH,
+    INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
     ErrorData,
@@ -31,6 +32,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 
+from wfcore.domain.codec import dumps
 from wfcore.domain.errors import JSON, Malformed
 from wfcore.domain.json_gate import parse_json
 from wfcore.ports.tool_servers import CALL_KEY
@@ -93,12 +95,17 @@ def connection_of(request: JSONRPCRequest, headers: Headers) -> Connection:
 
 
 def call_key(request: JSONRPCRequest, session: str | None) -> str | None:
-    """What a call is known by when it comes again: the key that its client gave it, else its number in its session."""
+    """What a call is known by when it comes again: the key that its client gave it, else its number in its session.
+
+    `Refused` for a key that is none: who sends one relies on it.
+    """
     meta = (request.params or {}).get("_meta")
-    key = meta.get(CALL_KEY) if isinstance(meta, dict) else None
-    if isinstance(key, str) and key:
-        return f"key {key}"
-    return None if session is None else _numbered(session, request.id)
+    if not isinstance(meta, dict) or CALL_KEY not in meta:
+        return None if session is None else _numbered(session, request.id)
+    key = meta[CALL_KEY]
+    if not isinstance(key, str) or not key:
+        raise Refused(INVALID_PARAMS, f"`{CALL_KEY}` has to be a text that is not empty", id=request.id)
+    return f"key {key}"
 
 
 def cancelled_key(notification: JSONRPCNotification, session: str | None) -> str | None:
@@ -110,4 +117,5 @@ def cancelled_key(notification: JSONRPCNotification, session: str | None) -> str
 
 
 def _numbered(session: str, number: RequestId) -> str:
-    return f"session {session} {number}"
+    """`1` and `"1"` are two (JSON-RPC 2.0, 4)."""
+    return f"session {dumps([session, number])}"

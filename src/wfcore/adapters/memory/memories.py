@@ -1,15 +1,13 @@
 """Long-term memories in dicts."""
 
-import re
 from collections.abc import Sequence
 from copy import deepcopy
 from itertools import count
 
 import attrs
 
+from wfcore.domain.memory import words_of
 from wfcore.ports.providers import Memory
-
-_WORD = re.compile(r"[a-zA-Z0-9]+", re.ASCII)
 
 Scope = tuple[str, int]
 
@@ -17,7 +15,8 @@ Scope = tuple[str, int]
 class InMemoryMemories:
     """`wfcore.ports.providers.MemoryBackend`; gone with the process.
 
-    A search counts the different words of the query that a memory holds: ASCII letters and digits, in any case.
+    A search counts the different words of the query that a memory holds, in any case and with or without accents; of
+    equals the older comes first.
     """
 
     def __init__(self) -> None:
@@ -60,9 +59,9 @@ class InMemoryMemories:
     async def search(
         self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None, shared: bool = False
     ) -> Sequence[Memory]:
-        wanted = _words(query)
+        wanted = words_of(query)
         among = self._of_user((org, skill_id), user_id, shared)
-        counted = [(len(wanted & _words(memory.memory)), memory) for memory in among]
+        counted = [(len(wanted & words_of(memory.memory)), memory) for memory in among]
         found = sorted((hit for hit in counted if hit[0]), key=lambda hit: -hit[0])
         return [_copy(memory) for _, memory in found[:limit]]
 
@@ -77,7 +76,3 @@ class InMemoryMemories:
 def _copy(memory: Memory) -> Memory:
     """What is kept must not change with a dict that somebody else holds."""
     return attrs.evolve(memory, metadata=deepcopy(dict(memory.metadata)))
-
-
-def _words(text: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(text)}

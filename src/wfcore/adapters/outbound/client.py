@@ -7,8 +7,8 @@ but `Accept`, `Accept-Encoding`, `User-Agent` and what HTTP/1.1 demands.
 import asyncio
 import ssl
 import zlib
-from collections.abc import Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from functools import cache
 from typing import Final, Self
 
@@ -134,9 +134,24 @@ class Client:
         `Refused` for what may not be asked or is too large, `Broken` when there is no whole answer.
         """
         hop = Hop(method, _parsed(url), headers, content)
+        async with self._sending() as transport:
+            return await self._follow(transport, hop)
+
+    async def status(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None) -> int:
+        """The status of the one answer, redirect or not; of its body nothing is read. Errors are those of `send`."""
+        hop = Hop(method, _parsed(url), headers, content)
+        async with (
+            self._sending() as transport,
+            aclosing(await transport.handle_async_request(hop.request())) as response,
+        ):
+            return response.status_code
+
+    @asynccontextmanager
+    async def _sending(self) -> AsyncIterator[GuardedTransport]:
+        """A way out, for as long as it may take. `Broken` for what goes wrong on it."""
         try:
             async with asyncio.timeout(self._seconds), GuardedTransport(self._guard) as transport:
-                return await self._follow(transport, hop)
+                yield transport
         except TimeoutError:
             raise Broken(f"no whole answer within {self._seconds:g} seconds") from None
         except httpx2.HTTPError as error:

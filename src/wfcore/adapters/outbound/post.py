@@ -1,4 +1,8 @@
-"""Messages that wfcore posts: one request each, behind the guard."""
+"""Messages that wfcore posts: one request each, behind the guard.
+
+A redirect is an answer like any other: to follow one would make a GET of the message, or take it where its signature
+does not go (Standard Webhooks 1.0.0).
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,7 +11,7 @@ from wfcore.adapters.outbound.guard import Guard, Refused
 from wfcore.ports.outbound import Undelivered
 
 SECONDS: Final = 20.0
-"""For all of a post, redirects included."""
+"""Until the head of the answer has come."""
 
 
 class GuardedOutbound:
@@ -21,6 +25,6 @@ class GuardedOutbound:
         from wfcore.adapters.outbound.client import Broken, Client
 
         try:
-            return (await Client(self._guard, seconds=self._seconds).send("POST", url, headers, body)).status
+            return await Client(self._guard, seconds=self._seconds).status("POST", url, headers, body)
         except (Broken, Refused) as error:
             raise Undelivered(str(error)) from None

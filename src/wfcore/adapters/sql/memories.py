@@ -1,8 +1,6 @@
 """Long-term memories in a table, with their words in another."""
 
 import json
-import re
-import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,11 +11,8 @@ from wfcore.adapters.sql.dialect import insert_new
 from wfcore.adapters.sql.rows import to_json
 from wfcore.adapters.sql.store import Store, Transaction
 from wfcore.adapters.sql.tables import memories, memory_words, organizations
+from wfcore.domain.memory import words_of
 from wfcore.ports.providers import Memory
-
-_WORD: Final = re.compile(r"[^\W_]+")
-_WORD_LENGTH: Final = 128
-"""Of a longer word the beginning counts."""
 
 _FIELDS: Final = [memories.c[field.name] for field in attrs.fields(Memory)]
 _LIVE: Final = memories.c.memory.is_not(None)
@@ -87,7 +82,7 @@ class SqlMemories:
         self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None, shared: bool = False
     ) -> Sequence[Memory]:
         of = {"org": org, "skill": skill_id, "user": user_id, "shared": shared}
-        asked = {**of, "words": to_json(sorted(_words(query))), "limit": limit}
+        asked = {**of, "words": to_json(sorted(words_of(query))), "limit": limit}
         async with self._database.reading() as connection:
             rows = (await connection.exec_driver_sql(_SEARCH, asked)).mappings().all()
         return [_to_memory(row) for row in rows]
@@ -101,15 +96,9 @@ class SqlMemories:
 
 async def _add_words(connection: Transaction, org: int, skill_id: int, key: int, text: str) -> None:
     scope = {"org": org, "skill_id": skill_id, "memory": key}
-    rows = [{**scope, "word": word} for word in sorted(_words(text))]
+    rows = [{**scope, "word": word} for word in sorted(words_of(text))]
     if rows:
         await connection.execute(memory_words.insert(), rows)
-
-
-def _words(text: str) -> set[str]:
-    """The different words of a text, in lower case and without accents."""
-    letters = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
-    return {word.lower()[:_WORD_LENGTH] for word in _WORD.findall(letters)}
 
 
 def _number(org: str) -> sa.ScalarSelect[int]:

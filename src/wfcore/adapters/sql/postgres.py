@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from wfcore.adapters.sql.dialect import in_postgres, named, on_the_wire
-from wfcore.adapters.sql.postgres_connections import Server, translated
+from wfcore.adapters.sql.postgres_connections import Server, refuse_ended, translated
 from wfcore.adapters.sql.postgres_wire import Line
 from wfcore.adapters.sql.store import Commits, Result, Rows, Synchronous, Transaction, Values, shielded
 from wfcore.domain.errors import Unavailable
@@ -82,6 +82,7 @@ class PostgresDatabase:
             pool_use_lifo=True,
             use_native_hstore=False,
         )
+        sa.event.listen(self._engine.sync_engine, "checkout", refuse_ended)
         self._engines = {use: self._engine.execution_options(**options) for use, options in _OPTIONS.items()}
 
     async def close(self) -> None:

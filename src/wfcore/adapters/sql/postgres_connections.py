@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 import psycopg
@@ -54,6 +54,19 @@ class Server:
             await connection.close()
             raise
         return connection
+
+
+def refuse_ended(_: Any, record: sa.pool.ConnectionPoolEntry, __: Any) -> None:
+    """Before a pool lends a connection: when the server has ended it meanwhile, the pool makes all of them anew.
+
+    Nothing is asked. What the server said last is taken up first, and then that it has hung up.
+    """
+    inner = cast("AsyncConnection[Any]", record.driver_connection).pgconn
+    try:
+        inner.consume_input()
+        inner.consume_input()
+    except psycopg.OperationalError as error:
+        raise sa.exc.InvalidatePoolError(str(error)) from error
 
 
 @contextmanager

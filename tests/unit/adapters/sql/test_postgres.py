@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -181,6 +181,27 @@ class TestTransactions:
                 await use()
         assert len(await journal.read(ref)) == 2
 
+    async def test_nobody_hears_of_connections_that_ended_while_they_were_idle(
+        self, database: PostgresDatabase, url: str
+    ) -> None:
+        """However long ago the server was restarted: each use finds new ones by itself."""
+        journal, storage = SqlJournal(database), SqlStorage(database)
+        ref = await begin(journal, "r-1")
+
+        async def held_together() -> None:
+            async with AsyncExitStack() as stack:
+                for use in (database.writing, database.reading) * 2:
+                    transaction = await stack.enter_async_context(use())
+                    assert (await transaction.exec_driver_sql("SELECT 1")).all() == [(1,)]
+
+        await held_together()
+        end_connections(url)
+        await idle()
+        await held_together()
+        await journal.append(ref, Append(1, steps(1, 1)))
+        assert (await journal.execution(ref)).length == 2
+        assert await storage.organization(ORG) is not None
+
     async def test_who_waits_when_the_server_is_lost_is_told(self, database: PostgresDatabase, url: str) -> None:
         """Everybody whose commit was under way or came after it; nothing of it was written."""
         journal = SqlJournal(database)
@@ -192,8 +213,9 @@ class TestTransactions:
             late += [asyncio.create_task(journal.append(refs[0], Append(1, (), moves=True)))]
             await idle()
             end_connections(url, but=other.info.backend_pid)
-            outcomes = await asyncio.gather(*late, return_exceptions=True)
-        assert {type(outcome) for outcome in outcomes[:3]} == {Unavailable}
+            outcomes = await asyncio.gather(*late[:3], return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {Unavailable}
+        await asyncio.gather(*late[3:], return_exceptions=True)  # told too, or done by a new connection once it can be
         async with opened(url) as found:
             assert await SqlJournal(found).lengths(refs) == dict.fromkeys(refs, 1)
 

@@ -1,0 +1,89 @@
+"""The script of a chat page, run by Node beside stand-ins for a page and its server."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wfcore.adapters.http
+
+NODE = shutil.which("node")
+SCRIPT = Path(wfcore.adapters.http.__file__).with_name("chat_page.js").read_text("utf-8")
+PAGE = """
+class Element {
+  constructor() { this.childNodes = []; this.dataset = {}; this.style = {}; this.textContent = ""; }
+  get classList() { return { add() {} }; }
+  get firstChild() { return this.childNodes[0]; }
+  append(...made) { this.childNodes.push(...made); }
+  all() { return [this, ...this.childNodes.flatMap((one) => one.all?.() ?? [])]; }
+  querySelectorAll() { return this.all().filter((one) => one.tag === "button"); }
+  addEventListener() {}
+  setAttribute() {}
+  focus() {}
+  remove() {}
+}
+const parts = {}, asked = [], frame = (data) => `id: ${data.seq}\\ndata: ${JSON.stringify(data)}\\n\\n`;
+const own = { sessionStorage: { kept: { "wfcore /p/interfaces/chatapp/1 pending": '{"text":"hello","key":"r1"}' },
+  getItem(name) { return this.kept[name] ?? null; }, setItem(name, value) { this.kept[name] = value; },
+  removeItem(name) { delete this.kept[name]; } },
+  location: { pathname: "/p/interfaces/chatapp/1" }, setTimeout: (next) => setImmediate(next),
+  document: { getElementById: (id) => (parts[id] ??= new Element()),
+    createElement: (tag) => Object.assign(new Element(), { tag }) },
+  fetch: async (path, { method }) => {
+    const place = `${method} ${path}`, answers = SERVER[place];
+    asked.push(place);
+    const answer = answers.length > 1 ? answers.shift() : answers[0];
+    return new Response(Array.isArray(answer) ? answer.map(frame).join("") : JSON.stringify(answer));
+  } };
+Object.assign(globalThis, own);
+process.on("exit", () => console.log(JSON.stringify({ asked, said: parts.log.all().map((one) => one.textContent),
+  shut: parts.log.all().filter((one) => one.tag === "button").map((one) => one.disabled === true) })));
+"""
+
+pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node")
+
+RUN, TWO = "/p/agent/v1/runs/r1", "/p/agent/v1/runs/r2"
+ASKED = {
+    "interruptId": "i", "type": "approval", "message": "May I?", "runId": "r1", "requiredApprovals": 1, "approvals": 0,
+}  # fmt: skip
+WAITING = [
+    {"kind": "run_started", "seq": 1, "runId": "r1"},
+    {"kind": "done", "seq": 2, "runId": "r1", "status": "interrupted", "output": None, "interrupts": [ASKED]},
+]
+WENT_ON = [
+    {"kind": "run_started", "seq": 1, "runId": "r2"},
+    {"kind": "done", "seq": 2, "runId": "r2", "status": "done", "output": "the end"},
+]
+PARKED = {"status": "interrupted", "resumedBy": None}
+
+
+def shown(*records: Any) -> Any:
+    """What a page shows whose run waits, and has these records when it asks."""
+    server = {
+        "GET /p/interfaces/chatapp/1/workflow": [{"workflowId": 1, "name": "Desk", "takesMessage": True}],
+        "POST /p/agent/v1/runs": [WAITING],
+        f"GET {RUN}": list(records),
+        f"GET {TWO}/events": [WENT_ON],
+    }
+    text = f"const SERVER = {json.dumps(server)};\n{PAGE}\n{{\n{SCRIPT}\n}}"
+    told = subprocess.run([str(NODE), "-"], input=text, capture_output=True, text=True, timeout=20, check=True)
+    return json.loads(told.stdout)
+
+
+def test_what_was_answered_elsewhere_is_followed() -> None:
+    """The page asks until another turn took over, shows how that ended, and asks nobody any more."""
+    page = shown(PARKED, PARKED, {"status": "interrupted", "resumedBy": "r2"})
+    assert page["asked"][1:] == ["POST /p/agent/v1/runs", *[f"GET {RUN}"] * 3, f"GET {TWO}/events"]
+    assert {"hello", "May I?", "the end"} <= set(page["said"])
+    assert page["shut"] == [True, True]
+
+
+def test_what_was_cancelled_elsewhere_is_told() -> None:
+    """It says so, and asks nobody any more."""
+    page = shown(PARKED, {"status": "cancelled", "resumedBy": None})
+    assert page["asked"][1:] == ["POST /p/agent/v1/runs", *[f"GET {RUN}"] * 2]
+    assert "Cancelled." in page["said"]
+    assert page["shut"] == [True, True]
