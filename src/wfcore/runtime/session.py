@@ -5,9 +5,11 @@ session drops its machine, folds the journal again and goes on.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from wfcore.domain.errors import Unavailable
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Effect
 from wfcore.domain.run.events import Event
@@ -21,6 +23,11 @@ from wfcore.runtime.outcomes import address_of
 from wfcore.runtime.perform import ClaimLost
 from wfcore.runtime.plans import Plans, opens
 from wfcore.runtime.rows import left_open, new_run, settled
+
+log = logging.getLogger("wfcore.drive")
+
+SOON, LATE = 0.25, 10.0
+"""Seconds after which a store that was away is tried again: first, and at most."""
 
 
 class Breath:
@@ -318,7 +325,7 @@ class Session:
     async def _commit(self, append: Append) -> bool:
         """False when somebody else wrote first: what the machine holds beyond the journal is void."""
         try:
-            await self._journal.append(self._ref, append)
+            await self._written(append)
         except JournalConflict:
             self._dirty = True
             return False
@@ -330,6 +337,28 @@ class Session:
         elif self.machine.sink is None and self._events.wanted(self._ref):
             await self._tell_again()
         return True
+
+    async def _written(self, append: Append) -> None:
+        """What has happened is written as soon as the store is back, unless it was before an answer was lost."""
+        wait = SOON
+        while True:
+            try:
+                return await self._journal.append(self._ref, append)
+            except JournalConflict:
+                if wait == SOON or not await self._is_there(append):
+                    raise
+                return None
+            except Unavailable as error:
+                if append.new_run or not append.entries:
+                    raise
+                log.warning("what has happened cannot be written yet", extra={"why": str(error), "seconds": wait})
+            await self._ports.clock.sleep(wait)
+            wait = min(2 * wait, LATE)
+
+    async def _is_there(self, append: Append) -> bool:
+        """Whether the journal goes on with these very entries."""
+        found = await self._journal.read(self._ref, append.expected)
+        return found[: len(append.entries)] == list(append.entries)
 
     def _collect_events(self) -> None:
         machine = self.machine
