@@ -134,7 +134,7 @@ class Door:
             return None
         except WfcoreError as error:
             if error.http >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                logger.exception("a request could not be served", extra={"request_id": request_id})
+                logger.error("a request could not be served: %s", error, extra={"request_id": request_id})  # noqa: TRY400
                 error = _for_outside(error)
             return error_answer(error, request_id, challenge=self._challenge(connection))
         except Exception:
