@@ -7,7 +7,7 @@ never stands still for long.
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, TypeVar
@@ -21,6 +21,18 @@ from wfcore.domain.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
 T = TypeVar("T")
+
+
+class Written:
+    """What is done already: awaiting it waits for nothing."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+WRITTEN: Final = Written()
+
 Work = Callable[[Any], Any]
 Rows = Sequence[tuple[Any, ...]]
 
@@ -58,8 +70,10 @@ class GroupCommit:
         self._commit_seconds = 0.0
         self._patience: tuple[sqlite3.Connection, int] | None = None
 
-    def insert(self, rows: Rows) -> asyncio.Future[None]:
+    def insert(self, rows: Rows) -> Awaitable[None]:
         """Rows for `APPEND`, all or none. `JournalConflict` when one of them is refused."""
+        if len(rows) == 1 and self._is_alone() and self._wrote(rows[0]):
+            return WRITTEN
         return self._submit(rows, None)
 
     def run(self, work: Callable[[sqlite3.Connection], T], about: Hashable = None) -> asyncio.Future[T]:
@@ -80,6 +94,22 @@ class GroupCommit:
             else:
                 loop.call_soon(self._flush)  # once everybody who is ready now has had a turn
         return done
+
+    def _is_alone(self) -> bool:
+        """Whether a row that is asked for now can be committed here and now, for itself."""
+        if self._scheduled or self._database.lock.locked() or self._slow():
+            return False
+        return _is_quiet(asyncio.get_running_loop())
+
+    def _wrote(self, row: tuple[Any, ...]) -> bool:
+        """False for any trouble: it comes up again, and is told, on the way that all others take."""
+        try:
+            hot = self._database.hot
+            self._be_patient(hot, INLINE_BUSY_MS)
+            self._statement(hot, row)
+        except (sqlite3.Error, Unavailable):
+            return False
+        return True
 
     def _flush(self) -> None:
         """Commit what is pending, here and now if that is quick and nobody else is writing."""

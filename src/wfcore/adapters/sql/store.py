@@ -1,7 +1,7 @@
 """A database as the repositories see it, whichever it is."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -57,7 +57,7 @@ class Hot(Protocol):
 class Commits(Protocol):
     """Many writers, one commit. Parts take effect as if one came after the other, each wholly or not at all."""
 
-    def insert(self, rows: Sequence[tuple[Any, ...]]) -> "asyncio.Future[None]":
+    def insert(self, rows: Sequence[tuple[Any, ...]]) -> Awaitable[None]:
         """Rows of the journal, all or none. `JournalConflict` when one of them is refused."""
         ...
 
