@@ -102,13 +102,17 @@ class GroupCommit:
         return _is_quiet(asyncio.get_running_loop())
 
     def _wrote(self, row: tuple[Any, ...]) -> bool:
-        """False for any trouble: it comes up again, and is told, on the way that all others take."""
+        """False when it was refused, or another process writes: that comes up again on the way that all others take."""
         try:
             hot = self._database.hot
             self._be_patient(hot, INLINE_BUSY_MS)
             self._statement(hot, row)
-        except (sqlite3.Error, Unavailable):
+        except sqlite3.IntegrityError:
             return False
+        except sqlite3.OperationalError as error:
+            if is_busy(error):
+                return False
+            raise _unavailable(error) from error
         return True
 
     def _flush(self) -> None:
