@@ -13,8 +13,8 @@ from benchmarks.library import Library, opened
 from benchmarks.measure import Cost, Stopwatch, Turns
 from benchmarks.scale import Scale
 from benchmarks.table import Figure
-from wfcore.domain.context import Composed, Ingredients, compose
-from wfcore.domain.context_messages import request_of
+from wfcore.domain.agents.context import Composed, Ingredients, compose
+from wfcore.domain.agents.context_messages import request_of
 from wfcore.runtime import contexts as module
 from wfcore.runtime.wire import thread_of
 

@@ -12,7 +12,7 @@ from benchmarks.measure import Cost, Stopwatch
 from wfcore.adapters.tools import tool
 from wfcore.bootstrap import Core
 from wfcore.bootstrap import open as open_core
-from wfcore.domain.access import Principal
+from wfcore.domain.resources.access import Principal
 
 ORG = "00000000-0000-4000-8000-000000000001"
 

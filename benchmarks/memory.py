@@ -12,7 +12,7 @@ from benchmarks.scale import Scale
 from benchmarks.slow import slow_nodes
 from benchmarks.table import Figure, rate
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, compile_plan
 
 

@@ -24,7 +24,7 @@ from benchmarks.scale import Scale
 from benchmarks.table import Figure, rate
 from wfcore.adapters.http.app import app
 from wfcore.bootstrap import open as open_core
-from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta
 
 # Deltas

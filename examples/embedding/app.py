@@ -23,8 +23,8 @@ from starlette.routing import Route
 
 from wfcore import bootstrap, tool
 from wfcore.adapters.http import app as automation
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import Conflict
+from wfcore.domain.kernel.errors import Conflict
+from wfcore.domain.resources.access import Principal
 from wfcore.ports.providers import ToolCall
 
 # The product as it was before: companies, users, sessions, invoices.

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from wfcore.adapters import http
     from wfcore.adapters.tools import tool
     from wfcore.bootstrap import Core, open  # noqa: A004
-    from wfcore.domain.access import Principal
-    from wfcore.domain.errors import WfcoreError
+    from wfcore.domain.kernel.errors import WfcoreError
+    from wfcore.domain.resources.access import Principal
     from wfcore.ports.providers import ConnectionRequired, ModelProvider, Tool, ToolCall, ToolConnection, ToolFailed
     from wfcore.runtime.context import Settings
 
@@ -38,13 +38,13 @@ _WHERE = {
     "ConnectionRequired": "wfcore.ports.providers",
     "Core": "wfcore.bootstrap",
     "ModelProvider": "wfcore.ports.providers",
-    "Principal": "wfcore.domain.access",
+    "Principal": "wfcore.domain.resources.access",
     "Settings": "wfcore.runtime.context",
     "Tool": "wfcore.ports.providers",
     "ToolCall": "wfcore.ports.providers",
     "ToolConnection": "wfcore.ports.providers",
     "ToolFailed": "wfcore.ports.providers",
-    "WfcoreError": "wfcore.domain.errors",
+    "WfcoreError": "wfcore.domain.kernel.errors",
     "open": "wfcore.bootstrap",
     "tool": "wfcore.adapters.tools",
 }

@@ -19,10 +19,10 @@ from wfcore.adapters.outbound.tool import http_tool
 from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_beside
 from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.adapters.tools import Catalog
-from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
-from wfcore.domain.errors import Unavailable
-from wfcore.domain.ids import normalize_email
-from wfcore.domain.prices import Price
+from wfcore.domain.agents.prices import Price
+from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.kernel.ids import normalize_email
+from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role
 from wfcore.ports.blobs import Blobs
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.guardrails import Guardrail

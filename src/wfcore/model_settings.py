@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from wfcore.domain.prices import Price
+from wfcore.domain.agents.prices import Price
 from wfcore.ports.providers import ModelProvider
 
 TEXTS: Final = frozenset({"provider", "model", "base_url", "api_key"})

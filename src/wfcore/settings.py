@@ -63,10 +63,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args
 import msgspec
 from msgspec import Meta
 
-from wfcore.domain.attachments import AttachmentLimits
-from wfcore.domain.budgets import Budget, Period, Whose
-from wfcore.domain.errors import JSON
-from wfcore.domain.graph_limits import GraphLimits
+from wfcore.domain.agents.attachments import AttachmentLimits
+from wfcore.domain.agents.budgets import Budget, Period, Whose
+from wfcore.domain.graph.limits import GraphLimits
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Limits
 from wfcore.model_settings import TEXTS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
 from wfcore.ports.blobs import Blobs

@@ -13,7 +13,7 @@ from wires import CHAT
 import wfcore
 from wfcore.adapters.http import app
 from wfcore.bootstrap import Core
-from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.resources.access import TOKEN_SCOPES
 
 pytestmark = pytest.mark.anyio
 

@@ -19,9 +19,9 @@ from wfcore.adapters.memory.journal import MemoryJournal
 from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.domain.people.people import Organization
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.journal import ExecutionRef, Journal
-from wfcore.ports.storage import Organization
 from wfcore.testing.dispatcher_contract import Bench, DispatcherContract, eventually
 from wfcore.testing.fakes import FakeClock
 from wfcore.testing.journal_values import NOW, ORG, begin

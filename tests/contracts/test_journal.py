@@ -19,8 +19,8 @@ from wfcore.adapters.memory.journal import MemoryJournal
 from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.tables import metadata
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import NotFound
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.records import UsageRecord
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import (

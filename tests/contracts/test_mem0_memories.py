@@ -17,7 +17,7 @@ import pytest
 import wfcore
 from wfcore.adapters.mem0 import Mem0Memories
 from wfcore.adapters.mem0.offline import Embed, opened
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.testing.memories_contract import ORG, MemoriesContract, memory
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("watched")]

@@ -13,7 +13,7 @@ from wfcore.adapters import embedded, postgres_hints
 from wfcore.adapters.postgres_hints import PostgresHints
 from wfcore.adapters.tools import tool
 from wfcore.bootstrap import Core
-from wfcore.domain.access import Principal
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import ExecutionRef
 from wfcore.runtime import stream

@@ -17,7 +17,7 @@ from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.postgres import PostgresDatabase
 from wfcore.adapters.sql.resources import SqlResources
 from wfcore.adapters.sql.storage import SqlStorage
-from wfcore.domain.resources import Kind
+from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Storage
 from wfcore.testing.storage_contract import StorageContract
 from wfcore.testing.storage_machine import StorageMachine

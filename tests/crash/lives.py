@@ -26,10 +26,10 @@ from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.adapters.tools import tool
 from wfcore.bootstrap import Core
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import NotFound
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
-from wfcore.domain.webhooks import sign
+from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.providers import ModelRequest, ToolCall
 from wfcore.runtime.context import Settings
 from wfcore.runtime.outcomes import address_of

@@ -13,7 +13,7 @@ from postgres_server import new_database
 from wfcore import bootstrap
 from wfcore.bootstrap import Core
 from wfcore.cli.main import main
-from wfcore.domain.access import Principal
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import RunRow
 from wfcore.runtime.scheduler import slot_run_id

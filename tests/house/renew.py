@@ -4,7 +4,7 @@ import asyncio
 
 from test_docs import ROOT, _with_generated, routes_in_words
 
-from wfcore.domain.lifecycle import diagram
+from wfcore.domain.resources.lifecycle import diagram
 
 if __name__ == "__main__":
     for page, table in (("docs/concepts.md", diagram()), ("docs/http.md", asyncio.run(routes_in_words()))):

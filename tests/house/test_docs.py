@@ -10,9 +10,9 @@ import pytest
 
 import wfcore
 from wfcore.adapters.http.routes import route_table
-from wfcore.domain.access import TOKEN_SCOPES
-from wfcore.domain.graph_limits import GraphLimits
-from wfcore.domain.lifecycle import diagram
+from wfcore.domain.graph.limits import GraphLimits
+from wfcore.domain.resources.access import TOKEN_SCOPES
+from wfcore.domain.resources.lifecycle import diagram
 from wfcore.domain.run.entries import Limits
 from wfcore.runtime.context import Settings
 

@@ -63,7 +63,9 @@ def test_public_names() -> None:
         _ = wfcore.nothing_such
 
 
-@pytest.mark.parametrize("module", ["wfcore.domain.run.machine", "wfcore.runtime.drive", "wfcore.ports.journal"])
+@pytest.mark.parametrize(
+    "module", ["wfcore.domain.run.machine.machine", "wfcore.runtime.drive", "wfcore.ports.journal"]
+)
 def test_inner_floors_are_light(module: str) -> None:
     """Domain, ports and runtime load no driven adapter and no library of one."""
     loaded = loaded_by(f"import {module}")

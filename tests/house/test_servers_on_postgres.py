@@ -11,7 +11,7 @@ from commands import action, ended_by, serving, workflow
 from postgres_server import without_schema
 
 import wfcore
-from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.resources.access import TOKEN_SCOPES
 
 
 async def token_in(database: str) -> str:

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from wfcore.bootstrap import Core
-from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.resources.access import TOKEN_SCOPES
 
 Json = dict[str, Any]
 Connect = Callable[[], httpx.AsyncClient]

@@ -14,10 +14,10 @@ import httpx
 import pytest
 from clients import POLL, Json, World, chain
 
-from wfcore.domain.access import AccessConfig, GroupGrant, Principal, Role, SharedUser
-from wfcore.domain.errors import WfcoreError
-from wfcore.domain.lifecycle import Operation, Status, move
-from wfcore.domain.resources import Kind, Resource
+from wfcore.domain.kernel.errors import WfcoreError
+from wfcore.domain.resources.access import AccessConfig, GroupGrant, Principal, Role, SharedUser
+from wfcore.domain.resources.lifecycle import Operation, Status, move
+from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.runtime.context import authorize
 from wfcore.testing.storage_values import new_resource
 

@@ -11,7 +11,7 @@ from clients import POLL, Json, World, frames, new_world
 import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.domain.budgets import Budget
+from wfcore.domain.agents.budgets import Budget
 from wfcore.runtime.context import Settings
 
 pytestmark = pytest.mark.anyio

@@ -21,7 +21,7 @@ from starlette.types import Message
 from wfcore.adapters.http import app
 from wfcore.adapters.http.routes import route_table
 from wfcore.adapters.http.table import Route
-from wfcore.domain.access import TOKEN_SCOPES, Principal, Role, missing_scopes
+from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role, missing_scopes
 
 SUBSETS: Final = 1 << len(TOKEN_SCOPES)
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from clients import Json, World, assert_envelope, new_world
 
-from wfcore.domain.access import Principal
+from wfcore.domain.resources.access import Principal
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 from wfcore.adapters.http import app
-from wfcore.domain.access import Principal
+from wfcore.domain.resources.access import Principal
 
 pytestmark = pytest.mark.anyio
 

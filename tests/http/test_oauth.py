@@ -21,7 +21,7 @@ from starlette.routing import Mount, Route
 from wfcore.adapters.http import app
 from wfcore.adapters.oauth import AccessTokens, ClaimNames
 from wfcore.adapters.oauth.cache import COOL_DOWN
-from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.system import Clock
 from wfcore.settings import load
 from wfcore.testing.fakes import FakeClock

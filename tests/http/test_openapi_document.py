@@ -11,7 +11,7 @@ from clients import APPROVAL, POLL, Json, World, chain, deployed
 from wfcore.adapters.http.examples import ANSWERS, PARAMETERS, REQUESTS
 from wfcore.adapters.http.openapi import document
 from wfcore.adapters.http.routes import route_table
-from wfcore.domain.codec import check
+from wfcore.domain.json.codec import check
 
 pytestmark = pytest.mark.anyio
 

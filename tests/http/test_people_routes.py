@@ -16,7 +16,7 @@ from clients import (
     pages,
 )
 
-from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.resources.access import TOKEN_SCOPES
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from clients import Json, World, assert_envelope, flow
 
 from wfcore.adapters.http.routes import route_table
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH
-from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.resources.access import TOKEN_SCOPES
 
 pytestmark = pytest.mark.anyio
 

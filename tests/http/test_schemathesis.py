@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.bootstrap import Core
-from wfcore.domain.access import TOKEN_SCOPES, Principal
+from wfcore.domain.resources.access import TOKEN_SCOPES, Principal
 from wfcore.testing.records_contract import human, talked
 
 HEADERS = {"Authorization": "Bearer ada", "Accept": "application/json"}

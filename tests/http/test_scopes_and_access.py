@@ -8,7 +8,7 @@ from clients import APPROVAL, POLL, Json, World, assert_envelope, chain, deploye
 
 from wfcore.adapters.http.routes import route_table
 from wfcore.adapters.http.table import Route
-from wfcore.domain.access import TOKEN_SCOPES, missing_scopes
+from wfcore.domain.resources.access import TOKEN_SCOPES, missing_scopes
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from clients import Json, World, assert_envelope, chain, deployed, node
 
-from wfcore.domain.webhooks import MAX_BYTES, sign
+from wfcore.domain.triggers.webhooks import MAX_BYTES, sign
 
 pytestmark = pytest.mark.anyio
 

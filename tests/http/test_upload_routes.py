@@ -16,7 +16,7 @@ from clients import INVALID, LARGE, POLL, Json, World, assert_envelope, deployed
 import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.adapters.models.openai import OpenAIModel
-from wfcore.domain.attachments import AttachmentLimits, key_of
+from wfcore.domain.agents.attachments import AttachmentLimits, key_of
 from wfcore.runtime.context import Settings
 from wfcore.testing.models_contract import PIXEL
 

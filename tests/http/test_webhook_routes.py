@@ -9,7 +9,7 @@ import httpx
 import pytest
 from clients import World, assert_envelope, chain, counting, deployed, node, performed
 
-from wfcore.domain.webhooks import sign
+from wfcore.domain.triggers.webhooks import sign
 
 pytestmark = pytest.mark.anyio
 

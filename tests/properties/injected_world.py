@@ -12,8 +12,8 @@ from injections import PAY_DOT_OUT, Attack, Reply
 
 import wfcore
 from wfcore.bootstrap import Core
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import dumps
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Limits
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, ToolCallDelta, Usage

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from wfcore.domain.context_tools import Offer, wire_names
+from wfcore.domain.agents.context_tools import Offer, wire_names
 
 Calls = Sequence["Asked"]
 Reply = str | Calls

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from worlds import ANN, FATES, GIVEN, ORDERS, Structure, World, structured
 
-from wfcore.domain.graph import NodeType
+from wfcore.domain.graph.structure import NodeType
 from wfcore.domain.run.effects import Address, CallTool, ComposeContext, OpenChild
 from wfcore.domain.run.entries import (
     Actor,
@@ -22,8 +22,8 @@ from wfcore.domain.run.entries import (
     TimePassed,
 )
 from wfcore.domain.run.events import TERMINAL, Event
-from wfcore.domain.run.execution import Frame
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.execution import Frame
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, compile_plan, skill_plan
 from wfcore.domain.run.records import MessageRecord, Record
 from wfcore.domain.run.state import Interrupt

@@ -4,8 +4,8 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain import access
-from wfcore.domain.access import AccessConfig, GroupGrant, Principal, Role, SharedUser, derive
+from wfcore.domain.resources import access
+from wfcore.domain.resources.access import AccessConfig, GroupGrant, Principal, Role, SharedUser, derive
 
 UUIDS = st.sampled_from([f"00000000-0000-0000-0000-00000000000{n}" for n in range(4)])
 USERS = st.sampled_from(["u1", "u2", "u3"])

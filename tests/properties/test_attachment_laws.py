@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain.attachments import (
+from wfcore.domain.agents.attachments import (
     SUFFIXES,
     TEXT,
     AttachmentLimits,
@@ -19,10 +19,10 @@ from wfcore.domain.attachments import (
     media_type_of,
     type_of_key,
 )
-from wfcore.domain.context import Ingredients, compose
-from wfcore.domain.context_attachments import attached, keys_of, shown
-from wfcore.domain.context_messages import request_of
-from wfcore.domain.context_text import boundary, tokens
+from wfcore.domain.agents.context import Ingredients, compose
+from wfcore.domain.agents.context_attachments import attached, keys_of, shown
+from wfcore.domain.agents.context_messages import request_of
+from wfcore.domain.agents.context_text import boundary, tokens
 
 Json = dict[str, Any]
 

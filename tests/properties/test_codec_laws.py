@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain import run_shapes, shapes
-from wfcore.domain.codec import canonical, check, dumps, fingerprint, iso_ms, parse_iso
-from wfcore.domain.errors import JSON, Malformed
-from wfcore.domain.json_gate import MAX_INTEGER, JsonLimits, parse_json
+from wfcore.api import resources as shapes
+from wfcore.api import runs as run_shapes
+from wfcore.domain.json.codec import canonical, check, dumps, fingerprint, iso_ms, parse_iso
+from wfcore.domain.json.parsing import MAX_INTEGER, JsonLimits, parse_json
+from wfcore.domain.kernel.errors import Malformed
+from wfcore.domain.kernel.json_type import JSON
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
     [":", "::", "a:b", '"', "\\", ",", "[", "{}", "null", "1.0", "12345678901234567890"]

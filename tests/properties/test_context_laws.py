@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wfcore.domain.context import Ingredients, compose, digest_of
-from wfcore.domain.context_messages import Head, History, newest_turns, paired, request_of
-from wfcore.domain.context_text import MESSAGE_TOKENS, Fact, boundary, tokens, told_as_data
-from wfcore.domain.context_tools import Offer, wire_names
+from wfcore.domain.agents.context import Ingredients, compose, digest_of
+from wfcore.domain.agents.context_messages import Head, History, newest_turns, paired, request_of
+from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, boundary, tokens, told_as_data
+from wfcore.domain.agents.context_tools import Offer, wire_names
 
 Json = dict[str, Any]
 

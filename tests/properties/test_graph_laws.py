@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wfcore.domain.errors import Issue
-from wfcore.domain.graph import (
+from wfcore.domain.graph.rules import deploy_issues, find_cycles, write_issues
+from wfcore.domain.graph.structure import (
     HANDLES,
     Graph,
     NodeType,
@@ -16,7 +16,7 @@ from wfcore.domain.graph import (
     parse_graph,
     selection_issues,
 )
-from wfcore.domain.graph_rules import deploy_issues, find_cycles, write_issues
+from wfcore.domain.kernel.errors import Issue
 from wfcore.testing.graphs import CATALOG, FAULTS, BrokenGraph, broken_graphs, deployable_graphs
 
 JSON = st.recursive(

@@ -18,7 +18,7 @@ from injected_world import FOREIGN, OFFERED, READ, SECRET, World, key, new_world
 from injections import ATTACKS, DISABLED, OF_OTHERS, PAY_DOT_OUT, TEXTS, Asked, Attack, Calls, look_alikes
 
 import wfcore
-from wfcore.domain.codec import dumps
+from wfcore.domain.json.codec import dumps
 from wfcore.runtime.runs import RunView
 
 pytestmark = pytest.mark.anyio

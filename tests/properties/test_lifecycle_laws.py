@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from wfcore.domain import access, resources
-from wfcore.domain.errors import Conflict, Invalid
-from wfcore.domain.lifecycle import DEPLOYED, TABLE, IllegalMove, Operation, Status, move
-from wfcore.domain.resources import Change, Kind, Resource, Variation
+from wfcore.domain.kernel.errors import Conflict, Invalid
+from wfcore.domain.resources import access
+from wfcore.domain.resources import resource as resources
+from wfcore.domain.resources.lifecycle import DEPLOYED, TABLE, IllegalMove, Operation, Status, move
+from wfcore.domain.resources.resource import Change, Kind, Resource, Variation
 
 ORG = "0f8fad5b-d9cb-469f-a165-70867728950e"
 ANN = access.Principal(ORG, "u-ann", "ann@x.org", frozenset(), frozenset(), access.Role.MEMBER)

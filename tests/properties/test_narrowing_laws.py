@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain.narrowing import NOT_OFFERED, Allowance, merged, narrowed, narrowing_issues
+from wfcore.domain.agents.narrowing import NOT_OFFERED, Allowance, merged, narrowed, narrowing_issues
 
 NAMES = st.sampled_from("abcd")
 SETS = st.frozensets(NAMES)

@@ -23,13 +23,13 @@ from wfcore.domain.run.entries import (
     encode_entry,
 )
 from wfcore.domain.run.events import TERMINAL, Event, EventKind
-from wfcore.domain.run.execution import Frame
 from wfcore.domain.run.flow import Flow
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.execution import Frame
+from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.machine.visits import Batch
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.replay import fold, step
 from wfcore.domain.run.state import IllegalEntry, RunStatus
-from wfcore.domain.run.visits import Batch
 
 SOME = settings(max_examples=25)
 

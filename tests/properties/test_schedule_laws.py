@@ -10,8 +10,8 @@ from cronsim import CronSim, CronSimError
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from wfcore.domain.cron import parse_cron
-from wfcore.domain.schedule import (
+from wfcore.domain.triggers.cron import parse_cron
+from wfcore.domain.triggers.schedule import (
     WEEKDAYS,
     Frequency,
     Schedule,

@@ -10,7 +10,7 @@ from worlds import GIVEN, World, structured, tangled, worlds
 
 from wfcore.domain.run.entries import Entry, Paused
 from wfcore.domain.run.events import EventKind
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.replay import fold
 from wfcore.domain.run.simulation import Path, simulate
 from wfcore.testing.graphs import deployable_graphs

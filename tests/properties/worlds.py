@@ -18,7 +18,7 @@ from wfcore.domain.run.entries import (
     TimePassed,
 )
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.state import Interrupt
 

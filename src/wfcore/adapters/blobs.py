@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,12 +11,13 @@ from typing import Any, Final
 
 import attrs
 
-from wfcore.domain.cel.library import compiled_pattern
-from wfcore.domain.cel.values import ExpressionError
-from wfcore.domain.codec import dumps
-from wfcore.domain.errors import JSON, Issue, Malformed
-from wfcore.domain.json_gate import parse_json
-from wfcore.domain.json_schema import Schema, compile_schema, schema_issues
+from wfcore.domain.expressions.cel.library import compiled_pattern
+from wfcore.domain.expressions.cel.values import ExpressionError
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.json.schema import Schema, compile_schema, schema_issues
+from wfcore.domain.kernel.errors import Issue, Malformed
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.guardrails import Allowed, Blocked, Guardrail, Replaced, Verdict
 
 MOST: Final = 20

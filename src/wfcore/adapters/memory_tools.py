@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
-from wfcore.domain.codec import iso_ms
-from wfcore.domain.errors import JSON
-from wfcore.domain.memory import text_hash
+from wfcore.domain.agents.memories import text_hash
+from wfcore.domain.json.codec import iso_ms
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Memory, MemoryBackend, Tool, ToolCall, ToolFailed
 from wfcore.ports.system import Clock
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import uuid_utils
 
-from wfcore.domain.ids import ALPHABET
+from wfcore.domain.kernel.ids import ALPHABET
 
 
 class SystemClock:

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import attrs
 import msgspec
 
-from wfcore.domain.errors import JSON
-from wfcore.domain.run.answers import said
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.machine.replies import said
 from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT, WORKFLOW
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 

@@ -12,9 +12,9 @@ from rich.text import Text
 from wfcore.cli.opening import say
 from wfcore.cli.plain import plain
 from wfcore.cli.progress import Progress, interactive
-from wfcore.domain.errors import JSON
-from wfcore.domain.json_schema import compile_schema
-from wfcore.domain.run.interrupts import APPROVALS, CONNECTS
+from wfcore.domain.json.schema import compile_schema
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.machine.interrupts import APPROVALS, CONNECTS
 from wfcore.domain.run.state import Interrupt
 
 

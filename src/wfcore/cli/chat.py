@@ -15,8 +15,8 @@ from wfcore.cli.plain import plain
 
 if TYPE_CHECKING:
     from wfcore.bootstrap import Core
-    from wfcore.domain.access import Principal
-    from wfcore.domain.errors import JSON
+    from wfcore.domain.kernel.json_type import JSON
+    from wfcore.domain.resources.access import Principal
     from wfcore.domain.run.events import Event
     from wfcore.domain.run.state import Interrupt
     from wfcore.runtime.runs import RunView
@@ -58,7 +58,7 @@ async def chat(
 
 
 async def _member(core: "Core", org: str, user_id: str) -> "Principal":
-    from wfcore.domain.errors import NotFound
+    from wfcore.domain.kernel.errors import NotFound
     from wfcore.runtime.organization import principal_of
 
     if await core.ports.storage.organization(org) is not None:
@@ -106,7 +106,7 @@ class Talk:
 
     async def _following(self, turn: "RunView") -> "RunView | None":
         """The turn that answers this one's first question; None when nobody here can answer it."""
-        from wfcore.domain.errors import Conflict, Forbidden, Invalid
+        from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid
 
         while turn.row.resumed_by is None:
             asked = turn.interrupts[0]
@@ -130,7 +130,7 @@ class Talk:
 
     async def _answer(self, asked: "Interrupt") -> "dict[str, JSON] | None":
         """The answer of the person, or of the pipe: None when there are no more lines."""
-        from wfcore.domain.run.interrupts import APPROVALS, CONNECTS
+        from wfcore.domain.run.machine.interrupts import APPROVALS, CONNECTS
 
         self._lines.forget()
         say(f"? {asked.message}")

@@ -12,7 +12,7 @@ async def upgrade(*, database: Database = DATABASE, config: Config = None) -> No
 
 async def check(*, database: Database = DATABASE, config: Config = None) -> None:
     """Say whether the schema is this release's; fails when it is not. Changes nothing."""
-    from wfcore.domain.errors import Unavailable
+    from wfcore.domain.kernel.errors import Unavailable
 
     file = file_of(database)
     if file is not None and not file.exists():

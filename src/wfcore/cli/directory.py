@@ -31,7 +31,7 @@ async def create_organization(
     id
         Its UUID; a new one when left out.
     """
-    from wfcore.domain.ids import iso
+    from wfcore.domain.kernel.ids import iso
 
     async with opened(database, config) as core:
         made = await core.directory.create_organization(name, id=id)
@@ -92,7 +92,7 @@ async def create_token(
     expires_in
         Seconds; it never expires when left out.
     """
-    from wfcore.domain.access import TOKEN_SCOPES
+    from wfcore.domain.resources.access import TOKEN_SCOPES
 
     if all_scopes == bool(scope):
         raise CycloptsError(msg="give either --scope, once or more often, or --all-scopes")
@@ -105,7 +105,7 @@ async def create_token(
 @asynccontextmanager
 async def _directory_of(org: str, database: str, config: str | None) -> "AsyncIterator[Directory]":
     """The directory, once it is sure that the organization exists."""
-    from wfcore.domain.errors import NotFound
+    from wfcore.domain.kernel.errors import NotFound
 
     async with opened(database, config) as core:
         if await core.ports.storage.organization(org) is None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import CycloptsError
 
-from wfcore.domain.errors import JSON, Issue, Malformed, refuse
+from wfcore.domain.kernel.errors import Issue, Malformed, refuse
+from wfcore.domain.kernel.json_type import JSON
 
 if TYPE_CHECKING:
     from wfcore.ports.providers import Tool
@@ -61,7 +62,7 @@ def _read(file: Path) -> bytes:
 
 
 def _json(content: bytes) -> JSON:
-    from wfcore.domain.json_gate import parse_json
+    from wfcore.domain.json.parsing import parse_json
 
     return parse_json(content)
 
@@ -70,7 +71,7 @@ def _yaml(content: bytes) -> JSON:
     """Through the same gate as JSON, so that both mean the same: no other values, the same bounds."""
     from ruamel.yaml.error import YAMLError
 
-    from wfcore.domain.codec import dumps
+    from wfcore.domain.json.codec import dumps
 
     try:
         return _json(dumps(_parser().load(content.decode())).encode())

@@ -71,14 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _expected() -> tuple[type[Exception], ...]:
     """What a user can cause. Anything else is a fault of ours and keeps its traceback."""
-    from wfcore.domain.errors import WfcoreError
+    from wfcore.domain.kernel.errors import WfcoreError
     from wfcore.settings import BadSettings
 
     return WfcoreError, BadSettings, OSError
 
 
 def _explain(error: Exception) -> int:
-    from wfcore.domain.errors import Invalid, Malformed, WfcoreError
+    from wfcore.domain.kernel.errors import Invalid, Malformed, WfcoreError
 
     if isinstance(error, WfcoreError):
         issues = error.info.get("errors") or []

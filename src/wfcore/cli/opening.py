@@ -13,7 +13,7 @@ from wfcore.cli.plain import plain
 
 if TYPE_CHECKING:
     from wfcore.bootstrap import Core
-    from wfcore.domain.access import Principal
+    from wfcore.domain.resources.access import Principal
     from wfcore.ports.providers import Tool
     from wfcore.ports.telemetry import Telemetry
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from wfcore.cli.plain import plain
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
 
 LOOKS: Final = {

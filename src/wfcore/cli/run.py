@@ -22,7 +22,7 @@ from wfcore.cli.progress import Progress
 
 if TYPE_CHECKING:
     from wfcore.bootstrap import Core
-    from wfcore.domain.access import Principal
+    from wfcore.domain.resources.access import Principal
     from wfcore.domain.run.state import Interrupt
     from wfcore.runtime.resource_base import View
     from wfcore.runtime.runs import RunView
@@ -94,7 +94,7 @@ async def _to_the_end(core: "Core", me: "Principal", number: int, given: dict[st
 
 async def _answer(core: "Core", me: "Principal", turn: "RunView", answers: Answers) -> "RunView | None":
     """Answer the first of the open interrupts: the next turn. None when there is nobody to ask."""
-    from wfcore.domain.errors import Conflict
+    from wfcore.domain.kernel.errors import Conflict
 
     if turn.row.resumed_by is None:
         asked = turn.interrupts[0]

@@ -10,8 +10,9 @@ from wfcore.cli.files import read_input, read_workflow
 from wfcore.cli.opening import IN_MEMORY, Config, UnusedDatabase, print_result, say
 
 if TYPE_CHECKING:
-    from wfcore.domain.errors import JSON, Issue
-    from wfcore.domain.graph_limits import GraphLimits
+    from wfcore.domain.graph.limits import GraphLimits
+    from wfcore.domain.kernel.errors import Issue
+    from wfcore.domain.kernel.json_type import JSON
     from wfcore.domain.run.simulation import Path, Simulation
 
 MaxPaths = Annotated[int, Parameter(validator=Number(gte=1))]
@@ -40,8 +41,8 @@ def simulate(
     max_paths
         Break off after so many paths.
     """
+    from wfcore.domain.graph.structure import structure_of
     from wfcore.domain.run import simulation
-    from wfcore.runtime.plans import structure_of
     from wfcore.settings import load
 
     given = None if input is None else read_input(input)
@@ -70,9 +71,8 @@ class _Everything:
 
 def _issues(body: dict[str, Any], limits: "GraphLimits") -> "list[Issue]":
     """The errors for which the graph could not run, whatever tools and skills there are."""
-    from wfcore.domain.graph import parse_graph, selection_issues
-    from wfcore.domain.graph_rules import deploy_issues, write_issues
-    from wfcore.runtime.plans import structure_of
+    from wfcore.domain.graph.rules import deploy_issues, write_issues
+    from wfcore.domain.graph.structure import parse_graph, selection_issues, structure_of
 
     found = write_issues(body["workflowStructure"], limits=limits) if body.get("workflowStructure") is not None else []
     found += selection_issues(body["agentSelection"]) if body.get("agentSelection") is not None else []

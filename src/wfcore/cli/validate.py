@@ -8,7 +8,7 @@ from wfcore.cli.files import load_tools, read_workflow
 from wfcore.cli.opening import IN_MEMORY, Config, Tools, UnusedDatabase, local_principal, opened, print_result
 
 if TYPE_CHECKING:
-    from wfcore.domain.errors import JSON
+    from wfcore.domain.kernel.json_type import JSON
 
 
 async def validate(
@@ -32,7 +32,7 @@ async def validate(
 
 
 async def _issues(file: str, tools: list[str], config: str | None) -> "list[dict[str, JSON]]":
-    from wfcore.domain.errors import Malformed
+    from wfcore.domain.kernel.errors import Malformed
 
     try:
         body = read_workflow(file)

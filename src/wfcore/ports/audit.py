@@ -11,8 +11,8 @@ from typing import Final, Protocol
 
 import attrs
 
-from wfcore.domain.codec import from_ms
-from wfcore.domain.errors import JSON
+from wfcore.domain.json.codec import from_ms
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Actor, Cancelled, Entry, Paused, Resumed
 
 

@@ -15,8 +15,8 @@ from typing import Protocol
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.records import MessageRecord
 
 

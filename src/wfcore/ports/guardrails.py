@@ -5,7 +5,8 @@ from typing import Protocol
 
 import attrs
 
-from wfcore.domain.errors import JSON, Issue
+from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_type import JSON
 
 
 @attrs.frozen

@@ -12,8 +12,8 @@ from typing import Literal, Protocol
 import attrs
 from msgspec import Struct
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.records import Record
 from wfcore.domain.run.state import Interrupt, RunStatus

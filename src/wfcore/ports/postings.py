@@ -8,7 +8,7 @@ from typing import Protocol
 
 import attrs
 
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.state import RunStatus
 
 

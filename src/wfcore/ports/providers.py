@@ -6,8 +6,9 @@ from typing import Final, Protocol
 import attrs
 from msgspec import Struct
 
-from wfcore.domain.errors import JSON, Malformed
-from wfcore.domain.json_gate import parse_json
+from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.kernel.errors import Malformed
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event
 from wfcore.ports.journal import ExecutionRef
 

@@ -12,12 +12,13 @@ from typing import Protocol, TypeVar
 
 import attrs
 
-from wfcore.domain.access import Principal, Role
-from wfcore.domain.connections import Connection
-from wfcore.domain.context_items import ContextItem
-from wfcore.domain.errors import JSON
-from wfcore.domain.interfaces import Interface
-from wfcore.domain.resources import Kind, Resource, Variation
+from wfcore.domain.agents.connections import Connection
+from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.channels.interfaces import Interface
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.people.people import AccessToken, Group, Member, Organization
+from wfcore.domain.resources.access import Principal, Role
+from wfcore.domain.resources.resource import Kind, Resource, Variation
 from wfcore.ports.audit import Audit
 from wfcore.ports.postings import DuePosting, Postings
 from wfcore.ports.schedules import DueTimer, Schedules
@@ -33,50 +34,11 @@ class Stale(Exception):
 
 
 @attrs.frozen
-class Organization:
-    uuid: str
-    name: str
-    created_at: datetime
-
-
-@attrs.frozen
-class Member:
-    """A member; `groups` are the UUIDs of the groups it is in, the implicit one left out."""
-
-    user_id: str
-    email: str | None
-    name: str | None
-    role: Role
-    groups: frozenset[str]
-    email_verified: bool = True
-
-
-@attrs.frozen
-class Group:
-    id: str
-    name: str
-
-
-@attrs.frozen
 class FoundInterface:
     """Whose interface it is."""
 
     org: str
     row: Interface
-
-
-@attrs.frozen
-class AccessToken:
-    """A personal access token without its secret, of which only the hash is kept."""
-
-    prefix: str
-    secret_hash: str
-    user_id: str
-    name: str
-    scopes: tuple[str, ...]
-    created_at: datetime
-    expires_at: datetime | None = None
-    revoked_at: datetime | None = None
 
 
 @attrs.frozen

@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ToolConnection
 
 CALL_KEY: Final = "io.wfcore/idempotency-key"

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.attachments import TEXT, content_of, key_of, media_type_of, misnamed, naming, type_of_key
-from wfcore.domain.context_attachments import keys_of, shown
-from wfcore.domain.errors import JSON, Issue, TooLarge, refuse
+from wfcore.domain.agents.attachments import TEXT, content_of, key_of, media_type_of, misnamed, naming, type_of_key
+from wfcore.domain.agents.context_attachments import keys_of, shown
+from wfcore.domain.kernel.errors import Issue, TooLarge, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.ports.providers import ModelError, ModelRequest
 from wfcore.runtime.context import Ports, needs
 

@@ -5,11 +5,11 @@ from datetime import datetime
 
 import attrs
 
-from wfcore.domain.access import AccessConfig, Principal, grants
-from wfcore.domain.errors import JSON
-from wfcore.domain.ids import iso
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Resource
+from wfcore.domain.kernel.ids import iso
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import AccessConfig, Principal, grants
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Resource
 from wfcore.ports.audit import AuditFilter, AuditRow
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.context import Ports, administer, needs

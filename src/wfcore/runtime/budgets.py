@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from wfcore.domain.budgets import Budget, purse, times_spent
-from wfcore.domain.errors import JSON
-from wfcore.domain.prices import to_money
+from wfcore.domain.agents.budgets import Budget, purse, times_spent
+from wfcore.domain.agents.prices import to_money
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ModelError

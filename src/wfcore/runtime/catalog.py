@@ -5,9 +5,9 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.connections import Connection
-from wfcore.domain.errors import JSON
+from wfcore.domain.agents.connections import Connection
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.ports.providers import Tool, ToolFailed
 from wfcore.runtime.context import Ports, needs
 from wfcore.runtime.served_tools import ServedTools, Server

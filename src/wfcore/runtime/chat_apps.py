@@ -2,9 +2,9 @@
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON
-from wfcore.domain.interfaces import InterfaceKind, takes_message
+from wfcore.domain.channels.interfaces import InterfaceKind, takes_message
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.runtime.context import Ports, needs
 from wfcore.runtime.surfaces import Surface, find_surface, input_schema, surface_for
 

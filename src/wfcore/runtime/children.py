@@ -1,9 +1,10 @@
 """Opening children: which variation of which workflow or skill is pinned, and whether it may be."""
 
-from wfcore.domain.access import TOKEN_SCOPES, Principal, Role, derive
-from wfcore.domain.errors import JSON, NotFound
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Kind, Resource
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role, derive
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.run.effects import Address, OpenChild
 from wfcore.domain.run.entries import Opened
 from wfcore.ports.journal import Execution

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import attrs
 
-from wfcore.domain.connections import Connection, ConnectionKind, ConnectionStatus, split
-from wfcore.domain.errors import JSON, Conflict, Unavailable
+from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus, split
+from wfcore.domain.kernel.errors import Conflict, Unavailable
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
 from wfcore.ports.storage import Stale
 from wfcore.runtime.connections import opened_config

@@ -9,10 +9,8 @@ from typing import ClassVar
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import canonical, check
-from wfcore.domain.connection_shapes import CONFIGS, PATCH_CONFIGS, CreateConnection, PatchConnection
-from wfcore.domain.connections import (
+from wfcore.api.connections import CONFIGS, PATCH_CONFIGS, CreateConnection, PatchConnection
+from wfcore.domain.agents.connections import (
     Connection,
     ConnectionKind,
     ConnectionStatus,
@@ -23,7 +21,10 @@ from wfcore.domain.connections import (
     merged,
     split,
 )
-from wfcore.domain.errors import JSON, Issue, refuse
+from wfcore.domain.json.codec import canonical, check
+from wfcore.domain.kernel.errors import Issue, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.ports.sealing import Sealer, Unsealable
 from wfcore.ports.storage import OrgRows, UnitOfWork
 from wfcore.runtime.context import conflict, needs

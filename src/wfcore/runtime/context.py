@@ -7,16 +7,17 @@ from typing import Any, ParamSpec, TypeVar
 
 import attrs
 
-from wfcore.domain.access import Access, Principal, Role, derive, missing_scopes
-from wfcore.domain.attachments import AttachmentLimits
-from wfcore.domain.budgets import Budget
-from wfcore.domain.codec import from_ms
-from wfcore.domain.errors import JSON, Conflict, Forbidden, NotFound
-from wfcore.domain.graph_limits import GraphLimits
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.ownership import is_owner, is_pending_owner
-from wfcore.domain.prices import Price
-from wfcore.domain.resources import Resource
+from wfcore.domain.agents.attachments import AttachmentLimits
+from wfcore.domain.agents.budgets import Budget
+from wfcore.domain.agents.prices import Price
+from wfcore.domain.graph.limits import GraphLimits
+from wfcore.domain.json.codec import from_ms
+from wfcore.domain.kernel.errors import Conflict, Forbidden, NotFound
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Access, Principal, Role, derive, missing_scopes
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.ownership import is_owner, is_pending_owner
+from wfcore.domain.resources.resource import Resource
 from wfcore.domain.run.entries import Limits
 from wfcore.ports.blobs import Blobs
 from wfcore.ports.dispatcher import Dispatcher

@@ -5,11 +5,12 @@ from typing import ClassVar
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import check
-from wfcore.domain.context_items import ContextItem
-from wfcore.domain.context_shapes import CreateContextItem, PatchContextItem
-from wfcore.domain.errors import JSON, refuse
+from wfcore.api.contexts import CreateContextItem, PatchContextItem
+from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.json.codec import check
+from wfcore.domain.kernel.errors import refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.ports.storage import OrgRows, UnitOfWork
 from wfcore.runtime.context import needs
 from wfcore.runtime.org_rows import OrgRowUseCases

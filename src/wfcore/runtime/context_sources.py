@@ -6,23 +6,22 @@ from typing import Final, Self
 
 import attrs
 
-from wfcore.domain.access import Principal, derive, missing_scopes
-from wfcore.domain.context import MAX_MEMORIES, QUERY, Ingredients, LeftOut, history_room, item_room, window_of
-from wfcore.domain.context_items import ContextItem
-from wfcore.domain.context_messages import Head, History
-from wfcore.domain.context_text import MESSAGE_TOKENS, Fact, size_tokens
-from wfcore.domain.context_tools import MESSAGE_SCHEMA, Offer, skill_id, workflow_id
-from wfcore.domain.errors import JSON
-from wfcore.domain.graph import NodeType
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.narrowing import Allowance, guardrails_under, narrowed
-from wfcore.domain.resources import Kind, Resource, Variation
+from wfcore.domain.agents.context import MAX_MEMORIES, QUERY, Ingredients, LeftOut, history_room, item_room, window_of
+from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.agents.context_messages import Head, History
+from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, size_tokens
+from wfcore.domain.agents.context_tools import MESSAGE_SCHEMA, Offer, skill_id, workflow_id
+from wfcore.domain.agents.narrowing import Allowance, guardrails_under, narrowed
+from wfcore.domain.graph.structure import NodeType, structure_of
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal, derive, missing_scopes
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind, Resource, Variation
+from wfcore.domain.resources.supervision import DESCRIPTIONS, subordinates
 from wfcore.domain.run.effects import ComposeContext
-from wfcore.domain.supervision import DESCRIPTIONS, subordinates
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.context import Ports
 from wfcore.runtime.offers import offers_of
-from wfcore.runtime.plans import structure_of
 from wfcore.runtime.served_tools import ServedTools
 
 ASSISTANT: Final = (

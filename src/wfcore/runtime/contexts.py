@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import check
-from wfcore.domain.context import Composed, Ingredients, compose
-from wfcore.domain.context_messages import Message, request_of
-from wfcore.domain.context_shapes import AssistantContext, SkillContext
-from wfcore.domain.errors import JSON, Invalid, NotFound, refuse
-from wfcore.domain.lifecycle import Operation, Status, move
-from wfcore.domain.narrowing import Allowance
-from wfcore.domain.resources import Resource, Variation
+from wfcore.api.contexts import AssistantContext, SkillContext
+from wfcore.domain.agents.context import Composed, Ingredients, compose
+from wfcore.domain.agents.context_messages import Message, request_of
+from wfcore.domain.agents.narrowing import Allowance
+from wfcore.domain.json.codec import check
+from wfcore.domain.kernel.errors import Invalid, NotFound, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import Operation, Status, move
+from wfcore.domain.resources.resource import Resource, Variation
 from wfcore.domain.run.effects import CallModel, ComposeContext
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ModelError, ModelRequest, ToolDefinition

@@ -12,10 +12,11 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import iso_ms
-from wfcore.domain.errors import JSON, Forbidden, NotFound
-from wfcore.domain.resources import Kind
+from wfcore.domain.json.codec import iso_ms
+from wfcore.domain.kernel.errors import Forbidden, NotFound
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.resource import Kind
 from wfcore.ports.conversations import Conversation, Message
 from wfcore.runtime.context import Ports, authorize, needs
 

@@ -8,13 +8,14 @@ import hmac
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON, Forbidden, NotFound, Unavailable
-from wfcore.domain.ids import hash_secret
-from wfcore.domain.json_gate import parse_json
-from wfcore.domain.lifecycle import Operation, Status, move
-from wfcore.domain.resources import Kind, Resource
-from wfcore.domain.webhooks import BadSignature, Webhook, input_of, read_message, run_id_of
+from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.kernel.errors import Forbidden, NotFound, Unavailable
+from wfcore.domain.kernel.ids import hash_secret
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import Operation, Status, move
+from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.domain.triggers.webhooks import BadSignature, Webhook, input_of, read_message, run_id_of
 from wfcore.runtime.context import Ports, conflict
 from wfcore.runtime.organization import deployer_of
 from wfcore.runtime.run_bodies import mark_of

@@ -6,22 +6,22 @@ workflows that it calls: at the deploy for a warning, since either may be deploy
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from wfcore.domain.access import Principal, derive
-from wfcore.domain.context_tools import skill_id
-from wfcore.domain.errors import JSON, Issue, join_path
-from wfcore.domain.graph import NodeType, parse_graph
-from wfcore.domain.graph_rules import deploy_issues
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.narrowing import enabled
-from wfcore.domain.resources import Variation
+from wfcore.domain.agents.context_tools import skill_id
+from wfcore.domain.agents.narrowing import enabled
+from wfcore.domain.graph.rules import deploy_issues
+from wfcore.domain.graph.structure import NodeType, parse_graph, structure_of
+from wfcore.domain.kernel.errors import Issue, join_path
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal, derive
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Variation
+from wfcore.domain.resources.supervision import subordinates
 from wfcore.domain.run.plan import WORKFLOW
-from wfcore.domain.supervision import subordinates
 from wfcore.ports.providers import Tool, ToolFailed, Tools
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.context import Ports
 from wfcore.runtime.organization import is_gone, principal_of
 from wfcore.runtime.parameters import misfits
-from wfcore.runtime.plans import structure_of
 from wfcore.runtime.served_tools import LookedUp, ServedTools, exists, is_served
 
 

@@ -6,7 +6,7 @@ Normal progress and recovery are the same code path: load the journal, fold it, 
 import asyncio
 import logging
 
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.ports.journal import Execution, ExecutionRef
 from wfcore.runtime.context import Ports
 from wfcore.runtime.defects import DEFECTS, Defects

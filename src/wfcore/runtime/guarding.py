@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from wfcore.domain.errors import JSON, Issue
-from wfcore.domain.narrowing import Allowance, Config, added_guardrails, narrowing_issues
-from wfcore.domain.resources import Kind
+from wfcore.domain.agents.narrowing import Allowance, Config, added_guardrails, narrowing_issues
+from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run.effects import CallModel
 from wfcore.ports.guardrails import Allowed, Blocked, Guardrail, Guardrails, Replaced, Verdict
 from wfcore.ports.providers import ModelError

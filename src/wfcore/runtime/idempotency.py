@@ -4,9 +4,9 @@ from typing import TypeVar
 
 import msgspec
 
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import fingerprint
-from wfcore.domain.errors import JSON
+from wfcore.domain.json.codec import fingerprint
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.ports.storage import Kept, UnitOfWork
 from wfcore.runtime.context import conflict
 

@@ -4,14 +4,15 @@ from collections.abc import Mapping
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import check
-from wfcore.domain.errors import JSON, NotFound, refuse
-from wfcore.domain.interfaces import Interface, InterfaceKind, config_issues
-from wfcore.domain.lifecycle import Operation, move
-from wfcore.domain.management_shapes import CreateInterface, PatchInterface
-from wfcore.domain.resources import Kind
-from wfcore.domain.webhooks import secret_of
+from wfcore.api.management import CreateInterface, PatchInterface
+from wfcore.domain.channels.interfaces import Interface, InterfaceKind, config_issues
+from wfcore.domain.json.codec import check
+from wfcore.domain.kernel.errors import NotFound, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.domain.resources.resource import Kind
+from wfcore.domain.triggers.webhooks import secret_of
 from wfcore.ports.sealing import Sealer, Unsealable
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.audit import audit

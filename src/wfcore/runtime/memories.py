@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import check, iso_ms
-from wfcore.domain.errors import JSON, NotFound, refuse
-from wfcore.domain.lifecycle import Operation, move
-from wfcore.domain.memory import Path, mask_issues, mask_paths, revised, text_hash
-from wfcore.domain.memory_shapes import CreateMemory, PatchMemory, SearchMemories
+from wfcore.api.memories import CreateMemory, PatchMemory, SearchMemories
+from wfcore.domain.agents.memories import Path, mask_issues, mask_paths, revised, text_hash
+from wfcore.domain.json.codec import check, iso_ms
+from wfcore.domain.kernel.errors import NotFound, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.ports.providers import Memory
 from wfcore.runtime.context import Ports, authorize, conflict, needs
 from wfcore.runtime.idempotency import keep_answer, kept_answer

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from wfcore.domain.errors import JSON
-from wfcore.domain.prices import cost_of, to_money
+from wfcore.domain.agents.prices import cost_of, to_money
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import (

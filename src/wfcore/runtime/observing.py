@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from wfcore.domain.run.effects import Address, CallModel, CallTool, ComposeContext, Effect
 from wfcore.domain.run.entries import Entry, Failed
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import (
     Append,

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from wfcore.domain.context import LeftOut
-from wfcore.domain.context_tools import Offer
+from wfcore.domain.agents.context import LeftOut
+from wfcore.domain.agents.context_tools import Offer
 from wfcore.domain.run.plan import WORKFLOW
 from wfcore.ports.providers import ConnectionRequired, Tool, ToolFailed, Tools
 from wfcore.runtime.served_tools import LookedUp, connection_of, is_served, name_of

@@ -7,8 +7,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Generic
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON, NotFound
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.ports.storage import OrgRows, Row, UnitOfWork
 from wfcore.runtime.audit import audit
 from wfcore.runtime.context import Ports, needs

@@ -6,14 +6,16 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from wfcore.domain.access import TOKEN_SCOPES, Principal, Role
-from wfcore.domain.codec import check
-from wfcore.domain.errors import JSON, Conflict, Issue, NotFound, Unauthenticated, refuse
-from wfcore.domain.ids import format_token, hash_secret, is_uuid, normalize_email, parse_token, secret_matches
-from wfcore.domain.people_shapes import CreateMember
-from wfcore.domain.resources import Variation
+from wfcore.api.organization import CreateMember
+from wfcore.domain.json.codec import check
+from wfcore.domain.kernel.errors import Conflict, Issue, NotFound, Unauthenticated, refuse
+from wfcore.domain.kernel.ids import format_token, hash_secret, is_uuid, normalize_email, parse_token, secret_matches
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.people.people import AccessToken, Group, Member, Organization
+from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role
+from wfcore.domain.resources.resource import Variation
 from wfcore.ports.identity import Identity
-from wfcore.ports.storage import AccessToken, Duplicate, Group, Member, Organization, UnitOfWork
+from wfcore.ports.storage import Duplicate, UnitOfWork
 from wfcore.runtime.audit import audit
 from wfcore.runtime.context import Ports, conflict
 

@@ -4,8 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 
-from wfcore.domain import ownership
-from wfcore.domain.access import (
+from wfcore.api.management import TransferBody
+from wfcore.domain.json.codec import check
+from wfcore.domain.kernel.errors import Issue, NotFound, refuse
+from wfcore.domain.kernel.ids import iso, normalize_email
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.people.people import Member
+from wfcore.domain.resources import ownership
+from wfcore.domain.resources.access import (
     Access,
     AccessConfig,
     Grant,
@@ -17,13 +23,9 @@ from wfcore.domain.access import (
     grants,
     revokes_self,
 )
-from wfcore.domain.codec import check
-from wfcore.domain.errors import JSON, Issue, NotFound, refuse
-from wfcore.domain.ids import iso, normalize_email
-from wfcore.domain.management_shapes import TransferBody
-from wfcore.domain.ownership import PARTY, Party, Step
-from wfcore.domain.resources import Change, Resource
-from wfcore.ports.storage import Member, UnitOfWork
+from wfcore.domain.resources.ownership import PARTY, Party, Step
+from wfcore.domain.resources.resource import Change, Resource
+from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.context import needs
 from wfcore.runtime.guarding import guardrail_issues
 from wfcore.runtime.organization import is_gone, principal_of

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from wfcore.domain.errors import JSON, Issue
-from wfcore.domain.graph import NodeType
-from wfcore.domain.json_schema import compile_schema
-from wfcore.domain.templates import strings
+from wfcore.domain.expressions.templates import strings
+from wfcore.domain.graph.structure import NodeType
+from wfcore.domain.json.schema import compile_schema
+from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Tool, Tools
 from wfcore.runtime.served_tools import LookedUp, is_served
 

@@ -8,15 +8,17 @@ from collections.abc import Mapping
 
 import attrs
 
-from wfcore.domain.access import Principal, Role, missing_scopes
-from wfcore.domain.codec import check
-from wfcore.domain.errors import JSON, Forbidden, NotFound, refuse
-from wfcore.domain.ids import iso
-from wfcore.domain.ownership import lapse
-from wfcore.domain.people_shapes import CreateGroup, CreateMember, PatchGroup, PatchMember
-from wfcore.domain.resources import Kind
-from wfcore.domain.shapes import CreateToken
-from wfcore.ports.storage import AccessToken, Group, Member, UnitOfWork
+from wfcore.api.organization import CreateGroup, CreateMember, PatchGroup, PatchMember
+from wfcore.api.resources import CreateToken
+from wfcore.domain.json.codec import check
+from wfcore.domain.kernel.errors import Forbidden, NotFound, refuse
+from wfcore.domain.kernel.ids import iso
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.people.people import AccessToken, Group, Member
+from wfcore.domain.resources.access import Principal, Role, missing_scopes
+from wfcore.domain.resources.ownership import lapse
+from wfcore.domain.resources.resource import Kind
+from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.audit import audit, audit_change
 from wfcore.runtime.context import Ports, administer, conflict, needs
 from wfcore.runtime.idempotency import keep_answer, kept_answer

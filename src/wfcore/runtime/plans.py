@@ -5,11 +5,11 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
-from wfcore.domain.errors import JSON, NotFound
-from wfcore.domain.graph import compile_agent_selection
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Entry, Opened, Started
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, compile_plan, skill_plan
 from wfcore.ports.journal import Execution, Journal
 from wfcore.ports.storage import Storage
@@ -19,14 +19,6 @@ PlanKey = tuple[str, int, str]
 
 KEPT = 256
 """Plans kept in memory by one process, those used last. A machine holds on to its own."""
-
-
-def structure_of(content: Mapping[str, JSON]) -> Mapping[str, JSON]:
-    """The graph of a workflow's content; an `agentSelection` alone stands for the graph it compiles to."""
-    selection = content.get("agentSelection")
-    if selection and not (content.get("workflowStructure") or {}).get("nodes"):
-        return compile_agent_selection(selection)
-    return content.get("workflowStructure") or {"nodes": [], "edges": []}
 
 
 def opens(entries: Iterable[Entry]) -> bool:

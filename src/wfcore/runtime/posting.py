@@ -11,12 +11,12 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.codec import dumps
-from wfcore.domain.errors import NotFound
-from wfcore.domain.interfaces import Interface, InterfaceKind
+from wfcore.domain.channels.interfaces import Interface, InterfaceKind
+from wfcore.domain.channels.team_chats import answer_id_of, answer_of
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.run.state import RunStatus
-from wfcore.domain.team_chats import answer_id_of, answer_of
-from wfcore.domain.webhooks import sign
+from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.journal import RunRow
 from wfcore.ports.outbound import Undelivered
 from wfcore.ports.postings import DuePosting, Posting

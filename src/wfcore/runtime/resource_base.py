@@ -2,11 +2,11 @@
 
 import attrs
 
-from wfcore.domain import resources as rules
-from wfcore.domain.access import Access, Principal
-from wfcore.domain.errors import JSON
-from wfcore.domain.ids import iso
-from wfcore.domain.resources import Change, Kind, Resource, Variation
+from wfcore.domain.kernel.ids import iso
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources import resource as rules
+from wfcore.domain.resources.access import Access, Principal
+from wfcore.domain.resources.resource import Change, Kind, Resource, Variation
 from wfcore.ports.storage import Stale, UnitOfWork
 from wfcore.runtime.audit import audit_change
 from wfcore.runtime.context import Ports, authorize, conflict

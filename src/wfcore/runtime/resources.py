@@ -8,18 +8,8 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, ClassVar
 
-from wfcore.domain import resources as rules
-from wfcore.domain.access import Principal, derive
-from wfcore.domain.codec import check
-from wfcore.domain.errors import JSON, Issue, refuse
-from wfcore.domain.graph import selection_issues
-from wfcore.domain.graph_rules import write_issues
-from wfcore.domain.ids import slug_candidates, slugify_name
-from wfcore.domain.lifecycle import Operation, move
-from wfcore.domain.management_shapes import RollbackBody
-from wfcore.domain.resources import CONTENT, Change, Kind, Resource, Variation
-from wfcore.domain.schedule import check_trigger
-from wfcore.domain.shapes import (
+from wfcore.api.management import RollbackBody
+from wfcore.api.resources import (
     CreateSkill,
     CreateWorkflow,
     PatchSkill,
@@ -28,7 +18,18 @@ from wfcore.domain.shapes import (
     ToggleBody,
     ValidateBody,
 )
-from wfcore.domain.supervision import form_issues, links_of
+from wfcore.domain.graph.rules import write_issues
+from wfcore.domain.graph.structure import selection_issues, structure_of
+from wfcore.domain.json.codec import check
+from wfcore.domain.kernel.errors import Issue, refuse
+from wfcore.domain.kernel.ids import slug_candidates, slugify_name
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources import resource as rules
+from wfcore.domain.resources.access import Principal, derive
+from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.domain.resources.resource import CONTENT, Change, Kind, Resource, Variation
+from wfcore.domain.resources.supervision import form_issues, links_of
+from wfcore.domain.triggers.schedule import check_trigger
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.audit import audit_change
 from wfcore.runtime.context import Ports, needs
@@ -36,7 +37,6 @@ from wfcore.runtime.deploying import deploy_faults, looked_up, skill_faults
 from wfcore.runtime.idempotency import keep_answer, kept_answer
 from wfcore.runtime.interfaces import Interfaces
 from wfcore.runtime.ownership import OwnershipUseCases, self_revoking
-from wfcore.runtime.plans import structure_of
 from wfcore.runtime.resource_base import DeployedVariation, View
 from wfcore.runtime.served_tools import LookedUp
 from wfcore.runtime.supervision import link_faults

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON, Conflict, Forbidden, Issue, NotFound, refuse
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Issue, NotFound, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.interrupts import check_answer, may_decide
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.interrupts import check_answer, may_decide
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.state import IllegalEntry
 from wfcore.ports.journal import RunRow
 from wfcore.runtime.context import conflict

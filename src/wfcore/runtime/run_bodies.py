@@ -10,13 +10,14 @@ thread and on its variation whatever they say. `attachments` are kept and carrie
 
 from collections.abc import Mapping
 
-from wfcore.domain.access import Principal
-from wfcore.domain.attachments import AttachmentLimits, attachment_issues
-from wfcore.domain.codec import check, fingerprint
-from wfcore.domain.errors import JSON, Issue, refuse
-from wfcore.domain.run_shapes import Attachments, Chat, CreateRun, ResumeRun, RunAction
-from wfcore.domain.schedule import time_zones
-from wfcore.domain.templates import template_issues
+from wfcore.api.runs import Attachments, Chat, CreateRun, ResumeRun, RunAction
+from wfcore.domain.agents.attachments import AttachmentLimits, attachment_issues
+from wfcore.domain.expressions.templates import template_issues
+from wfcore.domain.json.codec import check, fingerprint
+from wfcore.domain.kernel.errors import Issue, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.triggers.schedule import time_zones
 from wfcore.runtime.wire import key_issues
 
 CARRIED = ("message", "userContext", "origin", "debug", "experimentalFeatures", "timezone", "streamProtocolVersion")

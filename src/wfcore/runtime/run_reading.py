@@ -5,14 +5,14 @@ from contextlib import aclosing
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import Forbidden, NotFound
-from wfcore.domain.ids import is_run_id
-from wfcore.domain.resources import Kind
+from wfcore.domain.kernel.errors import Forbidden, NotFound
+from wfcore.domain.kernel.ids import is_run_id
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.interrupts import may_decide, may_see
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.interrupts import may_decide, may_see
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Execution, OpenInterrupt, RunRow
 from wfcore.runtime.context import Ports, authorize, needs

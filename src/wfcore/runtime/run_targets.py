@@ -8,21 +8,23 @@ from typing import Final, Literal
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON, Issue, NotFound, refuse
-from wfcore.domain.expressions import ExpressionError
-from wfcore.domain.json_schema import compile_schema
-from wfcore.domain.lifecycle import Operation, move
-from wfcore.domain.narrowing import Allowance, merged, narrowed
-from wfcore.domain.resources import Kind, Resource, Variation
+from wfcore.domain.agents.narrowing import Allowance, merged, narrowed
+from wfcore.domain.expressions.expression import ExpressionError
+from wfcore.domain.expressions.templates import compile_template
+from wfcore.domain.graph.structure import structure_of
+from wfcore.domain.json.schema import compile_schema
+from wfcore.domain.kernel.errors import Issue, NotFound, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.domain.resources.resource import Kind, Resource, Variation
 from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, skill_plan
-from wfcore.domain.templates import compile_template
 from wfcore.ports.providers import Tool, ToolFailed
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.context import Ports, authorize
 from wfcore.runtime.deploying import deploy_faults, looked_up, lost_access, selection_faults, skills_of
 from wfcore.runtime.guarding import config_issues
-from wfcore.runtime.plans import Plans, structure_of
+from wfcore.runtime.plans import Plans
 from wfcore.runtime.served_tools import ServedTools, exists, is_served
 
 RENDERED: Final = "{{ input }}"

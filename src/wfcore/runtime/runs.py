@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON, Forbidden, NotFound, refuse
+from wfcore.domain.kernel.errors import Forbidden, NotFound, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import (
     Append,

@@ -12,13 +12,13 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain import resources as rules
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import from_ms, to_ms
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, NotFound
-from wfcore.domain.ids import iso
+from wfcore.domain.json.codec import from_ms, to_ms
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
+from wfcore.domain.kernel.ids import iso
+from wfcore.domain.resources import resource as rules
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
-from wfcore.domain.schedule import Overlap, Schedule, last_fires, overlap_of, schedule_of
+from wfcore.domain.triggers.schedule import Overlap, Schedule, last_fires, overlap_of, schedule_of
 from wfcore.ports.schedules import DueTimer, Missed, MissReason, Pause, Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.audit import audit

@@ -10,8 +10,8 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.connections import Connection, ConnectionKind, ConnectionStatus
-from wfcore.domain.errors import JSON
+from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 from wfcore.ports.tool_servers import ServedTool, ToolListing
 from wfcore.runtime.connection_use import PAGE, ConnectionUse, NoConnection, OpenedConnection

@@ -9,11 +9,11 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Effect
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.state import IllegalEntry, RunStatus
 from wfcore.ports.journal import Append, Execution, JournalConflict, RunChange
 from wfcore.runtime.context import Ports

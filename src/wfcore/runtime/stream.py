@@ -10,7 +10,7 @@ from contextlib import aclosing
 from msgspec.structs import replace
 
 from wfcore.domain.run.events import Event, EventKind
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import Lagged
 from wfcore.runtime.context import Ports

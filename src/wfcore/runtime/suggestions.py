@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from wfcore.domain.access import Principal, derive, missing_scopes
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Kind
-from wfcore.domain.suggestions import Offer, Suggestion, Thread, Waiting, suggest
+from wfcore.domain.agents.suggestions import Offer, Suggestion, Thread, Waiting, suggest
+from wfcore.domain.resources.access import Principal, derive, missing_scopes
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind
 from wfcore.ports.conversations import Conversation
 from wfcore.runtime.context import Ports, needs
 from wfcore.runtime.conversations import can_use

@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Mapping
 
-from wfcore.domain.access import Principal, derive
-from wfcore.domain.errors import JSON, Issue
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Resource
-from wfcore.domain.supervision import (
+from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal, derive
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Resource
+from wfcore.domain.resources.supervision import (
     DESCRIPTIONS,
     IDS,
     MAX_BELOW,

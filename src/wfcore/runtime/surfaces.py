@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON, NotFound
-from wfcore.domain.interfaces import Interface, InterfaceKind
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Kind, Resource, Variation
+from wfcore.domain.channels.interfaces import Interface, InterfaceKind
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind, Resource, Variation
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.context import Ports, authorize
 from wfcore.runtime.context_sources import input_schema_of

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import fingerprint
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from wfcore.domain.interfaces import InterfaceKind, chat_input
-from wfcore.domain.lifecycle import Operation, move
-from wfcore.domain.team_chats import TeamMessage, body_of, place_of, read_team_message, run_id_of
+from wfcore.domain.channels.interfaces import InterfaceKind, chat_input
+from wfcore.domain.channels.team_chats import TeamMessage, body_of, place_of, read_team_message, run_id_of
+from wfcore.domain.json.codec import fingerprint
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.ports.postings import Posting
 from wfcore.runtime.context import Ports, conflict
 from wfcore.runtime.context_sources import input_schema_of

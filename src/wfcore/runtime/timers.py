@@ -4,12 +4,12 @@ from datetime import datetime
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import iso_ms, to_ms
-from wfcore.domain.errors import JSON
-from wfcore.domain.lifecycle import REASONS, Status
-from wfcore.domain.resources import Change, Resource
-from wfcore.domain.schedule import Firing, Overlap, Schedule, next_fire, next_fires, overlap_of, schedule_of
+from wfcore.domain.json.codec import iso_ms, to_ms
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import REASONS, Status
+from wfcore.domain.resources.resource import Change, Resource
+from wfcore.domain.triggers.schedule import Firing, Overlap, Schedule, next_fire, next_fires, overlap_of, schedule_of
 from wfcore.ports.schedules import Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.context import needs

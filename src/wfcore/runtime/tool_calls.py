@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from wfcore.domain.codec import dumps
-from wfcore.domain.errors import JSON
-from wfcore.domain.json_schema import Schema, compile_schema
-from wfcore.domain.nesting import DEEPEST, is_deeper
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.nesting import DEEPEST, is_deeper
+from wfcore.domain.json.schema import Schema, compile_schema
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallTool
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import Tool, ToolCall, ToolConnection, ToolFailed

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import attrs
 
-from wfcore.domain.codec import iso_ms
-from wfcore.domain.errors import JSON
+from wfcore.domain.json.codec import iso_ms
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.interrupts import interrupt_to_wire
+from wfcore.domain.run.machine.interrupts import interrupt_to_wire
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.journal import ExecutionRef, Journal, OpenInterrupt, RunRow
 

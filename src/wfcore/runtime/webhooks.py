@@ -1,8 +1,8 @@
 """The webhook of a workflow: where messages are sent, and the secret that signs them (Standard Webhooks 1.0.0)."""
 
-from wfcore.domain.access import Principal
-from wfcore.domain.lifecycle import Operation, move
-from wfcore.domain.webhooks import Webhook, parse_webhook, secret_of
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.domain.triggers.webhooks import Webhook, parse_webhook, secret_of
 from wfcore.ports.sealing import Unsealable
 from wfcore.ports.storage import UnitOfWork
 from wfcore.ports.webhooks import WebhookRow

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON, Issue, Malformed, refuse
-from wfcore.domain.ids import is_run_id
+from wfcore.domain.kernel.errors import Issue, Malformed, refuse
+from wfcore.domain.kernel.ids import is_run_id
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 
 _HUMP = re.compile(r"_([a-z0-9])", re.ASCII)
 

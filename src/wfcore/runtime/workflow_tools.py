@@ -10,17 +10,18 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import dumps, fingerprint
-from wfcore.domain.errors import JSON, Conflict, NotFound
-from wfcore.domain.interfaces import InterfaceKind
-from wfcore.domain.node_data import NodeType
-from wfcore.domain.resources import Resource, Variation
+from wfcore.domain.channels.interfaces import InterfaceKind
+from wfcore.domain.graph.node_data import NodeType
+from wfcore.domain.graph.structure import structure_of
+from wfcore.domain.json.codec import dumps, fingerprint
+from wfcore.domain.kernel.errors import Conflict, NotFound
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.resource import Resource, Variation
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import RunRow
 from wfcore.runtime.context import Ports, needs
-from wfcore.runtime.plans import structure_of
 from wfcore.runtime.runs import Runs
 from wfcore.runtime.surfaces import Surface, active_variation, surface_for
 from wfcore.runtime.views import Batches, RunView, Turn, latest_turn

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
-from wfcore.domain.ids import ALPHABET
+from wfcore.domain.kernel.ids import ALPHABET
 
 NOON: Final = 1_767_268_800_000
 """2026-01-01T12:00:00Z, where the fake clock starts unless told otherwise."""

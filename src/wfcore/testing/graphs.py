@@ -11,8 +11,8 @@ from typing import Literal
 import attrs
 from hypothesis import strategies as st
 
-from wfcore.domain.errors import JSON
-from wfcore.domain.node_data import ListedCatalog
+from wfcore.domain.graph.node_data import ListedCatalog
+from wfcore.domain.kernel.json_type import JSON
 
 TOOLS = ("core.transform", "core.http")
 SKILLS = (1, 2, 3)

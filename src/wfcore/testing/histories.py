@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Self
 
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Effect, OpenChild
 from wfcore.domain.run.entries import (
     Actor,
@@ -34,7 +34,7 @@ from wfcore.domain.run.entries import (
     TimePassed,
 )
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, compile_plan
 from wfcore.domain.run.records import Record
 from wfcore.domain.run.state import Interrupt

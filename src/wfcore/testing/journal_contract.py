@@ -19,7 +19,8 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain.errors import JSON, NotFound
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Started, TimePassed
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import (

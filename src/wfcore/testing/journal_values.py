@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Generator
 from typing import Any, Final
 
-from wfcore.domain.access import Principal, Role
+from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.run.entries import (
     Aborted,
     Actor,

@@ -192,7 +192,7 @@ class MemoriesContract(OnAsyncio):
 
 
 class WordsContract(MemoriesContract):
-    """For a backend that finds by words, as `wfcore.domain.memory.words_of` tells them apart, and not by meaning."""
+    """For a backend that finds by words, as `words_of` of the domain splits them, and not by meaning."""
 
     async def test_words_of_every_script(self, memories: MemoryBackend) -> None:
         """Letters of every script make words; case and accents do not matter, on either side."""

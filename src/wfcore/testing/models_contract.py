@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 
 import pytest
 
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import (
     Delta,
     Finished,

@@ -19,8 +19,8 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain.errors import NotFound, Unavailable
-from wfcore.domain.resources import Kind
+from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Duplicate, Stale, Storage
 from wfcore.testing.on_asyncio import OnAsyncio
 from wfcore.testing.storage_contract_audit import AuditContract

@@ -3,10 +3,11 @@
 import attrs
 import pytest
 
-from wfcore.domain.access import AccessConfig, GroupGrant, Role, SharedUser
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Kind
-from wfcore.ports.storage import Duplicate, Group, Member, Storage
+from wfcore.domain.people.people import Group, Member
+from wfcore.domain.resources.access import AccessConfig, GroupGrant, Role, SharedUser
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind
+from wfcore.ports.storage import Duplicate, Storage
 from wfcore.testing.storage_values import (
     GROUP,
     ORG,

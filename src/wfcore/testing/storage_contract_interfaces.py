@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from wfcore.domain.interfaces import Interface, InterfaceKind
+from wfcore.domain.channels.interfaces import Interface, InterfaceKind
 from wfcore.ports.storage import Duplicate, FoundInterface, Stale, Storage
 from wfcore.testing.storage_values import ORG, OTHER_ORG, at
 

@@ -6,8 +6,8 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain.connections import Connection, ConnectionKind, ConnectionStatus
-from wfcore.domain.context_items import ContextItem
+from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
+from wfcore.domain.agents.context_items import ContextItem
 from wfcore.ports.storage import Duplicate, Stale, Storage
 from wfcore.testing.storage_values import ORG, OTHER_ORG, at
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wfcore.domain.access import AccessConfig, GroupGrant, Principal
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Kind, OwnershipTransfer
+from wfcore.domain.resources.access import AccessConfig, GroupGrant, Principal
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind, OwnershipTransfer
 from wfcore.ports.storage import Duplicate, Kept, Stale, Storage
 from wfcore.testing.storage_values import (
     FULL,

@@ -9,9 +9,9 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from wfcore.domain.access import AccessConfig
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Resource
+from wfcore.domain.resources.access import AccessConfig
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Resource
 from wfcore.ports.storage import Duplicate, Stale, Storage
 from wfcore.testing.storage_values import (
     access_configs,

@@ -8,7 +8,9 @@ from typing import Any, Final
 import attrs
 from hypothesis import strategies as st
 
-from wfcore.domain.access import (
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.people.people import AccessToken, Group, Member, Organization
+from wfcore.domain.resources.access import (
     AccessConfig,
     GroupGrant,
     Principal,
@@ -16,10 +18,9 @@ from wfcore.domain.access import (
     SharedUser,
     derive,
 )
-from wfcore.domain.errors import JSON
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Kind, OwnershipTransfer, Resource, Variation
-from wfcore.ports.storage import AccessToken, Group, Kept, Member, Organization, Storage, UnitOfWork
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind, OwnershipTransfer, Resource, Variation
+from wfcore.ports.storage import Kept, Storage, UnitOfWork
 
 ORG: Final = "11111111-1111-4111-8111-111111111111"
 OTHER_ORG: Final = "22222222-2222-4222-8222-222222222222"

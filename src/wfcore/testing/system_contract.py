@@ -3,7 +3,7 @@
 import asyncio
 from abc import abstractmethod
 
-from wfcore.domain.ids import ALPHABET, is_uuid
+from wfcore.domain.kernel.ids import ALPHABET, is_uuid
 from wfcore.ports.system import Clock, Ids
 from wfcore.testing.on_asyncio import OnAsyncio
 

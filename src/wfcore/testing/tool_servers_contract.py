@@ -20,8 +20,8 @@ from typing import Final
 import attrs
 import pytest
 
-from wfcore.domain.codec import dumps
-from wfcore.domain.json_schema import schema_issues
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.schema import schema_issues
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
 from wfcore.ports.tool_servers import ToolServers
 

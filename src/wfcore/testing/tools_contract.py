@@ -15,7 +15,7 @@ from abc import abstractmethod
 
 import pytest
 
-from wfcore.domain.json_schema import schema_issues
+from wfcore.domain.json.schema import schema_issues
 from wfcore.ports.providers import Tool, Tools
 
 _ID = re.compile(r"[a-zA-Z0-9_.-]{1,128}", re.ASCII)

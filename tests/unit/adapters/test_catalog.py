@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from wfcore.adapters.tools import Catalog, tool
-from wfcore.domain.json_schema import compile_schema
+from wfcore.domain.json.schema import compile_schema
 from wfcore.ports.providers import Tool, ToolCall, ToolConnection, ToolFailed
 
 CALL = ToolCall("key-1", 2, "org", "r-1", "u-1")

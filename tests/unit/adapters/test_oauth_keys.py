@@ -14,7 +14,7 @@ from wfcore.adapters.oauth import issuer as module
 from wfcore.adapters.oauth.cache import COOL_DOWN, FRESH, STALE, KeyCache
 from wfcore.adapters.oauth.issuer import Issuer, Silent, metadata_places
 from wfcore.adapters.oauth.keys import VerificationKey, read_keys
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio

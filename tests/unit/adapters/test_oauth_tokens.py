@@ -30,7 +30,7 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 from wfcore.adapters.oauth import AccessTokens, ClaimNames
 from wfcore.adapters.oauth.cache import KeyCache
 from wfcore.adapters.oauth.keys import ALGORITHMS, choose, read_keys
-from wfcore.domain.access import TOKEN_SCOPES
+from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.identity import Identity
 from wfcore.testing.fakes import FakeClock
 

@@ -4,7 +4,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from wfcore.adapters.http.origins import check_origin
-from wfcore.domain.errors import Forbidden
+from wfcore.domain.kernel.errors import Forbidden
 
 OWN = ("flows.example.org",)
 LET_IN = [

@@ -15,7 +15,7 @@ import pytest
 from wfcore.adapters.outbound import mcp
 from wfcore.adapters.outbound.guard import Guard
 from wfcore.adapters.outbound.mcp import LONGEST_DESCRIPTION, LONGEST_WORDS, MOST_PAGES, MOST_TOOLS, McpTools
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ConnectionRequired, ToolFailed
 from wfcore.ports.tool_servers import CALL_KEY, ToolListing
 

@@ -8,8 +8,8 @@ from loopback import Heard, answer, redirect, serving
 
 from wfcore.adapters.outbound.guard import Guard
 from wfcore.adapters.outbound.tool import http_tool
-from wfcore.domain.connections import OURS
-from wfcore.domain.json_schema import compile_schema
+from wfcore.domain.agents.connections import OURS
+from wfcore.domain.json.schema import compile_schema
 from wfcore.ports.providers import ToolCall, ToolFailed
 
 pytestmark = pytest.mark.anyio

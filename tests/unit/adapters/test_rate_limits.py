@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfcore.adapters.http.limits import SECOND, WINDOW, RateLimits
-from wfcore.domain.access import Principal, Role
-from wfcore.domain.errors import RateLimited
+from wfcore.domain.kernel.errors import RateLimited
+from wfcore.domain.resources.access import Principal, Role
 
 ORG, OTHER = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wfcore.adapters.models.scripted import Reply, ScriptedModel, smallest
-from wfcore.domain.json_schema import compile_schema
+from wfcore.domain.json.schema import compile_schema
 from wfcore.ports.providers import (
     Delta,
     Finished,

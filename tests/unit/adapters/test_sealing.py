@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from wfcore.adapters.sealing import Sealing
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.sealing import Unsealable
 
 OLD, NEW = b"o" * 32, b"n" * 32

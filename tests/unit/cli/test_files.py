@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfcore.cli.files import load_tools, read_input, read_workflow
-from wfcore.domain.codec import dumps
-from wfcore.domain.errors import Malformed
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.errors import Malformed
 
 
 def written(tmp_path: Path, text: str | bytes, name: str = "refunds.yaml") -> str:

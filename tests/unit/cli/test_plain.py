@@ -17,7 +17,7 @@ from wfcore.cli.lines import Lines
 from wfcore.cli.opening import say
 from wfcore.cli.plain import plain
 from wfcore.cli.progress import Progress
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.state import Interrupt
 

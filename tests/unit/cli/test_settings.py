@@ -12,10 +12,10 @@ from wfcore.adapters.models.anthropic import AnthropicModel
 from wfcore.adapters.models.openai import OpenAIModel
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.adapters.system import SystemClock
-from wfcore.domain.attachments import AttachmentLimits
-from wfcore.domain.budgets import Budget
-from wfcore.domain.graph_limits import GraphLimits
-from wfcore.domain.prices import Price
+from wfcore.domain.agents.attachments import AttachmentLimits
+from wfcore.domain.agents.budgets import Budget
+from wfcore.domain.agents.prices import Price
+from wfcore.domain.graph.limits import GraphLimits
 from wfcore.runtime.context import Settings
 from wfcore.settings import BadSettings, decode_key, load
 

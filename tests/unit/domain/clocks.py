@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from wfcore.domain.schedule import Frequency, Schedule
+from wfcore.domain.triggers.schedule import Frequency, Schedule
 
 
 def utc(*parts: int) -> datetime:

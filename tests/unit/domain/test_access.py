@@ -5,8 +5,8 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain import access
-from wfcore.domain.access import AccessConfig, GroupGrant, Principal, Role, SharedUser, derive
+from wfcore.domain.resources import access
+from wfcore.domain.resources.access import AccessConfig, GroupGrant, Principal, Role, SharedUser, derive
 
 ORG = "0f8fad5b-d9cb-469f-a165-70867728950e"
 SALES = "7c9e6679-7425-40de-944b-e07fc1f90ae7"

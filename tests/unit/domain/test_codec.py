@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wfcore.domain.codec import canonical, dumps, fingerprint, iso_ms, parse_iso
+from wfcore.domain.json.codec import canonical, dumps, fingerprint, iso_ms, parse_iso
 
 
 class TestText:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from wfcore.domain.codec import check
-from wfcore.domain.connection_shapes import CONFIGS, PATCH_CONFIGS
-from wfcore.domain.connections import (
+from wfcore.api.connections import CONFIGS, PATCH_CONFIGS
+from wfcore.domain.agents.connections import (
     Connection,
     ConnectionKind,
     config_issues,
@@ -13,6 +12,7 @@ from wfcore.domain.connections import (
     merged,
     split,
 )
+from wfcore.domain.json.codec import check
 
 GOOD = ["https://x.org", "http://x.org:8080/a?b=c", "HTTPS://X.org/", "http://127.0.0.1", "http://[::1]:9/a%20b"]
 BAD = [

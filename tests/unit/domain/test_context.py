@@ -5,12 +5,12 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain.context import Ingredients as Given
-from wfcore.domain.context import LeftOut, compose, digest_of, history_room
-from wfcore.domain.context_messages import NO_RESULT, Head, History, newest_turns, paired, request_of
-from wfcore.domain.context_text import Fact, boundary, tokens
-from wfcore.domain.context_tools import MAX_TOOLS, MESSAGE_SCHEMA, Offer, wire_names
-from wfcore.domain.errors import Invalid
+from wfcore.domain.agents.context import Ingredients as Given
+from wfcore.domain.agents.context import LeftOut, compose, digest_of, history_room
+from wfcore.domain.agents.context_messages import NO_RESULT, Head, History, newest_turns, paired, request_of
+from wfcore.domain.agents.context_text import Fact, boundary, tokens
+from wfcore.domain.agents.context_tools import MAX_TOOLS, MESSAGE_SCHEMA, Offer, wire_names
+from wfcore.domain.kernel.errors import Invalid
 
 Json = dict[str, Any]
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 from clocks import custom, daily, utc
 
-from wfcore.domain.cron import parse_cron
-from wfcore.domain.schedule import Frequency, Schedule, next_fire, next_fires
+from wfcore.domain.triggers.cron import parse_cron
+from wfcore.domain.triggers.schedule import Frequency, Schedule, next_fire, next_fires
 
 
 def local(schedule: Schedule, after: datetime, count: int) -> list[str]:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from wfcore.domain.expressions import MAX_SOURCE, ExpressionError, compile_expression
+from wfcore.domain.expressions.expression import MAX_SOURCE, ExpressionError, compile_expression
 
 SCOPE = {
     "input": {

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from wfcore.domain.graph import (
+from wfcore.domain.graph.rules import deploy_issues, write_issues
+from wfcore.domain.graph.structure import (
     Edge,
     Graph,
     Node,
@@ -14,7 +15,6 @@ from wfcore.domain.graph import (
     parse_graph,
     selection_issues,
 )
-from wfcore.domain.graph_rules import deploy_issues, write_issues
 from wfcore.testing.graphs import CATALOG
 
 DIAMOND = {

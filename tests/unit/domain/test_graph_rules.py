@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from wfcore.domain.errors import Invalid, Issue, Malformed, refuse
-from wfcore.domain.graph import parse_graph
-from wfcore.domain.graph_rules import GraphLimits, deploy_issues, find_cycles, write_issues
-from wfcore.domain.node_data import MAX_ISSUES, Known, record
+from wfcore.domain.graph.node_data import MAX_ISSUES, Known, record
+from wfcore.domain.graph.rules import GraphLimits, deploy_issues, find_cycles, write_issues
+from wfcore.domain.graph.structure import parse_graph
+from wfcore.domain.kernel.errors import Invalid, Issue, Malformed, refuse
 from wfcore.testing.graphs import CATALOG
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from wfcore.domain.expressions import MAX_SOURCE, ExpressionError, compile_expression
+from wfcore.domain.expressions.expression import MAX_SOURCE, ExpressionError, compile_expression
 
 SCOPE = {
     "input": {"tier": "gold", "tags": ["a", "b"], "long": "a" * 1_000_000, "longer": ["a"] * 100_000},

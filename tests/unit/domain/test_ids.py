@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain import ids
+from wfcore.domain.kernel import ids
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 SECRET = "a" * 43

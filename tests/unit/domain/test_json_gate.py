@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from wfcore.domain.errors import Malformed
-from wfcore.domain.json_gate import MAX_INTEGER, MAX_ISSUES, JsonLimits, parse_json, wire_path
+from wfcore.domain.json.parsing import MAX_INTEGER, MAX_ISSUES, JsonLimits, parse_json, wire_path
+from wfcore.domain.kernel.errors import Malformed
 
 
 def faults(body: bytes, limits: JsonLimits | None = None) -> list[tuple[str, str]]:

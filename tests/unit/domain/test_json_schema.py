@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from wfcore.domain.errors import Invalid, Issue
-from wfcore.domain.json_schema import MAX_ISSUES, MAX_SCHEMA, compile_schema, schema_issues
-from wfcore.domain.json_schema_cost import cost
+from wfcore.domain.json.schema import MAX_ISSUES, MAX_SCHEMA, compile_schema, schema_issues
+from wfcore.domain.json.schema_cost import cost
+from wfcore.domain.kernel.errors import Invalid, Issue
 
 PERSON = {
     "type": "object",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from wfcore.domain import lifecycle
-from wfcore.domain.errors import Conflict
-from wfcore.domain.lifecycle import TABLE, IllegalMove, Operation, Status, move
+from wfcore.domain.kernel.errors import Conflict
+from wfcore.domain.resources import lifecycle
+from wfcore.domain.resources.lifecycle import TABLE, IllegalMove, Operation, Status, move
 
 INTERFACE = [
     (Status.DRAFT, Operation.DEPLOY, False, Status.ACTIVE),

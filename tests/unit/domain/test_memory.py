@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain.memory import mask_issues, mask_paths, revised, text_hash
+from wfcore.domain.agents.memories import mask_issues, mask_paths, revised, text_hash
 
 OLD: tuple[str, dict[str, Any]] = ("old", {"a": 1, "b.c": {"d": 2}})
 

@@ -5,10 +5,10 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain.errors import Issue
-from wfcore.domain.graph import NodeType, parse_graph
-from wfcore.domain.graph_rules import deploy_issues
-from wfcore.domain.node_data import NODE_DATA
+from wfcore.domain.graph.node_data import NODE_DATA
+from wfcore.domain.graph.rules import deploy_issues
+from wfcore.domain.graph.structure import NodeType, parse_graph
+from wfcore.domain.kernel.errors import Issue
 from wfcore.testing.graphs import CATALOG
 
 GROUP = "123e4567-e89b-12d3-a456-426614174000"

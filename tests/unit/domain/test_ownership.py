@@ -4,12 +4,12 @@ import attrs
 import pytest
 from hypothesis import assume, given
 
-from wfcore.domain import ownership
-from wfcore.domain.access import AccessConfig, Principal, SharedUser, derive
-from wfcore.domain.errors import Conflict, Invalid
-from wfcore.domain.lifecycle import IllegalMove, Status
-from wfcore.domain.ownership import PARTY, TABLE, Step
-from wfcore.domain.resources import Change, OwnershipTransfer, Resource
+from wfcore.domain.kernel.errors import Conflict, Invalid
+from wfcore.domain.resources import ownership
+from wfcore.domain.resources.access import AccessConfig, Principal, SharedUser, derive
+from wfcore.domain.resources.lifecycle import IllegalMove, Status
+from wfcore.domain.resources.ownership import PARTY, TABLE, Step
+from wfcore.domain.resources.resource import Change, OwnershipTransfer, Resource
 from wfcore.testing.storage_values import FOR_ALL, ORG, access_configs, at, new_resource, principal, principals
 
 OWNER, HEIR, THIRD = (principal(name, f"{name}@x.org") for name in ("owner", "heir", "third"))

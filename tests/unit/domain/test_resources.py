@@ -6,10 +6,11 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain import access, resources
-from wfcore.domain.errors import Conflict, Invalid
-from wfcore.domain.lifecycle import IllegalMove, Status
-from wfcore.domain.resources import Change, Kind, OwnershipTransfer, Resource, Variation, same_json
+from wfcore.domain.kernel.errors import Conflict, Invalid
+from wfcore.domain.resources import access
+from wfcore.domain.resources import resource as resources
+from wfcore.domain.resources.lifecycle import IllegalMove, Status
+from wfcore.domain.resources.resource import Change, Kind, OwnershipTransfer, Resource, Variation, same_json
 
 ORG = "0f8fad5b-d9cb-469f-a165-70867728950e"
 ANN = access.Principal(ORG, "u-ann", "ann@x.org", frozenset(), frozenset(), access.Role.MEMBER)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from clocks import custom, daily, utc
 
-from wfcore.domain.schedule import (
+from wfcore.domain.triggers.schedule import (
     MAX_EXPRESSIONS,
     check_trigger,
     next_fire,

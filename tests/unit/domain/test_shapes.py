@@ -7,10 +7,11 @@ import jsonschema_rs
 import pytest
 from msgspec import Meta
 
-from wfcore.domain import run_shapes, shapes
-from wfcore.domain.codec import check, page_of, read, schema_ref
-from wfcore.domain.errors import Invalid, Malformed
-from wfcore.domain.json_gate import MAX_ISSUES
+from wfcore.api import resources as shapes
+from wfcore.api import runs as run_shapes
+from wfcore.domain.json.codec import check, page_of, read, schema_ref
+from wfcore.domain.json.parsing import MAX_ISSUES
+from wfcore.domain.kernel.errors import Invalid, Malformed
 
 WORKFLOW: dict[str, Any] = {"name": "Refunds", "type": "workflow"}
 SKILL: dict[str, Any] = {"name": "Clerk"}

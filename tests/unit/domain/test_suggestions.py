@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain.prices import Price, cost_of, to_money
-from wfcore.domain.suggestions import LONGEST, MOST, Offer, Thread, Waiting, short, suggest
+from wfcore.domain.agents.prices import Price, cost_of, to_money
+from wfcore.domain.agents.suggestions import LONGEST, MOST, Offer, Thread, Waiting, short, suggest
 
 TEXT = st.text(max_size=400)
 OFFERS = st.lists(st.builds(Offer, st.integers(1, 9), TEXT, st.none() | TEXT), max_size=6)

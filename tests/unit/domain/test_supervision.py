@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain.supervision import (
+from wfcore.domain.resources.supervision import (
     DESCRIPTIONS,
     IDS,
     MAX_DEPTH,

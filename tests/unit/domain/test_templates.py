@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain.errors import Issue
-from wfcore.domain.expressions import ExpressionError
-from wfcore.domain.templates import compile_template, template_issues
+from wfcore.domain.expressions.expression import ExpressionError
+from wfcore.domain.expressions.templates import compile_template, template_issues
+from wfcore.domain.kernel.errors import Issue
 
 SCOPE: dict[str, Any] = {
     "input": {

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain.errors import Malformed
-from wfcore.domain.webhooks import (
+from wfcore.domain.kernel.errors import Malformed
+from wfcore.domain.triggers.webhooks import (
     MAX_SIGNATURES,
     TOLERANCE,
     BadSignature,

@@ -12,8 +12,8 @@ import pytest
 from wfcore import bootstrap
 from wfcore.adapters.tools import tool
 from wfcore.bootstrap import Core
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import Conflict
+from wfcore.domain.kernel.errors import Conflict
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.events import Event
 from wfcore.ports.providers import ToolCall
 from wfcore.runtime.runs import RunView

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 from bench import Bench, act, ask, one
 
-from wfcore.domain.errors import JSON
-from wfcore.domain.webhooks import sign
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.triggers.webhooks import sign
 from wfcore.runtime.context import Settings
 from wfcore.runtime.runs import RunView
 

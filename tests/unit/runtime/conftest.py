@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bench import Bench, opened
 
-from wfcore.domain.access import Principal
+from wfcore.domain.resources.access import Principal
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, get_args, get_origin, get_type_hints
 
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import Journal
 from wfcore.ports.storage import Resources, Storage, UnitOfWork
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from bench import Bench, act, agent, ask, deployed_skill, graph, one, paths, private
 
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, NotFound, WfcoreError
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound, WfcoreError
 
 pytestmark = pytest.mark.anyio
 

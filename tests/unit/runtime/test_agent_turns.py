@@ -9,7 +9,7 @@ from bench import Bench, Json, Toolbox, act, ask, deployed_skill, graph, kinds, 
 
 import wfcore
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.domain.errors import Forbidden, Invalid, NotFound
+from wfcore.domain.kernel.errors import Forbidden, Invalid, NotFound
 from wfcore.ports.providers import ModelRequest
 
 pytestmark = pytest.mark.anyio

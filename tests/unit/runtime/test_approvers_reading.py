@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from bench import Bench, act, ask, graph, kinds
 
-from wfcore.domain.errors import Forbidden
+from wfcore.domain.kernel.errors import Forbidden
 from wfcore.runtime.views import RunView
 
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,9 @@ from bench import Bench, Json, act, agent, ask, deployed_skill, graph, one, open
 
 from wfcore.adapters.blobs import LocalBlobs
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.domain.attachments import AttachmentLimits, key_of
-from wfcore.domain.context_attachments import IMAGE_TOKENS
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, TooLarge, Unavailable, WfcoreError
+from wfcore.domain.agents.attachments import AttachmentLimits, key_of
+from wfcore.domain.agents.context_attachments import IMAGE_TOKENS
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, TooLarge, Unavailable, WfcoreError
 from wfcore.domain.run.entries import encode_entry
 from wfcore.ports.providers import ModelRequest
 from wfcore.runtime.context import Settings

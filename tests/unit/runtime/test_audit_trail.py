@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from bench import Bench, act, ask, one
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, WfcoreError
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, WfcoreError
+from wfcore.domain.resources.access import Principal
 
 pytestmark = pytest.mark.anyio
 

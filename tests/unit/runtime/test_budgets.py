@@ -7,9 +7,9 @@ from bench import Bench, act, agent, deployed_skill, graph, kinds, opened, paths
 from test_agent_tools import Played, asks, enabled
 
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.domain.budgets import Budget
-from wfcore.domain.errors import Invalid
-from wfcore.domain.prices import Price
+from wfcore.domain.agents.budgets import Budget
+from wfcore.domain.agents.prices import Price
+from wfcore.domain.kernel.errors import Invalid
 from wfcore.runtime.context import Settings
 
 pytestmark = pytest.mark.anyio

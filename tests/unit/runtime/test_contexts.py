@@ -8,9 +8,9 @@ from bench import Bench, Json, deployed_skill, graph, opened, paths, private, sh
 from composing import THREAD, effect, left, names, parts, talked, turn
 
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.domain.context import MAX_MEMORIES
-from wfcore.domain.context_text import MESSAGE_TOKENS, tokens
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, NotFound
+from wfcore.domain.agents.context import MAX_MEMORIES
+from wfcore.domain.agents.context_text import MESSAGE_TOKENS, tokens
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.domain.run.effects import CallModel
 from wfcore.ports.providers import ModelError, ModelRequest
 from wfcore.runtime import context_sources

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from bench import Bench
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import Forbidden, NotFound
+from wfcore.domain.kernel.errors import Forbidden, NotFound
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.records import MessageRecord
 from wfcore.runtime import conversations as module
 from wfcore.runtime.conversations import Window

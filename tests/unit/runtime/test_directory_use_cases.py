@@ -3,8 +3,8 @@
 import pytest
 from bench import Bench, paths
 
-from wfcore.domain.access import TOKEN_SCOPES
-from wfcore.domain.errors import Conflict, Invalid, Malformed, NotFound, Unauthenticated
+from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, NotFound, Unauthenticated
+from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.runtime.wire import PageTokens, wire_body
 
 pytestmark = pytest.mark.anyio

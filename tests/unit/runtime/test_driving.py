@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from bench import Bench, Disk, Toolbox, act, agent, ask, eventually, graph, kinds, one, opened, reason, why
 
-from wfcore.domain.errors import Forbidden, NotFound
+from wfcore.domain.kernel.errors import Forbidden, NotFound
 from wfcore.domain.run.entries import Limits
 from wfcore.runtime.context import Settings
 from wfcore.runtime.runs import RunView

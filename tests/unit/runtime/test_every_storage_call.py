@@ -20,11 +20,11 @@ from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.memories import SqlMemories
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.bootstrap import Core
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import Invalid, Unavailable, WfcoreError
+from wfcore.domain.kernel.errors import Invalid, Unavailable, WfcoreError
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import decode_entry
 from wfcore.domain.run.state import RunStatus
-from wfcore.domain.webhooks import sign
+from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.journal import Journal
 from wfcore.ports.postings import Posting
 from wfcore.ports.storage import Storage

@@ -7,7 +7,7 @@ import pytest
 from bench import Bench, Toolbox, act, agent, ask, eventually, graph, kinds, opened
 
 from wfcore.adapters import events as hub
-from wfcore.domain.errors import NotFound
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.run.events import Event
 from wfcore.runtime import stream
 from wfcore.runtime.runs import RunView

@@ -12,7 +12,7 @@ from bench import Bench, act, agent, deployed_skill, graph, kinds, one, opened, 
 from test_agent_tools import Played, asks, enabled
 
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.domain.errors import Invalid
+from wfcore.domain.kernel.errors import Invalid
 from wfcore.ports.guardrails import Allowed, Replaced, Verdict
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta
 

@@ -6,7 +6,7 @@ import attrs
 import pytest
 from bench import Bench, paths
 
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
 
 pytestmark = pytest.mark.anyio
 

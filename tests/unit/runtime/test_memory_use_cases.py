@@ -8,8 +8,8 @@ import pytest
 from bench import Bench, opened, paths
 
 from wfcore.adapters.memory.memories import InMemoryMemories
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
-from wfcore.domain.memory import text_hash
+from wfcore.domain.agents.memories import text_hash
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
 from wfcore.ports.providers import Memory
 
 pytestmark = pytest.mark.anyio

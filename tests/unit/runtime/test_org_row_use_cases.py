@@ -11,8 +11,8 @@ from bench import Bench
 
 import wfcore.bootstrap
 from wfcore.bootstrap import Core
-from wfcore.domain.connections import Connection
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
+from wfcore.domain.agents.connections import Connection
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
 from wfcore.runtime.connections import opened_config
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from bench import Bench, act, agent, deployed_skill, graph, one, opened, paths
 
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.adapters.tools import tool
-from wfcore.domain.errors import Invalid
+from wfcore.domain.kernel.errors import Invalid
 
 pytestmark = pytest.mark.anyio
 

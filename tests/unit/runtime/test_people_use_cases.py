@@ -8,10 +8,10 @@ from bench import Bench
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wfcore.domain.access import TOKEN_SCOPES, AccessConfig, Principal, Role, derive
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, Unauthenticated, WfcoreError
-from wfcore.domain.lifecycle import Status
-from wfcore.ports.storage import Member
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, Unauthenticated, WfcoreError
+from wfcore.domain.people.people import Member
+from wfcore.domain.resources.access import TOKEN_SCOPES, AccessConfig, Principal, Role, derive
+from wfcore.domain.resources.lifecycle import Status
 from wfcore.runtime.organization import principal_of
 
 pytestmark = pytest.mark.anyio

@@ -3,9 +3,9 @@
 import pytest
 from bench import Bench, act, agent, ask, deployed_skill, graph, one, opened, paths, private, shared
 
-from wfcore.domain.errors import Conflict, Invalid, Malformed, NotFound
-from wfcore.domain.graph_limits import GraphLimits
-from wfcore.domain.resources import FIELDS, Kind
+from wfcore.domain.graph.limits import GraphLimits
+from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, NotFound
+from wfcore.domain.resources.resource import FIELDS, Kind
 from wfcore.runtime.context import Settings
 
 pytestmark = pytest.mark.anyio

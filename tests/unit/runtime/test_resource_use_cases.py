@@ -6,8 +6,8 @@ import attrs
 import pytest
 from bench import Bench, act, deployed_skill, one, paths, private, shared
 
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
-from wfcore.domain.resources import FIELDS, Kind
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
+from wfcore.domain.resources.resource import FIELDS, Kind
 from wfcore.runtime.context import scopes_of
 
 pytestmark = pytest.mark.anyio

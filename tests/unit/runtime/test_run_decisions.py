@@ -7,7 +7,7 @@ import attrs
 import pytest
 from bench import Bench, act, ask, graph, kinds, paths, reason
 
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
 from wfcore.runtime.runs import RunView
 
 pytestmark = pytest.mark.anyio

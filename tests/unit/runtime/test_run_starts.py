@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from bench import Bench, Toolbox, act, agent, ask, graph, kinds, one, opened, paths, start
 
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
 
 pytestmark = pytest.mark.anyio
 

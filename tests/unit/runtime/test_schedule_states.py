@@ -20,7 +20,7 @@ from scheduling import (
     timer,
 )
 
-from wfcore.domain.errors import Invalid, Malformed
+from wfcore.domain.kernel.errors import Invalid, Malformed
 from wfcore.ports.audit import AuditFilter
 from wfcore.ports.schedules import Missed
 from wfcore.runtime.scheduler import slot_run_id

@@ -24,7 +24,7 @@ from scheduling import (
     timer,
 )
 
-from wfcore.domain.errors import NotFound
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.schedules import Missed, Timer
 from wfcore.runtime.context import Settings
 from wfcore.runtime.runs import RunView

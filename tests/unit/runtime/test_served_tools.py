@@ -11,8 +11,8 @@ from real_mcp import Office, office
 from test_agent_tools import Played, asks
 
 from wfcore.adapters.tools import tool
-from wfcore.domain.codec import dumps
-from wfcore.domain.errors import Invalid
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.errors import Invalid
 from wfcore.runtime import catalog, served_tools
 from wfcore.runtime.context import Settings
 

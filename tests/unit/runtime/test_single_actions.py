@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from bench import Bench, act, kinds, one, paths, private, why
 
-from wfcore.domain.errors import Conflict, Invalid, Malformed, NotFound, WfcoreError
+from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, NotFound, WfcoreError
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import pytest
 from bench import Bench, deployed_skill, opened, paths
 from real_mcp import office
 
-from wfcore.domain.errors import Invalid
+from wfcore.domain.kernel.errors import Invalid
 from wfcore.runtime.context import Settings
 
 pytestmark = pytest.mark.anyio

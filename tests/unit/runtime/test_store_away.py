@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from bench import Bench, act, agent, eventually, graph, kinds, one, opened
 
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta
 
 pytestmark = pytest.mark.anyio

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from bench import Bench, paths
 
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
-from wfcore.domain.supervision import DESCRIPTIONS, IDS, MAX_DEPTH
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
+from wfcore.domain.resources.supervision import DESCRIPTIONS, IDS, MAX_DEPTH
 from wfcore.runtime import supervision
 
 pytestmark = pytest.mark.anyio

@@ -9,9 +9,9 @@ import pytest
 from bench import Bench, act, one
 from chatting import ECHO, SAID, Door, opened_door
 
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
-from wfcore.domain.team_chats import run_id_of
-from wfcore.domain.webhooks import BadSignature
+from wfcore.domain.channels.team_chats import run_id_of
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
+from wfcore.domain.triggers.webhooks import BadSignature
 from wfcore.runtime.views import RunView
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 from bench import Bench, act, graph, one, opened, why
 
 from wfcore.adapters.tools import tool
-from wfcore.domain.codec import dumps
+from wfcore.domain.json.codec import dumps
 from wfcore.ports.providers import ConnectionRequired, ToolCall
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from bench import Bench, ask, one
 
-from wfcore.domain.errors import Malformed
+from wfcore.domain.kernel.errors import Malformed
 from wfcore.domain.run.records import UsageRecord
 from wfcore.testing.records_contract import human, talked
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from bench import Bench, act, agent, one, paths
 
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
 
 pytestmark = pytest.mark.anyio
 

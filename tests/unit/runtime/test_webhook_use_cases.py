@@ -8,8 +8,9 @@ import attrs
 import pytest
 from bench import Bench, act, ask, one, opened, paths, private, shared, start
 
-from wfcore.domain.errors import JSON, Conflict, Forbidden, Invalid, Malformed, NotFound, Unavailable
-from wfcore.domain.webhooks import TOLERANCE, BadSignature, Webhook, run_id_of, sign
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, Unavailable
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.triggers.webhooks import TOLERANCE, BadSignature, Webhook, run_id_of, sign
 from wfcore.runtime.runs import RunView
 
 pytestmark = pytest.mark.anyio

@@ -4,8 +4,8 @@ import pytest
 from bench import Bench, agent, graph, one, opened
 
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.domain.errors import NotFound
-from wfcore.domain.prices import Price
+from wfcore.domain.agents.prices import Price
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.providers import ModelRequest
 from wfcore.runtime.context import Settings
 from wfcore.runtime.conversations import ConversationView

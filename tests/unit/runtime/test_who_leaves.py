@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from bench import Bench, act, agent, deployed_skill, kinds, one, why
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import Conflict, Invalid, NotFound
+from wfcore.domain.kernel.errors import Conflict, Invalid, NotFound
+from wfcore.domain.resources.access import Principal
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import attrs
 import pytest
 from bench import Bench, act, ask, graph, one, private, shared
 
-from wfcore.domain.errors import Conflict, Forbidden, Invalid, NotFound
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.domain.run.state import RunStatus
 from wfcore.runtime.workflow_tools import CallEnd, WorkflowTool, end_of, run_id_of
 

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from starlette.requests import HTTPConnection
 
-from wfcore.domain.access import Principal
+from wfcore.domain.resources.access import Principal
 from wfcore.ports.telemetry import Kind, Span, Telemetry
 
 logger = logging.getLogger("wfcore.access")

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from wfcore.domain.codec import dumps
-from wfcore.domain.errors import JSON, Malformed, RateLimited, Unauthenticated, WfcoreError
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.errors import Malformed, RateLimited, Unauthenticated, WfcoreError
+from wfcore.domain.kernel.json_type import JSON
 
 
 class MethodNotAllowed(Malformed):

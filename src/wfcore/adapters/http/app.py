@@ -26,9 +26,10 @@ from wfcore.adapters.http.oauth_routes import METADATA_PATH
 from wfcore.adapters.http.router import Router, segments_of
 from wfcore.adapters.http.routes import Core, route_table
 from wfcore.adapters.http.table import Call, Route
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON, WfcoreError
-from wfcore.domain.ids import parse_id
+from wfcore.domain.kernel.errors import WfcoreError
+from wfcore.domain.kernel.ids import parse_id
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.ports.audit import ORIGIN, Origin
 from wfcore.ports.identity import TokenVerifier
 from wfcore.ports.telemetry import Exposition

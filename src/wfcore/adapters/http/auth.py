@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.requests import HTTPConnection
 
-from wfcore.domain.access import Principal
+from wfcore.domain.resources.access import Principal
 from wfcore.ports.identity import TokenVerifier
 from wfcore.runtime.organization import Directory, unauthenticated
 

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.table import Call, Route
-from wfcore.domain.interfaces import frame_ancestors
+from wfcore.domain.channels.interfaces import frame_ancestors
 from wfcore.runtime.chat_apps import ChatApps
 from wfcore.runtime.context import scopes_of
 

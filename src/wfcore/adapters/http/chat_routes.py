@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, LAST_EVENT_ID, Call, Route
 from wfcore.adapters.http.turns import Turns
-from wfcore.domain.run_shapes import Chat, RunAccepted, RunAction
+from wfcore.api.runs import Chat, RunAccepted, RunAction
 from wfcore.runtime.context import scopes_of
 from wfcore.runtime.runs import Runs
 

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.table import Call, Route
-from wfcore.domain.context_shapes import AssistantContext, ComposedContext, SkillContext
+from wfcore.api.contexts import AssistantContext, ComposedContext, SkillContext
 from wfcore.runtime.context import scopes_of
 from wfcore.runtime.contexts import Contexts
 

@@ -6,9 +6,10 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.table import PAGE_TOKEN, PAGING, Call, Route
-from wfcore.domain.codec import page_of
-from wfcore.domain.conversation_shapes import Conversation
-from wfcore.domain.errors import JSON, NotFound
+from wfcore.api.conversations import Conversation
+from wfcore.domain.json.codec import page_of
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.context import scopes_of
 from wfcore.runtime.conversations import Conversations
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 
 _ORG: Final = "6f1c2b9e-58c4-4f0b-9f0e-0d4a8c1e7a11"
 _AT: Final = "2026-01-02T03:04:05.678Z"

@@ -16,11 +16,12 @@ import attrs
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive
 
-from wfcore.domain.codec import from_ms, parse_iso, read
-from wfcore.domain.errors import JSON, Issue, Malformed, TooLarge, refuse
-from wfcore.domain.ids import parse_id
-from wfcore.domain.json_gate import parse_json
-from wfcore.domain.shapes import Body
+from wfcore.api.resources import Body
+from wfcore.domain.json.codec import from_ms, parse_iso, read
+from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.kernel.errors import Issue, Malformed, TooLarge, refuse
+from wfcore.domain.kernel.ids import parse_id
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.wire import key_issues
 
 MAX_PAGE = 100

@@ -9,9 +9,7 @@ from starlette.responses import Response
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.gate import idempotency_key, if_match
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Route
-from wfcore.domain.errors import JSON
-from wfcore.domain.interfaces import Interface
-from wfcore.domain.management_shapes import (
+from wfcore.api.management import (
     CreateInterface,
     Deleted,
     PatchInterface,
@@ -19,7 +17,9 @@ from wfcore.domain.management_shapes import (
     WorkflowInterface,
     WorkflowInterfaces,
 )
-from wfcore.domain.shapes import Body
+from wfcore.api.resources import Body
+from wfcore.domain.channels.interfaces import Interface
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.context import scopes_of
 from wfcore.runtime.interfaces import Interfaces, SignedInterface
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Final
 
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import RateLimited
+from wfcore.domain.kernel.errors import RateLimited
+from wfcore.domain.resources.access import Principal
 
 SECOND: Final = 1_000_000_000
 WINDOW: Final = 60 * SECOND

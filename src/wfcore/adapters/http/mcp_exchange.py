@@ -38,7 +38,8 @@ from wfcore.adapters.http.mcp_messages import (
 )
 from wfcore.adapters.http.mcp_server import Served
 from wfcore.adapters.http.table import Call
-from wfcore.domain.errors import JSON, WfcoreError
+from wfcore.domain.kernel.errors import WfcoreError
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.system import Ids
 from wfcore.runtime.surfaces import Surface
 from wfcore.runtime.workflow_tools import WorkflowTools

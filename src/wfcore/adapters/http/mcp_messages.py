@@ -32,9 +32,10 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 
-from wfcore.domain.codec import dumps
-from wfcore.domain.errors import JSON, Malformed
-from wfcore.domain.json_gate import parse_json
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.kernel.errors import Malformed
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.tool_servers import CALL_KEY
 
 SESSION: Final = "Mcp-Session-Id"

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from wfcore.adapters.http.gate import NotAcceptable, accepts, check_json_type
 from wfcore.adapters.http.origins import check_origin
 from wfcore.adapters.http.table import Call, Route
-from wfcore.domain.codec import JsonObject
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.json.codec import JsonObject
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.runtime.context import Ports, scopes_of
 from wfcore.runtime.workflow_tools import WorkflowTools
 

@@ -25,7 +25,8 @@ from mcp.types import (
 
 from wfcore.adapters.http.mcp_messages import has_handshake
 from wfcore.adapters.http.table import Call
-from wfcore.domain.errors import JSON, Conflict, Invalid, Malformed, Unavailable, WfcoreError
+from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, Unavailable, WfcoreError
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.state import RunStatus
 from wfcore.runtime.surfaces import Surface

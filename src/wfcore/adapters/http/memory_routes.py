@@ -9,8 +9,8 @@ from starlette.responses import Response
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.gate import MAX_PAGE, OPAQUE_ID, Query, idempotency_key, opaque_id, page_size, whole_number
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, PAGE_TOKEN, Call, Handler, Route
-from wfcore.domain.codec import page_of
-from wfcore.domain.memory_shapes import CreateMemory, FoundMemories, Memory, PatchMemory, SearchMemories
+from wfcore.api.memories import CreateMemory, FoundMemories, Memory, PatchMemory, SearchMemories
+from wfcore.domain.json.codec import page_of
 from wfcore.runtime.context import scopes_of
 from wfcore.runtime.memories import Memories
 

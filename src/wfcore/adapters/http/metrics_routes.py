@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from starlette.responses import Response
 
 from wfcore.adapters.http.table import Call, Route
-from wfcore.domain.errors import NotFound
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.telemetry import Exposition, Level
 from wfcore.runtime.context import Ports
 from wfcore.runtime.organization import unauthenticated

@@ -8,8 +8,8 @@ from starlette.responses import Response
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.mcp_routes import PLACE
 from wfcore.adapters.http.table import Call, Route
-from wfcore.domain.access import TOKEN_SCOPES
-from wfcore.domain.errors import NotFound
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.identity import TokenVerifier
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"

@@ -8,9 +8,9 @@ from typing import Any, Final
 from wfcore.adapters.http.examples import ANSWERS, PARAMETERS, REQUESTS
 from wfcore.adapters.http.gate import OPAQUE_ID, Query
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH, LAST_EVENT_ID, Route
-from wfcore.domain.codec import schema_ref
-from wfcore.domain.errors import JSON
-from wfcore.domain.shapes import ErrorEnvelope, schema_components
+from wfcore.api.resources import ErrorEnvelope, schema_components
+from wfcore.domain.json.codec import schema_ref
+from wfcore.domain.kernel.json_type import JSON
 
 _PARAMETER = re.compile(r"\{([A-Za-z]+)\}", re.ASCII)
 

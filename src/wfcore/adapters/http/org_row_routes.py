@@ -10,12 +10,12 @@ from starlette.responses import Response
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.gate import OPAQUE_ID, Query, idempotency_key, opaque_id
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, PAGING, Call, Route
-from wfcore.domain.access import Principal
-from wfcore.domain.codec import page_of
-from wfcore.domain.connection_shapes import Connection, CreateConnection, PatchConnection
-from wfcore.domain.context_shapes import ContextItem, CreateContextItem, PatchContextItem
-from wfcore.domain.errors import JSON
-from wfcore.domain.people_shapes import CreateGroup, CreateMember, Group, Member, PatchGroup, PatchMember
+from wfcore.api.connections import Connection, CreateConnection, PatchConnection
+from wfcore.api.contexts import ContextItem, CreateContextItem, PatchContextItem
+from wfcore.api.organization import CreateGroup, CreateMember, Group, Member, PatchGroup, PatchMember
+from wfcore.domain.json.codec import page_of
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
 from wfcore.runtime.connections import Connections
 from wfcore.runtime.context import scopes_of
 from wfcore.runtime.context_items import ContextItems

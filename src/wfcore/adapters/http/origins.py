@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
-from wfcore.domain.errors import Forbidden
+from wfcore.domain.kernel.errors import Forbidden
 
 
 def check_origin(headers: Headers, hosts: Collection[str]) -> None:

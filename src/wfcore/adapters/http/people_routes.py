@@ -9,9 +9,9 @@ from starlette.responses import Response
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.gate import INSTANT, OPAQUE_ID, Query, idempotency_key, instant, opaque_id, short_text
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, PAGING, Call, Route
-from wfcore.domain import people_shapes as shapes
-from wfcore.domain.codec import page_of
-from wfcore.domain.shapes import CreateToken
+from wfcore.api import organization as shapes
+from wfcore.api.resources import CreateToken
+from wfcore.domain.json.codec import page_of
 from wfcore.runtime.audit import AuditTrail
 from wfcore.runtime.catalog import ToolCatalog
 from wfcore.runtime.context import scopes_of

@@ -20,11 +20,7 @@ from wfcore.adapters.http.gate import (
 from wfcore.adapters.http.interface_routes import InterfaceRoutes
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Handler, Route
 from wfcore.adapters.http.webhook_routes import WebhookRoutes
-from wfcore.domain.codec import page_of
-from wfcore.domain.errors import Issue
-from wfcore.domain.ids import iso
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.management_shapes import (
+from wfcore.api.management import (
     AccessExplanation,
     DeployedVariations,
     NextRuns,
@@ -33,10 +29,14 @@ from wfcore.domain.management_shapes import (
     SupervisionLinks,
     TransferBody,
 )
-from wfcore.domain.resources import CONTENT, Kind
-from wfcore.domain.run_shapes import RunRecord
-from wfcore.domain.shapes import Body, Supervision, ToggleBody, ValidateBody
-from wfcore.domain.supervision import links_of
+from wfcore.api.resources import Body, Supervision, ToggleBody, ValidateBody
+from wfcore.api.runs import RunRecord
+from wfcore.domain.json.codec import page_of
+from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.ids import iso
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import CONTENT, Kind
+from wfcore.domain.resources.supervision import links_of
 from wfcore.runtime.context import scopes_of
 from wfcore.runtime.resource_base import View
 from wfcore.runtime.resources import ResourceUseCases, Skills, Workflows

@@ -8,7 +8,7 @@ import attrs
 
 from wfcore.adapters.http.answers import MethodNotAllowed
 from wfcore.adapters.http.table import Route
-from wfcore.domain.errors import NotFound
+from wfcore.domain.kernel.errors import NotFound
 
 
 @attrs.define

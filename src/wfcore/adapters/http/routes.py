@@ -30,9 +30,9 @@ from wfcore.adapters.http.turns import Turns
 from wfcore.adapters.http.upload_routes import UploadRoutes
 from wfcore.adapters.http.usage_routes import UsageRoutes
 from wfcore.adapters.http.webhook_routes import DeliveryRoutes
-from wfcore.domain.access import TOKEN_SCOPES
-from wfcore.domain.errors import Unavailable
-from wfcore.domain.shapes import Scope, Workflow
+from wfcore.api.resources import Scope, Workflow
+from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.identity import TokenVerifier
 from wfcore.runtime.attachments import Attachments
 from wfcore.runtime.audit import AuditTrail

@@ -11,10 +11,10 @@ from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.gate import Query, last_event_id, one_of, prefers_json, resource_id
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, LAST_EVENT_ID, PAGING, Call, Route
 from wfcore.adapters.http.turns import RUNS, Turns, accepted
-from wfcore.domain.codec import page_of
+from wfcore.api.resources import Body
+from wfcore.api.runs import CreateRun, Event, Interrupt, ResumeRun, RunAccepted, RunRecord
+from wfcore.domain.json.codec import page_of
 from wfcore.domain.run.state import RunStatus
-from wfcore.domain.run_shapes import CreateRun, Event, Interrupt, ResumeRun, RunAccepted, RunRecord
-from wfcore.domain.shapes import Body
 from wfcore.runtime.context import scopes_of
 from wfcore.runtime.runs import Runs
 from wfcore.runtime.wire import bad_query

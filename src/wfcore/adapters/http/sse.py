@@ -12,8 +12,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 from starlette.types import Message
 
-from wfcore.domain.codec import dumps
-from wfcore.domain.errors import JSON
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event
 
 HEARTBEAT = 15

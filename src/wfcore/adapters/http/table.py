@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.gate import Query, page_size
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import JSON
-from wfcore.domain.ids import parse_id
-from wfcore.domain.webhooks import MAX_BYTES
+from wfcore.domain.kernel.ids import parse_id
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.triggers.webhooks import MAX_BYTES
 from wfcore.runtime.wire import PageTokens
 
 PAGE_SIZE = Query("pageSize", page_size, {"type": "integer", "minimum": 1, "default": 25},

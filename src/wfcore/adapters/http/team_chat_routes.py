@@ -7,8 +7,8 @@ from starlette.responses import Response
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.table import Call, Route
 from wfcore.adapters.http.webhook_routes import SIGNED
-from wfcore.domain.run_shapes import RunAccepted
-from wfcore.domain.team_chats import TeamMessage
+from wfcore.api.runs import RunAccepted
+from wfcore.domain.channels.team_chats import TeamMessage
 from wfcore.runtime.team_chats import TeamChats
 
 

@@ -9,8 +9,8 @@ from wfcore.adapters.http import sse
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.gate import idempotency_key, last_event_id, prefers_json
 from wfcore.adapters.http.table import Call
-from wfcore.domain.codec import iso_ms
-from wfcore.domain.errors import Conflict
+from wfcore.domain.json.codec import iso_ms
+from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.run.events import EventKind
 from wfcore.ports.system import Clock
 from wfcore.runtime.runs import Runs

@@ -8,8 +8,8 @@ from starlette.responses import Response
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.gate import one_header
 from wfcore.adapters.http.table import Call, Route
-from wfcore.domain.attachments import SUFFIXES
-from wfcore.domain.run_shapes import Upload
+from wfcore.api.runs import Upload
+from wfcore.domain.agents.attachments import SUFFIXES
 from wfcore.runtime.attachments import Attachments
 from wfcore.runtime.context import scopes_of
 

@@ -7,8 +7,8 @@ from starlette.responses import Response
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.gate import INSTANT, Query, instant, one_of
 from wfcore.adapters.http.table import Call, Route
-from wfcore.domain.suggestion_shapes import Suggestions as SuggestionsShape
-from wfcore.domain.usage_shapes import UsageReport
+from wfcore.api.suggestions import Suggestions as SuggestionsShape
+from wfcore.api.usage import UsageReport
 from wfcore.ports.usage import GROUPS
 from wfcore.runtime.context import scopes_of
 from wfcore.runtime.suggestions import Suggestions

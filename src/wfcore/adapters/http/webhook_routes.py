@@ -8,10 +8,10 @@ from starlette.responses import Response
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.gate import if_match
 from wfcore.adapters.http.table import IF_MATCH, Call, Route
-from wfcore.domain.management_shapes import WebhookSecret
-from wfcore.domain.run_shapes import RunAccepted
-from wfcore.domain.shapes import Body
-from wfcore.domain.webhooks import Webhook
+from wfcore.api.management import WebhookSecret
+from wfcore.api.resources import Body
+from wfcore.api.runs import RunAccepted
+from wfcore.domain.triggers.webhooks import Webhook
 from wfcore.runtime.context import scopes_of
 from wfcore.runtime.deliveries import Deliveries
 from wfcore.runtime.webhooks import WebhookUseCases

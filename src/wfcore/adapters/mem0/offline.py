@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 
 Embed = Callable[[str], Sequence[float]]
 """From a text to its vector. Texts of white space alone never reach it."""

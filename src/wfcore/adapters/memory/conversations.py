@@ -5,8 +5,8 @@ from copy import deepcopy
 
 import attrs
 
-from wfcore.domain.access import Principal
-from wfcore.domain.context_attachments import tokens_of
+from wfcore.domain.agents.context_attachments import tokens_of
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.records import MessageRecord
 from wfcore.ports.conversations import Conversation, Head, Message, length_of
 from wfcore.ports.journal import Execution

@@ -6,10 +6,11 @@ from datetime import datetime
 import attrs
 
 from wfcore.adapters.memory.tenant import Tenant
-from wfcore.domain.access import Role, grants
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Kind, Resource
-from wfcore.ports.storage import AccessToken, Duplicate, Group, Member
+from wfcore.domain.people.people import AccessToken, Group, Member
+from wfcore.domain.resources.access import Role, grants
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.ports.storage import Duplicate
 
 
 @attrs.frozen

@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import attrs
 
-from wfcore.domain.interfaces import Interface
+from wfcore.domain.channels.interfaces import Interface
 from wfcore.ports.storage import Duplicate, Stale
 
 InterfaceKey = tuple[int, str]

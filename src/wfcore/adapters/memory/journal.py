@@ -7,9 +7,9 @@ import attrs
 
 from wfcore.adapters.memory.conversations import MemoryConversations
 from wfcore.adapters.memory.usage import MemoryUsage
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import NotFound
-from wfcore.domain.prices import Price
+from wfcore.domain.agents.prices import Price
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.audit import AuditRow, decided

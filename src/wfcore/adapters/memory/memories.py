@@ -6,7 +6,7 @@ from itertools import count
 
 import attrs
 
-from wfcore.domain.memory import words_of
+from wfcore.domain.agents.memories import words_of
 from wfcore.ports.providers import Memory
 
 Scope = tuple[str, int]

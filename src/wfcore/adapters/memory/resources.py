@@ -8,10 +8,10 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.access import Principal, derive
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.ownership import is_offered_to
-from wfcore.domain.resources import Resource, Variation
+from wfcore.domain.resources.access import Principal, derive
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.ownership import is_offered_to
+from wfcore.domain.resources.resource import Resource, Variation
 from wfcore.ports.storage import Duplicate, Stale
 
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)

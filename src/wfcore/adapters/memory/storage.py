@@ -22,16 +22,17 @@ from wfcore.adapters.memory.resources import MemoryResources, Pinned
 from wfcore.adapters.memory.schedules import MemorySchedules
 from wfcore.adapters.memory.tenant import Tenant
 from wfcore.adapters.memory.webhooks import MemoryWebhooks
-from wfcore.domain.access import Principal, derive
-from wfcore.domain.connections import Connection
-from wfcore.domain.context_items import ContextItem
-from wfcore.domain.errors import NotFound, Unavailable
-from wfcore.domain.resources import Kind, Resource
+from wfcore.domain.agents.connections import Connection
+from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.domain.people.people import AccessToken, Member, Organization
+from wfcore.domain.resources.access import Principal, derive
+from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.ports.audit import AuditRow
 from wfcore.ports.journal import RunRow
 from wfcore.ports.postings import DuePosting, Posting
 from wfcore.ports.schedules import DueTimer
-from wfcore.ports.storage import AccessToken, Duplicate, FoundInterface, Member, Organization
+from wfcore.ports.storage import Duplicate, FoundInterface
 from wfcore.ports.webhooks import FoundWebhook
 
 FindRun = Callable[[str, str], Awaitable[RunRow | None]]

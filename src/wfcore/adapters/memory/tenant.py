@@ -5,13 +5,14 @@ import attrs
 from wfcore.adapters.memory.answers import AnswerKey
 from wfcore.adapters.memory.interfaces import InterfaceKey
 from wfcore.adapters.memory.resources import Shelf
-from wfcore.domain.connections import Connection
-from wfcore.domain.context_items import ContextItem
-from wfcore.domain.interfaces import Interface
-from wfcore.domain.resources import Kind
+from wfcore.domain.agents.connections import Connection
+from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.channels.interfaces import Interface
+from wfcore.domain.people.people import AccessToken, Group, Member
+from wfcore.domain.resources.resource import Kind
 from wfcore.ports.postings import Posting
 from wfcore.ports.schedules import Timer
-from wfcore.ports.storage import AccessToken, Group, Kept, Member
+from wfcore.ports.storage import Kept
 from wfcore.ports.webhooks import WebhookRow
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import attrs
 
-from wfcore.domain.prices import Price, cost_of
+from wfcore.domain.agents.prices import Price, cost_of
 from wfcore.domain.run.records import UsageRecord
 from wfcore.ports.journal import Execution
 from wfcore.ports.usage import GroupBy, UsageSum

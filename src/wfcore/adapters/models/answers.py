@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from wfcore.domain.codec import dumps, fingerprint
-from wfcore.domain.errors import JSON
+from wfcore.domain.json.codec import dumps, fingerprint
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import CallCollector, Delta, Finished, ModelError, TextDelta, ToolCallDelta, Usage
 
 LONGEST_TEXT: Final = 1_000_000

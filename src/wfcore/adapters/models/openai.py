@@ -15,8 +15,8 @@ from wfcore.adapters.models.answers import (
     unreadable,
 )
 from wfcore.adapters.models.remote import NO_KEY, RemoteModel, http_client
-from wfcore.domain.codec import dumps
-from wfcore.domain.errors import JSON
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Delta, ModelError, ModelRequest, ToolDefinition, Usage
 
 ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}

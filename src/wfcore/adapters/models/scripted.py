@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from typing import Final
 
 from wfcore.adapters.models.answers import content_of
-from wfcore.domain.codec import dumps
-from wfcore.domain.errors import JSON
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, ToolCallDelta, Usage
 
 Reply = str | Exception | Mapping[str, JSON]

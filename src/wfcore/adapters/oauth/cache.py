@@ -7,7 +7,7 @@ from typing import Final
 
 from wfcore.adapters.oauth.issuer import Silent
 from wfcore.adapters.oauth.keys import VerificationKey, choose
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.system import Clock
 
 logger = logging.getLogger(__name__)

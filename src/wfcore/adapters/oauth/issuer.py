@@ -11,8 +11,9 @@ import attrs
 import httpx2
 
 from wfcore.adapters.oauth.keys import VerificationKey, read_keys
-from wfcore.domain.errors import JSON, WfcoreError
-from wfcore.domain.json_gate import parse_json
+from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.kernel.errors import WfcoreError
+from wfcore.domain.kernel.json_type import JSON
 
 SECONDS: Final = 10.0
 """For all of it, discovery included."""

@@ -10,7 +10,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key
 from joserfc.jws import JWSRegistry
 
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 
 MOST_KEYS: Final = 100
 RSA_BITS: Final = range(2048, 8193)

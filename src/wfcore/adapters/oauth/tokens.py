@@ -12,10 +12,10 @@ from typing import Any, Final
 from wfcore.adapters.oauth.cache import KeyCache
 from wfcore.adapters.oauth.issuer import Issuer
 from wfcore.adapters.oauth.keys import algorithm_of
-from wfcore.domain.access import TOKEN_SCOPES
-from wfcore.domain.errors import WfcoreError
-from wfcore.domain.ids import is_uuid, normalize_email
-from wfcore.domain.json_gate import JsonLimits, parse_json
+from wfcore.domain.json.parsing import JsonLimits, parse_json
+from wfcore.domain.kernel.errors import WfcoreError
+from wfcore.domain.kernel.ids import is_uuid, normalize_email
+from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.identity import ClaimNames, Identity
 from wfcore.ports.system import Clock
 

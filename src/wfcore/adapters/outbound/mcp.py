@@ -19,10 +19,11 @@ import httpx2
 from wfcore.adapters.outbound.client import MOST_BYTES, GuardedTransport
 from wfcore.adapters.outbound.guard import Guard, Refused, check_url
 from wfcore.adapters.outbound.tool import checked_headers
-from wfcore.domain.codec import dumps, fingerprint
-from wfcore.domain.errors import JSON, Invalid, Malformed
-from wfcore.domain.json_gate import parse_json
-from wfcore.domain.json_schema import compile_schema
+from wfcore.domain.json.codec import dumps, fingerprint
+from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.json.schema import compile_schema
+from wfcore.domain.kernel.errors import Invalid, Malformed
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ConnectionRequired, ToolFailed
 from wfcore.ports.tool_servers import CALL_KEY, ServedTool, ToolListing
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from wfcore.adapters.outbound.guard import Guard
-from wfcore.domain.codec import fingerprint
-from wfcore.domain.errors import JSON
+from wfcore.domain.json.codec import fingerprint
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
 from wfcore.ports.system import Clock
 from wfcore.ports.tool_servers import ToolListing

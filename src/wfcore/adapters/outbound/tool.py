@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from wfcore.adapters.outbound.guard import LONGEST_URL, Guard, Refused
-from wfcore.domain.codec import dumps
-from wfcore.domain.connections import OURS
-from wfcore.domain.errors import JSON, Malformed
-from wfcore.domain.json_gate import parse_json
+from wfcore.domain.agents.connections import OURS
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.kernel.errors import Malformed
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import attrs
 
 from wfcore.adapters.sql.rows import to_json
 from wfcore.adapters.sql.store import Hot, Store
-from wfcore.domain.access import Principal
-from wfcore.domain.context_attachments import tokens_of
+from wfcore.domain.agents.context_attachments import tokens_of
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.records import MessageRecord
 from wfcore.ports.conversations import Conversation, Head, Message, length_of
 

@@ -27,7 +27,7 @@ from sqlalchemy import event
 from sqlalchemy.pool import QueuePool
 
 from wfcore.adapters.sql.store import Commits, Result, Rows, Synchronous, Transaction, Values, shielded
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 
 READERS: Final = 4
 BUSY_SECONDS: Final = 10.0

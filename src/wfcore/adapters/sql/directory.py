@@ -12,9 +12,9 @@ from wfcore.adapters.sql.resources import add_row
 from wfcore.adapters.sql.rows import to_ms, to_token, token_row
 from wfcore.adapters.sql.store import Transaction
 from wfcore.adapters.sql.tables import grants, group_members, groups, members, resources, tokens
-from wfcore.domain.access import Role
-from wfcore.domain.resources import Kind
-from wfcore.ports.storage import AccessToken, Group, Member
+from wfcore.domain.people.people import AccessToken, Group, Member
+from wfcore.domain.resources.access import Role
+from wfcore.domain.resources.resource import Kind
 
 
 @attrs.frozen

@@ -17,7 +17,7 @@ from msgspec import Struct
 from wfcore.adapters.sql.database import BUSY_SECONDS, INLINE_BUSY_MS, Database, is_busy
 from wfcore.adapters.sql.statements import APPEND
 from wfcore.adapters.sql.store import Hot
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from wfcore.adapters.sql.dialect import insert_new
 from wfcore.adapters.sql.rows import from_ms, to_json, to_ms
 from wfcore.adapters.sql.store import Transaction
 from wfcore.adapters.sql.tables import interfaces
-from wfcore.domain.interfaces import Interface, InterfaceKind
+from wfcore.domain.channels.interfaces import Interface, InterfaceKind
 from wfcore.ports.storage import Duplicate, FoundInterface, Stale
 
 FIND: Final = """

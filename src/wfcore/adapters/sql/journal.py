@@ -12,9 +12,9 @@ from wfcore.adapters.sql.conversations import SqlConversations, add_messages
 from wfcore.adapters.sql.rows import to_key
 from wfcore.adapters.sql.store import Commits, Hot, Rows, Store
 from wfcore.adapters.sql.usage import SqlUsage, add_usage
-from wfcore.domain.access import Principal
-from wfcore.domain.errors import NotFound
-from wfcore.domain.prices import Price
+from wfcore.domain.agents.prices import Price
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry, decode_entry, encode_entry
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.audit import AuditRow, decided

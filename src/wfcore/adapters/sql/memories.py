@@ -11,7 +11,7 @@ from wfcore.adapters.sql.dialect import insert_new
 from wfcore.adapters.sql.rows import to_json
 from wfcore.adapters.sql.store import Store, Transaction
 from wfcore.adapters.sql.tables import memories, memory_words, organizations
-from wfcore.domain.memory import words_of
+from wfcore.domain.agents.memories import words_of
 from wfcore.ports.providers import Memory
 
 _FIELDS: Final = [memories.c[field.name] for field in attrs.fields(Memory)]

@@ -11,8 +11,8 @@ from wfcore.adapters.sql.dialect import insert_new
 from wfcore.adapters.sql.rows import from_ms, to_json, to_ms
 from wfcore.adapters.sql.store import Transaction
 from wfcore.adapters.sql.tables import connections, context_items
-from wfcore.domain.connections import Connection, ConnectionKind, ConnectionStatus
-from wfcore.domain.context_items import ContextItem
+from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
+from wfcore.domain.agents.context_items import ContextItem
 from wfcore.ports.storage import Duplicate, Row, Stale
 
 

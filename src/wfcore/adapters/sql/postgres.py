@@ -18,7 +18,7 @@ from wfcore.adapters.sql.dialect import in_postgres, named, on_the_wire
 from wfcore.adapters.sql.postgres_connections import Server, refuse_ended, translated
 from wfcore.adapters.sql.postgres_wire import Line
 from wfcore.adapters.sql.store import Commits, Result, Rows, Synchronous, Transaction, Values, shielded
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 
 T = TypeVar("T")
 Use = Literal["write", "read"]

@@ -23,7 +23,7 @@ from wfcore.adapters.sql.group_commit import Part, Work, settle
 from wfcore.adapters.sql.postgres import PostgresDatabase
 from wfcore.adapters.sql.postgres_connections import GivenUp
 from wfcore.adapters.sql.postgres_wire import Ask, Asked, Done, Wire
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from psycopg import AsyncConnection
 
 from wfcore.adapters.sql.store import Synchronous
-from wfcore.domain.errors import Invalid, Unavailable
+from wfcore.domain.kernel.errors import Invalid, Unavailable
 
 CONNECT_SECONDS: Final = 10
 

@@ -18,10 +18,10 @@ from wfcore.adapters.sql.rows import (
 )
 from wfcore.adapters.sql.store import Transaction
 from wfcore.adapters.sql.tables import executions, grants, resources, variations
-from wfcore.domain import access
-from wfcore.domain.access import AccessConfig, Principal
-from wfcore.domain.ownership import is_offered_to
-from wfcore.domain.resources import Kind, Resource, Variation
+from wfcore.domain.resources import access
+from wfcore.domain.resources.access import AccessConfig, Principal
+from wfcore.domain.resources.ownership import is_offered_to
+from wfcore.domain.resources.resource import Kind, Resource, Variation
 from wfcore.ports.storage import Duplicate, Stale
 
 NEXT_ID: Final = """

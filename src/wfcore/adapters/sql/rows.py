@@ -10,14 +10,14 @@ from uuid import UUID
 import attrs
 from sqlalchemy import RowMapping
 
-from wfcore.domain import access
-from wfcore.domain.access import Role
-from wfcore.domain.codec import dumps
-from wfcore.domain.errors import JSON
-from wfcore.domain.ids import is_uuid
-from wfcore.domain.lifecycle import Status
-from wfcore.domain.resources import Kind, OwnershipTransfer, Resource, Variation
-from wfcore.ports.storage import AccessToken, Member
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.ids import is_uuid
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.people.people import AccessToken, Member
+from wfcore.domain.resources import access
+from wfcore.domain.resources.access import Role
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind, OwnershipTransfer, Resource, Variation
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from wfcore.adapters.sql.rows import from_key
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Entry, Started
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.journal import Execution, ExecutionRef, NewExecution, NewRun, OpenInterrupt, RunRow, run_info

@@ -23,13 +23,14 @@ from wfcore.adapters.sql.schedules import DUE, SqlSchedules
 from wfcore.adapters.sql.store import Store, Transaction
 from wfcore.adapters.sql.tables import organizations, resources, tokens
 from wfcore.adapters.sql.webhooks import FIND, SqlWebhooks
-from wfcore.domain.connections import Connection
-from wfcore.domain.context_items import ContextItem
-from wfcore.domain.errors import NotFound, Unavailable
-from wfcore.domain.resources import Kind, Resource
+from wfcore.domain.agents.connections import Connection
+from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.domain.people.people import AccessToken, Member, Organization
+from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.ports.postings import DuePosting
 from wfcore.ports.schedules import DueTimer
-from wfcore.ports.storage import AccessToken, FoundInterface, Member, Organization
+from wfcore.ports.storage import FoundInterface
 from wfcore.ports.webhooks import FoundWebhook, WebhookRow
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wfcore.adapters.sql.store import Hot, Store
-from wfcore.domain.prices import Price, cost_of
+from wfcore.domain.agents.prices import Price, cost_of
 from wfcore.domain.run.records import UsageRecord
 from wfcore.ports.usage import GroupBy, UsageSum
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 
 Address = tuple[int, ...]
 """Where the outcome of an effect belongs: the frame, then node (position), visit and step in it.

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import NODEFAULT, Struct, field, structs
 
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 
 
 class Actor(Struct, frozen=True):

@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from wfcore.domain.codec import iso_ms
-from wfcore.domain.errors import JSON
+from wfcore.domain.json.codec import iso_ms
+from wfcore.domain.kernel.json_type import JSON
 
 
 class EventKind(StrEnum):

@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 import attrs
 
-from wfcore.domain.errors import JSON
-from wfcore.domain.expressions import Expression, compile_expression
-from wfcore.domain.graph import NodeType
-from wfcore.domain.json_schema import Schema, compile_schema
+from wfcore.domain.expressions.expression import Expression, compile_expression
+from wfcore.domain.expressions.templates import Template, compile_template
+from wfcore.domain.graph.structure import NodeType
+from wfcore.domain.json.schema import Schema, compile_schema
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.loops import Loop, Nesting, nesting
-from wfcore.domain.templates import Template, compile_template
 
 WAIT, TRANSFORM, FAIL, WORKFLOW = "core.wait", "core.transform", "core.fail", "core.workflow"
 BUILT_IN = frozenset({WAIT, TRANSFORM, FAIL, WORKFLOW})

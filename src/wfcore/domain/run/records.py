@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 
 
 @attrs.frozen

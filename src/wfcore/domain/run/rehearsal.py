@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from wfcore.domain.errors import JSON
-from wfcore.domain.expressions import ExpressionError
-from wfcore.domain.graph import ELSE, NodeType
-from wfcore.domain.run.interrupts import Asker, approval_of, expiry
+from wfcore.domain.expressions.expression import ExpressionError
+from wfcore.domain.graph.structure import ELSE, NodeType
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.machine.interrupts import Asker, approval_of, expiry
 from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT, NodePlan, Plan, compile_plan
 
 DONE, FAILED, EXPRESSION, EXPIRED = "done", "failed", "expression", "expired"

@@ -19,11 +19,12 @@ from typing import Final, Literal
 
 import attrs
 
-from wfcore.domain.errors import JSON, refuse
-from wfcore.domain.graph import NodeType
+from wfcore.domain.graph.structure import NodeType
+from wfcore.domain.kernel.errors import refuse
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address
 from wfcore.domain.run.entries import Actor, Entry, Failed, Started, Succeeded
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import NodePlan, Plan
 from wfcore.domain.run.rehearsal import DENIED, EXPIRED, EXPRESSION, Rehearsal, Way, rehearse
 from wfcore.domain.run.replay import step

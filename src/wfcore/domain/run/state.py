@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import attrs
 
-from wfcore.domain.errors import JSON
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Actor
 
 

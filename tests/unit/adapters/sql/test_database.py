@@ -13,7 +13,7 @@ import pytest
 
 from wfcore.adapters.sql import database as module
 from wfcore.adapters.sql.database import Database, Transaction, shielded
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.testing.storage_contract import CancelAt
 
 pytestmark = pytest.mark.anyio

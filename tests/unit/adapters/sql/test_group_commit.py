@@ -13,7 +13,7 @@ from wfcore.adapters.sql import statements as sql
 from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.tables import metadata
-from wfcore.domain.errors import NotFound, Unavailable
+from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.run.entries import Said
 from wfcore.ports.journal import Append, ExecutionRef, RunExists
 from wfcore.testing.journal_values import ORG, begin, outcomes, steps

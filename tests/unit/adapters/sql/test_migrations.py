@@ -15,7 +15,7 @@ from wfcore.adapters.sql import migrations
 from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.adapters.sql.tables import metadata
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 
 pytestmark = pytest.mark.anyio
 

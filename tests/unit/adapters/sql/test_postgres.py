@@ -24,9 +24,9 @@ from wfcore.adapters.sql.postgres_connections import GivenUp
 from wfcore.adapters.sql.statements import LIST_RUNS, to_json
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.adapters.sql.tables import metadata
-from wfcore.domain.errors import Invalid, Unavailable
+from wfcore.domain.kernel.errors import Invalid, Unavailable
+from wfcore.domain.people.people import Organization
 from wfcore.ports.journal import Append, JournalConflict, RunExists
-from wfcore.ports.storage import Organization
 from wfcore.testing.journal_values import NOW, ORG, OTHER_ORG, begin, due, steps
 
 pytestmark = pytest.mark.anyio

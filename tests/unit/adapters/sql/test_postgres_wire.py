@@ -10,7 +10,7 @@ from postgres_server import new_database
 
 from wfcore.adapters.sql.postgres_connections import Server
 from wfcore.adapters.sql.postgres_wire import Done, Line, Wire
-from wfcore.domain.errors import Invalid, Unavailable
+from wfcore.domain.kernel.errors import Invalid, Unavailable
 
 pytestmark = pytest.mark.anyio
 

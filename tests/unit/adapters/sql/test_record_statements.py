@@ -11,7 +11,7 @@ from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.adapters.sql.usage import sums_statement
-from wfcore.domain.prices import Price
+from wfcore.domain.agents.prices import Price
 from wfcore.domain.run.records import UsageRecord
 from wfcore.ports.journal import Journal
 from wfcore.ports.usage import GROUPS, GroupBy, UsageSum

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from wfcore.domain.codec import fingerprint
-from wfcore.domain.run.answers import LONGEST_RESULT, MOST_CALLS
+from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, OpenChild
 from wfcore.domain.run.entries import Limits, decode_entry, encode_entry
+from wfcore.domain.run.machine.replies import LONGEST_RESULT, MOST_CALLS
 from wfcore.domain.run.plan import Plan, assistant_plan, skill_plan
 from wfcore.domain.run.records import MessageRecord, UsageRecord
 from wfcore.domain.run.replay import fold

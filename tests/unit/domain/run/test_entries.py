@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from wfcore.domain.run import execution as execution_module
 from wfcore.domain.run.entries import (
     Aborted,
     Actor,
@@ -28,6 +27,7 @@ from wfcore.domain.run.entries import (
     decode_entry,
     encode_entry,
 )
+from wfcore.domain.run.machine import execution as execution_module
 from wfcore.domain.run.state import NODE_MOVES, RUN_MOVES
 from wfcore.testing.histories import History, sketch
 

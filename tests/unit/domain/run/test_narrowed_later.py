@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from wfcore.domain.context import digest_of
+from wfcore.domain.agents.context import digest_of
 from wfcore.domain.run.effects import CallModel, CallTool
 from wfcore.domain.run.entries import Decision, Resumed
 from wfcore.domain.run.plan import skill_plan

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from wfcore.domain.errors import JSON, Invalid
+from wfcore.domain.kernel.errors import Invalid
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.replay import fold
 from wfcore.domain.run.simulation import Simulation, simulate

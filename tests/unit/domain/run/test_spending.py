@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from test_agents import calls, talking
 
-from wfcore.domain.budgets import purse, times_spent
+from wfcore.domain.agents.budgets import purse, times_spent
 from wfcore.domain.run.effects import CallModel
 from wfcore.domain.run.entries import Failed, Succeeded, decode_entry, encode_entry
 from wfcore.domain.run.plan import skill_plan

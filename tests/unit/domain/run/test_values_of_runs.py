@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from wfcore.domain.codec import fingerprint
-from wfcore.domain.errors import JSON
+from wfcore.domain.json.codec import fingerprint
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallTool
 from wfcore.domain.run.entries import Started, decode_entry, encode_entry
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import compile_plan
 from wfcore.testing.histories import ANN, BEGIN, History, sketch
 

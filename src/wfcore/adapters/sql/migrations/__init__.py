@@ -5,7 +5,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from wfcore.domain.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable
 
 REVISION: Final = "0001"
 """The schema of this release. Steps are numbered in order, so a greater one is of a newer release."""

@@ -1,0 +1,50 @@
+"""The shapes of memories on the wire (interface, Memory)."""
+
+from typing import Annotated, Required, TypedDict
+
+from msgspec import Meta
+
+from wfcore.api.resources import Body
+from wfcore.domain.json.codec import JsonObject, Positive, Time
+
+Text = Annotated[str, Meta(pattern=r"\S", description="Not blank")]
+Question = Annotated[str, Meta(max_length=2_000, description="Words to look for")]
+EndUser = Annotated[str, Meta(min_length=1, max_length=255, description="Id of the end user it is about")]
+
+
+class AboutUser(TypedDict, total=False):
+    userId: EndUser
+
+
+class CreateMemory(Body, AboutUser, total=False):
+    memory: Required[Text]
+    metadata: JsonObject
+
+
+class PatchMemory(Body, total=False):
+    """What `updateMask` names is changed, without one what is present."""
+
+    memory: Text
+    metadata: JsonObject
+
+
+class SearchMemories(Body, AboutUser, total=False):
+    """`limit` is 10 when left out; more than 100 is taken as 100."""
+
+    query: Required[Question]
+    limit: Positive
+
+
+class Memory(TypedDict):
+    id: str
+    memory: str
+    hash: str
+    metadata: JsonObject
+    createdAt: Time
+    updatedAt: Time
+
+
+class FoundMemories(TypedDict):
+    """The best first."""
+
+    memories: list[Memory]

@@ -1,0 +1,115 @@
+"""The shapes of members, groups, tokens, the audit and the catalog of tools; requests of tokens are in `shapes`."""
+
+from typing import Annotated, Any, Literal, Required, TypedDict
+
+from msgspec import Meta
+
+from wfcore.api.resources import Body, Name, TokenScope
+from wfcore.domain.json.codec import JsonObject, Time
+
+UserId = Annotated[str, Meta(min_length=1, max_length=255, description="As the identity provider names the user")]
+RoleName = Literal["owner", "admin", "member"]
+GroupIds = Annotated[list[str], Meta(max_length=1_000, description="UUIDs; the implicit group is left out")]
+
+
+class PatchMember(Body, total=False):
+    """What is present is changed."""
+
+    email: str | None
+    name: Name | None
+    role: RoleName
+    groups: GroupIds
+
+
+class CreateMember(PatchMember, total=False):
+    userId: Required[UserId]  # noqa: N815  (a word of the wire)
+
+
+class Member(TypedDict):
+    userId: str
+    email: str | None
+    name: str | None
+    role: RoleName
+    groups: list[str]
+
+
+class CreateGroup(Body, total=False):
+    name: Required[Name]
+
+
+class PatchGroup(Body, total=False):
+    name: Name
+
+
+class Group(TypedDict):
+    id: str
+    name: str
+
+
+class Token(TypedDict):
+    """A personal access token without its secret."""
+
+    id: str
+    name: str
+    userId: str
+    scopes: list[TokenScope]
+    createdAt: Time
+    expiresAt: Time | None
+    revokedAt: Time | None
+
+
+class NewToken(Token):
+    """The answer to its creation: the only one that shows the token."""
+
+    token: str
+
+
+class AuditResource(TypedDict):
+    type: str
+    id: str
+
+
+class AuditEntry(TypedDict):
+    """Who did what to which resource, when and from where. Nobody is the operator."""
+
+    at: Time
+    userId: str | None
+    action: Annotated[str, Meta(examples=["workflow.deploy", "member.create", "run.resume"])]
+    resource: AuditResource
+    details: JsonObject
+    requestId: str | None
+    remoteAddress: str | None
+
+
+class AuditPage(TypedDict):
+    audit: list[AuditEntry]
+    nextPageToken: str | None
+
+
+class Tool(TypedDict):
+    """A tool of the catalog; `parameters` is the JSON Schema of its arguments. With a `provider` it needs the
+    organization's connection to that service; with a `connectionId` it is one of the server behind that connection."""
+
+    id: str
+    name: str
+    description: str
+    parameters: Any
+    builtIn: bool
+    idempotent: bool
+    provider: str | None
+    connectionId: str | None
+
+
+class ToolServer(TypedDict):
+    """A server of tools: `problem` says why none of them is in the list, `leftOut` why some are not, by name."""
+
+    connectionId: str
+    name: str
+    problem: str | None
+    leftOut: dict[str, str]
+
+
+class ToolPage(TypedDict):
+    tools: list[Tool]
+    nextPageToken: str | None
+    servers: list[ToolServer]

@@ -1,0 +1,273 @@
+"""The shapes of the wire: bodies of requests and responses (interface, Resources and Endpoints), one each.
+
+A shape says once what `codec.check` refuses and what the OpenAPI document shows. It is a TypedDict: a checked
+body stays the plain dict that was sent. Requests refuse keys they do not name; responses may grow.
+
+Triggers, structures, selections and access configurations are checked by their own modules: their rules are
+more than a schema states. Requests hold them as objects (`TriggerJson`, ...) that point to the full schema.
+"""
+
+from typing import Annotated, Any, Final, Literal, Required, TypedDict, is_typeddict
+
+from msgspec import Meta
+
+from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, Seconds, Time, closed, schema_ref, schemas_of
+from wfcore.domain.kernel.errors import WfcoreError
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import TOKEN_SCOPES, Visibility
+
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+TokenScope = Annotated[str, Meta(extra_json_schema={"enum": list(TOKEN_SCOPES)})]
+WorkflowType = Annotated[Literal["task", "workflow"], Meta(description="`task` is deprecated: `workflow`")]
+
+_ERRORS: Final = (WfcoreError, *WfcoreError.__subclasses__())
+ErrorCode = Annotated[str, Meta(extra_json_schema={"enum": sorted({kind.code for kind in _ERRORS})})]
+ErrorStatus = Annotated[str, Meta(extra_json_schema={"enum": sorted({kind.status for kind in _ERRORS})})]
+
+Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+
+
+class Schedule(TypedDict, total=False):
+    frequency: Required[Literal["hourly", "daily", "weekly", "monthly", "custom"]]
+    timezone: Required[str]
+    time_of_day: Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$", examples=["09:30"])]
+    weekdays: list[Weekday]
+    day_of_month: Annotated[int, Meta(ge=1, le=31)]
+    cron_expressions: list[str]
+    cron_description: str
+
+
+class Trigger(TypedDict, total=False):
+    trigger_type: Required[Literal["schedule", "webhook", "api", "chatapp", "manual"]]
+    schedule: Schedule
+
+
+class RunModelSettings(TypedDict, total=False):
+    contextWindow: Positive
+
+
+class ModelSettings(RunModelSettings, total=False):
+    reasoningEffort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+class AgentSelectionEntry(TypedDict, total=False):
+    agent_id: Required[Positive]
+    priority_order: Required[Positive]
+    role: str
+    instructions: str
+    tool_restrictions: list[str]
+
+
+class AgentSelection(TypedDict, total=False):
+    agents: Required[Annotated[list[AgentSelectionEntry], Meta(min_length=1)]]
+    model: str
+    modelSettings: ModelSettings
+
+
+class Position(TypedDict):
+    x: float
+    y: float
+
+
+class Node(TypedDict, total=False):
+    id: Required[NonEmpty]
+    type: Required[Literal["start", "action", "condition", "agent", "humanApproval"]]
+    position: Position
+    data: JsonObject
+
+
+class Edge(TypedDict, total=False):
+    id: Required[NonEmpty]
+    source: Required[str]
+    target: Required[str]
+    sourceHandle: str
+
+
+class WorkflowStructure(TypedDict, total=False):
+    nodes: list[Node]
+    edges: list[Edge]
+
+
+class GroupPermission(TypedDict):
+    use: bool
+    manage: bool
+
+
+class SharedUser(TypedDict, total=False):
+    email: Required[str]
+    addedAt: str
+    addedBy: str
+    userId: str
+
+
+class AccessConfigBody(TypedDict, total=False):
+    """What was read may be written back; the server's `addedAt`, `addedBy` and owner stand."""
+
+    visibility: Required[Visibility]
+    groupPermissions: dict[str, GroupPermission]
+    sharedWith: list[SharedUser]
+    ownerUserId: str | None
+    ownerEmail: str | None
+    guardrails: list[Any]
+
+
+TriggerJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(Trigger))]
+StructureJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(WorkflowStructure))]
+SelectionJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AgentSelection))]
+AccessJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AccessConfigBody))]
+
+
+class Body(TypedDict, total=False):
+    """Everyone may send `organizationId`; the principal's organization counts (interface, Authentication)."""
+
+    organizationId: str
+
+
+class CreateWorkflow(Body, total=False):
+    name: Required[Name]
+    type: Required[WorkflowType]
+    description: str
+    trigger: TriggerJson
+    agentSelection: SelectionJson
+    workflowStructure: StructureJson
+    accessConfig: AccessJson
+
+
+class PatchWorkflow(Body, total=False):
+    """What is present is changed; null clears what may be null in the workflow."""
+
+    name: Name
+    description: str | None
+    trigger: TriggerJson | None
+    agentSelection: SelectionJson | None
+    workflowStructure: StructureJson | None
+    accessConfig: AccessJson
+
+
+class ValidateBody(PatchWorkflow, total=False):
+    type: WorkflowType
+
+
+class ToggleBody(Body, total=False):
+    isEnabled: bool
+
+
+class ToolSetting(TypedDict, total=False):
+    enabled: Required[bool]
+    requiresApproval: bool
+
+
+class Supervision(Body, total=False):
+    supervisionSubordinateIds: list[str]
+    supervisionSubordinateDescriptions: dict[str, str]
+
+
+class Budget(TypedDict, total=False):
+    """What models may consume; a run that would go beyond asks whether it may spend as much again."""
+
+    maxTokens: Positive
+    maxCost: Annotated[float, Meta(gt=0, le=1e12)]
+
+
+class SkillContent(Supervision, total=False):
+    accessConfig: AccessJson
+    budget: Budget
+    expectedOutput: str
+    instructions: list[str]
+    model: str
+    toolset: dict[str, ToolSetting]
+    connectionSet: list[JsonObject]
+    contextSelections: list[JsonObject]
+    evaluations: list[JsonObject]
+    interfaces: list[JsonObject]
+
+
+class CreateSkill(SkillContent, total=False):
+    name: Required[Name]
+    description: str
+
+
+class PatchSkill(SkillContent, total=False):
+    name: Name
+    description: str | None
+
+
+class CreateToken(Body, total=False):
+    name: Required[Name]
+    scopes: Required[list[TokenScope]]
+    expiresInSeconds: Seconds
+
+
+class AccessConfig(TypedDict, total=False):
+    visibility: Required[Visibility]
+    groupPermissions: Required[dict[str, GroupPermission]]
+    sharedWith: Required[list[SharedUser]]
+    ownerUserId: str | None
+    ownerEmail: str | None
+    guardrails: list[Any]
+
+
+class PendingOwnershipTransfer(TypedDict, total=False):
+    pendingOwnerUserId: Required[str]
+    pendingOwnerEmail: str | None
+    requestedByUserId: Required[str]
+    requestedAt: Required[Time]
+
+
+class Resource(TypedDict, total=False):
+    id: Required[int]
+    slug: Required[str]
+    name: Required[str]
+    description: str | None
+    status: Required[Literal["draft", "active", "deleted"]]
+    orgUuid: Required[str]
+    activeVariationId: str | None
+    draftVariationId: str | None
+    hasUnpublishedChanges: Required[bool]
+    accessConfig: Required[AccessConfig]
+    pendingOwnershipTransfer: PendingOwnershipTransfer | None
+    createdAt: Required[Time]
+    updatedAt: Required[Time]
+    deletedAt: Time | None
+    canManage: Required[bool]
+    canUse: Required[bool]
+    manageDenial: Required[Literal["not_owner", "needs_group_manage"] | None]
+
+
+class Variation(TypedDict, total=False):
+    trigger: Trigger | None
+    workflowStructure: WorkflowStructure | None
+    agentSelection: AgentSelection | None
+
+
+class Workflow(Resource, total=False):
+    type: Required[WorkflowType]
+    isEnabled: Required[bool]
+    variation: Variation | None
+
+
+class Scope(Resource, total=False):
+    variation: SkillContent | None
+
+
+class ErrorBody(TypedDict, total=False):
+    code: Required[ErrorCode]
+    status: Required[ErrorStatus]
+    message: Required[str]
+    requestId: Required[str]
+    info: JsonObject
+
+
+class ErrorEnvelope(TypedDict):
+    error: ErrorBody
+
+
+_FREE: Final = (Trigger, WorkflowStructure, AgentSelection)
+
+
+def schema_components(*others: type) -> dict[str, JSON]:
+    """The schemas of these shapes and `others` by name, for `components.schemas` of an OpenAPI 3.1 document."""
+    shapes = [*filter(is_typeddict, globals().values()), *others]
+    bodies = [shape for shape in shapes if "organizationId" in shape.__annotations__]
+    sent = schemas_of([*bodies, AccessConfigBody, *_FREE]).keys() - {shape.__name__ for shape in _FREE}
+    return {name: closed(schema) if name in sent else schema for name, schema in schemas_of(shapes).items()}

@@ -1,0 +1,1 @@
+"""Agents: what a model is sent, and what limits it."""

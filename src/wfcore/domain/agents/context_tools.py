@@ -1,0 +1,116 @@
+"""What an agent is offered to call: under which names, and by what a change of a definition is known."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from hashlib import sha256
+from typing import Final, Literal
+
+import attrs
+import msgspec
+
+from wfcore.domain.agents.context_text import size_tokens
+from wfcore.domain.kernel.json_type import JSON
+
+MAX_TOOLS: Final = 128
+"""What one agent can be offered at most; no larger number is taken by every provider."""
+
+_LONGEST: Final = 64
+_SUFFIX: Final = 8
+_NOT_OF_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
+
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+
+MESSAGE_SCHEMA: Final[Mapping[str, JSON]] = {
+    "type": "object",
+    "properties": {"message": {"type": "string", "description": "What it is told; it knows nothing else"}},
+    "required": ["message"],
+    "additionalProperties": False,
+}
+"""The arguments of a subordinate: what it is told."""
+
+
+@attrs.frozen
+class Offer:
+    """Something that a model may call: a tool of the catalog, a skill (`skill:7`) or a workflow (`workflow:3`).
+
+    No id of a tool has a colon in it. `hint` is what the name for the model is made of; `connection` is the provider
+    that a connection is needed of; `why` says why it is offered.
+    """
+
+    tool_id: str
+    hint: str
+    description: str
+    parameters: Mapping[str, JSON]
+    kind: Literal["tool", "skill", "workflow"] = "tool"
+    resource_id: int | None = None
+    requires_approval: bool = False
+    connection: str | None = None
+    why: str = ""
+
+    def told(self, name: str) -> tuple[dict[str, JSON], int]:
+        """As it stands in a context, and the estimate of its tokens.
+
+        `digest` is that of the definition: a change of it shows.
+        """
+        text = self._definition()
+        wire: dict[str, JSON] = {
+            "name": name,
+            "toolId": self.tool_id,
+            "kind": self.kind,
+            "description": self.description,
+            "parameters": self.parameters,
+            "requiresApproval": self.requires_approval,
+            "digest": _digest(text),
+        }
+        if self.resource_id is not None:
+            wire["resourceId"] = self.resource_id
+        if self.connection is not None:
+            wire["connection"] = self.connection
+        return wire, size_tokens(len(text) + len(name))
+
+    def digest(self) -> str:
+        """SHA-256 of the JSON text of the definition, keys in order."""
+        return _digest(self._definition())
+
+    def _definition(self) -> bytes:
+        return _encode([self.kind, self.tool_id, self.description, self.parameters])
+
+
+def _digest(definition: bytes) -> str:
+    return "sha256:" + sha256(definition).hexdigest()
+
+
+def skill_id(number: int) -> str:
+    """How a skill is named among tools."""
+    return f"skill:{number}"
+
+
+def workflow_id(number: int) -> str:
+    """How a workflow is named among tools."""
+    return f"workflow:{number}"
+
+
+def wire_names(offers: Iterable[Offer]) -> dict[str, str]:
+    """The name of each offer for the model, by tool id: `^[A-Za-z0-9_-]{1,64}$`, no two alike.
+
+    Other characters become `_`; a name that is taken gets the start of a hash behind it. What needs no change comes
+    first, then by tool id, so the order of the offers does not matter.
+    """
+    wanted = sorted((plain != offer.hint, offer.tool_id, plain) for offer in offers for plain in [_plain(offer.hint)])
+    taken = dict[str, str]()
+    for _, tool_id, plain in wanted:
+        taken[_free_name(tool_id, plain, taken)] = tool_id
+    return {tool_id: name for name, tool_id in taken.items()}
+
+
+def _plain(hint: str) -> str:
+    return _NOT_OF_A_NAME.sub("_", hint)[:_LONGEST] or "_"
+
+
+def _free_name(tool_id: str, plain: str, taken: Collection[str]) -> str:
+    name, number = plain, 0
+    while name in taken:
+        suffix = sha256(f"{number}:{tool_id}".encode()).hexdigest()[:_SUFFIX]
+        name = f"{plain[: _LONGEST - _SUFFIX - 1]}_{suffix}"
+        number += 1
+    return name

@@ -1,0 +1,78 @@
+"""Memories of a skill: which fields an update changes, the hash of a text (interface, Memory), and its words."""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_type import JSON
+
+FIELDS = ("memory", "metadata")
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_WORD_LENGTH: Final = 128
+
+Path = tuple[str, ...]
+"""A field that an update changes: `("memory",)`, `("metadata",)`, or `("metadata", key)` for one key of it."""
+
+
+def text_hash(text: str) -> str:
+    """SHA-256 of the text in UTF-8, 64 hexadecimal digits: equal texts have equal hashes."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def words_of(text: str) -> set[str]:
+    """The different words of a text: letters and digits of every script, whatever their case and accents.
+
+    Of a word of more than 128 characters the beginning counts.
+    """
+    letters = text if text.isascii() else _without_accents(text)
+    return {word[:_WORD_LENGTH] for word in _WORD.findall(letters.casefold())}
+
+
+def _without_accents(text: str) -> str:
+    return "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+
+
+def mask_paths(mask: str | None, body: Mapping[str, JSON]) -> list[Path]:
+    """The fields that an `updateMask` names, without one those in the body (interface, Update a memory of a scope).
+
+    Everything behind the first dot is one key of the metadata, further dots included.
+    """
+    if mask is None:
+        return [(field,) for field in FIELDS if field in body]
+    return [tuple(path.split(".", 1)) for path in dict.fromkeys(mask.split(","))]
+
+
+def mask_issues(paths: Iterable[Path], body: Mapping[str, JSON]) -> list[Issue]:
+    """What is wrong with the paths: they name no field of a memory, or one that the body does not have."""
+    return [Issue("updateMask", problem, "query") for path in paths if (problem := _problem(path, body))]
+
+
+def _problem(path: Path, body: Mapping[str, JSON]) -> str | None:
+    shown = "`" + ".".join(path)[:100] + "`"
+    if path[0] not in FIELDS or (path[0] == "memory" and len(path) > 1):
+        return f"{shown} is none of `memory`, `metadata` and `metadata.<key>`"
+    holder: JSON = body
+    for step in path:
+        if not isinstance(holder, Mapping) or step not in holder:
+            return f"{shown} is not in the body"
+        holder = holder[step]
+    return None
+
+
+def revised(
+    text: str, metadata: Mapping[str, JSON], paths: Iterable[Path], body: Mapping[str, JSON]
+) -> tuple[str, Mapping[str, JSON]]:
+    """Text and metadata with the fields of the paths taken from the body; all else stays as it is."""
+    for path in paths:
+        match path:
+            case ("memory",):
+                text = body["memory"]
+            case ("metadata",):
+                metadata = body["metadata"]
+            case (_, key):
+                metadata = {**metadata, key: body["metadata"][key]}
+    return text, metadata

@@ -1,0 +1,311 @@
+"""The standard library of CEL: its operators, conversions, functions and methods, as tables of overloads.
+
+An overload is found by the exact types of the arguments and is called with the budget first. The tables are
+the list of standard definitions of the CEL language definition (cel-spec, doc/langdef.md), without unsigned
+ints and bytes.
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from wfcore.domain.expressions.cel.values import (
+    CHARACTERS_PER_STEP,
+    TYPES,
+    Budget,
+    ExpressionError,
+    Value,
+    in_int64,
+    shown,
+    text_of,
+)
+
+Function = Callable[..., Value]
+Overloads = Mapping[tuple[type, ...], Function]
+
+MAX_PATTERN: Final = 1_000
+PARSING: Final = 8
+"""Steps that a time, a duration or a field of the calendar costs beside those of the expression."""
+
+
+# Arithmetic
+
+
+def _int64(compute: Callable[[int, int], int]) -> Function:
+    def checked(_: Budget, a: int, b: int) -> int:
+        return in_int64(compute(a, b))
+
+    return checked
+
+
+def _quotient(a: int, b: int) -> int:
+    if b == 0:
+        raise ExpressionError("division by zero")
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _remainder(a: int, b: int) -> int:
+    if b == 0:
+        raise ExpressionError("modulus by zero")
+    return -(abs(a) % abs(b)) if a < 0 else a % abs(b)
+
+
+def _ratio(a: float, b: float) -> float:
+    """IEEE 754 division, which Python refuses for a zero divisor."""
+    if b != 0:
+        return a / b
+    if a == 0 or math.isnan(a):
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1, b)
+
+
+def _free(compute: Callable[[Any, Any], Value]) -> Function:
+    """An operator that costs nothing; what a calendar cannot hold is an error."""
+
+    def checked(_: Budget, a: Value, b: Value) -> Value:
+        try:
+            return compute(a, b)
+        except OverflowError:
+            raise ExpressionError("the time is out of range") from None
+
+    return checked
+
+
+def _join_text(budget: Budget, a: str, b: str) -> str:
+    budget.spend(1 + (len(a) + len(b)) // CHARACTERS_PER_STEP)
+    return a + b
+
+
+def _join_lists(budget: Budget, a: list[Value], b: list[Value]) -> list[Value]:
+    budget.spend(1 + len(a) + len(b))
+    return a + b
+
+
+def _mixed(compute: Callable[[float, float], float]) -> Overloads:
+    """Doubles, and an int beside a double: JSON has one kind of number, so `input.amount * 1.2` works for 100 too."""
+    on_doubles = _free(lambda a, b: compute(float(a), float(b)))
+    return {(float, float): on_doubles, (int, float): on_doubles, (float, int): on_doubles}
+
+
+ARITHMETIC: Final[Mapping[str, Overloads]] = {
+    "+": {
+        (int, int): _int64(operator.add),
+        **_mixed(operator.add),
+        (str, str): _join_text,
+        (list, list): _join_lists,
+        (datetime, timedelta): _free(operator.add),
+        (timedelta, datetime): _free(operator.add),
+        (timedelta, timedelta): _free(operator.add),
+    },
+    "-": {
+        (int, int): _int64(operator.sub),
+        **_mixed(operator.sub),
+        (datetime, datetime): _free(operator.sub),
+        (datetime, timedelta): _free(operator.sub),
+        (timedelta, timedelta): _free(operator.sub),
+    },
+    "*": {(int, int): _int64(operator.mul), **_mixed(operator.mul)},
+    "/": {(int, int): _int64(_quotient), **_mixed(_ratio)},
+    "%": {(int, int): _int64(_remainder)},
+}
+
+
+# Conversions
+
+_INT: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_DOUBLE: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?Infinity|NaN")
+_TIMESTAMP: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2})"
+)
+_DURATION: Final = re.compile(r"(?P<sign>[+-]?)(?P<parts>(?:[0-9]{1,18}(?:\.[0-9]{1,9})?(?:ns|us|ms|s|m|h))+)")
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h)")
+_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
+_OFFSET: Final = re.compile(r"([+-]?)([0-9]{2}):([0-9]{2})")
+_ZONE: Final = re.compile(r"[A-Z][A-Za-z_]*(?:/[A-Za-z0-9_+-]+){1,2}")
+
+
+def _bad(value: Value, kind: str) -> ExpressionError:
+    return ExpressionError(f"{shown(value)} is no {kind}")
+
+
+def _int_of_double(_: Budget, value: float) -> int:
+    if not math.isfinite(value):
+        raise _bad(value, "int")
+    return in_int64(math.trunc(value))
+
+
+def _int_of_text(_: Budget, text: str) -> int:
+    if not _INT.fullmatch(text):
+        raise _bad(text, "int")
+    return in_int64(int(text))
+
+
+def _double_of_int(_: Budget, value: int) -> float:
+    return float(in_int64(value))
+
+
+def _double_of_text(_: Budget, text: str) -> float:
+    if len(text) > 400 or not _DOUBLE.fullmatch(text):
+        raise _bad(text, "double")
+    return float(text)
+
+
+def _bool_of_text(_: Budget, text: str) -> bool:
+    if text not in _TRUE | _FALSE:
+        raise _bad(text, "bool")
+    return text in _TRUE
+
+
+def _timestamp(budget: Budget, text: str) -> datetime:
+    """RFC 3339, section 5.6."""
+    budget.spend(PARSING)
+    if not _TIMESTAMP.fullmatch(text):
+        raise _bad(text, "timestamp")
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise _bad(text, "timestamp") from None
+
+
+def _timestamp_of_int(_: Budget, seconds: int) -> datetime:
+    try:
+        return datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
+    except OverflowError:
+        raise _bad(seconds, "timestamp") from None
+
+
+def _duration(budget: Budget, text: str) -> timedelta:
+    budget.spend(PARSING)
+    match = _DURATION.fullmatch(text) if len(text) <= 200 else None
+    if match is None:
+        raise _bad(text, "duration")
+    seconds = math.fsum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(match["parts"]))
+    try:
+        return timedelta(seconds=-seconds if match["sign"] == "-" else seconds)
+    except OverflowError:
+        raise _bad(text, "duration") from None
+
+
+# Text and time
+
+
+def _size(_: Budget, value: str | list[Value] | dict[Value, Value]) -> int:
+    return len(value)
+
+
+def _text_test(test: Callable[[str, str], bool]) -> Function:
+    def paid(budget: Budget, text: str, part: str) -> bool:
+        budget.read(text)
+        return test(text, part)
+
+    return paid
+
+
+def _matches(budget: Budget, text: str, pattern: str) -> bool:
+    """Search `text` for an RE2 pattern, in time linear in the text."""
+    budget.spend(100 + len(text) + 10 * len(pattern))
+    return bool(compiled_pattern(pattern).search(text))
+
+
+@lru_cache(maxsize=256)
+def compiled_pattern(pattern: str) -> Any:
+    import re2  # type: ignore[import-untyped]
+
+    if len(pattern) > MAX_PATTERN:
+        raise ExpressionError(f"a pattern has at most {MAX_PATTERN} characters")
+    options = re2.Options()
+    options.log_errors, options.max_mem = False, 1 << 20
+    try:
+        return re2.compile(pattern, options)
+    except re2.error:
+        raise ExpressionError(f"`{pattern}` is no RE2 pattern") from None
+
+
+def _zone(name: str) -> tzinfo:
+    """A fixed offset such as `+02:00`, `UTC`, or an IANA name of the form Area/City."""
+    if name == "UTC":
+        return UTC
+    if match := _OFFSET.fullmatch(name):
+        sign, hours, minutes = match.groups()
+        if int(hours) < 24 and int(minutes) < 60:
+            offset = timedelta(hours=int(hours), minutes=int(minutes))
+            return timezone(-offset if sign == "-" else offset)
+    elif len(name) <= 64 and _ZONE.fullmatch(name):
+        try:
+            return ZoneInfo(name)
+        except (OSError, ValueError, LookupError):
+            pass
+    raise ExpressionError(f"{shown(name)} is no time zone")
+
+
+def _field(read: Callable[[datetime], int]) -> Overloads:
+    def local(budget: Budget, moment: datetime, zone: str = "UTC") -> int:
+        budget.spend(PARSING)
+        try:
+            return read(moment.astimezone(_zone(zone)))
+        except OverflowError:
+            raise ExpressionError("the time is out of range") from None
+
+    return {(datetime,): local, (datetime, str): local}
+
+
+def _whole(unit: timedelta, read: Callable[[datetime], int]) -> Overloads:
+    def total(_: Budget, duration: timedelta) -> int:
+        return _quotient(duration // timedelta(microseconds=1), unit // timedelta(microseconds=1))
+
+    return {**_field(read), (timedelta,): total}
+
+
+def _same(_: Budget, value: Value) -> Value:
+    return value
+
+
+def _text(_: Budget, value: Value) -> str:
+    return text_of(value)
+
+
+_SIZE: Final[Overloads] = {(str,): _size, (list,): _size, (dict,): _size}
+_MATCHES: Final[Overloads] = {(str, str): _matches}
+
+FUNCTIONS: Final[Mapping[str, Overloads]] = {
+    "size": _SIZE,
+    "matches": _MATCHES,
+    "type": {(kind,): lambda _, value: TYPES[type(value)] for kind in TYPES},
+    "dyn": {(kind,): _same for kind in TYPES},
+    "bool": {(bool,): _same, (str,): _bool_of_text},
+    "int": {
+        (int,): _same,
+        (float,): _int_of_double,
+        (str,): _int_of_text,
+        (datetime,): lambda _, moment: int(moment.timestamp() // 1),
+    },
+    "double": {(float,): _same, (int,): _double_of_int, (str,): _double_of_text},
+    "string": {(kind,): _text for kind in (str, bool, int, float, datetime, timedelta)},
+    "timestamp": {(datetime,): _same, (str,): _timestamp, (int,): _timestamp_of_int},
+    "duration": {(timedelta,): _same, (str,): _duration},
+}
+
+METHODS: Final[Mapping[str, Overloads]] = {
+    "size": _SIZE,
+    "matches": _MATCHES,
+    "contains": {(str, str): _text_test(operator.contains)},
+    "startsWith": {(str, str): _text_test(str.startswith)},
+    "endsWith": {(str, str): _text_test(str.endswith)},
+    "getFullYear": _field(lambda t: t.year),
+    "getMonth": _field(lambda t: t.month - 1),
+    "getDate": _field(lambda t: t.day),
+    "getDayOfMonth": _field(lambda t: t.day - 1),
+    "getDayOfWeek": _field(lambda t: t.isoweekday() % 7),
+    "getDayOfYear": _field(lambda t: t.timetuple().tm_yday - 1),
+    "getHours": _whole(timedelta(hours=1), lambda t: t.hour),
+    "getMinutes": _whole(timedelta(minutes=1), lambda t: t.minute),
+    "getSeconds": _whole(timedelta(seconds=1), lambda t: t.second),
+    "getMilliseconds": _whole(timedelta(milliseconds=1), lambda t: t.microsecond // 1000),
+}

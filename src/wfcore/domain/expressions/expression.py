@@ -1,0 +1,70 @@
+"""The one door to the expression language: CEL over `input`, `nodes`, `run` and `item`.
+
+Expressions are CEL (github.com/google/cel-spec), parsed by cel-python and compiled to closures over plain
+JSON. They cannot loop without end, allocate without bound or reach anything of Python: sources are short,
+nesting is bounded, and every evaluation has a budget of steps, alone or together with others.
+
+Where cel-python and the CEL language definition differ, the definition holds: `1 < 1.5` and `1 == 1.0` are
+compared by value, values of different types are unequal (never an error), a list is not indexed from its end,
+and true is no number. One thing is taken from cel-python: `has(a.b.c)` is false when `a.b` is missing, too.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+import attrs
+
+from wfcore.domain.expressions.cel.closures import Activation, Code
+from wfcore.domain.expressions.cel.compile import compile_source
+from wfcore.domain.expressions.cel.values import MAX_STEPS, TOO_MANY_STEPS, Budget, Exhausted, ExpressionError, to_json
+from wfcore.domain.kernel.json_type import JSON
+
+__all__ = ["MAX_SOURCE", "MAX_STEPS", "Budget", "Expression", "ExpressionError", "Scope", "compile_expression"]
+
+MAX_SOURCE: Final = 2_000
+"""The most characters of one expression."""
+
+Scope = Mapping[str, JSON]
+"""What is read: `input`, `nodes` (id to {"output": value}), `run`, and inside a `forEach` also `item`."""
+
+
+@attrs.frozen
+class Expression:
+    """A compiled expression. `references` are the ids it reads as `nodes.<id>` or `nodes["<id>"]`."""
+
+    source: str
+    references: frozenset[str]
+    _run: Code = attrs.field(eq=False, repr=False)
+    _is_path: bool = attrs.field(eq=False, repr=False)
+    reads_item: bool = False
+
+    def evaluate(self, scope: Scope, steps: Budget | None = None) -> JSON:
+        """The value as plain JSON; timestamps and durations become text. `steps`: a budget shared with others.
+
+        Raises ExpressionError: a field is missing, a type does not fit, a division by zero, a result that is
+        no JSON (NaN, a type, an int key), or more work than the budget allows.
+        """
+        budget = steps or Budget()
+        try:
+            value = self._run(Activation(scope, budget))
+            return value if self._is_path or type(value) is bool else to_json(budget, value)
+        except Exhausted:
+            raise ExpressionError(TOO_MANY_STEPS) from None
+        except RecursionError:
+            raise ExpressionError("the values are nested too deep") from None
+
+
+@lru_cache(maxsize=4096)
+def compile_expression(source: str) -> Expression:
+    """Compile CEL source, once.
+
+    Raises ExpressionError: a syntax error, an unknown variable or function, over 2,000 characters, too deep.
+    """
+    if len(source) > MAX_SOURCE:
+        raise ExpressionError(f"an expression has at most {MAX_SOURCE} characters, not {len(source)}")
+    try:
+        compiled = compile_source(source)
+    except RecursionError:
+        raise ExpressionError("the expression is nested too deep") from None
+    return Expression(source, compiled.references, compiled.run, compiled.is_path, compiled.reads_item)

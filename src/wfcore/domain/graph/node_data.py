@@ -1,0 +1,397 @@
+"""What the `data` of a node may hold, type by type, as one table of checks (interface, WorkflowStructure).
+
+A `Check` looks at one JSON value and returns its issues, with paths relative to that value: "" is the value
+itself. Small checks combine into larger ones (`record`, `list_of`, `every`, `then`): a check reads like the
+shape it describes. None raises, whatever the value; an empty sequence means that all is well.
+
+Unknown keys of `data` and of a branch are carried verbatim: a builder stores its own there. The others,
+`retry`, `approvers` and `modelSettings`, refuse them, as a typing error would go unseen.
+"""
+
+import math
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Protocol, TypeGuard
+
+import attrs
+
+from wfcore.domain.expressions.expression import ExpressionError, compile_expression
+from wfcore.domain.expressions.templates import compile_template, template_issues
+from wfcore.domain.json.schema import schema_issues
+from wfcore.domain.kernel.errors import Issue, join_path
+from wfcore.domain.kernel.ids import is_uuid, normalize_email
+from wfcore.domain.kernel.json_type import JSON
+
+MAX_ISSUES = 1_000
+MAX_SECONDS = 100 * 365 * 86_400
+"""A hundred years: whoever waits longer has made a mistake."""
+
+
+class NodeType(StrEnum):
+    """The kinds of nodes (interface, WorkflowStructure)."""
+
+    START = "start"
+    ACTION = "action"
+    CONDITION = "condition"
+    AGENT = "agent"
+    HUMAN_APPROVAL = "humanApproval"
+
+
+class Catalog(Protocol):
+    """What a graph may refer to outside itself, as its deployer sees it."""
+
+    def tool(self, tool_id: str, /) -> bool: ...
+    def skill(self, agent_id: int, /) -> bool: ...
+
+
+@attrs.frozen
+class ListedCatalog:
+    """A catalog of known names."""
+
+    tools: Container[str] = frozenset()
+    skills: Container[int] = frozenset()
+
+    def tool(self, tool_id: str, /) -> bool:
+        return tool_id in self.tools
+
+    def skill(self, agent_id: int, /) -> bool:
+        return agent_id in self.skills
+
+
+@attrs.frozen
+class Known:
+    """All that a value inside a graph may refer to: the graph's nodes by id, and the catalog."""
+
+    nodes: Container[str] = frozenset()
+    catalog: Catalog = ListedCatalog()
+
+
+Check = Callable[[JSON, Known], Sequence[Issue]]
+"""A look at one JSON value; the issues' paths are relative to it."""
+
+KINDS: Mapping[type, str] = {
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
+
+
+# Small checks.
+
+
+def found(rule: str, message: str, path: str = "") -> list[Issue]:
+    return [Issue(path, message, rule)]
+
+
+def wrong_type(expected: str, value: JSON) -> list[Issue]:
+    return found("type", f"must be {expected}, not {KINDS.get(type(value), 'null')}")
+
+
+def of_type(kind: type) -> Check:
+    def check(value: JSON, known: Known) -> Sequence[Issue]:
+        return () if isinstance(value, kind) else wrong_type(KINDS[kind], value)
+
+    return check
+
+
+string, boolean, free_object = of_type(str), of_type(bool), of_type(dict)
+
+
+def must(holds: Callable[[JSON, Known], object], rule: str, message: str, path: str = "") -> Check:
+    """A predicate as a check; `{}` in the message stands for the value, a string or a small number."""
+
+    def check(value: JSON, known: Known) -> Sequence[Issue]:
+        if holds(value, known):
+            return ()
+        return found(rule, message.format(clip(str(value))) if "{}" in message else message, path)
+
+    return check
+
+
+def text(most: int | None = None) -> Check:
+    """A string of 1 to `most` characters."""
+
+    def check(value: JSON, known: Known) -> Sequence[Issue]:
+        if not isinstance(value, str):
+            return wrong_type("a string", value)
+        if not value:
+            return found("minLength", "must not be empty")
+        if most is not None and len(value) > most:
+            return found("maxLength", f"must have at most {most} characters")
+        return ()
+
+    return check
+
+
+def one_of(values: Iterable[str]) -> Check:
+    choices = [str(value) for value in values]
+    names = ", ".join(f"`{choice}`" for choice in choices)
+    return then(string, must(lambda value, _: value in choices, "enum", f"`{{}}` is none of {names}"))
+
+
+def is_number(value: JSON) -> TypeGuard[int | float]:
+    """Whether this is a finite JSON number; a boolean is none."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def number(least: float = -math.inf, *, most: float, above: float = -math.inf) -> Check:
+    def check(value: JSON, known: Known) -> Sequence[Issue]:
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            return wrong_type("a number", value)
+        if above < value and least <= value <= most:
+            return ()
+        floor = f"more than {above}" if above > least else f"at least {least}"
+        return found("range", f"must be {floor} and at most {most}")
+
+    return check
+
+
+def integer(least: int, most: int = 2**53 - 1) -> Check:
+    """A number without fraction, such as 3.0; by default one that JSON readers keep exactly (RFC 7493)."""
+    whole = must(lambda value, _: value % 1 == 0, "integer", "must be an integer")
+    return then(number(least, most=most), whole)
+
+
+# Checks made of checks.
+
+
+def every(*checks: Check) -> Check:
+    """All findings of all the checks."""
+
+    return lambda value, known: [issue for check in checks for issue in check(value, known)]
+
+
+def then(*checks: Check) -> Check:
+    """Each check only sees what the ones before it passed."""
+
+    return lambda value, known: next((issues for check in checks if (issues := check(value, known))), ())
+
+
+def record(fields: Mapping[str, Check], required: Sequence[str] = (), *, extra: bool = False) -> Check:
+    """An object with these fields; others are unknown, unless `extra` ones are carried verbatim."""
+
+    def check(value: JSON, known: Known) -> Sequence[Issue]:
+        if not isinstance(value, dict):
+            return wrong_type("an object", value)
+        issues = [Issue(key, "is required", "required") for key in required if key not in value]
+        for key, item in value.items():
+            field = fields.get(key)
+            if field is not None:
+                if inner := field(item, known):
+                    issues += under(key, inner)
+            elif not extra:
+                issues.append(Issue(key, f"`{clip(key)}` is an unknown key", "unknown"))
+            if len(issues) > MAX_ISSUES:
+                break
+        return issues
+
+    return check
+
+
+def list_of(item: Check, least: int = 0, most: int | None = None) -> Check:
+    """An array of `least` to `most` items; one that is too long is not looked into."""
+
+    def check(value: JSON, known: Known) -> Sequence[Issue]:
+        if not isinstance(value, list):
+            return wrong_type("an array", value)
+        if len(value) < least:
+            return found("minItems", f"must have at least {least}")
+        if most is not None and len(value) > most:
+            return found("maxItems", f"must have at most {most}, not {len(value)}")
+        issues: list[Issue] = []
+        for index, one in enumerate(value):
+            if inner := item(one, known):
+                issues += under(f"[{index}]", inner)
+                if len(issues) > MAX_ISSUES:
+                    break
+        return issues
+
+    return check
+
+
+def unique(key: str) -> Check:
+    """No two objects of an array have the same `key`; whether they are objects is another check's affair."""
+
+    def check(value: JSON, known: Known) -> Sequence[Issue]:
+        seen: set[JSON] = set()
+        issues: list[Issue] = []
+        for index, item in enumerate(value if isinstance(value, list) else ()):
+            name = item.get(key) if isinstance(item, dict) else None
+            if not (isinstance(name, str) or is_number(name)):
+                continue
+            if name in seen:
+                what = f"`{clip(name)}`" if isinstance(name, str) else "the number"
+                issues.append(Issue(f"[{index}].{key}", f"{what} is used before", "unique"))
+            seen.add(name)
+        return issues
+
+    return check
+
+
+def under(parent: str, issues: Sequence[Issue]) -> list[Issue]:
+    """The issues of a part, as issues of the whole."""
+    return [Issue(join_path(parent, one.path), one.message, one.rule, one.severity) for one in issues]
+
+
+def clip(value: str, most: int = 100) -> str:
+    return value if len(value) <= most else value[:most] + "..."
+
+
+# Checks of what a value refers to.
+
+
+def expression(value: JSON, known: Known) -> Sequence[Issue]:
+    """A bare expression that parses and reads only nodes that exist."""
+    if not isinstance(value, str):
+        return wrong_type("a string", value)
+    try:
+        compiled = compile_expression(value)
+    except ExpressionError as error:
+        return found("expression", str(error))
+    return unresolved(compiled.references, known)
+
+
+def template(value: JSON, known: Known) -> Sequence[Issue]:
+    """A value whose strings may hold expressions, under the same rules as a bare one."""
+    try:
+        compiled = compile_template(value)
+    except ExpressionError as error:
+        return template_issues(value, "") or found("expression", str(error))
+    return unresolved(compiled.references, known)
+
+
+def unresolved(references: Collection[str], known: Known) -> Sequence[Issue]:
+    return [
+        Issue("", f"reads node `{clip(name)}`, which does not exist", "reference")
+        for name in sorted(references)
+        if name not in known.nodes
+    ]
+
+
+def node_id(value: JSON, known: Known) -> Sequence[Issue]:
+    if not isinstance(value, str):
+        return wrong_type("a string", value)
+    return () if value in known.nodes else found("reference", f"there is no node `{clip(value)}`")
+
+
+def schema(value: JSON, known: Known) -> Sequence[Issue]:
+    return schema_issues(value, "")
+
+
+known_tool = must(lambda name, known: known.catalog.tool(name), "reference", "there is no tool `{}`")
+known_skill = must(lambda key, known: known.catalog.skill(int(key)), "reference", "there is no skill `{}`")
+email = then(string, must(lambda value, _: normalize_email(value), "email", "`{}` is no e-mail address"))
+uuid = then(string, must(lambda value, _: is_uuid(value), "uuid", "`{}` is no UUID in lower case"))
+
+
+# Rules between the keys of one object; they see only what has the right shape.
+
+has_work = must(
+    lambda agent, _: "agent_id" in agent or agent.get("message") or agent.get("instructions"),
+    "required_if",
+    "without `agent_id`, a `message` or `instructions` is required",
+    "message",
+)
+names_somebody = must(
+    lambda approvers, _: approvers.get("emails") or approvers.get("groups"),
+    "minItems",
+    "names nobody; leave it out to ask whoever can use the workflow",
+)
+not_else = must(lambda handle, _: handle != "else", "reserved", "`else` is the exit when no branch holds")
+
+
+def enough_approvers(approval: JSON, known: Known) -> Sequence[Issue]:
+    approvers = approval.get("approvers", {})
+    people = len({address.lower() for address in approvers.get("emails", ())})
+    if not people or approvers.get("groups") or approval.get("requiredApprovals", 1) <= people:
+        return ()
+    return found("range", f"must be at most {people}, the people that are asked", "requiredApprovals")
+
+
+# The table.
+
+SECONDS = number(above=0, most=MAX_SECONDS)
+INTERVAL = number(0, most=MAX_SECONDS)
+STRINGS = list_of(string)
+AGENT_ID = integer(1)
+MODEL_SETTINGS = record(
+    {
+        "reasoningEffort": one_of(("none", "minimal", "low", "medium", "high", "xhigh", "max")),
+        "contextWindow": integer(1),
+    }
+)
+RETRY = record(
+    {
+        "maxAttempts": integer(1, 100),
+        "initialIntervalSeconds": INTERVAL,
+        "backoffCoefficient": number(1, most=1_000),
+        "maxIntervalSeconds": INTERVAL,
+    }
+)
+APPROVERS = record({"emails": list_of(email), "groups": list_of(uuid)})
+BRANCH = record({"handle": then(text(255), not_else), "when": expression}, required=("handle", "when"), extra=True)
+
+
+def instructions(value: JSON, known: Known) -> Sequence[Issue]:
+    if isinstance(value, list):
+        return STRINGS(value, known)
+    return () if isinstance(value, str) else wrong_type("a string or an array of strings", value)
+
+
+NODE_DATA: Mapping[NodeType, Check] = {
+    NodeType.START: record({"inputSchema": schema}, extra=True),
+    NodeType.ACTION: record(
+        {
+            "toolId": then(text(), known_tool),
+            "params": then(free_object, template),
+            "forEach": expression,
+            "maxConcurrency": integer(1),
+            "requiresApproval": boolean,
+            "retry": RETRY,
+            "timeoutSeconds": SECONDS,
+        },
+        required=("toolId",),
+        extra=True,
+    ),
+    NodeType.CONDITION: record(
+        {"branches": every(list_of(BRANCH, least=1), unique("handle"))}, required=("branches",), extra=True
+    ),
+    NodeType.AGENT: then(
+        record(
+            {
+                "agent_id": then(AGENT_ID, known_skill),
+                "message": then(string, template),
+                "instructions": instructions,
+                "tool_restrictions": list_of(then(text(), known_tool)),
+                "model": text(),
+                "modelSettings": MODEL_SETTINGS,
+                "outputSchema": schema,
+                "retry": RETRY,
+                "timeoutSeconds": SECONDS,
+            },
+            extra=True,
+        ),
+        has_work,
+    ),
+    NodeType.HUMAN_APPROVAL: then(
+        record(
+            {
+                "message": then(string, template),
+                "approvers": then(APPROVERS, names_somebody),
+                "requiredApprovals": integer(1),
+                "allowSelfApproval": boolean,
+                "formSchema": schema,
+                "timeoutSeconds": SECONDS,
+                "onTimeout": one_of(("approve", "deny", "error")),
+            },
+            extra=True,
+        ),
+        enough_approvers,
+    ),
+}
+"""From a node's type to the check of its `data`."""

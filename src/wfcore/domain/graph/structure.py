@@ -1,0 +1,194 @@
+"""The workflow graph: nodes, edges and the index over them (interface, WorkflowStructure and AgentSelection).
+
+A graph is built from a structure that passed the rules for writing (`graph_rules.write_issues`). The exits by
+which edges leave a node are its handles; None is the unnamed one, of an edge without `sourceHandle`.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from operator import itemgetter
+
+import attrs
+
+from wfcore.domain.graph.node_data import (
+    AGENT_ID,
+    MODEL_SETTINGS,
+    Known,
+    NodeType,
+    every,
+    integer,
+    list_of,
+    record,
+    string,
+    under,
+    unique,
+)
+from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_type import JSON
+
+__all__ = [
+    "Edge",
+    "Graph",
+    "Node",
+    "NodeType",
+    "compile_agent_selection",
+    "handles",
+    "parse_graph",
+    "selection_issues",
+]
+
+
+@attrs.frozen
+class Node:
+    """One step. `data` varies by type; `position` is where a builder draws it."""
+
+    id: str
+    type: NodeType
+    data: Mapping[str, JSON] = attrs.field(factory=dict)
+    position: Mapping[str, float] | None = None
+
+
+@attrs.frozen
+class Edge:
+    """A way from `source` to `target`, leaving by the exit `source_handle`; None is the unnamed one."""
+
+    id: str
+    source: str
+    target: str
+    source_handle: str | None = None
+
+
+@attrs.frozen
+class Graph:
+    """Nodes and edges in the order of the wire, with an index of the nodes and of each node's edges.
+
+    The ends of every edge are nodes of the graph; `outgoing` and `incoming` have an entry for every node.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    by_id: Mapping[str, Node] = attrs.field(init=False, repr=False, eq=False)
+    outgoing: Mapping[str, tuple[Edge, ...]] = attrs.field(init=False, repr=False, eq=False)
+    incoming: Mapping[str, tuple[Edge, ...]] = attrs.field(init=False, repr=False, eq=False)
+
+    @by_id.default
+    def _index_nodes(self) -> Mapping[str, Node]:
+        return {node.id: node for node in self.nodes}
+
+    @outgoing.default
+    def _index_sources(self) -> Mapping[str, tuple[Edge, ...]]:
+        return self._grouped((edge.source, edge) for edge in self.edges)
+
+    @incoming.default
+    def _index_targets(self) -> Mapping[str, tuple[Edge, ...]]:
+        return self._grouped((edge.target, edge) for edge in self.edges)
+
+    def _grouped(self, pairs: Iterable[tuple[str, Edge]]) -> Mapping[str, tuple[Edge, ...]]:
+        groups: dict[str, list[Edge]] = {node.id: [] for node in self.nodes}
+        for name, edge in pairs:
+            groups[name].append(edge)
+        return {name: tuple(edges) for name, edges in groups.items()}
+
+
+def parse_graph(structure: Mapping[str, JSON]) -> Graph:
+    """The graph of a structure that passed the rules for writing; missing `nodes` and `edges` are empty."""
+    return Graph(
+        tuple(
+            Node(node["id"], NODE_TYPES[node["type"]], node.get("data", {}), node.get("position"))
+            for node in structure.get("nodes", ())
+        ),
+        tuple(
+            Edge(edge["id"], edge["source"], edge["target"], edge.get("sourceHandle"))
+            for edge in structure.get("edges", ())
+        ),
+    )
+
+
+NODE_TYPES: Mapping[str, NodeType] = {str(kind): kind for kind in NodeType}
+
+ELSE = "else"
+
+HANDLES: Mapping[NodeType, frozenset[str | None]] = {
+    NodeType.START: frozenset({None}),
+    NodeType.ACTION: frozenset({None, "error"}),
+    NodeType.CONDITION: frozenset({ELSE}),
+    NodeType.AGENT: frozenset({None, "error"}),
+    NodeType.HUMAN_APPROVAL: frozenset({"approved", "denied", "expired"}),
+}
+"""From a node's type to the exits it always has. A condition has those of its branches too."""
+
+
+def handles(node: Node) -> frozenset[str | None]:
+    """The exits by which edges may leave a node; None is the unnamed one."""
+    if node.type is not NodeType.CONDITION:
+        return HANDLES[node.type]
+    branches = node.data.get("branches")
+    return HANDLES[node.type].union(
+        branch["handle"]
+        for branch in (branches if isinstance(branches, list) else ())
+        if isinstance(branch, dict) and isinstance(branch.get("handle"), str)
+    )
+
+
+# The deprecated way to write a workflow: an ordered list of skills.
+
+SELECTION = record(
+    {
+        "agents": every(
+            list_of(
+                record(
+                    {
+                        "agent_id": AGENT_ID,
+                        "priority_order": integer(1),
+                        "role": string,
+                        "instructions": string,
+                        "tool_restrictions": list_of(string),
+                    },
+                    required=("agent_id", "priority_order"),
+                ),
+                least=1,
+            ),
+            unique("priority_order"),
+        ),
+        "model": string,
+        "modelSettings": MODEL_SETTINGS,
+    },
+    required=("agents",),
+    extra=True,
+)
+
+
+def selection_issues(selection: JSON, path: str = "agentSelection") -> list[Issue]:
+    """Every fault of an `agentSelection` (interface, AgentSelection); its extra keys are carried verbatim."""
+    return under(path, SELECTION(selection, Known()))
+
+
+def compile_agent_selection(selection: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The `workflowStructure` that does the same: a start, then the agents as a chain in `priority_order`.
+
+    For a selection without issues. Its `model` and `modelSettings` go to every agent, its extra keys on top.
+    """
+    shared = {key: selection[key] for key in ("model", "modelSettings") if key in selection}
+    entries = sorted(selection["agents"], key=itemgetter("priority_order"))
+    agents = [_agent_node(f"agent_{count}", entry, shared) for count, entry in enumerate(entries, 1)]
+    nodes: list[dict[str, JSON]] = [{"id": "start", "type": "start", "data": {}}, *agents]
+    edges = [
+        {"id": f"edge_{count}", "source": source["id"], "target": target["id"]}
+        for count, (source, target) in enumerate(pairwise(nodes), 1)
+    ]
+    extra = {key: value for key, value in selection.items() if key not in ("agents", "model", "modelSettings")}
+    return {**extra, "nodes": nodes, "edges": edges}
+
+
+def _agent_node(name: str, entry: Mapping[str, JSON], shared: Mapping[str, JSON]) -> dict[str, JSON]:
+    data = {key: value for key, value in entry.items() if key != "priority_order"}
+    data["agent_id"] = int(data["agent_id"])
+    return {"id": name, "type": "agent", "data": {**data, **shared}}
+
+
+def structure_of(content: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    """The graph of a workflow's content; an `agentSelection` alone stands for the graph it compiles to."""
+    selection = content.get("agentSelection")
+    if selection and not (content.get("workflowStructure") or {}).get("nodes"):
+        return compile_agent_selection(selection)
+    return content.get("workflowStructure") or {"nodes": [], "edges": []}

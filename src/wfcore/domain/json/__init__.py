@@ -1,0 +1,1 @@
+"""JSON: parsing of bytes, the codec, JSON Schema."""

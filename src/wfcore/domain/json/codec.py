@@ -1,0 +1,294 @@
+"""JSON values: their text, canonical form and fingerprint, their instants, and their check against a shape.
+
+A shape is a TypedDict of `shapes`. Its JSON Schema is what a body is checked against and what clients are
+shown; what has been checked stays the plain tree it was.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+
+import msgspec
+import orjson
+from msgspec import Meta
+
+from wfcore.domain.json.parsing import first_issues, wire_path
+from wfcore.domain.kernel.errors import Issue, join_path, refuse
+from wfcore.domain.kernel.json_type import JSON
+
+if TYPE_CHECKING:
+    from jsonschema_rs import EvaluationErrorEntry, Validator
+
+NonEmpty = Annotated[str, Meta(min_length=1)]
+"""A text of at least one character, as a field of a shape."""
+
+# --- text, canonical form, fingerprint ---
+
+
+def dumps(value: JSON) -> str:
+    """Compact JSON text that keeps the order of keys. ValueError when `value` is not a JSON value."""
+    return _encode(value).decode()
+
+
+def canonical(value: JSON) -> bytes:
+    """The one text of all values that are equal as JSON: no spaces, sorted keys, shortest numbers.
+
+    1, 1.0 and 1e0 are one number; true and 1 are two values. As in RFC 8785, except that integers keep all
+    their digits, keys are sorted by code point and very large or small numbers may be written otherwise.
+    ValueError when `value` is no JSON value.
+    """
+    text = _encode(value, orjson.OPT_SORT_KEYS)
+    return _encode(_whole(value), orjson.OPT_SORT_KEYS) if _MAYBE_WHOLE_FLOAT.search(text) else text
+
+
+def fingerprint(value: JSON) -> str:
+    """SHA-256 of the canonical form, 64 hexadecimal digits."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+_PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+_MAYBE_WHOLE_FLOAT = re.compile(rb"\.0|[0-9]e", re.ASCII)
+
+
+def _encode(value: JSON, option: int = 0) -> bytes:
+    try:
+        text = orjson.dumps(value, option=_PLAIN | option)
+    except TypeError as error:
+        raise ValueError(f"not a JSON value: {error}") from None
+    if b"null" in text:  # orjson writes NaN and the infinities as null, the standard library finds them quickly
+        try:
+            _strict(value)
+        except ValueError:
+            raise ValueError("not a JSON value: a number is not finite") from None
+    return text
+
+
+_strict = json.JSONEncoder(allow_nan=False, check_circular=False, default=lambda _: None).encode
+
+
+def _whole(value: JSON) -> JSON:
+    """Floats that are whole as integers, where an integer can be written."""
+    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+# --- instants ---
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def to_ms(instant: datetime) -> int:
+    """Milliseconds since 1970, finer digits cut off. TypeError for a naive datetime."""
+    return (instant - EPOCH) // _MILLISECOND
+
+
+def from_ms(ms: int) -> datetime:
+    """The inverse of `to_ms`, in UTC. OverflowError outside of the years 1 to 9999."""
+    return EPOCH + ms * _MILLISECOND
+
+
+def iso_ms(epoch_ms: int) -> str:
+    """Milliseconds since 1970 as an RFC 3339 instant of the years 1 to 9999: `2026-01-02T03:04:05.678Z`."""
+    return from_ms(epoch_ms).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def parse_iso(text: str) -> int:
+    """An RFC 3339 instant as milliseconds since 1970, finer digits cut off. ValueError for anything else."""
+    if not _INSTANT.fullmatch(text):
+        raise ValueError("not an RFC 3339 instant")
+    return to_ms(datetime.fromisoformat(text))
+
+
+# --- shapes and their schemas ---
+
+JsonObject = dict[str, Any]
+"""An object with free keys, kept verbatim."""
+
+Positive = Annotated[int, Meta(ge=1, le=2**53 - 1)]
+Seconds = Annotated[int, Meta(ge=1, le=100 * 366 * 86_400, description="At most a hundred years")]
+Time = Annotated[str, Meta(description="RFC 3339, UTC, milliseconds", examples=["2026-01-02T03:04:05.678Z"])]
+
+_COMPONENTS = "#/components/schemas/"
+
+
+def schema_ref(shape: type) -> dict[str, JSON]:
+    """A reference to the shape's schema among the components of an OpenAPI document."""
+    return {"$ref": _COMPONENTS + shape.__name__}
+
+
+def schemas_of(shapes: Iterable[type], prefix: str = _COMPONENTS) -> dict[str, dict[str, JSON]]:
+    """The JSON Schemas of `shapes` and of all they refer to, by name (JSON Schema 2020-12, OpenAPI 3.1)."""
+    return msgspec.json.schema_components(shapes, ref_template=f"{prefix}{{name}}")[1]
+
+
+def page_of(rows: str, shape: type) -> dict[str, JSON]:
+    """The schema of a page of a list: the rows under their key, and the token of the next page or null."""
+    properties = {
+        rows: {"type": "array", "items": schema_ref(shape)},
+        "nextPageToken": {"type": ["string", "null"]},
+    }
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def closed(schema: dict[str, JSON]) -> dict[str, JSON]:
+    """The schema of a shape, refusing keys it does not name."""
+    return schema | {"additionalProperties": False} if "properties" in schema else schema
+
+
+# --- checks ---
+
+S = TypeVar("S")
+
+
+def read(shape: type[S], data: JSON, path: str = "") -> S:
+    """`data` itself, typed as `shape`. Raises Malformed or Invalid with all faults that `check` finds."""
+    refuse(check(shape, data, path))
+    return cast("S", data)
+
+
+def check(shape: type, data: JSON, path: str = "") -> list[Issue]:
+    """All faults of `data` against `shape`, with wire paths below `path`.
+
+    Rules: `type` and `required` (a malformed request), `unknown`, `enum`, `const`, `integer`, `minLength`,
+    `maxLength`, `minimum`, `maximum`, `exclusiveMinimum`, `minItems`, `maxItems`, `pattern`. A missing key and an
+    unknown one are named by their own paths. A whole number is an integer however it is written: 7.0 passes, and
+    stays 7.0.
+    """
+    validator, schema = _validator(shape)
+    if validator.is_valid(data):
+        return []
+    errors = validator.evaluate(data).errors()
+    issues = (issue for error in errors for issue in _issues(error, schema, data))
+    return first_issues(Issue(join_path(path, issue.path), issue.message, issue.rule) for issue in _distinct(issues))
+
+
+def _distinct(issues: Iterable[Issue]) -> Iterator[Issue]:
+    """One issue for a place and rule: a missing key and a choice of another type are found more than once."""
+    seen = set()
+    for issue in issues:
+        if (issue.path, issue.rule) not in seen:
+            seen.add((issue.path, issue.rule))
+            yield issue
+
+
+@cache
+def _validator(shape: type) -> "tuple[Validator, JSON]":
+    import jsonschema_rs
+
+    definitions = schemas_of([shape], "#/$defs/")
+    schema = _for_check({"$ref": f"#/$defs/{shape.__name__}", "$defs": definitions})
+    linear = jsonschema_rs.RegexOptions()
+    return jsonschema_rs.validator_for(schema, offline=True, pattern_options=linear), schema
+
+
+def _for_check(schema: JSON) -> JSON:
+    """The schema in a form whose errors are single and at their place."""
+    if isinstance(schema, list):
+        return [_for_check(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return closed(_plain({key: _for_check(item) for key, item in schema.items()}))
+
+
+def _plain(schema: dict[str, JSON]) -> dict[str, JSON]:
+    match schema:
+        case {"type": "integer"}:  # 1.5 is a number of the wrong kind, not a value of the wrong type
+            return schema | {"type": "number", "multipleOf": 1}
+        case {"anyOf": [branch, {"type": "null"}]}:  # the faults of the branch, not one that nothing matched
+            return {"if": {"type": "null"}, "else": branch}
+        case {"$ref": str(ref)} if ref.startswith(_COMPONENTS):  # shown to clients, checked by its own domain
+            return {key: item for key, item in schema.items() if key != "$ref"}
+    return schema
+
+
+_MESSAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "minLength": "must have at least {} characters",
+        "maxLength": "must have at most {} characters",
+        "minimum": "must be at least {}",
+        "maximum": "must be at most {}",
+        "exclusiveMinimum": "must be more than {}",
+        "minItems": "must have at least {} entries",
+        "maxItems": "must have at most {} entries",
+        "pattern": "must match `{}`",
+    }
+)
+_TYPES: Mapping[type, str] = MappingProxyType(
+    {
+        type(None): "null",
+        bool: "boolean",
+        int: "number",
+        float: "number",
+        str: "string",
+        list: "array",
+        dict: "object",
+    }
+)
+_MAX_VALUE_SHOWN = 60
+
+
+def _issues(error: "EvaluationErrorEntry", schema: JSON, data: JSON) -> Iterator[Issue]:
+    keyword = error["schemaLocation"].rpartition("/")[2]
+    _, (*_, rules, expected) = _follow(error["schemaLocation"], schema)
+    steps, (*_, value) = _follow(error["instanceLocation"], data)
+    place = wire_path(steps)
+    match keyword:
+        case "required" | "additionalProperties":  # the library looks at both at once and may name either
+            yield from _key_issues(steps, rules, value)
+        case "type":
+            yield _type_issue(place, expected, value)
+        case "enum" | "const":
+            yield _option_issue(place, keyword, expected if keyword == "enum" else [expected], value)
+        case "pattern" if expected == r"\S":
+            yield Issue(place, "must not be blank", "pattern")
+        case "multipleOf":
+            yield Issue(place, "must be a whole number", "integer")
+        case _:
+            yield Issue(place, _MESSAGES.get(keyword, "is not allowed").format(expected), keyword)
+
+
+def _key_issues(steps: list[str | int], rules: JSON, value: dict[str, JSON]) -> Iterator[Issue]:
+    for key in rules["required"]:
+        if key not in value:
+            yield Issue(wire_path([*steps, key]), "is required", "required")
+    for key in value:
+        if key not in rules["properties"]:
+            yield Issue(wire_path([*steps, key]), "is not a known key", "unknown")
+
+
+def _follow(pointer: str, tree: JSON) -> tuple[list[str | int], list[JSON]]:
+    """The steps of a JSON Pointer (RFC 6901), and the values along its way, the whole first."""
+    steps, values = list[str | int](), [tree]
+    for token in pointer.split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
+        steps.append(int(key) if isinstance(values[-1], list) else key)
+        values.append(values[-1][steps[-1]])
+    return steps, values
+
+
+def _type_of(value: JSON) -> str:
+    return _TYPES.get(type(value), type(value).__name__)
+
+
+def _type_issue(place: str, expected: str, value: JSON) -> Issue:
+    return Issue(place, f"must be of type {expected}, not {_type_of(value)}", "type")
+
+
+def _option_issue(place: str, rule: str, options: list[JSON], value: JSON) -> Issue:
+    types = sorted({_type_of(option) for option in options})
+    if _type_of(value) not in types:
+        return _type_issue(place, " or ".join(types), value)
+    shown = ", ".join(f"`{option if isinstance(option, str) else dumps(option)}`" for option in options)
+    given = value if isinstance(value, str) else dumps(value)
+    given = given if len(given) <= _MAX_VALUE_SHOWN else f"{given[:_MAX_VALUE_SHOWN]}…"
+    return Issue(place, f"`{given}` is not {'one of ' if len(options) > 1 else ''}{shown}", rule)

@@ -1,0 +1,163 @@
+"""The one gate through which bytes become a JSON value.
+
+What passes means the same to every parser and every store: strict RFC 8259 in UTF-8 without a byte order
+mark, and I-JSON (RFC 7493) where parsers differ. So there are no repeated keys, no NaN or infinity, no lone
+surrogates, no NUL, no integer outside 64 bits; depth and number of values are bounded. Keys keep their order.
+
+The body is parsed once, fast. Repeated keys, long integers and NUL leave traces that are cheap to look for; a
+body that shows one is looked at again, slowly, to tell a false alarm from a fault and to name the place.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import attrs
+import orjson
+
+from wfcore.domain.json.nesting import is_deeper
+from wfcore.domain.kernel.errors import Issue, Malformed, refuse
+from wfcore.domain.kernel.json_type import JSON
+
+MAX_INTEGER = 2**63 - 1
+MAX_ISSUES = 1_000
+"""More findings than this are not listed: a hostile body must not buy an answer larger than itself."""
+
+_MAX_KEY_SHOWN = 100
+
+_Steps = tuple[str | int, ...]
+
+
+@attrs.frozen
+class JsonLimits:
+    """Bounds of a body whose bytes the receiver has bounded already. A scalar has depth 0, `[]` depth 1."""
+
+    max_depth: int = 64
+    max_values: int = attrs.field(default=200_000, validator=attrs.validators.ge(1))
+
+
+DEFAULT_LIMITS = JsonLimits()
+
+
+def parse_json(body: bytes, limits: JsonLimits = DEFAULT_LIMITS) -> JSON:
+    """Parse a request body. Raises Malformed with rule `json` and the faults' places in `info.errors`."""
+    if _has_more_values(body, limits.max_values):
+        raise _malformed(f"more than {limits.max_values} values")
+    try:
+        tree = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise _malformed(f"not JSON: {error}") from None
+    if is_deeper(tree, limits.max_depth):
+        raise _malformed(f"nested deeper than {limits.max_depth} levels")
+    if _has_traces(body, tree):
+        refuse(first_issues(_second_look(body)))
+    return tree
+
+
+def wire_path(steps: Iterable[str | int]) -> str:
+    """The path of a place: `nodes`, 3, `type` give `nodes[3].type`. Very long keys are shortened."""
+    shown = (f"[{step}]" if isinstance(step, int) else f".{_shown(step)}" for step in steps)
+    return "".join(shown).removeprefix(".")
+
+
+def first_issues(issues: Iterable[Issue]) -> list[Issue]:
+    """The first thousand issues; where there are more, one that says so follows."""
+    found = list(islice(issues, MAX_ISSUES + 1))
+    if len(found) > MAX_ISSUES:
+        found[-1] = Issue("", f"more than {MAX_ISSUES} faults; the others are not listed", found[0].rule)
+    return found
+
+
+def _shown(key: str) -> str:
+    return key if len(key) <= _MAX_KEY_SHOWN else f"{key[:_MAX_KEY_SHOWN]}…"
+
+
+def _malformed(message: str) -> Malformed:
+    return Malformed(message, {"errors": [Issue("", message, "json").to_wire()]})
+
+
+# Every value but the root follows a comma or opens a container that is not empty. A match is the text before
+# such a mark, strings swallowed whole, and the mark. Possessive: no backtracking, so linear on any bytes.
+_MARK = re.compile(
+    rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{](?=[ \t\r\n]*+[\]}]))*+(?:([,\[{])|\Z)', re.DOTALL
+)
+
+
+def _has_more_values(body: bytes, limit: int) -> bool:
+    """Whether the text holds more than `limit` values; asked before parsing, which costs memory for each."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") < limit:
+        return False
+    marks = (match for match in _MARK.finditer(body) if match.lastindex)
+    return next(islice(marks, limit - 1, None), None) is not None
+
+
+_DIGITS_AS_ZERO = bytes(48 if 48 <= byte <= 57 else byte for byte in range(256))
+_LONG_NUMBER = b"0" * len(str(MAX_INTEGER))
+
+
+def _has_traces(body: bytes, tree: JSON) -> bool:
+    r"""Whether the body may hold NUL, an integer outside 64 bits or a repeated key. Never misses one.
+
+    For keys, colons are counted: the text has one for each member and those inside strings, and so has the
+    tree written out again, unless members were lost. Only an escaped colon (`\u003a`) spoils the count.
+    """
+    return (
+        b"\\u0000" in body
+        or b"\\u003" in body
+        or _LONG_NUMBER in body.translate(_DIGITS_AS_ZERO)
+        or body.count(b":") != orjson.dumps(tree).count(b":")
+    )
+
+
+class _Repeated(dict[str, JSON]):
+    """An object that was written with repeated keys."""
+
+    names: list[str]
+
+
+class _Huge:
+    """Stands in the tree for an integer outside 64 bits."""
+
+
+def _second_look(body: bytes) -> Iterator[Issue]:
+    tree = json.loads(body, object_pairs_hook=_object, parse_int=_integer)
+    return (Issue(wire_path(steps), message, "json") for steps, message in _faults(tree, ()))
+
+
+def _object(members: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    if len(value := dict(members)) == len(members):
+        return value
+    repeated = _Repeated(value)
+    repeated.names = [key for key, times in Counter(key for key, _ in members).items() if times > 1]
+    return repeated
+
+
+def _integer(text: str) -> int | _Huge:
+    digits = text.removeprefix("-")
+    fits = len(digits) <= len(_LONG_NUMBER) and int(digits) <= MAX_INTEGER
+    return int(text) if fits else _Huge()
+
+
+def _faults(value: JSON, steps: _Steps) -> Iterator[tuple[_Steps, str]]:
+    """Places and faults. Recursion is safe here: the depth has been checked."""
+    if isinstance(value, str) and "\0" in value:
+        yield steps, "NUL in a string"
+    elif isinstance(value, _Huge):
+        yield steps, f"an integer beyond {MAX_INTEGER} or -{MAX_INTEGER}"
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _faults(item, (*steps, index))
+    elif isinstance(value, dict):
+        yield from _object_faults(value, steps)
+
+
+def _object_faults(value: dict[str, JSON], steps: _Steps) -> Iterator[tuple[_Steps, str]]:
+    if isinstance(value, _Repeated):
+        for key in value.names:
+            yield (*steps, key), f"repeated key `{_shown(key)}`"
+    for key, item in value.items():
+        if "\0" in key:
+            yield steps, "NUL in a key"
+        yield from _faults(item, (*steps, key))

@@ -1,0 +1,132 @@
+"""Every way in which wfcore says no.
+
+    WfcoreError
+    ├── Malformed        400 BAD_REQUEST    not the shape that was asked for
+    ├── Unauthenticated  401 UNAUTHORIZED   no, bad or expired credential
+    ├── Forbidden        403 FORBIDDEN      known, visible, but not allowed
+    ├── NotFound         404 NOT_FOUND      does not exist, or may not be seen: never told apart
+    ├── Conflict         409 CONFLICT       the state forbids it; `info` says which state
+    ├── TooLarge         413 BAD_REQUEST    more bytes than the operator allows
+    ├── Invalid          422 VALIDATION     well formed, but a value breaks a rule
+    ├── RateLimited      429 RATE_LIMITED   too many requests
+    └── Unavailable      503 INTERNAL_ERROR a part that is needed does not answer
+
+`code` and `status` are the enums of the error envelope (interface, Errors); `http` hints the status for a server.
+Messages are lower case without a full stop and show the user's value in backticks. They never carry a secret.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Literal
+
+import attrs
+
+from wfcore.domain.kernel.json_type import JSON
+
+MALFORMED_RULES = frozenset({"json", "type", "required", "query"})
+"""Rules whose breach means a malformed request (400); every other rule is a broken business rule (422)."""
+
+
+@attrs.frozen
+class Issue:
+    """One finding of a check. `path` is the wire path, such as `workflowStructure.nodes[3].type`; "" is the whole."""
+
+    path: str
+    message: str
+    rule: str
+    severity: Literal["error", "warning"] = "error"
+
+    def to_wire(self) -> dict[str, str]:
+        return {"path": self.path, "message": self.message, "rule": self.rule}
+
+
+class WfcoreError(Exception):
+    """The root. `info` is the envelope's free object."""
+
+    code: ClassVar[str] = "INTERNAL_ERROR"
+    status: ClassVar[str] = "INTERNAL"
+    http: ClassVar[int] = 500
+
+    def __init__(self, message: str, info: Mapping[str, JSON] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.info: dict[str, JSON] = dict(info or {})
+
+    def to_wire(self, request_id: str) -> dict[str, JSON]:
+        """What stands inside `error` of the envelope."""
+        body: dict[str, JSON] = {
+            "code": self.code,
+            "status": self.status,
+            "message": self.message,
+            "requestId": request_id,
+        }
+        if self.info:
+            body["info"] = self.info
+        return body
+
+
+class Malformed(WfcoreError):
+    code, status, http = "BAD_REQUEST", "INVALID_ARGUMENT", 400
+
+
+class Unauthenticated(WfcoreError):
+    """`challenge` is the scheme of the credential that was asked for (RFC 9110, 11.6.1); None: a bearer token."""
+
+    code, status, http = "UNAUTHORIZED", "UNAUTHENTICATED", 401
+    challenge: ClassVar[str | None] = None
+
+
+class Forbidden(WfcoreError):
+    code, status, http = "FORBIDDEN", "PERMISSION_DENIED", 403
+
+
+class NotFound(WfcoreError):
+    """One message for what never existed and for what may not be seen: the two must look alike."""
+
+    code, status, http = "NOT_FOUND", "NOT_FOUND", 404
+
+    def __init__(self, message: str = "not found", info: Mapping[str, JSON] | None = None) -> None:
+        super().__init__(message, info)
+
+
+class Conflict(WfcoreError):
+    code, status, http = "CONFLICT", "ALREADY_EXISTS", 409
+
+
+class TooLarge(WfcoreError):
+    code, status, http = "BAD_REQUEST", "INVALID_ARGUMENT", 413
+
+
+class Invalid(WfcoreError):
+    code, status, http = "VALIDATION", "INVALID_ARGUMENT", 422
+
+
+class RateLimited(WfcoreError):
+    code, status, http = "RATE_LIMITED", "RESOURCE_EXHAUSTED", 429
+
+
+class Unavailable(WfcoreError):
+    code, status, http = "INTERNAL_ERROR", "INTERNAL", 503
+
+
+def refuse(issues: Iterable[Issue], *, as_invalid: bool = False) -> None:
+    """Raise for the errors among `issues`, all of them at once; warnings alone raise nothing.
+
+    A single malformed part makes the whole request malformed (400); else it breaks a rule (422). With `as_invalid`
+    it is always the latter: the request was well formed, and what it speaks of breaks a rule.
+    """
+    found = [issue for issue in issues if issue.severity == "error"]
+    if not found:
+        return
+    first = found[0]
+    where = f"`{first.path}`: " if first.path else ""
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    malformed = not as_invalid and any(issue.rule in MALFORMED_RULES for issue in found)
+    kind = Malformed if malformed else Invalid
+    raise kind(f"{where}{first.message}{more}", {"errors": [issue.to_wire() for issue in found]})
+
+
+def join_path(parent: str, child: str) -> str:
+    """Join wire paths: `a` and `b` give `a.b`, `a` and `[0]` give `a[0]`."""
+    if not parent or not child:
+        return parent or child
+    return parent + child if child.startswith("[") else f"{parent}.{child}"

@@ -1,0 +1,1 @@
+"""Organizations, members, groups and access tokens."""

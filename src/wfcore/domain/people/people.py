@@ -1,0 +1,46 @@
+"""Organizations, members, groups and personal access tokens (interface, Authentication)."""
+
+from datetime import datetime
+
+import attrs
+
+from wfcore.domain.resources.access import Role
+
+
+@attrs.frozen
+class Organization:
+    uuid: str
+    name: str
+    created_at: datetime
+
+
+@attrs.frozen
+class Member:
+    """A member; `groups` are the UUIDs of the groups it is in, the implicit one left out."""
+
+    user_id: str
+    email: str | None
+    name: str | None
+    role: Role
+    groups: frozenset[str]
+    email_verified: bool = True
+
+
+@attrs.frozen
+class Group:
+    id: str
+    name: str
+
+
+@attrs.frozen
+class AccessToken:
+    """A personal access token without its secret, of which only the hash is kept."""
+
+    prefix: str
+    secret_hash: str
+    user_id: str
+    name: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None

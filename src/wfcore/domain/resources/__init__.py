@@ -1,0 +1,1 @@
+"""Workflows and skills: lifecycle, access, ownership, supervision."""

@@ -1,0 +1,395 @@
+"""Who may use and who may manage a resource, and by which rule.
+
+The decision is pure and has one source. `grants` reads an access configuration as lines, each giving a
+subject something; a principal answers to a set of `subjects`; what `derive` allows is what the lines of these
+give. A store may keep the same lines as rows and select by subject: it cannot decide otherwise.
+
+Default is deny. Nothing but a grant allows, the organization's role least of all, and no grant takes away.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from enum import StrEnum
+from functools import cached_property
+from typing import Final, Literal, get_args
+
+import attrs
+
+from wfcore.domain.kernel.errors import Issue, join_path
+from wfcore.domain.kernel.ids import is_uuid, normalize_email
+from wfcore.domain.kernel.json_type import JSON
+
+_RIGHTS: Final = {
+    "workflows": ("read", "write", "invoke"),
+    "skills": ("read", "write"),
+    "memories": ("read", "write"),
+    "conversations": ("read", "write"),
+    "connections": ("read", "write"),
+    "context": ("read", "write"),
+    "members": ("read", "write"),
+    "tokens": ("write",),
+    "usage": ("read",),
+}
+
+TOKEN_SCOPES: Final = tuple(f"{area}:{right}" for area, rights in _RIGHTS.items() for right in rights)
+"""Every scope a token can carry (interface, Authentication)."""
+
+Visibility = Literal["shared", "private"]
+ManageDenial = Literal["not_owner", "needs_group_manage"]
+By = Literal["group", "ownerUserId", "ownerEmail", "sharedWith"]
+
+_SUBJECT_TYPES: Final = {"g": "group", "u": "user", "e": "email"}
+
+
+class Role(StrEnum):
+    """A member's place in the organization. It gives no access to resources."""
+
+    OWNER = "owner"
+    ADMIN = "admin"
+    MEMBER = "member"
+
+
+def missing_scopes(granted: Collection[str], required: Collection[str]) -> list[str]:
+    """The required token scopes that are not granted, in order. `X:write` includes `X:read`, nothing else."""
+    absent = [scope for scope in required if scope not in granted]
+    return [scope for scope in absent if not scope.endswith(":read") or scope[: -len("read")] + "write" not in granted]
+
+
+@attrs.frozen
+class Principal:
+    """Who calls: a member of one organization, with the scopes of the credential that was shown."""
+
+    org_uuid: str
+    user_id: str
+    email: str | None
+    groups: frozenset[str]
+    scopes: frozenset[str]
+    role: Role
+    email_verified: bool = True
+
+    def all_groups(self) -> frozenset[str]:
+        """The groups, always with the implicit one every member is in: its UUID is the organization's."""
+        return self.groups | {self.org_uuid}
+
+    @property
+    def verified_email(self) -> str | None:
+        """The normalized address, if it may grant anything: verified and a plain ASCII address."""
+        return normalize_email(self.email) if self.email and self.email_verified else None
+
+    @cached_property
+    def subjects(self) -> frozenset[str]:
+        """Every subject this principal answers to."""
+        email = self.verified_email
+        people = {f"u:{self.user_id}"} if email is None else {f"u:{self.user_id}", f"e:{email}"}
+        return frozenset(people | {f"g:{uuid}" for uuid in self.all_groups()})
+
+
+@attrs.frozen
+class GroupGrant:
+    """What a shared resource gives the members of a group. The two bits are independent."""
+
+    use: bool
+    manage: bool
+
+
+@attrs.frozen
+class SharedUser:
+    """A person a private resource is shared with. With a `user_id`, the address alone grants nothing."""
+
+    email: str
+    added_at: str
+    added_by: str
+    user_id: str | None = None
+
+
+@attrs.frozen
+class AccessConfig:
+    """The access configuration (interface, AccessConfig). The owner counts only while it is private.
+
+    With an `owner_user_id`, the owner's address alone grants nothing, as in `sharedWith`: it is there to be read.
+    """
+
+    visibility: Visibility
+    group_permissions: Mapping[str, GroupGrant]
+    shared_with: tuple[SharedUser, ...]
+    owner_user_id: str | None
+    owner_email: str | None
+    guardrails: tuple[JSON, ...] = ()
+
+
+@attrs.frozen
+class Grant:
+    """One line of a configuration: `subject` may use, may manage, or both, `by` one of its rules.
+
+    A subject is `g:<group uuid>`, `u:<user id>` or `e:<e-mail>`.
+    """
+
+    subject: str
+    use: bool
+    manage: bool
+    by: By
+
+    def __str__(self) -> str:
+        rights = " and ".join(right for right in ("use", "manage") if getattr(self, right))
+        return f"{rights} by {self.by} `{self.subject[2:]}`"
+
+    def to_wire(self) -> dict[str, JSON]:
+        kind, subject = _SUBJECT_TYPES[self.subject[0]], self.subject[2:]
+        return {"subjectType": kind, "subject": subject, "use": self.use, "manage": self.manage, "rule": self.by}
+
+
+@attrs.frozen
+class Access:
+    """What a principal may do with a resource, and the grants that decided. Nothing: it does not exist."""
+
+    can_use: bool
+    can_manage: bool
+    manage_denial: ManageDenial | None
+    rules: tuple[Grant, ...]
+
+    @property
+    def visible(self) -> bool:
+        return self.can_use or self.can_manage
+
+
+def subjects(principal: Principal) -> list[str]:
+    """The subjects whose grants a principal has, in order: what a store selects by."""
+    return sorted(principal.subjects)
+
+
+def grants(config: AccessConfig) -> list[Grant]:
+    """The configuration as lines, one for each subject that gets something: what a store keeps by."""
+    if config.visibility == "shared":
+        return [
+            Grant(f"g:{uuid}", bits.use, bits.manage, "group")
+            for uuid, bits in config.group_permissions.items()
+            if bits.use or bits.manage
+        ]
+    lines: dict[str, Grant] = {}
+    for grant in _private_grants(config):
+        lines.setdefault(grant.subject, grant)  # the owner's come first and give everything
+    return list(lines.values())
+
+
+def _private_grants(config: AccessConfig) -> Iterator[Grant]:
+    if config.owner_user_id is not None:
+        yield Grant(f"u:{config.owner_user_id}", True, True, "ownerUserId")
+    elif config.owner_email is not None:
+        yield Grant(f"e:{config.owner_email}", True, True, "ownerEmail")
+    for entry in config.shared_with:
+        subject = f"e:{entry.email}" if entry.user_id is None else f"u:{entry.user_id}"
+        yield Grant(subject, True, False, "sharedWith")
+
+
+def derive(principal: Principal, config: AccessConfig) -> Access:
+    """What `principal` may do under `config`, and by which rules (interface, AccessConfig)."""
+    rules = tuple(grant for grant in grants(config) if grant.subject in principal.subjects)
+    can_manage = any(grant.manage for grant in rules)
+    denial: ManageDenial = "needs_group_manage" if config.visibility == "shared" else "not_owner"
+    return Access(any(grant.use for grant in rules), can_manage, None if can_manage else denial, rules)
+
+
+def revokes_self(principal: Principal, new: AccessConfig) -> bool:
+    """Whether `principal` could no longer manage under `new`: an update that does this changes nothing."""
+    return not derive(principal, new).can_manage
+
+
+def default_access(org_uuid: str, owner: Principal) -> AccessConfig:
+    """Shared with the whole organization, use and manage. The creator is the owner from the start."""
+    return AccessConfig("shared", {org_uuid: GroupGrant(True, True)}, (), owner.user_id, owner.verified_email)
+
+
+_FORMS: Final[Mapping[type, str]] = {bool: "a boolean", str: "a string", dict: "an object", list: "an array"}
+_CONFIG_KEYS = ("visibility", "groupPermissions", "sharedWith", "ownerUserId", "ownerEmail", "guardrails")
+_ENTRY_KEYS = ("email", "addedAt", "addedBy", "userId")
+
+
+def check_access(
+    data: JSON,
+    *,
+    current: AccessConfig | None,
+    groups: Collection[str] | None,
+    writer: Principal | None = None,
+) -> list[Issue]:
+    """Every fault of an accessConfig body, each under its wire path (interface, AccessConfig).
+
+    Only `visibility` must be there. What else is left out is empty: `shared` without `groupPermissions` gives
+    nobody anything. What was read can be written back: `addedAt` and `addedBy` are ignored, the owner must be
+    that of `current` (on create: none, or the `writer`). `groups` are those of the organization, the implicit one
+    among them; None looks none up.
+    """
+    path = "accessConfig"
+    if faults := _typed(data, path, dict):
+        return faults
+    owner = (current.owner_user_id, current.owner_email) if current else (None, None)
+    may_be = (writer.user_id, writer.verified_email) if writer and not current else owner
+    return [
+        *_unknown(data, path, _CONFIG_KEYS),
+        *_check_visibility(data, path),
+        *_check_groups(data, path, groups),
+        *_check_shared_with(data, path),
+        *_check_owner(data, path, "ownerUserId", (owner[0], may_be[0])),
+        *_check_owner(data, path, "ownerEmail", (owner[1], may_be[1])),
+        *_field(data, path, "guardrails", list),
+    ]
+
+
+def _check_visibility(data: Mapping[str, JSON], path: str) -> list[Issue]:
+    faults = _field(data, path, "visibility", str, required=True)
+    if faults or data["visibility"] in get_args(Visibility):
+        return faults
+    message = f"{_shown(data['visibility'])} is neither `shared` nor `private`"
+    return [Issue(join_path(path, "visibility"), message, "enum")]
+
+
+def _check_groups(data: Mapping[str, JSON], path: str, groups: Collection[str] | None) -> list[Issue]:
+    faults = _field(data, path, "groupPermissions", dict)
+    if faults or "groupPermissions" not in data:
+        return faults
+    for uuid, bits in data["groupPermissions"].items():
+        where = join_path(join_path(path, "groupPermissions"), uuid)
+        if not is_uuid(uuid):
+            faults.append(Issue(where, f"{_shown(uuid)} is no UUID in lower case with hyphens", "uuid"))
+        elif groups is not None and uuid not in groups:
+            faults.append(Issue(where, f"the organization has no group {_shown(uuid)}", "group"))
+        faults += _check_bits(bits, where)
+    return faults
+
+
+def _check_bits(bits: JSON, path: str) -> list[Issue]:
+    return _typed(bits, path, dict) or [
+        *_unknown(bits, path, ("use", "manage")),
+        *_field(bits, path, "use", bool, required=True),
+        *_field(bits, path, "manage", bool, required=True),
+    ]
+
+
+def _check_shared_with(data: Mapping[str, JSON], path: str) -> list[Issue]:
+    faults = _field(data, path, "sharedWith", list)
+    if faults or "sharedWith" not in data:
+        return faults
+    seen: set[str] = set()
+    for index, entry in enumerate(data["sharedWith"]):
+        where = join_path(path, f"sharedWith[{index}]")
+        faults += _typed(entry, where, dict) or [
+            *_check_entry(entry, where),
+            *_check_email(entry, where, seen),
+        ]
+    return faults
+
+
+def _check_entry(entry: Mapping[str, JSON], path: str) -> list[Issue]:
+    faults = [
+        *_unknown(entry, path, _ENTRY_KEYS),
+        *(fault for key in _ENTRY_KEYS for fault in _field(entry, path, key, str, required=key == "email")),
+    ]
+    if entry.get("userId") == "":
+        faults.append(Issue(join_path(path, "userId"), "a user id is not empty", "length"))
+    return faults
+
+
+def _check_email(entry: Mapping[str, JSON], path: str, seen: set[str]) -> Iterator[Issue]:
+    if not isinstance(entry.get("email"), str):
+        return
+    where, email = join_path(path, "email"), normalize_email(entry["email"])
+    if email is None:
+        yield Issue(where, f"{_shown(entry['email'])} is no ASCII e-mail address", "email")
+    elif email in seen:
+        yield Issue(where, f"{_shown(email)} stands in the list already", "duplicate")
+    else:
+        seen.add(email)
+
+
+def _check_owner(data: Mapping[str, JSON], path: str, key: str, allowed: tuple[str | None, str | None]) -> list[Issue]:
+    value, where = data.get(key, allowed[0]), join_path(path, key)
+    if value in allowed:
+        return []
+    return (value is not None and _typed(value, where, str)) or [
+        Issue(where, "the owner changes by an ownership transfer only", "readonly")
+    ]
+
+
+def _field(data: Mapping[str, JSON], path: str, key: str, form: type, *, required: bool = False) -> list[Issue]:
+    if key in data:
+        return _typed(data[key], join_path(path, key), form)
+    return [Issue(join_path(path, key), f"`{key}` is required", "required")] if required else []
+
+
+def _typed(value: JSON, path: str, form: type) -> list[Issue]:
+    return [] if isinstance(value, form) else [Issue(path, f"must be {_FORMS[form]}", "type")]
+
+
+def _unknown(data: Mapping[str, JSON], path: str, known: Collection[str]) -> list[Issue]:
+    return [Issue(join_path(path, key), f"unknown key {_shown(key)}", "unknown") for key in data if key not in known]
+
+
+def _shown(value: str) -> str:
+    return f"`{value[:80]}`"
+
+
+def apply_access(
+    data: JSON, current: AccessConfig | None, writer: Principal, now: str, *, owner_gone: bool = False
+) -> AccessConfig:
+    """The configuration a body asks for; `check_access` found no error in it.
+
+    It replaces `current` as a whole: what is left out is empty. The server's own values stand: the owner (the
+    writer on create, or when one becomes private that has no owner, or one who is `owner_gone`), and who added an
+    entry and when. An entry known by its user id stays so when the body gives the e-mail alone: a recycled address
+    inherits nothing. `now` is ISO 8601.
+    """
+    private = data["visibility"] == "private"
+    owner = (current.owner_user_id, current.owner_email) if current else (None, None)
+    if current is None or (private and (owner_gone or owner == (None, None))):
+        owner = (writer.user_id, writer.verified_email)
+    known = {entry.email: entry for entry in current.shared_with} if current else {}
+    return AccessConfig(
+        visibility=data["visibility"],
+        group_permissions={} if private else _group_permissions(data),
+        shared_with=tuple(_shared_user(entry, known, writer, now) for entry in data.get("sharedWith", ())),
+        owner_user_id=owner[0],
+        owner_email=owner[1],
+        guardrails=tuple(data.get("guardrails", ())),
+    )
+
+
+def _group_permissions(data: Mapping[str, JSON]) -> dict[str, GroupGrant]:
+    return {uuid: GroupGrant(bits["use"], bits["manage"]) for uuid, bits in data.get("groupPermissions", {}).items()}
+
+
+def _shared_user(entry: Mapping[str, JSON], known: Mapping[str, SharedUser], writer: Principal, now: str) -> SharedUser:
+    email = normalize_email(entry["email"]) or entry["email"]
+    before = known.get(email) or SharedUser(email, now, writer.user_id)
+    return attrs.evolve(before, user_id=entry.get("userId", before.user_id))
+
+
+def to_wire(config: AccessConfig) -> dict[str, JSON]:
+    """The configuration as the interface shows it, and as it is stored."""
+    wire: dict[str, JSON] = {
+        "visibility": config.visibility,
+        "groupPermissions": {
+            uuid: {"use": bits.use, "manage": bits.manage} for uuid, bits in config.group_permissions.items()
+        },
+        "sharedWith": [_user_to_wire(entry) for entry in config.shared_with],
+        "ownerUserId": config.owner_user_id,
+        "ownerEmail": config.owner_email,
+    }
+    return wire | {"guardrails": list(config.guardrails)} if config.guardrails else wire
+
+
+def _user_to_wire(entry: SharedUser) -> dict[str, str]:
+    wire = {"email": entry.email, "addedAt": entry.added_at, "addedBy": entry.added_by}
+    return wire | {"userId": entry.user_id} if entry.user_id is not None else wire
+
+
+def from_wire(data: Mapping[str, JSON]) -> AccessConfig:
+    """The inverse of `to_wire`, for what was stored."""
+    return AccessConfig(
+        visibility=data["visibility"],
+        group_permissions=_group_permissions(data),
+        shared_with=tuple(
+            SharedUser(entry["email"], entry["addedAt"], entry["addedBy"], entry.get("userId"))
+            for entry in data["sharedWith"]
+        ),
+        owner_user_id=data["ownerUserId"],
+        owner_email=data["ownerEmail"],
+        guardrails=tuple(data.get("guardrails", ())),
+    )

@@ -1,0 +1,129 @@
+"""The transfer of ownership: who may ask, cancel, accept and decline, and what each of it leaves.
+
+`TABLE` holds every legal move: whether a request is pending, the move, whether one is pending after it. `PARTY`
+holds who makes it. The lifecycle has a say as well: a transfer is an edit, so what is deleted has none.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from wfcore.domain.kernel.errors import Conflict, Issue, refuse
+from wfcore.domain.kernel.ids import iso
+from wfcore.domain.resources.access import AccessConfig, Principal, SharedUser
+from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.domain.resources.resource import Change, OwnershipTransfer, Resource, changed
+
+
+class Step(StrEnum):
+    """A move of a transfer."""
+
+    ASK = "ask"
+    CANCEL = "cancel"
+    ACCEPT = "accept"
+    DECLINE = "decline"
+
+
+class Party(StrEnum):
+    """Who makes a move. The owner is a party of what it may see, the pending owner of nothing else."""
+
+    OWNER = "owner"
+    PENDING_OWNER = "pending_owner"
+
+
+PARTY: Final[Mapping[Step, Party]] = {
+    Step.ASK: Party.OWNER,
+    Step.CANCEL: Party.OWNER,
+    Step.ACCEPT: Party.PENDING_OWNER,
+    Step.DECLINE: Party.PENDING_OWNER,
+}
+
+TABLE: Final[Mapping[bool, Mapping[Step, bool]]] = {
+    False: {Step.ASK: True},
+    True: {Step.CANCEL: False, Step.ACCEPT: False, Step.DECLINE: False},
+}
+"""Whether a request is pending: the moves that are legal, and whether one is pending after them."""
+
+REASONS: Final[Mapping[bool, str]] = {False: "no_transfer", True: "transfer_pending"}
+
+
+def is_owner(principal: Principal, config: AccessConfig) -> bool:
+    """Whether the principal is the owner: by user id where there is one, else by a verified e-mail (AccessConfig)."""
+    if config.owner_user_id is not None:
+        return config.owner_user_id == principal.user_id
+    return config.owner_email is not None and config.owner_email == principal.verified_email
+
+
+def is_pending_owner(principal: Principal, resource: Resource) -> bool:
+    """Whether the principal is the one whom the request in flight names."""
+    return is_offered_to(principal.user_id, resource)
+
+
+def is_offered_to(user_id: str, resource: Resource) -> bool:
+    """Whether a request in flight names this user."""
+    pending = resource.pending_transfer
+    return pending is not None and pending.pending_owner_user_id == user_id
+
+
+def ask(resource: Resource, target: Principal, *, by: str, path: str, now: datetime) -> Change:
+    """Request that the member `target` becomes the owner. Raises Conflict while a request is pending, IllegalMove.
+
+    `by` is the id of who asks. Invalid at `path` when `target` is the owner already.
+    """
+    _step(resource, Step.ASK)
+    if is_owner(target, resource.access):
+        refuse([Issue(path, f"`{target.user_id}` is the owner already", "owner")])
+    request = OwnershipTransfer(target.user_id, target.verified_email, by, now)
+    return Change(changed(resource, now, pending_transfer=request))
+
+
+def withdraw(resource: Resource, step: Step, *, now: datetime) -> Change:
+    """Forget the request: the owner cancels or the pending owner declines. Raises Conflict without one, IllegalMove."""
+    _step(resource, step)
+    return Change(changed(resource, now, pending_transfer=None))
+
+
+def lapse(resource: Resource, *, now: datetime) -> Change:
+    """The request ends with the member whom it names: nobody's move, so no state of the resource hinders it."""
+    return Change(changed(resource, now, pending_transfer=None))
+
+
+def accept(resource: Resource, heir: Principal, former_email: str | None, *, now: datetime) -> Change:
+    """The pending owner takes over; a private resource is then shared with the former owner.
+
+    `former_email` is the former owner's address, without which nothing can be shared with it. Raises Conflict when no
+    request is pending, IllegalMove.
+    """
+    _step(resource, Step.ACCEPT)
+    old = resource.access
+    shared = tuple(entry for entry in old.shared_with if not _speaks_of(entry, heir))
+    if old.visibility == "private" and former_email is not None:
+        shared = (*_without(shared, former_email), _former(old, former_email, heir, now))
+    access = attrs.evolve(old, shared_with=shared, owner_user_id=heir.user_id, owner_email=heir.verified_email)
+    return Change(changed(resource, now, pending_transfer=None, access=access))
+
+
+def _step(resource: Resource, step: Step) -> None:
+    move(resource.status, Operation.EDIT)
+    pending = resource.pending_transfer is not None
+    if step not in TABLE[pending]:
+        state = "an ownership transfer is pending already" if pending else "no ownership transfer is pending"
+        raise Conflict(state, {"reason": REASONS[pending], "legal": [str(legal) for legal in TABLE[pending]]})
+
+
+def _former(old: AccessConfig, email: str, heir: Principal, now: datetime) -> SharedUser:
+    return SharedUser(email, iso(now), heir.user_id, old.owner_user_id)
+
+
+def _without(shared: tuple[SharedUser, ...], email: str) -> Iterator[SharedUser]:
+    return (entry for entry in shared if entry.email != email)
+
+
+def _speaks_of(entry: SharedUser, principal: Principal) -> bool:
+    """Whether the entry gives this principal something: the new owner has no need of it."""
+    if entry.user_id is not None:
+        return entry.user_id == principal.user_id
+    return entry.email == principal.verified_email

@@ -1,0 +1,1 @@
+"""The run machine: it applies journal entries, and yields effects and events."""

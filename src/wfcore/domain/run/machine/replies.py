@@ -1,0 +1,89 @@
+"""What models and tools say, taken with care: calls out of an answer, results into messages."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.json.schema import Schema, compile_schema
+from wfcore.domain.kernel.errors import Invalid, Malformed
+from wfcore.domain.kernel.json_type import JSON
+
+MOST_CALLS = 64
+"""Calls of tools that one answer of a model may ask for; with more of them none is made."""
+
+MOST_ISSUES = 10
+"""Of the faults of a call's arguments that are told at once."""
+
+LONGEST_RESULT = 50_000
+"""Characters of a tool's result that a model is told."""
+
+
+@attrs.frozen
+class Answer:
+    """What a model said: text, and the calls `{"id", "name", "args"}` that it asks for."""
+
+    text: JSON
+    calls: tuple[Mapping[str, JSON], ...] = ()
+
+
+def answer_of(output: JSON, step: int) -> Answer:
+    """The answer in the output of a model call, which may be anything. Ids of calls are made unique; `step` is that of
+    the first call.
+    """
+    if not isinstance(output, dict):
+        return Answer(said(output))
+    text, asked = output.get("text"), output.get("toolCalls")
+    calls: dict[str, Mapping[str, JSON]] = {}
+    for number, call in enumerate(asked if isinstance(asked, list) else (), step):
+        known = call if isinstance(call, dict) else {}
+        name, ident = known.get("name"), known.get("id")
+        if not isinstance(ident, str) or not ident or ident in calls:
+            ident = f"call-{number}"
+            while ident in calls:
+                ident += "-"
+        calls[ident] = {"id": ident, "name": name if isinstance(name, str) else "", "args": known.get("args", {})}
+    return Answer(text if isinstance(text, str) else "", tuple(calls.values()))
+
+
+def tool_of(context: Mapping[str, JSON], call: Mapping[str, JSON]) -> tuple[Mapping[str, JSON], str]:
+    """The tool that a call names, of those the context offers, and why the call cannot be made ("" when it can).
+
+    Nobody is asked to approve arguments that the tool does not take; those of other calls are checked with the call.
+    """
+    for tool in context.get("tools") or ():
+        if tool["name"] == call["name"]:
+            if not isinstance(call["args"], dict):
+                return tool, "the arguments are no JSON object"
+            return tool, _misfits(tool, call["args"]) if tool.get("requiresApproval") else ""
+    return {}, f"there is no tool `{call['name'][:100]}`"
+
+
+def _misfits(tool: Mapping[str, JSON], args: JSON) -> str:
+    try:
+        schema = compile_schema(tool.get("parameters", True))
+    except Invalid:
+        return ""  # the tool will say for itself what it takes
+    return "; ".join(f"`{issue.path}`: {issue.message}" for issue in schema.check(args, "params")[:MOST_ISSUES])
+
+
+def said(output: JSON) -> str:
+    """A result as text: itself, or JSON."""
+    return output if isinstance(output, str) else dumps(output)
+
+
+def bounded(text: str) -> str:
+    """The text, cut when it is too long for a model."""
+    left = len(text) - LONGEST_RESULT
+    return text if left <= 0 else f"{text[:LONGEST_RESULT]}\n({left} more characters)"
+
+
+def fit(text: JSON, schema: Schema) -> tuple[JSON, str]:
+    """The object that a model wrote as text, and why it does not fit the schema ("" when it does)."""
+    try:
+        value = parse_json(text.encode()) if isinstance(text, str) else text
+    except Malformed as error:
+        return None, error.message
+    issues = schema.check(value, "")
+    return value, f"{issues[0].path or 'it'}: {issues[0].message}" if issues else ""

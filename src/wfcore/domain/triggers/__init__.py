@@ -1,0 +1,1 @@
+"""Triggers: schedules, cron expressions, webhooks."""

@@ -1,0 +1,343 @@
+"""Triggers, schedules, and when a schedule fires (interface, Trigger).
+
+Every schedule is a union of cron expressions over the wall clock of its time zone: `weekly` on Monday at
+09:30 is `30 9 * * mon`, `hourly` at 09:30 is `30 * * * *`. `cron.py` tells what a clock change does to them.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import cache
+from typing import Literal
+from zoneinfo import ZoneInfo, available_timezones
+
+import attrs
+
+from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.triggers.cron import LAST_YEAR, Slot, parse_cron, passes, wall_time
+
+TRIGGER_TYPES = ("schedule", "webhook", "api", "chatapp", "manual")
+OVERLAPS = ("skip", "allow")
+"""What becomes of a slot while the run of the one before goes on: it is missed, or fires beside it."""
+
+Overlap = Literal["skip", "allow"]
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+MAX_EXPRESSIONS = 50
+"""Cron expressions of one schedule; bounds the work of finding its next firing."""
+
+_TIME_OF_DAY = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
+
+
+class Frequency(StrEnum):
+    HOURLY = "hourly"
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    MONTHLY = "monthly"
+    CUSTOM = "custom"
+
+
+@attrs.frozen
+class Schedule:
+    """When a workflow runs (interface, Schedule). Holds only the fields that count for its frequency.
+
+    `time_of_day` is `HH:MM`; `hourly` uses its minute alone. `monthly` on 29 to 31 skips shorter months.
+    """
+
+    frequency: Frequency
+    timezone: str
+    time_of_day: str | None = None
+    weekdays: tuple[str, ...] = ()
+    day_of_month: int | None = None
+    cron_expressions: tuple[str, ...] = ()
+    cron_description: str | None = None
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The cron expressions whose union this schedule is."""
+        hour, _, minute = (self.time_of_day or "").partition(":")
+        match self.frequency:
+            case Frequency.HOURLY:
+                return (f"{minute} * * * *",)
+            case Frequency.DAILY:
+                return (f"{minute} {hour} * * *",)
+            case Frequency.WEEKLY:
+                return (f"{minute} {hour} * * {','.join(day[:3] for day in self.weekdays)}",)
+            case Frequency.MONTHLY:
+                return (f"{minute} {hour} {self.day_of_month} * *",)
+            case Frequency.CUSTOM:
+                return self.cron_expressions
+
+
+@attrs.frozen
+class Firing:
+    """One run to come: the instant in UTC, the same in the schedule's zone (ISO 8601 with offset), and what a
+    change of the clocks does to it, if it does anything."""
+
+    at: datetime
+    local: str
+    note: str | None = None
+
+
+@cache
+def time_zones() -> frozenset[str]:
+    """The IANA names that are accepted, spelled exactly so."""
+    not_zones = {"localtime", "posixrules", "Factory"}
+    return frozenset(name for name in available_timezones() - not_zones if not name.startswith(("posix/", "right/")))
+
+
+# Checking
+
+
+def check_trigger(trigger: JSON, path: str = "trigger") -> list[Issue]:
+    """Everything that is wrong with a trigger as it came from JSON (interface, Trigger and Schedule).
+
+    Only `schedule` and `overlap` of a trigger of that type are looked into; other kinds and extra keys are opaque.
+    """
+    if not isinstance(trigger, dict):
+        return [_mistyped("object", path)]
+    if "trigger_type" not in trigger:
+        return [Issue(f"{path}.trigger_type", "is required", "required")]
+    kind = trigger["trigger_type"]
+    if not _is("string", kind):
+        return [_mistyped("string", f"{path}.trigger_type")]
+    if kind != "schedule":
+        return [*_one_of(TRIGGER_TYPES, kind, f"{path}.trigger_type")]
+    return [*_check_schedule(trigger, f"{path}.schedule"), *_check_overlap(trigger, f"{path}.overlap")]
+
+
+def _check_schedule(trigger: Mapping[str, JSON], path: str) -> Iterator[Issue]:
+    if "schedule" not in trigger:
+        yield Issue(path, "is required when trigger_type is `schedule`", "required_if")
+        return
+    schedule = trigger["schedule"]
+    if not isinstance(schedule, dict):
+        yield _mistyped("object", path)
+        return
+    frequency = schedule.get("frequency")
+    relevant = _RELEVANT.get(frequency, ()) if isinstance(frequency, str) else ()
+    for name in (*_ALWAYS, *relevant):
+        if name not in schedule:
+            yield _missing(name, frequency, f"{path}.{name}")
+    for name, value in schedule.items():
+        yield from _check_field(name, value, f"{path}.{name}", relevant=name in _ALWAYS or name in relevant)
+
+
+def _check_overlap(trigger: Mapping[str, JSON], path: str) -> Iterator[Issue]:
+    overlap = trigger.get("overlap", OVERLAPS[0])
+    if not _is("string", overlap):
+        yield _mistyped("string", path)
+    else:
+        yield from _one_of(OVERLAPS, overlap, path)
+
+
+def _missing(name: str, frequency: JSON, path: str) -> Issue:
+    if name in _ALWAYS:
+        return Issue(path, "is required", "required")
+    return Issue(path, f"is required when frequency is `{frequency}`", "required_if")
+
+
+def _check_field(name: str, value: JSON, path: str, *, relevant: bool) -> Iterator[Issue]:
+    """The type of any field, and the rule of one that counts for the frequency."""
+    if name not in _FIELDS:
+        yield Issue(path, "is no key of a schedule", "unknown")
+        return
+    kind, rule = _FIELDS[name]
+    if not _is(kind, value):
+        yield _mistyped(kind, path)
+        return
+    for index, item in enumerate(value if kind == "array" else ()):
+        if not _is("string", item):
+            yield _mistyped("string", f"{path}[{index}]")
+    if relevant:
+        yield from rule(value, path)
+
+
+def _is(kind: str, value: JSON) -> bool:
+    return isinstance(value, _PYTHON_TYPES[kind]) and not isinstance(value, bool)
+
+
+def _mistyped(kind: str, path: str) -> Issue:
+    return Issue(path, f"must be {'a' if kind in ('string', 'number') else 'an'} {kind}", "type")
+
+
+def _one_of(allowed: tuple[str, ...], value: JSON, path: str) -> Iterator[Issue]:
+    if value not in allowed:
+        yield Issue(path, f"{_shown(value)} is none of {', '.join(allowed)}", "enum")
+
+
+def _frequency(value: str, path: str) -> Iterator[Issue]:
+    return _one_of(tuple(Frequency), value, path)
+
+
+def _timezone(value: str, path: str) -> Iterator[Issue]:
+    if value not in time_zones():
+        yield Issue(path, f"{_shown(value)} is no IANA time zone", "timezone")
+
+
+def _time_of_day(value: str, path: str) -> Iterator[Issue]:
+    if not _TIME_OF_DAY.fullmatch(value):
+        yield Issue(path, f"{_shown(value)} is no time of day, `00:00` to `23:59`", "pattern")
+
+
+def _day_of_month(value: float, path: str) -> Iterator[Issue]:
+    if isinstance(value, float) and not value.is_integer():
+        yield Issue(path, f"`{value}` is no whole number", "integer")
+    elif not 1 <= value <= 31:
+        yield Issue(path, "must be from 1 to 31", "range")
+
+
+def _weekdays(value: list[JSON], path: str) -> Iterator[Issue]:
+    if not value:
+        yield Issue(path, "must name at least one day", "minItems")
+    for index, day in enumerate(value):
+        if isinstance(day, str):
+            yield from _one_of(WEEKDAYS, day, f"{path}[{index}]")
+
+
+def _cron_expressions(value: list[JSON], path: str) -> Iterator[Issue]:
+    if not value:
+        yield Issue(path, "must hold at least one expression", "minItems")
+    if len(value) > MAX_EXPRESSIONS:
+        yield Issue(path, f"must hold at most {MAX_EXPRESSIONS} expressions", "maxItems")
+        return
+    for index, text in enumerate(value):
+        if isinstance(text, str):
+            yield from _cron(text, f"{path}[{index}]")
+
+
+def _cron(value: str, path: str) -> Iterator[Issue]:
+    try:
+        parse_cron(value)
+    except ValueError as error:
+        yield Issue(path, str(error), "cron")
+
+
+def _anything(_value: JSON, _path: str) -> Iterator[Issue]:
+    return iter(())
+
+
+def _shown(value: str) -> str:
+    return f"`{value}`" if len(value) <= 80 else f"`{value[:79]}…`"
+
+
+_PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {"string": (str,), "number": (int, float), "array": (list,)}
+_FIELDS: Mapping[str, tuple[str, Callable[[JSON, str], Iterator[Issue]]]] = {
+    "frequency": ("string", _frequency),
+    "timezone": ("string", _timezone),
+    "time_of_day": ("string", _time_of_day),
+    "weekdays": ("array", _weekdays),
+    "day_of_month": ("number", _day_of_month),
+    "cron_expressions": ("array", _cron_expressions),
+    "cron_description": ("string", _anything),
+}
+_ALWAYS = ("frequency", "timezone")
+_RELEVANT: Mapping[str, tuple[str, ...]] = {
+    Frequency.HOURLY: ("time_of_day",),
+    Frequency.DAILY: ("time_of_day",),
+    Frequency.WEEKLY: ("time_of_day", "weekdays"),
+    Frequency.MONTHLY: ("time_of_day", "day_of_month"),
+    Frequency.CUSTOM: ("cron_expressions", "cron_description"),
+}
+
+
+def parse_schedule(data: Mapping[str, JSON]) -> Schedule:
+    """The schedule in `data`, which has no issues. Fields that its frequency ignores are left out."""
+    frequency = Frequency(data["frequency"])
+    fields = {name: data[name] for name in _RELEVANT[frequency]}
+    if "day_of_month" in fields:
+        fields["day_of_month"] = int(fields["day_of_month"])
+    if "weekdays" in fields:
+        fields["weekdays"] = tuple(day for day in WEEKDAYS if day in fields["weekdays"])
+    if "cron_expressions" in fields:
+        fields["cron_expressions"] = tuple(fields["cron_expressions"])
+    return Schedule(frequency, data["timezone"], **fields)
+
+
+def schedule_of(trigger: Mapping[str, JSON] | None) -> Schedule | None:
+    """The schedule of a trigger without issues; None when it is none or of another kind."""
+    if trigger is None or trigger["trigger_type"] != "schedule":
+        return None
+    return parse_schedule(trigger["schedule"])
+
+
+def overlap_of(trigger: Mapping[str, JSON] | None) -> Overlap:
+    """What becomes of slots that overlap, by a trigger without issues."""
+    return "allow" if trigger is not None and trigger.get("overlap") == "allow" else "skip"
+
+
+# Firing
+
+
+def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
+    """The first firing strictly after the aware `after`, in UTC.
+
+    None when there is none within 40 years, and so never (`0 0 30 2 *`), or none before the year 9999.
+    A naive `after` is a `ValueError`.
+    """
+    slot = _next_slot(schedule, after)
+    return slot.at if slot else None
+
+
+def next_fires(schedule: Schedule, after: datetime, count: int) -> list[Firing]:
+    """The first `count` firings strictly after `after`; fewer when there are no more."""
+    firings: list[Firing] = []
+    while len(firings) < count and (slot := _next_slot(schedule, after)):
+        local = slot.at.astimezone(_zone(schedule))
+        firings.append(Firing(slot.at, local.isoformat(), _note(schedule, slot)))
+        after = slot.at
+    return firings
+
+
+def last_fires(schedule: Schedule, after: datetime, until: datetime, count: int) -> list[datetime]:
+    """The last `count` firings strictly after `after` and not after `until`, in order; fewer when there are no more.
+
+    It looks at ever longer stretches before `until`, so what it costs does not grow with the time since `after`.
+    """
+    span = timedelta(hours=1)
+    while True:
+        start = after if until - after <= span else until - span
+        found = deque(_fires_between(schedule, start, until), maxlen=count)
+        if len(found) == count or start == after:
+            return list(found)
+        span *= 2
+
+
+def _fires_between(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:
+    slot = next_fire(schedule, after)
+    while slot is not None and slot <= until:
+        yield slot
+        slot = next_fire(schedule, slot)
+
+
+def _next_slot(schedule: Schedule, after: datetime) -> Slot | None:
+    if after.tzinfo is None:
+        raise ValueError("`after` must be an aware datetime")
+    after = after.astimezone(UTC)
+    if after.year >= LAST_YEAR:
+        return None
+    found = (parse_cron(text).next_slot(_zone(schedule), after) for text in schedule.expressions)
+    return min((slot for slot in found if slot), default=None)
+
+
+def _note(schedule: Schedule, slot: Slot) -> str | None:
+    zone = _zone(schedule)
+    if wall_time(slot.at, zone) != slot.wall:
+        return f"clocks skip {slot.wall.isoformat(' ', 'minutes')}: runs at the first moment after"
+    first, second = passes(slot.wall, zone)
+    if first < second and not _fires_at(schedule, second):
+        return "clocks go back and show this time twice: runs the first time only"
+    return None
+
+
+def _fires_at(schedule: Schedule, instant: datetime) -> bool:
+    return next_fire(schedule, instant - timedelta(microseconds=1)) == instant
+
+
+def _zone(schedule: Schedule) -> ZoneInfo:
+    return _load_zone(schedule.timezone)
+
+
+_load_zone = cache(ZoneInfo)  # ZoneInfo itself keeps only the last few; the allow-list bounds this
