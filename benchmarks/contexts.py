@@ -15,8 +15,8 @@ from benchmarks.scale import Scale
 from benchmarks.table import Figure
 from wfcore.domain.agents.context import Composed, Ingredients, compose
 from wfcore.domain.agents.context_messages import request_of
-from wfcore.runtime import contexts as module
-from wfcore.runtime.wire import thread_of
+from wfcore.runtime.agents import contexts as module
+from wfcore.runtime.common.requests import thread_of
 
 CALLS = 20
 """Compositions in one measurement."""

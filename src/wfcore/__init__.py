@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wfcore.domain.kernel.errors import WfcoreError
     from wfcore.domain.resources.access import Principal
     from wfcore.ports.providers import ConnectionRequired, ModelProvider, Tool, ToolCall, ToolConnection, ToolFailed
-    from wfcore.runtime.context import Settings
+    from wfcore.runtime.common.installation import Settings
 
 __all__ = [
     "ConnectionRequired",
@@ -39,7 +39,7 @@ _WHERE = {
     "Core": "wfcore.bootstrap",
     "ModelProvider": "wfcore.ports.providers",
     "Principal": "wfcore.domain.resources.access",
-    "Settings": "wfcore.runtime.context",
+    "Settings": "wfcore.runtime.common.installation",
     "Tool": "wfcore.ports.providers",
     "ToolCall": "wfcore.ports.providers",
     "ToolConnection": "wfcore.ports.providers",

@@ -33,30 +33,31 @@ from wfcore.ports.storage import Storage
 from wfcore.ports.system import Clock, Ids
 from wfcore.ports.telemetry import Telemetry, Timed
 from wfcore.ports.tool_servers import ToolServers
-from wfcore.runtime.attachments import Attachments
-from wfcore.runtime.audit import AuditTrail
-from wfcore.runtime.catalog import ToolCatalog
-from wfcore.runtime.chat_apps import ChatApps
-from wfcore.runtime.connections import Connections
-from wfcore.runtime.context import Ports, Settings
-from wfcore.runtime.context_items import ContextItems
-from wfcore.runtime.contexts import Contexts
-from wfcore.runtime.conversations import Conversations
-from wfcore.runtime.deliveries import Deliveries
-from wfcore.runtime.drive import Driver
-from wfcore.runtime.memories import Memories
-from wfcore.runtime.observing import observed_journal
-from wfcore.runtime.organization import Directory
-from wfcore.runtime.people import Groups, Members, Tokens
-from wfcore.runtime.plans import Plans
-from wfcore.runtime.posting import Poster
-from wfcore.runtime.resources import Skills, Workflows
-from wfcore.runtime.runs import Runs
-from wfcore.runtime.scheduler import Scheduler
-from wfcore.runtime.suggestions import Suggestions
-from wfcore.runtime.team_chats import TeamChats
-from wfcore.runtime.usage import Usage
-from wfcore.runtime.workflow_tools import WorkflowTools
+from wfcore.runtime.agents.attachments import Attachments
+from wfcore.runtime.agents.context_items import ContextItems
+from wfcore.runtime.agents.contexts import Contexts
+from wfcore.runtime.agents.conversations import Conversations
+from wfcore.runtime.agents.memories import Memories
+from wfcore.runtime.channels.chat_pages import ChatApps
+from wfcore.runtime.channels.postings import Poster
+from wfcore.runtime.channels.team_chats import TeamChats
+from wfcore.runtime.channels.workflow_tools import WorkflowTools
+from wfcore.runtime.common.audit import AuditTrail
+from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.execution.driver import Driver
+from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.execution.telemetry import observed_journal
+from wfcore.runtime.organization.directory import Directory
+from wfcore.runtime.organization.members import Groups, Members, Tokens
+from wfcore.runtime.organization.usage import Usage
+from wfcore.runtime.resources.resources import Skills, Workflows
+from wfcore.runtime.runs.runs import Runs
+from wfcore.runtime.runs.suggestions import Suggestions
+from wfcore.runtime.tools.catalog import ToolCatalog
+from wfcore.runtime.tools.connections import Connections
+from wfcore.runtime.triggers.scheduler import Scheduler
+from wfcore.runtime.triggers.webhook_deliveries import Deliveries
 
 IN_MEMORY = ("sqlite://", "sqlite:///:memory:")
 

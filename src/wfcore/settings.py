@@ -73,7 +73,7 @@ from wfcore.ports.blobs import Blobs
 from wfcore.ports.identity import ClaimNames, TokenVerifier
 from wfcore.ports.providers import ModelProvider
 from wfcore.ports.system import Clock
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
 
 if TYPE_CHECKING:
     from wfcore.adapters.telemetry import Metrics, Traces

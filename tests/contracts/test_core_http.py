@@ -12,7 +12,7 @@ from wire_stub import Answer, Line, WireStub, hangs_up, silence
 
 from wfcore import bootstrap
 from wfcore.bootstrap import Core
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
 

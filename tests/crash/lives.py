@@ -31,10 +31,10 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.providers import ModelRequest, ToolCall
-from wfcore.runtime.context import Settings
-from wfcore.runtime.outcomes import address_of
-from wfcore.runtime.perform import Performer
-from wfcore.runtime.views import RunView
+from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.common.run_views import RunView
+from wfcore.runtime.execution.outcomes import address_of
+from wfcore.runtime.execution.performer import Performer
 
 ORG = "00000000-0000-4000-8000-000000000001"
 FIRST = "turn-1"

@@ -9,7 +9,7 @@ from lives import Spec, lines
 from stores import Store
 
 from wfcore.domain.run.entries import Opened, Succeeded, decode_entry
-from wfcore.runtime.outcomes import address_of
+from wfcore.runtime.execution.outcomes import address_of
 
 SLOT = datetime(datetime.now(UTC).year, 1, 1, tzinfo=UTC)
 KILLED = -9

@@ -16,7 +16,7 @@ from wfcore.cli.main import main
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import RunRow
-from wfcore.runtime.scheduler import slot_run_id
+from wfcore.runtime.triggers.scheduler import slot_run_id
 
 ORG = "00000000-0000-4000-8000-000000000001"
 

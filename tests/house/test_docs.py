@@ -14,7 +14,7 @@ from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.domain.resources.lifecycle import diagram
 from wfcore.domain.run.entries import Limits
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("src/**/*.md")])

@@ -64,7 +64,7 @@ def test_public_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["wfcore.domain.run.machine.machine", "wfcore.runtime.drive", "wfcore.ports.journal"]
+    "module", ["wfcore.domain.run.machine.machine", "wfcore.runtime.execution.driver", "wfcore.ports.journal"]
 )
 def test_inner_floors_are_light(module: str) -> None:
     """Domain, ports and runtime load no driven adapter and no library of one."""

@@ -18,7 +18,7 @@ from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.resources.access import AccessConfig, GroupGrant, Principal, Role, SharedUser
 from wfcore.domain.resources.lifecycle import Operation, Status, move
 from wfcore.domain.resources.resource import Kind, Resource
-from wfcore.runtime.context import authorize
+from wfcore.runtime.common.authorization import authorize
 from wfcore.testing.storage_values import new_resource
 
 ORG, TEAM, ELSEWHERE = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123")

@@ -32,8 +32,8 @@ from wfcore.adapters.http import app
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.bootstrap import Core
 from wfcore.ports.providers import ModelRequest
-from wfcore.runtime.children import DEEPEST
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.execution.children import DEEPEST
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.domain.agents.budgets import Budget
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app, mcp_server
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -171,8 +171,8 @@ async def test_a_reader_that_comes_while_something_is_written_waits_for_nothing(
     real_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What became durable just as a reader came is told at once: no stream rests on the next look at the journal."""
-    monkeypatch.setattr("wfcore.runtime.stream.SOONEST", 3_600)
-    monkeypatch.setattr("wfcore.runtime.stream.LATEST", 3_600)
+    monkeypatch.setattr("wfcore.runtime.execution.event_stream.SOONEST", 3_600)
+    monkeypatch.setattr("wfcore.runtime.execution.event_stream.LATEST", 3_600)
     ada = await real_world.user()
     number = await deployed(ada, chain(counting(f"{real_world.org}soon")))
     for _ in range(20):

@@ -10,7 +10,7 @@ from clients import POLL, World, assert_envelope, chain, count, counting, deploy
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.adapters.models.openai import OpenAIModel
 from wfcore.domain.agents.attachments import AttachmentLimits, key_of
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
 from wfcore.testing.models_contract import PIXEL
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Limits
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, ToolCallDelta, Usage
-from wfcore.runtime.runs import RunView
+from wfcore.runtime.runs.runs import RunView
 from wfcore.testing.fakes import FakeClock, SequentialIds
 
 ROUNDS = 10

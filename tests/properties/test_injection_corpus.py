@@ -19,7 +19,7 @@ from injections import ATTACKS, DISABLED, OF_OTHERS, PAY_DOT_OUT, TEXTS, Asked, 
 
 import wfcore
 from wfcore.domain.json.codec import dumps
-from wfcore.runtime.runs import RunView
+from wfcore.runtime.runs.runs import RunView
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wfcore.domain.resources.access import Principal
     from wfcore.domain.run.events import Event
     from wfcore.domain.run.state import Interrupt
-    from wfcore.runtime.runs import RunView
+    from wfcore.runtime.runs.runs import RunView
 
 
 SHOWN: Final = 200
@@ -59,7 +59,7 @@ async def chat(
 
 async def _member(core: "Core", org: str, user_id: str) -> "Principal":
     from wfcore.domain.kernel.errors import NotFound
-    from wfcore.runtime.organization import principal_of
+    from wfcore.runtime.organization.directory import principal_of
 
     if await core.ports.storage.organization(org) is not None:
         async with core.ports.storage.reading(org) as work:

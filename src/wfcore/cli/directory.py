@@ -9,7 +9,7 @@ from cyclopts import CycloptsError, Parameter
 from wfcore.cli.opening import DATABASE, Config, Database, Flag, opened, print_result
 
 if TYPE_CHECKING:
-    from wfcore.runtime.organization import Directory
+    from wfcore.runtime.organization.directory import Directory
 
 Organization = Annotated[str, Parameter(help="The organization's UUID.")]
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from wfcore.bootstrap import Core
     from wfcore.domain.resources.access import Principal
     from wfcore.domain.run.state import Interrupt
-    from wfcore.runtime.resource_base import View
-    from wfcore.runtime.runs import RunView
+    from wfcore.runtime.resources.base import View
+    from wfcore.runtime.runs.runs import RunView
 
 
 async def run(

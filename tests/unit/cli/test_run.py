@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wfcore.cli.main import main
-from wfcore.runtime.runs import Runs
+from wfcore.runtime.runs.runs import Runs
 
 
 def run(folder: Path, capsys: pytest.CaptureFixture[str], structure: Any, *arguments: str) -> tuple[int, Any, str]:

@@ -16,7 +16,7 @@ from wfcore.domain.agents.attachments import AttachmentLimits
 from wfcore.domain.agents.budgets import Budget
 from wfcore.domain.agents.prices import Price
 from wfcore.domain.graph.limits import GraphLimits
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
 from wfcore.settings import BadSettings, decode_key, load
 
 KEY = base64.urlsafe_b64encode(bytes(range(224, 256))).decode()

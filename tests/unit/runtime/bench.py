@@ -16,7 +16,7 @@ from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.events import Event
 from wfcore.ports.providers import ToolCall
-from wfcore.runtime.runs import RunView
+from wfcore.runtime.runs.runs import RunView
 from wfcore.testing.dispatcher_contract import eventually
 from wfcore.testing.fakes import FakeClock, SequentialIds
 

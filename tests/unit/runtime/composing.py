@@ -9,7 +9,7 @@ from wfcore.domain.run.entries import Actor, Started
 from wfcore.domain.run.records import MessageRecord
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Append, Execution, NewExecution, NewRun
-from wfcore.runtime.contexts import ContextView
+from wfcore.runtime.agents.contexts import ContextView
 
 THREAD = "document-1"
 

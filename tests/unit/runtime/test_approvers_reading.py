@@ -6,7 +6,7 @@ import pytest
 from bench import Bench, act, ask, graph, kinds
 
 from wfcore.domain.kernel.errors import Forbidden
-from wfcore.runtime.views import RunView
+from wfcore.runtime.common.run_views import RunView
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from wfcore.domain.agents.context_attachments import IMAGE_TOKENS
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, TooLarge, Unavailable, WfcoreError
 from wfcore.domain.run.entries import encode_entry
 from wfcore.ports.providers import ModelRequest
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
 from wfcore.testing.models_contract import PIXEL
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.domain.agents.budgets import Budget
 from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import Invalid
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
 

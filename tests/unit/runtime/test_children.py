@@ -6,8 +6,8 @@ import pytest
 from bench import Bench, Toolbox, act, agent, ask, graph, kinds, one, opened, private, start, why
 
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.runtime import plans
-from wfcore.runtime.children import DEEPEST
+from wfcore.runtime.execution import plans
+from wfcore.runtime.execution.children import DEEPEST
 
 pytestmark = pytest.mark.anyio
 

@@ -13,9 +13,9 @@ from wfcore.domain.agents.context_text import MESSAGE_TOKENS, tokens
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.domain.run.effects import CallModel
 from wfcore.ports.providers import ModelError, ModelRequest
-from wfcore.runtime import context_sources
-from wfcore.runtime.context_sources import PAGE
-from wfcore.runtime.contexts import Contexts
+from wfcore.runtime.agents import context_sources
+from wfcore.runtime.agents.context_sources import PAGE
+from wfcore.runtime.agents.contexts import Contexts
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from bench import Bench
 from wfcore.domain.kernel.errors import Forbidden, NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.records import MessageRecord
-from wfcore.runtime import conversations as module
-from wfcore.runtime.conversations import Window
+from wfcore.runtime.agents import conversations as module
+from wfcore.runtime.agents.conversations import Window
 from wfcore.testing.journal_values import NOW
 from wfcore.testing.records_contract import human, talked
 

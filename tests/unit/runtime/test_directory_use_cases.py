@@ -5,7 +5,7 @@ from bench import Bench, paths
 
 from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, NotFound, Unauthenticated
 from wfcore.domain.resources.access import TOKEN_SCOPES
-from wfcore.runtime.wire import PageTokens, wire_body
+from wfcore.runtime.common.requests import PageTokens, wire_body
 
 pytestmark = pytest.mark.anyio
 

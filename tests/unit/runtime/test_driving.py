@@ -9,8 +9,8 @@ from bench import Bench, Disk, Toolbox, act, agent, ask, eventually, graph, kind
 
 from wfcore.domain.kernel.errors import Forbidden, NotFound
 from wfcore.domain.run.entries import Limits
-from wfcore.runtime.context import Settings
-from wfcore.runtime.runs import RunView
+from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.runs.runs import RunView
 from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -28,7 +28,7 @@ from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.journal import Journal
 from wfcore.ports.postings import Posting
 from wfcore.ports.storage import Storage
-from wfcore.runtime.interfaces import SignedInterface
+from wfcore.runtime.resources.interfaces import SignedInterface
 from wfcore.testing.fakes import FakeClock, SequentialIds
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from bench import Bench, act, agent, deployed_skill, eventually, graph, kinds, o
 from wfcore.domain.run import entries as e
 from wfcore.ports.journal import Append, ExecutionRef
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta
-from wfcore.runtime.defects import TRIES
+from wfcore.runtime.execution.poison_runs import TRIES
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from wfcore.domain.run.effects import CallTool, OpenChild
 from wfcore.domain.run.entries import Succeeded
 from wfcore.ports.providers import ToolFailed
 from wfcore.ports.telemetry import RUN
-from wfcore.runtime.observing import TracedPerformer, node_of
+from wfcore.runtime.execution.telemetry import TracedPerformer, node_of
 
 pytestmark = pytest.mark.anyio
 

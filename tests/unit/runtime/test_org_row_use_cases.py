@@ -13,7 +13,7 @@ import wfcore.bootstrap
 from wfcore.bootstrap import Core
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
-from wfcore.runtime.connections import opened_config
+from wfcore.runtime.tools.connections import opened_config
 
 pytestmark = pytest.mark.anyio
 

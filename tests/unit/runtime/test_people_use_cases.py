@@ -12,7 +12,7 @@ from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed,
 from wfcore.domain.people.people import Member
 from wfcore.domain.resources.access import TOKEN_SCOPES, AccessConfig, Principal, Role, derive
 from wfcore.domain.resources.lifecycle import Status
-from wfcore.runtime.organization import principal_of
+from wfcore.runtime.organization.directory import principal_of
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,8 @@ from bench import Bench, act, agent, eventually, graph, kinds, one, opened, why
 
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.ports.providers import Delta, Finished, ModelError, ModelRequest, TextDelta, ToolFailed, Usage
-from wfcore.runtime.context import Settings
-from wfcore.runtime.model_calls import MOST_TOKENS
+from wfcore.runtime.agents.model_calls import MOST_TOKENS
+from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from bench import Bench, act, agent, ask, deployed_skill, graph, one, opened, pa
 from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, NotFound
 from wfcore.domain.resources.resource import FIELDS, Kind
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from bench import Bench, act, deployed_skill, one, paths, private, shared
 
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
 from wfcore.domain.resources.resource import FIELDS, Kind
-from wfcore.runtime.context import scopes_of
+from wfcore.runtime.common.authorization import scopes_of
 
 pytestmark = pytest.mark.anyio
 

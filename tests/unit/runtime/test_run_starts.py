@@ -285,7 +285,7 @@ class TestTurn:
 
 async def test_full_hands_queue(database: str) -> None:
     """Beyond `max_concurrent_runs` a run is `queued`; it begins as soon as another one ends."""
-    from wfcore.runtime.context import Settings
+    from wfcore.runtime.common.installation import Settings
 
     tools = Toolbox()
     async with opened(database, tools, settings=Settings(max_concurrent_runs=1)) as bench:

@@ -23,7 +23,7 @@ from scheduling import (
 from wfcore.domain.kernel.errors import Invalid, Malformed
 from wfcore.ports.audit import AuditFilter
 from wfcore.ports.schedules import Missed
-from wfcore.runtime.scheduler import slot_run_id
+from wfcore.runtime.triggers.scheduler import slot_run_id
 
 pytestmark = pytest.mark.anyio
 

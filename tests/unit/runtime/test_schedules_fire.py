@@ -26,9 +26,9 @@ from scheduling import (
 
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.schedules import Missed, Timer
-from wfcore.runtime.context import Settings
-from wfcore.runtime.runs import RunView
-from wfcore.runtime.scheduler import KEPT, slot_run_id
+from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.runs.runs import RunView
+from wfcore.runtime.triggers.scheduler import KEPT, slot_run_id
 from wfcore.testing.fakes import NOON, FakeClock
 
 pytestmark = pytest.mark.anyio

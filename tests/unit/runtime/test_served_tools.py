@@ -13,8 +13,9 @@ from test_agent_tools import Played, asks
 from wfcore.adapters.tools import tool
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.errors import Invalid
-from wfcore.runtime import catalog, served_tools
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.tools import catalog
+from wfcore.runtime.tools import mcp_tools as served_tools
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from bench import Bench, deployed_skill, opened, paths
 from real_mcp import office
 
 from wfcore.domain.kernel.errors import Invalid
-from wfcore.runtime.context import Settings
+from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
 

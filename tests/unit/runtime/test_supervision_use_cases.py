@@ -7,7 +7,7 @@ from bench import Bench, paths
 
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
 from wfcore.domain.resources.supervision import DESCRIPTIONS, IDS, MAX_DEPTH
-from wfcore.runtime import supervision
+from wfcore.runtime.resources import supervision
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 from bench import Bench, act, graph, opened
 
 from wfcore.adapters.tools import tool
-from wfcore.runtime.session import Breath
+from wfcore.runtime.execution.session import Breath
 from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio

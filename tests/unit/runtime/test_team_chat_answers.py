@@ -8,7 +8,7 @@ from bench import Bench, act, one, opened
 from chatting import ASK, REACHING, Chat, later, looked, opened_door, serving
 
 from wfcore.domain.triggers.webhooks import read_message
-from wfcore.runtime.posting import FIRST_WAIT, LONGEST_WAIT, MOST_TRIES, TAKEN_FOR
+from wfcore.runtime.channels.postings import FIRST_WAIT, LONGEST_WAIT, MOST_TRIES, TAKEN_FOR
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from chatting import ECHO, SAID, Door, opened_door
 from wfcore.domain.channels.team_chats import run_id_of
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
 from wfcore.domain.triggers.webhooks import BadSignature
-from wfcore.runtime.views import RunView
+from wfcore.runtime.common.run_views import RunView
 
 pytestmark = pytest.mark.anyio
 

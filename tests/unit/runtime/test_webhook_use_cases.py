@@ -11,7 +11,7 @@ from bench import Bench, act, ask, one, opened, paths, private, shared, start
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, Unavailable
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.triggers.webhooks import TOLERANCE, BadSignature, Webhook, run_id_of, sign
-from wfcore.runtime.runs import RunView
+from wfcore.runtime.runs.runs import RunView
 
 pytestmark = pytest.mark.anyio
 

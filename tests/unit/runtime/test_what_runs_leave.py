@@ -7,8 +7,8 @@ from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.providers import ModelRequest
-from wfcore.runtime.context import Settings
-from wfcore.runtime.conversations import ConversationView
+from wfcore.runtime.agents.conversations import ConversationView
+from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from bench import Bench, act, ask, graph, one, private, shared
 
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.domain.run.state import RunStatus
-from wfcore.runtime.workflow_tools import CallEnd, WorkflowTool, end_of, run_id_of
+from wfcore.runtime.channels.workflow_tools import CallEnd, WorkflowTool, end_of, run_id_of
 
 pytestmark = pytest.mark.anyio
 

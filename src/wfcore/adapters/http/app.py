@@ -33,9 +33,9 @@ from wfcore.domain.resources.access import Principal
 from wfcore.ports.audit import ORIGIN, Origin
 from wfcore.ports.identity import TokenVerifier
 from wfcore.ports.telemetry import Exposition
-from wfcore.runtime.context import check_scopes
-from wfcore.runtime.organization import unauthenticated
-from wfcore.runtime.wire import PageTokens
+from wfcore.runtime.common.authorization import check_scopes
+from wfcore.runtime.common.requests import PageTokens
+from wfcore.runtime.organization.directory import unauthenticated
 
 logger = logging.getLogger(__name__)
 

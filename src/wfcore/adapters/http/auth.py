@@ -7,7 +7,7 @@ from starlette.requests import HTTPConnection
 
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.identity import TokenVerifier
-from wfcore.runtime.organization import Directory, unauthenticated
+from wfcore.runtime.organization.directory import Directory, unauthenticated
 
 Authenticate = Callable[[HTTPConnection], Awaitable[Principal | None]]
 """Gives the principal of a request, from its headers, cookies, session or state; None when there is none (401)."""

@@ -17,8 +17,8 @@ from starlette.responses import Response
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.table import Call, Route
 from wfcore.domain.channels.interfaces import frame_ancestors
-from wfcore.runtime.chat_apps import ChatApps
-from wfcore.runtime.context import scopes_of
+from wfcore.runtime.channels.chat_pages import ChatApps
+from wfcore.runtime.common.authorization import scopes_of
 
 _INLINE = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
 

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, LAST_EVENT_ID, Call, Route
 from wfcore.adapters.http.turns import Turns
 from wfcore.api.runs import Chat, RunAccepted, RunAction
-from wfcore.runtime.context import scopes_of
-from wfcore.runtime.runs import Runs
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.runs.runs import Runs
 
 
 class ChatRoutes:

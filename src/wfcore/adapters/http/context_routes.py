@@ -7,8 +7,8 @@ from starlette.responses import Response
 from wfcore.adapters.http.answers import json_answer
 from wfcore.adapters.http.table import Call, Route
 from wfcore.api.contexts import AssistantContext, ComposedContext, SkillContext
-from wfcore.runtime.context import scopes_of
-from wfcore.runtime.contexts import Contexts
+from wfcore.runtime.agents.contexts import Contexts
+from wfcore.runtime.common.authorization import scopes_of
 
 
 class ContextRoutes:

@@ -10,8 +10,8 @@ from wfcore.api.conversations import Conversation
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.runtime.context import scopes_of
-from wfcore.runtime.conversations import Conversations
+from wfcore.runtime.agents.conversations import Conversations
+from wfcore.runtime.common.authorization import scopes_of
 
 BASE = "/api/v1/skills/{id}/conversations"
 ONE = f"{BASE}/{{threadId}}"

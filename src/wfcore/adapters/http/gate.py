@@ -22,7 +22,7 @@ from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import Issue, Malformed, TooLarge, refuse
 from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.runtime.wire import key_issues
+from wfcore.runtime.common.requests import key_issues
 
 MAX_PAGE = 100
 

@@ -20,8 +20,8 @@ from wfcore.api.management import (
 from wfcore.api.resources import Body
 from wfcore.domain.channels.interfaces import Interface
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.runtime.context import scopes_of
-from wfcore.runtime.interfaces import Interfaces, SignedInterface
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.resources.interfaces import Interfaces, SignedInterface
 
 ALL = "/{id}/interfaces"
 ONE = f"{ALL}/{{interfaceId}}"

@@ -41,8 +41,8 @@ from wfcore.adapters.http.table import Call
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.system import Ids
-from wfcore.runtime.surfaces import Surface
-from wfcore.runtime.workflow_tools import WorkflowTools
+from wfcore.runtime.channels.endpoints import Surface
+from wfcore.runtime.channels.workflow_tools import WorkflowTools
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,9 @@ from wfcore.adapters.http.origins import check_origin
 from wfcore.adapters.http.table import Call, Route
 from wfcore.domain.json.codec import JsonObject
 from wfcore.domain.kernel.errors import Unavailable
-from wfcore.runtime.context import Ports, scopes_of
-from wfcore.runtime.workflow_tools import WorkflowTools
+from wfcore.runtime.channels.workflow_tools import WorkflowTools
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.common.ports import Ports
 
 PLACE = "/interfaces/mcp/{interfaceId}"
 

@@ -29,9 +29,9 @@ from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, Unavailabl
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.state import RunStatus
-from wfcore.runtime.surfaces import Surface
-from wfcore.runtime.views import Turn
-from wfcore.runtime.workflow_tools import CallEnd, WorkflowTool, WorkflowTools, end_of
+from wfcore.runtime.channels.endpoints import Surface
+from wfcore.runtime.channels.workflow_tools import CallEnd, WorkflowTool, WorkflowTools, end_of
+from wfcore.runtime.common.run_views import Turn
 
 Context = ServerRequestContext[dict[str, Any], Any]
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]

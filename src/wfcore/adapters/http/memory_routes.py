@@ -11,8 +11,8 @@ from wfcore.adapters.http.gate import MAX_PAGE, OPAQUE_ID, Query, idempotency_ke
 from wfcore.adapters.http.table import IDEMPOTENCY_KEY, PAGE_TOKEN, Call, Handler, Route
 from wfcore.api.memories import CreateMemory, FoundMemories, Memory, PatchMemory, SearchMemories
 from wfcore.domain.json.codec import page_of
-from wfcore.runtime.context import scopes_of
-from wfcore.runtime.memories import Memories
+from wfcore.runtime.agents.memories import Memories
+from wfcore.runtime.common.authorization import scopes_of
 
 BASE = "/api/v1/skills/{id}/memories"
 ONE = f"{BASE}/{{memoryId}}"

@@ -8,8 +8,8 @@ from starlette.responses import Response
 from wfcore.adapters.http.table import Call, Route
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.telemetry import Exposition, Level
-from wfcore.runtime.context import Ports
-from wfcore.runtime.organization import unauthenticated
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.organization.directory import unauthenticated
 
 
 class MetricsPage:

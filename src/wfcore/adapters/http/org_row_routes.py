@@ -16,10 +16,10 @@ from wfcore.api.organization import CreateGroup, CreateMember, Group, Member, Pa
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
-from wfcore.runtime.connections import Connections
-from wfcore.runtime.context import scopes_of
-from wfcore.runtime.context_items import ContextItems
-from wfcore.runtime.people import Groups, Members
+from wfcore.runtime.agents.context_items import ContextItems
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.organization.members import Groups, Members
+from wfcore.runtime.tools.connections import Connections
 
 
 class View(Protocol):

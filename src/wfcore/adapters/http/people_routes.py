@@ -12,10 +12,10 @@ from wfcore.adapters.http.table import IDEMPOTENCY_KEY, PAGING, Call, Route
 from wfcore.api import organization as shapes
 from wfcore.api.resources import CreateToken
 from wfcore.domain.json.codec import page_of
-from wfcore.runtime.audit import AuditTrail
-from wfcore.runtime.catalog import ToolCatalog
-from wfcore.runtime.context import scopes_of
-from wfcore.runtime.people import Tokens
+from wfcore.runtime.common.audit import AuditTrail
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.organization.members import Tokens
+from wfcore.runtime.tools.catalog import ToolCatalog
 
 TOKENS = "/api/v1/tokens"
 

@@ -37,9 +37,9 @@ from wfcore.domain.kernel.ids import iso
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import CONTENT, Kind
 from wfcore.domain.resources.supervision import links_of
-from wfcore.runtime.context import scopes_of
-from wfcore.runtime.resource_base import View
-from wfcore.runtime.resources import ResourceUseCases, Skills, Workflows
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.resources.base import View
+from wfcore.runtime.resources.resources import ResourceUseCases, Skills, Workflows
 
 _STATUS = Query("status", one_of(*Status), {"enum": list(Status)}, "Only those in this state")
 _SEARCH = Query("q", short_text, {"type": "string", "maxLength": 200}, "Part of the name or slug")

@@ -34,25 +34,25 @@ from wfcore.api.resources import Scope, Workflow
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.identity import TokenVerifier
-from wfcore.runtime.attachments import Attachments
-from wfcore.runtime.audit import AuditTrail
-from wfcore.runtime.catalog import ToolCatalog
-from wfcore.runtime.chat_apps import ChatApps
-from wfcore.runtime.connections import Connections
-from wfcore.runtime.context import Ports
-from wfcore.runtime.context_items import ContextItems
-from wfcore.runtime.contexts import Contexts
-from wfcore.runtime.conversations import Conversations
-from wfcore.runtime.deliveries import Deliveries
-from wfcore.runtime.memories import Memories
-from wfcore.runtime.organization import Directory
-from wfcore.runtime.people import Groups, Members, Tokens
-from wfcore.runtime.resources import Skills, Workflows
-from wfcore.runtime.runs import Runs
-from wfcore.runtime.suggestions import Suggestions
-from wfcore.runtime.team_chats import TeamChats
-from wfcore.runtime.usage import Usage
-from wfcore.runtime.workflow_tools import WorkflowTools
+from wfcore.runtime.agents.attachments import Attachments
+from wfcore.runtime.agents.context_items import ContextItems
+from wfcore.runtime.agents.contexts import Contexts
+from wfcore.runtime.agents.conversations import Conversations
+from wfcore.runtime.agents.memories import Memories
+from wfcore.runtime.channels.chat_pages import ChatApps
+from wfcore.runtime.channels.team_chats import TeamChats
+from wfcore.runtime.channels.workflow_tools import WorkflowTools
+from wfcore.runtime.common.audit import AuditTrail
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.organization.directory import Directory
+from wfcore.runtime.organization.members import Groups, Members, Tokens
+from wfcore.runtime.organization.usage import Usage
+from wfcore.runtime.resources.resources import Skills, Workflows
+from wfcore.runtime.runs.runs import Runs
+from wfcore.runtime.runs.suggestions import Suggestions
+from wfcore.runtime.tools.catalog import ToolCatalog
+from wfcore.runtime.tools.connections import Connections
+from wfcore.runtime.triggers.webhook_deliveries import Deliveries
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from wfcore.api.resources import Body
 from wfcore.api.runs import CreateRun, Event, Interrupt, ResumeRun, RunAccepted, RunRecord
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.run.state import RunStatus
-from wfcore.runtime.context import scopes_of
-from wfcore.runtime.runs import Runs
-from wfcore.runtime.wire import bad_query
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.common.requests import bad_query
+from wfcore.runtime.runs.runs import Runs
 
 ONE = f"{RUNS}/{{runId}}"
 

@@ -15,7 +15,7 @@ from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.triggers.webhooks import MAX_BYTES
-from wfcore.runtime.wire import PageTokens
+from wfcore.runtime.common.requests import PageTokens
 
 PAGE_SIZE = Query("pageSize", page_size, {"type": "integer", "minimum": 1, "default": 25},
                   "Rows of a page; more than 100 is taken as 100", 25)  # fmt: skip

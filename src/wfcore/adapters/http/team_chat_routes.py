@@ -9,7 +9,7 @@ from wfcore.adapters.http.table import Call, Route
 from wfcore.adapters.http.webhook_routes import SIGNED
 from wfcore.api.runs import RunAccepted
 from wfcore.domain.channels.team_chats import TeamMessage
-from wfcore.runtime.team_chats import TeamChats
+from wfcore.runtime.channels.team_chats import TeamChats
 
 
 class TeamChatRoutes:

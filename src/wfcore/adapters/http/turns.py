@@ -13,8 +13,8 @@ from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.run.events import EventKind
 from wfcore.ports.system import Clock
-from wfcore.runtime.runs import Runs
-from wfcore.runtime.views import RunView, Turn
+from wfcore.runtime.common.run_views import RunView, Turn
+from wfcore.runtime.runs.runs import Runs
 
 RUNS = "/agent/v1/runs"
 

@@ -10,8 +10,8 @@ from wfcore.adapters.http.gate import one_header
 from wfcore.adapters.http.table import Call, Route
 from wfcore.api.runs import Upload
 from wfcore.domain.agents.attachments import SUFFIXES
-from wfcore.runtime.attachments import Attachments
-from wfcore.runtime.context import scopes_of
+from wfcore.runtime.agents.attachments import Attachments
+from wfcore.runtime.common.authorization import scopes_of
 
 
 class UploadRoutes:

@@ -10,9 +10,9 @@ from wfcore.adapters.http.table import Call, Route
 from wfcore.api.suggestions import Suggestions as SuggestionsShape
 from wfcore.api.usage import UsageReport
 from wfcore.ports.usage import GROUPS
-from wfcore.runtime.context import scopes_of
-from wfcore.runtime.suggestions import Suggestions
-from wfcore.runtime.usage import Usage
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.organization.usage import Usage
+from wfcore.runtime.runs.suggestions import Suggestions
 
 _FROM = Query("from", instant, INSTANT, "Calls at this time or later; left out: the 30 days before `to`")
 _TO = Query("to", instant, INSTANT, "Calls before this time; left out: now. At most 366 days after `from`")

@@ -12,9 +12,9 @@ from wfcore.api.management import WebhookSecret
 from wfcore.api.resources import Body
 from wfcore.api.runs import RunAccepted
 from wfcore.domain.triggers.webhooks import Webhook
-from wfcore.runtime.context import scopes_of
-from wfcore.runtime.deliveries import Deliveries
-from wfcore.runtime.webhooks import WebhookUseCases
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.resources.webhooks import WebhookUseCases
+from wfcore.runtime.triggers.webhook_deliveries import Deliveries
 
 SIGNED = ("webhook-id", "webhook-timestamp", "webhook-signature")
 

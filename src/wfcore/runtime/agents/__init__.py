@@ -1,0 +1,1 @@
+"""Use cases on what agents know, and the calling of models."""

@@ -1,0 +1,183 @@
+"""Long-term memories of a skill (interface, Memory).
+
+Reading them needs use of the skill, changing them manage. The memories of a deleted skill are kept; they cannot be
+changed until it is restored.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from wfcore.api.memories import CreateMemory, PatchMemory, SearchMemories
+from wfcore.domain.agents.memories import Path, mask_issues, mask_paths, revised, text_hash
+from wfcore.domain.json.codec import check, iso_ms
+from wfcore.domain.kernel.errors import NotFound, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.ports.providers import Memory
+from wfcore.runtime.common.authorization import authorize, conflict, needs
+from wfcore.runtime.common.idempotency import keep_answer, kept_answer
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.requests import key_issues, wire_body
+
+SEARCH_LIMIT = 10
+MAX_SEARCH_LIMIT = 100
+
+ATTEMPTS = 100
+"""How often an update begins anew because another one came first. Each time that other one has succeeded."""
+
+
+@attrs.frozen
+class MemoryView:
+    """A memory as callers see it."""
+
+    memory: Memory
+
+    @property
+    def id(self) -> str:
+        return self.memory.id
+
+    def to_wire(self) -> dict[str, JSON]:
+        memory = self.memory
+        return {
+            "id": memory.id,
+            "memory": memory.memory,
+            "hash": memory.hash,
+            "metadata": memory.metadata,
+            "createdAt": iso_ms(memory.created_at),
+            "updatedAt": iso_ms(memory.updated_at),
+        }
+
+
+class Memories:
+    """What can be done with the memories of a skill. Errors come in the order: scope, body, skill, memory."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._backend = ports.memories
+
+    @needs("memories:write")
+    async def create(
+        self,
+        me: Principal,
+        skill: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        key: str | None = None,
+        **fields: JSON,
+    ) -> MemoryView:
+        """Keep a new one: `memory`, and optionally `metadata` and the `user_id` of the end user it is about.
+
+        `key` is an Idempotency-Key: the same key and body give the same answer.
+        """
+        data = wire_body(body, fields)
+        refuse([*key_issues(key), *check(CreateMemory, data)])
+        await self._allow(me, skill, "manage")
+        text, now = data["memory"], self._ports.clock.now()
+        made = Memory(
+            self._ports.ids.uuid(), text, text_hash(text), data.get("metadata", {}), now, now, data.get("userId")
+        )
+        if key is not None:
+            made = await self._promised(me, skill, key, data, made)
+        await self._backend.add(me.org_uuid, skill, made)
+        return MemoryView(made)
+
+    @needs("memories:read")
+    async def get(self, me: Principal, skill: int, id: str) -> MemoryView:
+        """One. NotFound for a memory of another skill as well."""
+        await self._allow(me, skill, "use")
+        return MemoryView(await self._found(me, skill, id))
+
+    @needs("memories:read")
+    async def page(
+        self, me: Principal, skill: int, *, limit: int = 25, after: str | None = None, user_id: str | None = None
+    ) -> list[MemoryView]:
+        """In order of creation, those behind the memory with id `after`; `user_id` narrows to that end user's."""
+        await self._allow(me, skill, "use")
+        found = await self._backend.list(me.org_uuid, skill, limit=limit, after=after, user_id=user_id)
+        return [MemoryView(memory) for memory in found]
+
+    @needs("memories:read")
+    async def search(
+        self, me: Principal, skill: int, body: Mapping[str, JSON] | None = None, **fields: JSON
+    ) -> list[MemoryView]:
+        """Those that share words with the `query`, best first: at most `limit`, of the end user `user_id` if given."""
+        data = wire_body(body, fields)
+        refuse(check(SearchMemories, data))
+        await self._allow(me, skill, "use")
+        limit = min(int(data.get("limit", SEARCH_LIMIT)), MAX_SEARCH_LIMIT)
+        found = await self._backend.search(me.org_uuid, skill, data["query"], limit=limit, user_id=data.get("userId"))
+        return [MemoryView(memory) for memory in found]
+
+    @needs("memories:write")
+    async def patch(
+        self,
+        me: Principal,
+        skill: int,
+        id: str,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        update_mask: str | None = None,
+        **fields: JSON,
+    ) -> MemoryView:
+        """Change what `update_mask` names, such as `memory,metadata.tags`; without it the fields that are given.
+
+        Updates of other fields at the same time are not lost.
+        """
+        data = wire_body(body, fields)
+        paths = mask_paths(update_mask, data)
+        refuse([*check(PatchMemory, data), *mask_issues(paths, data)])
+        await self._allow(me, skill, "manage")
+        if not paths:
+            return MemoryView(await self._found(me, skill, id))
+        return MemoryView(await self._revise(me, skill, id, paths, data))
+
+    @needs("memories:write")
+    async def delete(self, me: Principal, skill: int, id: str) -> MemoryView:
+        """Forget it for good. What it was is returned; again: NotFound."""
+        await self._allow(me, skill, "manage")
+        found = await self._found(me, skill, id)
+        if not await self._backend.delete(me.org_uuid, skill, id):
+            raise NotFound
+        return MemoryView(found)
+
+    async def _allow(self, me: Principal, skill: int, grant: str) -> None:
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = await work.skills.get(skill)
+        authorize(me, resource, grant)
+        assert resource is not None  # noqa: S101  (authorize raised)
+        if grant == "manage":
+            move(resource.status, Operation.EDIT)
+
+    async def _promised(self, me: Principal, skill: int, key: str, data: Mapping[str, JSON], new: Memory) -> Memory:
+        """The memory of this key, which is `new` the first time.
+
+        Backends have transactions of their own, so the answer is kept before the memory is: whoever asks again adds
+        what an interrupted call left out. Nothing of the text is kept with the key, which outlives the memory.
+        """
+        asked = [skill, data]
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            if kept := await kept_answer(work, me, "memory", key, asked, tuple[str, int]):
+                return attrs.evolve(new, id=kept[0], created_at=kept[1], updated_at=kept[1])
+            await keep_answer(work, me, "memory", key, asked, (new.id, new.created_at))
+        return new
+
+    async def _found(self, me: Principal, skill: int, id: str) -> Memory:
+        found = await self._backend.get(me.org_uuid, skill, id)
+        if found is None:
+            raise NotFound
+        return found
+
+    async def _revise(
+        self, me: Principal, skill: int, id: str, paths: Iterable[Path], data: Mapping[str, JSON]
+    ) -> Memory:
+        for _ in range(ATTEMPTS):
+            old = await self._found(me, skill, id)
+            text, metadata = revised(old.memory, old.metadata, paths, data)
+            new = attrs.evolve(
+                old, memory=text, hash=text_hash(text), metadata=metadata, updated_at=self._ports.clock.now()
+            )
+            if await self._backend.replace(me.org_uuid, skill, new, old=old):
+                return new
+        raise conflict("others keep changing this memory", "stale")

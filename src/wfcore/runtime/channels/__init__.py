@@ -1,0 +1,1 @@
+"""Channels through which people and programs reach deployed workflows."""

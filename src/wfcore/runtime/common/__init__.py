@@ -1,0 +1,1 @@
+"""What all use cases share: ports, authorization, audit, idempotency, paging."""

@@ -1,0 +1,111 @@
+"""The audit: what is written down of each change, and who may read it."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+import attrs
+
+from wfcore.domain.kernel.ids import iso
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import AccessConfig, Principal, grants
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Resource
+from wfcore.ports.audit import AuditFilter, AuditRow
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.common.authorization import administer, needs
+from wfcore.runtime.common.ports import Ports
+
+
+@attrs.frozen
+class AuditView:
+    """One row of the audit. `position` is where the page behind it begins."""
+
+    row: AuditRow
+
+    @property
+    def position(self) -> tuple[datetime, int]:
+        return self.row.at, self.row.key
+
+    def to_wire(self) -> dict[str, JSON]:
+        row = self.row
+        return {
+            "at": iso(row.at),
+            "userId": row.user_id,
+            "action": row.action,
+            "resource": {"type": row.kind, "id": row.resource_id},
+            "details": dict(row.details),
+            "requestId": row.origin.request_id,
+            "remoteAddress": row.origin.remote_address,
+        }
+
+
+class AuditTrail:
+    """Reading the audit takes the role admin or owner."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    @needs("members:write")
+    async def page(
+        self,
+        me: Principal,
+        *,
+        limit: int = 25,
+        before: tuple[datetime, int] | None = None,
+        user: str | None = None,
+        action: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[AuditView]:
+        """Newest first. `action` is `<kind>.<verb>`, `until` is left out, `before` is the `position` of a row."""
+        administer(me)
+        wanted = AuditFilter(user, action, since, until)
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            return [AuditView(row) for row in await work.audit.page(wanted, limit=limit, before=before)]
+
+
+async def audit(
+    work: UnitOfWork,
+    me: Principal | None,
+    now: datetime,
+    kind: str,
+    verb: str,
+    id: str,
+    details: Mapping[str, JSON] | None = None,
+) -> None:
+    """Write down, with the change itself, that `me` did this; None is the operator."""
+    user_id = None if me is None else me.user_id
+    await work.audit.add(AuditRow(now, user_id, f"{kind}.{verb}", kind, id, details or {}))
+
+
+async def audit_change(work: UnitOfWork, me: Principal, now: datetime, old: Resource | None, new: Resource) -> None:
+    """What became of a workflow or skill; `old` is None when it is new."""
+    for verb, details in _changes(old, new):
+        await audit(work, me, now, new.kind, verb, str(new.id), details)
+
+
+def _changes(old: Resource | None, new: Resource) -> Iterator[tuple[str, dict[str, JSON]]]:
+    """Verbs with details. An edit of the draft, or of the name, changes nothing that an audit tells of."""
+    if old is None:
+        yield "create", _access(new.access)
+        return
+    if Status.DELETED in (old.status, new.status) and old.status is not new.status:
+        yield "delete" if new.status is Status.DELETED else "restore", {}
+    if old.active_variation_id != new.active_variation_id:
+        yield "deploy", {"variationId": new.active_variation_id}
+    if _owner(old) != _owner(new):
+        yield "ownership", _owner(new)
+    if _access(old.access) != _access(new.access):
+        yield "access", _access(new.access)
+
+
+def _owner(resource: Resource) -> dict[str, JSON]:
+    pending = resource.pending_transfer
+    asked = None if pending is None else pending.pending_owner_user_id
+    return {"ownerUserId": resource.access.owner_user_id, "pendingOwnerUserId": asked}
+
+
+def _access(config: AccessConfig) -> dict[str, JSON]:
+    lines = [{"subject": one.subject, "use": one.use, "manage": one.manage} for one in grants(config)]
+    given = {"visibility": config.visibility, "grants": lines}
+    return given | {"guardrails": list(config.guardrails)} if config.guardrails else given

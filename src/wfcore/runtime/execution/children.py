@@ -1,0 +1,95 @@
+"""Opening children: which variation of which workflow or skill is pinned, and whether it may be."""
+
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal, derive
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.domain.run.effects import Address, OpenChild
+from wfcore.domain.run.entries import Opened
+from wfcore.ports.journal import Execution
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.execution.plans import PlanKey, Plans
+from wfcore.runtime.organization.directory import is_gone
+from wfcore.runtime.resources.deployment import lost_access
+
+DEEPEST = 8
+"""Children inside each other."""
+MOST_ISSUES = 10
+"""Of an input's faults that are told at once."""
+
+
+class ChildRefused(Exception):
+    """The child cannot be opened, and trying again cannot help."""
+
+    retryable = False
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = reason
+
+
+class Children:
+    """Resolves what a node or an agent asks for to what is opened."""
+
+    def __init__(self, ports: Ports, plans: Plans) -> None:
+        self._ports = ports
+        self._plans = plans
+
+    async def pinned(self, execution: Execution, effect: OpenChild) -> str:
+        """The id of the variation that the child runs. `ChildRefused` when there is none, or the input does not fit.
+
+        What does not exist, what is deleted, and what may not be used are told in the same words. An agent asks with
+        the access of who started the execution, a workflow's own node with that of who deployed the workflow.
+        """
+        if effect.depth > DEEPEST:
+            raise ChildRefused(f"children go at most {DEEPEST} levels deep", "depth")
+        org, kind, name = execution.ref.org, Kind(effect.kind), f"{effect.kind} `{effect.resource_id}`"
+        opener = None if effect.agent else await self._frame(execution, effect.address[:-3])
+        async with self._ports.storage.reading(org) as work:
+            user_id = execution.user_id if opener is None else await _deployer(work, opener) or execution.user_id
+            found = await work.resources(kind).get(effect.resource_id)
+            gone = opener is not None and await is_gone(work, user_id)
+            if found is None or gone or not _is_usable(found, await acting(work, org, user_id)):
+                raise ChildRefused(f"{name} does not exist, or may not be used here", "not_found")
+            variation = await work.resources(kind).variation(found.id, found.active_variation_id or "")
+            if variation is None:
+                raise ChildRefused(f"{name} is not deployed", "not_deployed")
+            lost = await lost_access(work, org, variation) if kind is Kind.WORKFLOW else ""
+        if lost:
+            raise ChildRefused(f"{name}: {lost}", "refused")
+        await self._check_input(org, (effect.kind, found.id, variation.id), effect.input)
+        return variation.id
+
+    async def _frame(self, execution: Execution, within: Address) -> PlanKey:
+        """What runs in a frame. A child's was told when it was opened, at its address and attempt."""
+        if not within:
+            return execution.kind, execution.resource_id or 0, execution.variation_id or ""
+        for entry in await self._ports.journal.read(execution.ref):
+            if isinstance(entry, Opened):
+                opened_at = (*entry.within, entry.node, entry.visit, entry.step, entry.attempt)
+                if opened_at == within:
+                    return entry.kind, entry.resource_id, entry.variation_id
+        raise NotFound
+
+    async def _check_input(self, org: str, key: PlanKey, given: JSON) -> None:
+        if not isinstance(given, dict):
+            raise ChildRefused("`input`: must be object", "input")
+        plan = await self._plans.child(org, key)
+        schema = plan.nodes[plan.start].schema
+        issues = schema.check(given, "input")[:MOST_ISSUES] if schema else []
+        if issues:
+            raise ChildRefused("; ".join(f"`{issue.path}`: {issue.message}" for issue in issues), "input")
+
+
+async def _deployer(work: UnitOfWork, frame: PlanKey) -> str | None:
+    """Who deployed the workflow that runs in a frame. None for a draft on trial, and for what is no workflow."""
+    kind, number, variation_id = frame
+    variation = await work.workflows.variation(number, variation_id) if kind == Kind.WORKFLOW else None
+    return None if variation is None else variation.deployed_by
+
+
+def _is_usable(found: Resource, principal: Principal) -> bool:
+    return found.status is not Status.DELETED and derive(principal, found.access).can_use

@@ -1,0 +1,73 @@
+"""The driver: it lets the machine's effects happen and writes down what came of them, until nothing is left to do.
+
+Normal progress and recovery are the same code path: load the journal, fold it, perform what is pending.
+"""
+
+import asyncio
+import logging
+
+from wfcore.domain.run.machine.machine import Machine
+from wfcore.ports.journal import Execution, ExecutionRef
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.execution.performer import ClaimLost, Performer
+from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.execution.poison_runs import DEFECTS, Defects
+from wfcore.runtime.execution.session import Breath, Session
+from wfcore.runtime.execution.telemetry import turn
+
+log = logging.getLogger("wfcore.drive")
+
+
+class Driver:
+    """Drives executions for a dispatcher; keeps the session of each that is being driven here."""
+
+    def __init__(self, ports: Ports, plans: Plans) -> None:
+        self._ports = ports
+        self._plans = plans
+        self._performer = Performer(ports, plans)
+        self._defects = Defects(ports, plans)
+        self._breath = Breath()
+        self._sessions: dict[ExecutionRef, Session] = {}
+        self._warm: dict[ExecutionRef, tuple[Execution, Machine]] = {}
+
+    def warm(self, execution: Execution, machine: Machine) -> None:
+        """Spare the first read of an execution that was adopted a moment ago; not taken up at once, it is forgotten."""
+        self._warm[execution.ref] = (execution, machine)
+        asyncio.get_running_loop().call_soon(self._warm.pop, execution.ref, None)
+
+    def signal(self, ref: ExecutionRef) -> bool:
+        """The journal may have grown: have its session look. False when it is not driven here."""
+        session = self._sessions.get(ref)
+        if session is not None:
+            session.signal()
+        return session is not None
+
+    def lengths(self) -> dict[ExecutionRef, int]:
+        """How far each session has read, to notice entries that other processes wrote."""
+        return {ref: session.machine.length for ref, session in self._sessions.items()}
+
+    async def handle(self, ref: ExecutionRef) -> None:
+        """Drive the execution until it waits or ends. The dispatcher holds the claim meanwhile."""
+        try:
+            await self._drive(ref)
+        except DEFECTS as error:
+            if not await self._defects.end(ref, error):
+                raise
+        else:
+            self._defects.forget(ref)
+
+    async def _drive(self, ref: ExecutionRef) -> None:
+        execution, machine = self._warm.pop(ref, (None, None))
+        if execution is None or machine is None:
+            execution = await self._ports.journal.execution(ref)
+            machine = await self._plans.machine(execution)
+        session = Session(self._ports, self._plans, self._performer, self._breath, execution, machine)
+        self._sessions[ref] = session
+        with turn(self._ports.telemetry, execution, session):
+            try:
+                await session.drive()
+            except ClaimLost:
+                log.info("execution is no longer held by this worker", extra={"execution": ref.id})
+            finally:
+                self._sessions.pop(ref, None)
+                await session.abandon()

@@ -1,0 +1,120 @@
+"""Following a run: everything that became durable, once, in order, whenever one joins.
+
+Events are a projection of the journal. A follower first listens, then folds the journal up to now, then goes on
+with what it hears. What is heard is a hint: a gap, silence, or falling behind leads back to the journal.
+"""
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+
+from msgspec.structs import replace
+
+from wfcore.domain.run.events import Event, EventKind
+from wfcore.domain.run.machine.machine import Machine
+from wfcore.ports.journal import Execution
+from wfcore.ports.providers import Lagged
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.execution.plans import Plans
+
+SOONEST, LATEST = 0.5, 5.0
+"""Seconds of silence after which a follower looks at the journal: another process may drive the run."""
+
+
+async def follow(
+    ports: Ports, plans: Plans, execution: Execution, run_id: str, after: int
+) -> AsyncGenerator[list[Event], None]:
+    """The events of one run with a `seq` greater than `after`, to the terminal one, in batches of what is there."""
+    past, turn = Past(plans, execution), _Turn(run_id, after)
+    listening = ports.events.subscribe(execution.ref)
+    patience = SOONEST
+    try:
+        while True:
+            if news := turn.take(await past.read()):
+                yield news
+            patience = SOONEST if news else min(patience * 1.5, LATEST)
+            try:
+                while not turn.ended and (heard := await listening.next(patience)) is not None:
+                    news = turn.take(heard)
+                    if news:
+                        yield news
+                    if turn.gap:
+                        break
+            except Lagged:
+                listening.close()
+                listening = ports.events.subscribe(execution.ref)
+            if turn.ended:
+                return
+    finally:
+        listening.close()
+
+
+async def outline(batches: AsyncGenerator[list[Event], None], after: int) -> AsyncGenerator[list[Event], None]:
+    """The outline of the turn that these batches tell."""
+    async with aclosing(batches):
+        async for events in batches:
+            if news := [event for event in outlined(events) if event.seq > after]:
+                yield news
+
+
+def outlined(events: Iterable[Event]) -> list[Event]:
+    """What one sees of a turn who began it but may not read it: that it began, and how it ended. The two count by
+    themselves, from 1 without gaps.
+    """
+    return [_outlined(event) for event in events if event.terminal or event.kind is EventKind.run_started]
+
+
+def _outlined(event: Event) -> Event:
+    """The event without what came of the run."""
+    match event.kind:
+        case EventKind.run_started:
+            return event
+        case EventKind.done:
+            return replace(event, seq=2, data={"status": event.data["status"], "output": None})
+        case EventKind.error:
+            error = {**event.data["error"], "message": "the run ended in error", "info": {}}
+            return replace(event, seq=2, data={"error": error})
+        case _:
+            return replace(event, seq=2)
+
+
+class _Turn:
+    """How far a follower of one run has come."""
+
+    def __init__(self, run_id: str, seen: int) -> None:
+        self._run_id = run_id
+        self._seen = seen
+        self.gap = False
+        self.ended = False
+
+    def take(self, events: list[Event]) -> list[Event]:
+        """Those that follow, without a gap, on what was seen."""
+        news = []
+        self.gap = False
+        for event in events:
+            if event.run_id != self._run_id:
+                continue
+            if event.seq > self._seen + 1:
+                self.gap = True
+                break
+            if event.seq > self._seen:
+                self._seen = event.seq
+                news.append(event)
+            self.ended = event.terminal
+        return news
+
+
+class Past:
+    """An execution's events as the journal tells them, read on from where the last reading ended."""
+
+    def __init__(self, plans: Plans, execution: Execution) -> None:
+        self._plans = plans
+        self._execution = execution
+        self._machine: Machine | None = None
+
+    async def read(self) -> list[Event]:
+        """What has come since the last time."""
+        if self._machine is None:
+            self._machine = await self._plans.machine(self._execution, [])
+        else:
+            await self._plans.catch_up(self._execution, self._machine)
+        return self._machine.take_events()

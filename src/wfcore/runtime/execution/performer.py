@@ -1,0 +1,109 @@
+"""Performing effects: whatever the world does is turned into an entry."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
+from wfcore.domain.run.entries import Failed, Opened, Said, Succeeded
+from wfcore.ports.journal import Execution
+from wfcore.ports.providers import ModelError, ToolFailed
+from wfcore.runtime.agents.contexts import Contexts
+from wfcore.runtime.agents.model_calls import ModelCalls, Spent
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.execution.children import ChildRefused, Children
+from wfcore.runtime.execution.outcomes import failed, opened, said, succeeded
+from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.tools.calls import ToolCalls
+
+Stream = Callable[[Said], Awaitable[None]]
+
+
+class ClaimLost(Exception):
+    """Another worker has the execution, or nobody: whoever drives it here is to stop."""
+
+
+class Performer:
+    """Performs one effect at a time for any number of executions; it never raises but for cancellation."""
+
+    def __init__(self, ports: Ports, plans: Plans) -> None:
+        self._clock = ports.clock
+        self._contexts = Contexts(ports)
+        self._tools = ToolCalls(ports)
+        self._models = ModelCalls(ports, self._contexts)
+        self._children = Children(ports, plans)
+
+    async def perform(self, execution: Execution, effect: Effect, stream: Stream) -> Succeeded | Opened | Failed:
+        """The entry that tells how the effect ended. A tool that takes too long is broken off.
+
+        `ClaimLost`, which only `stream` raises, goes through.
+        """
+        spent: Spent = {}
+        try:
+            if type(effect) is CallTool and effect.timeout is None:  # nearly always: spared a coroutine of its own
+                answer = await self._tools.call(execution, effect)
+                return succeeded(effect, self._clock.now(), answer)
+            if effect.timeout is None:
+                return await self._outcome(execution, effect, stream, spent)
+            async with asyncio.timeout(effect.timeout):
+                return await self._outcome(execution, effect, stream, spent)
+        except (ToolFailed, ModelError, ChildRefused) as error:
+            info = getattr(error, "info", None)
+            return self._failed(effect, spent, error.message, error.reason, error.retryable, info)
+        except ClaimLost:
+            raise
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            return self._failed(effect, spent, "the tool was cancelled from inside")
+        except TimeoutError:
+            took = "no answer in time" if effect.timeout is None else f"no answer within {effect.timeout:g} seconds"
+            return self._failed(effect, spent, took, "timeout")
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (a tool may raise anything; the run must learn of it)
+            return self._failed(effect, spent, _told(error))
+
+    def _failed(
+        self,
+        effect: Effect,
+        spent: Spent,
+        message: str,
+        reason: str = "failed",
+        retryable: bool = True,
+        info: dict[str, JSON] | None = None,
+    ) -> Failed:
+        return failed(effect, self._clock.now(), message, reason, retryable, info, spent or None)
+
+    async def _outcome(self, execution: Execution, effect: Effect, stream: Stream, spent: Spent) -> Succeeded | Opened:
+        match effect:
+            case CallTool():
+                answer = await self._tools.call(execution, effect)
+                return succeeded(effect, self._clock.now(), answer)
+            case CallModel():
+                say = partial(self._say, effect, stream)
+                output, judged = await self._models.ask(execution, effect, say, spent)
+                return succeeded(effect, self._clock.now(), output, spent, judged)
+            case ComposeContext():
+                context = await self._contexts.composed(execution, effect)
+                return succeeded(effect, self._clock.now(), context)
+            case OpenChild():
+                variation_id = await self._children.pinned(execution, effect)
+                return opened(effect, self._clock.now(), variation_id)
+
+    async def _say(self, effect: CallModel, stream: Stream, text: str) -> None:
+        await stream(said(effect, self._clock.now(), text))
+
+
+def _told(error: BaseException) -> str:
+    """What an exception says, with its type; that alone when it cannot say it."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:  # noqa: BLE001  (it is the tool's own `__str__`)
+        return name
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody asked this very task to stop; if not, the cancellation came out of the tool."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

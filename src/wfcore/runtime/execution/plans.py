@@ -1,0 +1,109 @@
+"""From what is pinned to the plan that a run follows, and from a journal to the machine. Variations never change, so
+plans are kept by their id."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+
+from wfcore.domain.graph.structure import structure_of
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.entries import Entry, Opened, Started
+from wfcore.domain.run.events import Event
+from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, compile_plan, skill_plan
+from wfcore.ports.journal import Execution, Journal
+from wfcore.ports.storage import Storage
+
+PlanKey = tuple[str, int, str]
+"""Kind, resource and variation of a child."""
+
+KEPT = 256
+"""Plans kept in memory by one process, those used last. A machine holds on to its own."""
+
+
+def opens(entries: Iterable[Entry]) -> bool:
+    """Whether one of them opens a child."""
+    for entry in entries:  # noqa: SIM110  (asked at every step of every run)
+        if type(entry) is Opened:
+            return True
+    return False
+
+
+class Plans:
+    """The plans of one process."""
+
+    def __init__(self, storage: Storage, journal: Journal) -> None:
+        self._storage = storage
+        self._journal = journal
+        self._kept: OrderedDict[tuple[str, str], Plan] = OrderedDict()
+        self._loading = asyncio.Lock()
+
+    async def machine(self, execution: Execution, sink: list[Event] | None = None) -> Machine:
+        """The machine after all that the journal holds. What its entries recorded has been written with them."""
+        entries = await self._journal.read(execution.ref)
+        machine = Machine(await self.of(execution, entries), sink)
+        await self._apply(execution, machine, entries)
+        return machine
+
+    async def catch_up(self, execution: Execution, machine: Machine) -> None:
+        """Apply what the journal holds beyond what the machine has seen."""
+        await self._apply(execution, machine, await self._journal.read(execution.ref, machine.length))
+
+    async def _apply(self, execution: Execution, machine: Machine, entries: Iterable[Entry]) -> None:
+        await self.load(execution.ref.org, entries, machine)
+        for entry in entries:
+            machine.apply(entry)
+        machine.take_records()
+
+    async def load(self, org: str, entries: Iterable[Entry], machine: Machine) -> None:
+        """Give the machine the plans of the children that these entries open."""
+        for entry in entries:
+            if isinstance(entry, Opened):
+                key = entry.kind, entry.resource_id, entry.variation_id
+                if key not in machine.plans:
+                    machine.plans = {**machine.plans, key: await self.child(org, key)}
+
+    async def of(self, execution: Execution, entries: Iterable[Entry] | None = None) -> Plan:
+        """The plan of an execution; `entries` are those of its journal, if they have been read."""
+        number, variation_id = execution.resource_id or 0, execution.variation_id or ""
+        match execution.kind:
+            case "skill":
+                return skill_plan(number)
+            case "assistant":
+                return assistant_plan()
+            case "action":
+                read = await self._journal.read(execution.ref) if entries is None else entries
+                return action_plan(next(entry.info["action"] for entry in read if isinstance(entry, Started)))
+        return await self.get(execution.ref.org, number, variation_id)
+
+    async def child(self, org: str, key: PlanKey) -> Plan:
+        """The plan of a child's frame."""
+        kind, number, variation_id = key
+        return skill_plan(number) if kind == "skill" else await self.get(org, number, variation_id)
+
+    async def get(self, org: str, workflow_id: int, variation_id: str) -> Plan:
+        """The plan of a variation that may run. However many ask at once, it is read and compiled once."""
+        key = (org, variation_id)
+        plan = self._kept.get(key)
+        if plan is not None:
+            self._kept.move_to_end(key)
+            return plan
+        async with self._loading:
+            if key in self._kept:
+                return self._kept[key]
+            async with self._storage.reading(org) as work:
+                variation = await work.workflows.variation(workflow_id, variation_id)
+            if variation is None:
+                raise NotFound
+            return self.keep(org, variation_id, variation.content)
+
+    def keep(self, org: str, variation_id: str, content: Mapping[str, JSON]) -> Plan:
+        """Compile the content of a variation, unless its plan is there."""
+        key = (org, variation_id)
+        plan = self._kept.get(key)
+        if plan is None:
+            plan = self._kept[key] = compile_plan(structure_of(content))
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return plan

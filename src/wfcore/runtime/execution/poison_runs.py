@@ -1,0 +1,59 @@
+"""What becomes of an execution that this program cannot drive: after a few tries it ends in error, so that nobody
+waits for it for ever."""
+
+import logging
+from collections import Counter
+
+from wfcore.domain.run import entries as e
+from wfcore.domain.run.state import IllegalEntry
+from wfcore.ports.journal import ExecutionRef, JournalConflict
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.execution.append import settled
+from wfcore.runtime.execution.plans import Plans
+
+log = logging.getLogger("wfcore.drive")
+
+DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a mistake in the program raises, in the next try too. A full disk or a lost database raises none of these."""
+
+TRIES = 5
+"""How often an execution may fail to be driven, one time after the other, before it is ended."""
+
+
+class Defects:
+    """Counts the failures of each execution that this process drives."""
+
+    def __init__(self, ports: Ports, plans: Plans) -> None:
+        self._ports = ports
+        self._plans = plans
+        self._tries = Counter[ExecutionRef]()
+
+    def forget(self, ref: ExecutionRef) -> None:
+        """It was driven."""
+        if self._tries:
+            self._tries.pop(ref, None)
+
+    async def end(self, ref: ExecutionRef, error: Exception) -> bool:
+        """Whether the execution, which this error kept from being driven, has been ended for it."""
+        self._tries[ref] += 1
+        if self._tries[ref] < TRIES:
+            return False
+        told = {"execution": ref.id, "tries": self._tries[ref]}
+        try:
+            await self._abort(ref, f"the run could not be carried on: {type(error).__name__}")
+        except (*DEFECTS, IllegalEntry, JournalConflict):
+            log.exception("an execution cannot be driven, and not be ended either", extra=told)
+            return False
+        log.error("an execution was ended, because it cannot be driven", exc_info=error, extra=told)
+        del self._tries[ref]
+        return True
+
+    async def _abort(self, ref: ExecutionRef, message: str) -> None:
+        """Append the end to what the journal holds, and to nothing that was not written."""
+        execution = await self._ports.journal.execution(ref)
+        machine = await self._plans.machine(execution)
+        expected, machine.sink = machine.length, []
+        entry = e.Aborted(self._ports.clock.now(), message)
+        machine.apply(entry)
+        await self._ports.journal.append(ref, settled(machine, expected, (entry,), holder=execution.claimed_by))
+        self._ports.events.publish(ref, machine.take_events())

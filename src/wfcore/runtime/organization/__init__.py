@@ -1,0 +1,1 @@
+"""Use cases on organizations, members, groups, tokens and usage."""

@@ -1,0 +1,323 @@
+"""Members, groups and personal access tokens, as the people of an organization manage them.
+
+Reading members and groups takes a token scope alone; changing them the role admin or owner too. Nothing leaves a
+resource without anyone who can manage it, nor an organization that had owners without one.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from wfcore.api.organization import CreateGroup, CreateMember, PatchGroup, PatchMember
+from wfcore.api.resources import CreateToken
+from wfcore.domain.json.codec import check
+from wfcore.domain.kernel.errors import Forbidden, NotFound, refuse
+from wfcore.domain.kernel.ids import iso
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.people.people import AccessToken, Group, Member
+from wfcore.domain.resources.access import Principal, Role, missing_scopes
+from wfcore.domain.resources.ownership import lapse
+from wfcore.domain.resources.resource import Kind
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.common.audit import audit, audit_change
+from wfcore.runtime.common.authorization import administer, conflict, needs
+from wfcore.runtime.common.idempotency import keep_answer, kept_answer
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.requests import key_issues, wire_body
+from wfcore.runtime.organization.directory import (
+    Directory,
+    changed_member,
+    check_left,
+    check_managed,
+    keep_token,
+    new_member,
+    note_member,
+    save_member,
+)
+
+
+@attrs.frozen
+class MemberView:
+    member: Member
+
+    @property
+    def id(self) -> str:
+        return self.member.user_id
+
+    def to_wire(self) -> dict[str, JSON]:
+        member = self.member
+        return {
+            "userId": member.user_id,
+            "email": member.email,
+            "name": member.name,
+            "role": member.role.value,
+            "groups": sorted(member.groups),
+        }
+
+
+class Members:
+    """The members of the caller's organization, by user id."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    @needs("members:write")
+    async def create(
+        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+    ) -> MemberView:
+        """Add a member, whose e-mail counts as verified. Conflict when user id or e-mail is taken.
+
+        `key` is an Idempotency-Key: the same key and body give the same answer.
+        """
+        administer(me)
+        data = wire_body(body, fields)
+        refuse([*key_issues(key), *check(CreateMember, data)])
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            if kept := await kept_answer(work, me, "member", key, data, MemberView):
+                return kept
+            if await work.directory.member(data["userId"]):
+                raise conflict(f"there is a member `{data['userId']}` already", "duplicate")
+            made = await changed_member(work, new_member(data["userId"]), data)
+            view = await self._save(work, me, None, made)
+            await keep_answer(work, me, "member", key, data, view)
+            return view
+
+    @needs("members:read")
+    async def get(self, me: Principal, user_id: str) -> MemberView:
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            return MemberView(await _found(work, user_id))
+
+    @needs("members:read")
+    async def page(
+        self, me: Principal, *, limit: int = 25, after: str = "", group: str | None = None
+    ) -> list[MemberView]:
+        """By user id; with `group`, those in the group of this id. The implicit group has everybody in it."""
+        group = None if group == me.org_uuid else group
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            return [MemberView(row) for row in await work.directory.members(limit=limit, after=after, group=group)]
+
+    @needs("members:write")
+    async def patch(
+        self, me: Principal, user_id: str, body: Mapping[str, JSON] | None = None, **fields: JSON
+    ) -> MemberView:
+        """Change what is given. Conflict `last_owner`, or `unmanaged` with the resources nobody could manage then."""
+        administer(me)
+        data = wire_body(body, fields)
+        refuse(check(PatchMember, data))
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            old = await _found(work, user_id)
+            return await self._save(work, me, old, await changed_member(work, old, data))
+
+    @needs("members:write")
+    async def delete(self, me: Principal, user_id: str) -> MemberView:
+        """Remove the member; its tokens stop working at once, and nothing is offered to it any more.
+
+        Conflicts as for `patch`.
+        """
+        administer(me)
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            old = await _found(work, user_id)
+            _check_owners(me, old.role, Role.MEMBER)
+            await work.directory.revoke_tokens(user_id, self._ports.now())
+            await work.directory.remove_member(user_id)
+            await check_left(work, me.org_uuid, old, None)
+            if me.user_id == user_id and not await work.directory.members(limit=1):
+                raise conflict(f"`{user_id}` is the last member", "last_member")
+            await self._withdraw_offers(work, me, user_id)
+            await audit(work, me, self._ports.now(), "member", "delete", user_id)
+            return MemberView(old)
+
+    async def _save(self, work: UnitOfWork, me: Principal, old: Member | None, new: Member) -> MemberView:
+        _check_owners(me, old.role if old else Role.MEMBER, new.role)
+        await save_member(work, me.org_uuid, old, new)
+        await note_member(work, me, self._ports.now(), old, new)
+        return MemberView(new)
+
+    async def _withdraw_offers(self, work: UnitOfWork, me: Principal, user_id: str) -> None:
+        """A request to become the owner ends with the member whom it names."""
+        now = self._ports.now()
+        for repository in map(work.resources, Kind):
+            for offered in await repository.offered_to(user_id):
+                lapsed = lapse(offered, now=now).resource
+                await repository.save(offered, lapsed)
+                await audit_change(work, me, now, offered, lapsed)
+
+
+async def _found(work: UnitOfWork, user_id: str) -> Member:
+    if (member := await work.directory.member(user_id)) is None:
+        raise NotFound
+    return member
+
+
+def _check_owners(me: Principal, old: Role, new: Role) -> None:
+    """Only an owner makes or unmakes owners."""
+    if old is not new and Role.OWNER in (old, new) and me.role is not Role.OWNER:
+        raise Forbidden("only an owner makes or unmakes owners", {"role": me.role.value})
+
+
+@attrs.frozen
+class GroupView:
+    group: Group
+
+    @property
+    def id(self) -> str:
+        return self.group.id
+
+    def to_wire(self) -> dict[str, JSON]:
+        return {"id": self.group.id, "name": self.group.name}
+
+
+class Groups:
+    """The groups of the caller's organization. The implicit one of all members is not among them."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    @needs("members:write")
+    async def create(
+        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+    ) -> GroupView:
+        """A new group, empty. Names need not be unique.
+
+        `key` is an Idempotency-Key: the same key and body give the same answer.
+        """
+        administer(me)
+        data = wire_body(body, fields)
+        refuse([*key_issues(key), *check(CreateGroup, data)])
+        made = GroupView(Group(self._ports.ids.uuid(), data["name"]))
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            if kept := await kept_answer(work, me, "group", key, data, GroupView):
+                return kept
+            await work.directory.add_group(made.group)
+            await keep_answer(work, me, "group", key, data, made)
+            await audit(work, me, self._ports.now(), "group", "create", made.id, {"name": made.group.name})
+        return made
+
+    @needs("members:read")
+    async def get(self, me: Principal, id: str) -> GroupView:
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            return await self._found(work, id)
+
+    @needs("members:read")
+    async def page(self, me: Principal, *, limit: int = 25, after: str = "") -> list[GroupView]:
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            return [GroupView(row) for row in await work.directory.groups(limit=limit, after=after)]
+
+    @needs("members:write")
+    async def patch(self, me: Principal, id: str, body: Mapping[str, JSON] | None = None, **fields: JSON) -> GroupView:
+        administer(me)
+        data = wire_body(body, fields)
+        refuse(check(PatchGroup, data))
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            old = (await self._found(work, id)).group
+            new = Group(id, data.get("name", old.name))
+            if new != old:
+                await work.directory.rename_group(new)
+                await audit(work, me, self._ports.now(), "group", "update", id, {"name": new.name})
+        return GroupView(new)
+
+    @needs("members:write")
+    async def delete(self, me: Principal, id: str) -> GroupView:
+        """Dissolve the group. Conflict `unmanaged`, with the resources that nobody could manage then."""
+        administer(me)
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            old = await self._found(work, id)
+            await work.directory.remove_group(id)
+            await check_managed(work, [f"g:{id}"])
+            await audit(work, me, self._ports.now(), "group", "delete", id, {"name": old.group.name})
+        return old
+
+    async def _found(self, work: UnitOfWork, id: str) -> GroupView:
+        for group in await work.directory.groups([id]):
+            return GroupView(group)
+        raise NotFound
+
+
+@attrs.frozen
+class TokenView:
+    """A personal access token. `text` is the token itself, which only its creation shows."""
+
+    row: AccessToken
+    text: str | None = attrs.field(default=None, repr=False)
+
+    @property
+    def id(self) -> str:
+        return self.row.prefix
+
+    def to_wire(self) -> dict[str, JSON]:
+        row = self.row
+        wire: dict[str, JSON] = {
+            "id": row.prefix,
+            "name": row.name,
+            "userId": row.user_id,
+            "scopes": list(row.scopes),
+            "createdAt": iso(row.created_at),
+            "expiresAt": row.expires_at and iso(row.expires_at),
+            "revokedAt": row.revoked_at and iso(row.revoked_at),
+        }
+        return wire if self.text is None else wire | {"token": self.text}
+
+
+class Tokens:
+    """The caller's own tokens; an admin's or owner's reach to those of everybody."""
+
+    def __init__(self, ports: Ports, directory: Directory) -> None:
+        self._ports = ports
+        self._directory = directory
+
+    @needs("tokens:write")
+    async def create(
+        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+    ) -> TokenView:
+        """A new token of the caller's own, with no scope that the caller's credential lacks (Forbidden).
+
+        `key` is an Idempotency-Key. The text of a token is kept nowhere, so the answer cannot be given again: the
+        same key and body are a Conflict `shown_once` with the token's id.
+        """
+        data = wire_body(body, fields)
+        refuse([*key_issues(key), *check(CreateToken, data)])
+        if missing := missing_scopes(me.scopes, data["scopes"]):
+            raise Forbidden("a token has no scope that its maker lacks", {"missing": missing})
+        seconds = data.get("expiresInSeconds")
+        row, text = self._directory.new_token(me.org_uuid, me.user_id, data["name"], data["scopes"], seconds)
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            if await work.directory.member(me.user_id) is None:
+                raise conflict("tokens are for members of the organization", "not_a_member")
+            if made := await kept_answer(work, me, "token", key, data, str):
+                raise conflict("this key made a token already, whose text was shown that once", "shown_once", id=made)
+            await keep_token(work, me, row)
+            await keep_answer(work, me, "token", key, data, row.prefix)
+        return TokenView(row, text)
+
+    @needs("tokens:write")
+    async def page(
+        self, me: Principal, *, limit: int = 25, after: str = "", user: str | None = None
+    ) -> list[TokenView]:
+        """By id: the caller's own, or, to an admin or owner, those of `user`. Revoked and expired ones too."""
+        user = me.user_id if user is None else user
+        if user != me.user_id:
+            administer(me)
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            return [TokenView(row) for row in await work.directory.tokens(user, limit=limit, after=after)]
+
+    @needs("tokens:write")
+    async def get(self, me: Principal, id: str) -> TokenView:
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            return await self._found(work, me, id)
+
+    @needs("tokens:write")
+    async def revoke(self, me: Principal, id: str) -> TokenView:
+        """From now on it opens nothing, in any process. Again: unchanged."""
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            found = await self._found(work, me, id)
+            if found.row.revoked_at is None:
+                await work.directory.revoke_token(id, self._ports.now())
+                await audit(work, me, self._ports.now(), "token", "revoke", id, {"userId": found.row.user_id})
+            return await self._found(work, me, id)
+
+    async def _found(self, work: UnitOfWork, me: Principal, id: str) -> TokenView:
+        """Another member's token does not exist to who is no admin."""
+        row = await work.directory.token(id)
+        if row is None or (row.user_id != me.user_id and me.role is Role.MEMBER):
+            raise NotFound
+        return TokenView(row)

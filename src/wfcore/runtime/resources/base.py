@@ -1,0 +1,126 @@
+"""What every use case on a workflow or skill is made of: look it up, authorize, save what an operation made of it."""
+
+import attrs
+
+from wfcore.domain.kernel.ids import iso
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources import resource as rules
+from wfcore.domain.resources.access import Access, Principal
+from wfcore.domain.resources.resource import Change, Kind, Resource, Variation
+from wfcore.ports.storage import Stale, UnitOfWork
+from wfcore.runtime.common.audit import audit_change
+from wfcore.runtime.common.authorization import authorize, conflict
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.resources.deployment import looked_up
+from wfcore.runtime.tools.mcp_tools import LookedUp
+
+
+@attrs.frozen
+class View:
+    """A resource as one principal sees it. `variation` is filled by reads of a single resource."""
+
+    resource: Resource
+    access: Access
+    variation: Variation | None = None
+    with_variation: bool = False
+
+    @property
+    def id(self) -> int:
+        return self.resource.id
+
+    @property
+    def etag(self) -> str:
+        """A strong validator (RFC 9110, 8.8.3): changes whenever the resource does."""
+        return f'"{self.resource.kind}-{self.resource.id}-{self.resource.revision}"'
+
+    def to_wire(self) -> dict[str, JSON]:
+        return rules.to_wire(self.resource, self.access, self.variation, self.with_variation)
+
+
+@attrs.frozen
+class DeployedVariation:
+    """A variation that was deployed, as a list shows it: without its content."""
+
+    variation: Variation
+    is_active: bool
+
+    @property
+    def id(self) -> str:
+        return self.variation.id
+
+    def to_wire(self) -> dict[str, JSON]:
+        one = self.variation
+        return {
+            "id": one.id,
+            "deployedAt": iso(one.deployed_at) if one.deployed_at else None,
+            "deployedBy": one.deployed_by,
+            "createdAt": iso(one.created_at),
+            "createdBy": one.created_by,
+            "isActive": self.is_active,
+        }
+
+
+class ResourceBase:
+    """The resources of one kind. `area` is that of their token scopes."""
+
+    kind: Kind
+    area: str
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    async def _authorized(
+        self, work: UnitOfWork, me: Principal, id: int, grant: str, if_match: str | None = None
+    ) -> View:
+        """The resource without its variation, to whom has this grant (`authorize`).
+
+        Conflict `stale` when its ETag is not among those of `if_match`: a precondition of its parts, too.
+        """
+        resource = await work.resources(self.kind).get(id)
+        access = authorize(me, resource, grant)
+        assert resource is not None  # noqa: S101  (authorize raised)
+        found = View(resource, access)
+        if if_match is not None and not {"*", found.etag} & {tag.strip() for tag in if_match.split(",")}:
+            raise conflict("this was changed since it was read", "stale", etag=found.etag)
+        return found
+
+    async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None = None) -> Resource:
+        return (await self._authorized(work, me, id, "manage", if_match)).resource
+
+    async def _looked_up(self, me: Principal, id: int, variation_id: str | None = None) -> LookedUp:
+        """What servers outside say of the tools that its draft uses, or this variation: asked before a transaction."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = await self._managed(work, me, id)
+            wanted = resource.draft_variation_id if variation_id is None else variation_id
+            chosen = await work.resources(self.kind).variation(id, wanted or "")
+        return await looked_up(self._ports, me.org_uuid, chosen.content if chosen else {})
+
+    async def _variations(self, work: UnitOfWork, resource: Resource) -> tuple[Variation | None, Variation | None]:
+        repository = work.resources(self.kind)
+
+        async def one(variation_id: str | None) -> Variation | None:
+            return None if variation_id is None else await repository.variation(resource.id, variation_id)
+
+        return await one(resource.active_variation_id), await one(resource.draft_variation_id)
+
+    async def _save(
+        self, work: UnitOfWork, me: Principal, old: Resource, change: Change, *, deployed: bool = False
+    ) -> None:
+        repository = work.resources(self.kind)
+        if change.saved:
+            write = repository.save_variation if deployed else repository.add_variation
+            await write(old.id, change.saved)
+        if change.resource is not old:
+            try:
+                await repository.save(old, change.resource)
+            except Stale:
+                raise conflict("somebody else changed this at the same time", "stale") from None
+        if change.dropped:
+            await repository.drop_variation(old.id, change.dropped)
+        await audit_change(work, me, self._ports.now(), old, change.resource)
+
+    async def _seen(self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active") -> View:
+        found = await self._authorized(work, me, id, grant)
+        active, draft = await self._variations(work, found.resource)
+        shown = (draft or active) if view == "draft" else active
+        return attrs.evolve(found, variation=shown, with_variation=True)

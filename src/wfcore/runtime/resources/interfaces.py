@@ -1,0 +1,189 @@
+"""The interface rows of workflows: by which doors each can be reached (interface, workflow interfaces)."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from wfcore.api.management import CreateInterface, PatchInterface
+from wfcore.domain.channels.interfaces import Interface, InterfaceKind, config_issues
+from wfcore.domain.json.codec import check
+from wfcore.domain.kernel.errors import NotFound, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.domain.resources.resource import Kind
+from wfcore.domain.triggers.webhooks import secret_of
+from wfcore.ports.sealing import Sealer, Unsealable
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.common.audit import audit
+from wfcore.runtime.common.authorization import conflict, needs
+from wfcore.runtime.common.idempotency import keep_answer, kept_answer
+from wfcore.runtime.common.requests import key_issues, wire_body
+from wfcore.runtime.resources.base import ResourceBase
+from wfcore.runtime.resources.webhooks import ID_LENGTH
+
+
+@attrs.frozen
+class SignedInterface:
+    """An interface whose messages are signed, both ways. The secret does not print."""
+
+    row: Interface
+    secret: str = attrs.field(repr=False)
+
+
+class Interfaces(ResourceBase):
+    """All of it takes the management of the workflow, whose number comes after the principal.
+
+    `if_match` is an ETag of the workflow: stale is a Conflict.
+    """
+
+    kind, area = Kind.WORKFLOW, "workflows"
+
+    @needs("*:write")
+    async def create(
+        self,
+        me: Principal,
+        workflow: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        key: str | None = None,
+        if_match: str | None = None,
+        **fields: JSON,
+    ) -> Interface:
+        """Add a row. `key` is an Idempotency-Key: the same key and body give the same answer."""
+        data = wire_body(body, fields)
+        refuse([*key_issues(key), *check(CreateInterface, data)])
+        kind, config = InterfaceKind(data["kind"]), data.get("config", {})
+        refuse(config_issues(kind, config))
+        asked = [workflow, data]
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            await self._managed(work, me, workflow)
+            if kept := await kept_answer(work, me, "interface", key, asked, Interface):
+                return kept
+            await self._writable(work, me, workflow, if_match)
+            row = Interface(self._ports.ids.uuid(), workflow, kind, config, self._ports.now())
+            signed = attrs.evolve(row, sealed=self._sealed(me, row)[1]) if kind is InterfaceKind.TEAMCHAT else row
+            await work.interfaces.add(signed)
+            await keep_answer(work, me, "interface", key, asked, row)
+            await self._note(work, me, "create", row)
+        return row
+
+    @needs("*:read")
+    async def page(self, me: Principal, workflow: int, *, limit: int = 25, after: str = "") -> list[Interface]:
+        """By id, ascending, ids greater than `after`."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            await self._managed(work, me, workflow)
+            return await work.interfaces.page(workflow, limit=limit, after=after)
+
+    @needs("*:read")
+    async def get(self, me: Principal, workflow: int, id: str) -> Interface:
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            await self._managed(work, me, workflow)
+            return await _found(work, workflow, id)
+
+    @needs("*:write")
+    async def patch(
+        self,
+        me: Principal,
+        workflow: int,
+        id: str,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: JSON,
+    ) -> Interface:
+        """Replace the `config`; the kind stays what it is."""
+        data = wire_body(body, fields)
+        refuse(check(PatchInterface, data))
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            await self._writable(work, me, workflow, if_match)
+            old = await _found(work, workflow, id)
+            row = attrs.evolve(old, config=data.get("config", old.config))
+            refuse(config_issues(row.kind, row.config))
+            await work.interfaces.save(row)
+            await self._note(work, me, "update", row)
+        return row
+
+    @needs("*:write")
+    async def delete(self, me: Principal, workflow: int, id: str, *, if_match: str | None = None) -> Interface:
+        """Remove one row, which is returned as it was."""
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            await self._writable(work, me, workflow, if_match)
+            row = await _found(work, workflow, id)
+            await work.interfaces.remove(workflow, id)
+            await self._note(work, me, "delete", row)
+        return row
+
+    @needs("*:write")
+    async def clear(self, me: Principal, workflow: int, *, if_match: str | None = None) -> int:
+        """Remove every row; how many there were (interface, Remove every interface from a workflow)."""
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            await self._writable(work, me, workflow, if_match)
+            deleted = await work.interfaces.clear(workflow)
+            if deleted:
+                details = {"deleted": deleted}
+                await audit(work, me, self._ports.now(), self.kind, "clear_interfaces", str(workflow), details)
+        return deleted
+
+    @needs("*:write")
+    async def secret(self, me: Principal, workflow: int, id: str) -> SignedInterface:
+        """What signs the messages of a team chat and the answers to it, for managers who may write: it starts runs.
+
+        Conflict `no_secret` for a kind that has none, `secret_unreadable` when it was sealed by a key that is not here:
+        rotating heals that.
+        """
+        row = await self.get(me, workflow, id)
+        _check_signed(row)
+        found = opened_secret(self._ports.sealer, me.org_uuid, row)
+        if found is None:
+            message = "the interface's secret cannot be read with the key of this installation: rotate it"
+            raise conflict(message, "secret_unreadable")
+        return SignedInterface(row, found)
+
+    @needs("*:write")
+    async def rotate_secret(
+        self, me: Principal, workflow: int, id: str, *, if_match: str | None = None
+    ) -> SignedInterface:
+        """Give it a new secret: what the old one signs is refused from now on. Conflict `no_secret` as of `secret`."""
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            await self._writable(work, me, workflow, if_match)
+            row = await _found(work, workflow, id)
+            _check_signed(row)
+            secret, sealed = self._sealed(me, row)
+            await work.interfaces.save(attrs.evolve(row, sealed=sealed))
+            await self._note(work, me, "rotate_secret", row)
+        return SignedInterface(row, secret)
+
+    # Parts
+
+    def _sealed(self, me: Principal, row: Interface) -> tuple[str, str]:
+        """A new secret for this row, and how it is kept."""
+        secret = secret_of(self._ports.ids.token(ID_LENGTH))
+        return secret, self._ports.sealer.seal(secret, me.org_uuid, "interface", row.id)
+
+    async def _writable(self, work: UnitOfWork, me: Principal, workflow: int, if_match: str | None) -> None:
+        move((await self._managed(work, me, workflow, if_match)).status, Operation.EDIT)
+
+    async def _note(self, work: UnitOfWork, me: Principal, verb: str, row: Interface) -> None:
+        details = {"workflowId": row.workflow_id, "kind": row.kind.value}
+        await audit(work, me, self._ports.now(), "interface", verb, row.id, details)
+
+
+def opened_secret(sealer: Sealer, org: str, row: Interface) -> str | None:
+    """The secret of a row, in the clear; None when there is none, or no key of this installation opens it."""
+    try:
+        return None if row.sealed is None else sealer.open(row.sealed, org, "interface", row.id)
+    except Unsealable:
+        return None
+
+
+def _check_signed(row: Interface) -> None:
+    if row.kind is not InterfaceKind.TEAMCHAT:
+        raise conflict(f"an interface of kind `{row.kind}` signs nothing", "no_secret")
+
+
+async def _found(work: UnitOfWork, workflow: int, id: str) -> Interface:
+    row = await work.interfaces.get(workflow, id)
+    if row is None:
+        raise NotFound
+    return row

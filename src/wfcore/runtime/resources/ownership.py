@@ -1,0 +1,188 @@
+"""Whose a workflow or skill is, and who may do what with it: ownership transfer, and access explained."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import attrs
+
+from wfcore.api.management import TransferBody
+from wfcore.domain.json.codec import check
+from wfcore.domain.kernel.errors import Issue, NotFound, refuse
+from wfcore.domain.kernel.ids import iso, normalize_email
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.people.people import Member
+from wfcore.domain.resources import ownership
+from wfcore.domain.resources.access import (
+    Access,
+    AccessConfig,
+    Grant,
+    Principal,
+    apply_access,
+    check_access,
+    default_access,
+    derive,
+    grants,
+    revokes_self,
+)
+from wfcore.domain.resources.ownership import PARTY, Party, Step
+from wfcore.domain.resources.resource import Change, Resource
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.agents.guardrails import guardrail_issues
+from wfcore.runtime.common.authorization import needs
+from wfcore.runtime.common.requests import wire_body
+from wfcore.runtime.organization.directory import is_gone, principal_of
+from wfcore.runtime.resources.base import ResourceBase, View
+
+
+@attrs.frozen
+class AccessExplanation:
+    """Every grant of a resource; with a member, what this one may do, and the grants that decided."""
+
+    grants: tuple[Grant, ...]
+    user_id: str | None = None
+    access: Access | None = None
+
+    def to_wire(self) -> dict[str, JSON]:
+        lines = [grant.to_wire() for grant in self.grants]
+        if self.access is None:
+            return {"grants": lines}
+        return {
+            "userId": self.user_id,
+            "canUse": self.access.can_use,
+            "canManage": self.access.can_manage,
+            "manageDenial": self.access.manage_denial,
+            "grants": lines,
+        }
+
+
+_GRANTS = {Party.OWNER: "own", Party.PENDING_OWNER: "inherit"}
+
+Move = Callable[[UnitOfWork, Resource], Awaitable[Change]]
+
+
+class OwnershipUseCases(ResourceBase):
+    """A request has to be accepted before it changes anything (interface, PendingOwnershipTransfer)."""
+
+    @needs("*:write")
+    async def transfer_ownership(
+        self,
+        me: Principal,
+        id: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: JSON,
+    ) -> View:
+        """The owner asks a member, by `userId` or `email`, to become the owner. Conflict while a request is pending."""
+        data = wire_body(body, fields)
+        refuse([*check(TransferBody, data), *_choice_issues(data)])
+
+        async def move(work: UnitOfWork, resource: Resource) -> Change:
+            path = "email" if "email" in data else "userId"
+            target = principal_of(me.org_uuid, await _member(work, path, data[path]))
+            return ownership.ask(resource, target, by=me.user_id, path=path, now=self._ports.now())
+
+        return await self._transfer(me, id, Step.ASK, move, if_match)
+
+    @needs("*:write")
+    async def cancel_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+        """The owner takes the request back."""
+        return await self._withdraw(me, id, Step.CANCEL, if_match)
+
+    @needs("*:write")
+    async def decline_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+        """The member who was asked does not want it."""
+        return await self._withdraw(me, id, Step.DECLINE, if_match)
+
+    @needs("*:write")
+    async def accept_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+        """The member who was asked becomes the owner."""
+
+        async def move(work: UnitOfWork, resource: Resource) -> Change:
+            return ownership.accept(resource, me, await _owner_email(work, resource), now=self._ports.now())
+
+        return await self._transfer(me, id, Step.ACCEPT, move, if_match)
+
+    @needs("*:read")
+    async def explain_access(self, me: Principal, id: int, user_id: str | None = None) -> AccessExplanation:
+        """Who may use and manage it, and by which rule: everybody, or this member. NotFound for an unknown member."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = await self._managed(work, me, id)
+            if user_id is None:
+                return AccessExplanation(tuple(grants(resource.access)))
+            member = await work.directory.member(user_id)
+        if member is None:
+            raise NotFound
+        access = derive(principal_of(me.org_uuid, member), resource.access)
+        return AccessExplanation(access.rules, user_id, access)
+
+    # Parts
+
+    async def _access(
+        self, work: UnitOfWork, me: Principal, data: Mapping[str, JSON], current: AccessConfig | None
+    ) -> AccessConfig:
+        """The access configuration that the body `data` asks for in place of `current`. Raises Invalid."""
+        if "accessConfig" not in data:
+            return current or default_access(me.org_uuid, me)
+        wanted = data["accessConfig"]
+        refuse(await self._access_issues(work, me, wanted, current))
+        owner = current.owner_user_id if current else None
+        gone = owner is not None and await is_gone(work, owner)
+        return apply_access(wanted, current, me, iso(self._ports.now()), owner_gone=gone)
+
+    async def _access_issues(
+        self, work: UnitOfWork, me: Principal, wanted: Mapping[str, JSON], current: AccessConfig | None
+    ) -> list[Issue]:
+        groups = {group.id for group in await work.directory.groups()} | {me.org_uuid}
+        groups |= current.group_permissions.keys() if current else set()  # a group that is gone can be written back
+        found = check_access(wanted, current=current, groups=groups, writer=me)
+        return found or guardrail_issues(self._ports.guardrails, self.kind, wanted.get("guardrails") or ())
+
+    async def _withdraw(self, me: Principal, id: int, step: Step, if_match: str | None) -> View:
+        async def move(_: UnitOfWork, resource: Resource) -> Change:
+            return ownership.withdraw(resource, step, now=self._ports.now())
+
+        return await self._transfer(me, id, step, move, if_match)
+
+    async def _transfer(self, me: Principal, id: int, step: Step, move: Move, if_match: str | None) -> View:
+        """Who was offered the ownership is answered even if it may see nothing else, then without content."""
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            found = await self._authorized(work, me, id, _GRANTS[PARTY[step]], if_match)
+            change = await move(work, found.resource)
+            await self._save(work, me, found.resource, change)
+            access = derive(me, change.resource.access)
+            active, _ = await self._variations(work, change.resource) if access.visible else (None, None)
+        return View(change.resource, access, active, with_variation=access.visible)
+
+
+def self_revoking(me: Principal, access: AccessConfig) -> list[Issue]:
+    """An update after which the caller could no longer manage changes nothing (interface, Errors)."""
+    if not revokes_self(me, access):
+        return []
+    return [Issue("accessConfig", "after this you could no longer manage it", "self_revoking")]
+
+
+def _choice_issues(data: Mapping[str, JSON]) -> list[Issue]:
+    if "userId" in data and "email" in data:
+        return [Issue("email", "stands beside `userId`", "exclusive")]
+    return [] if "userId" in data or "email" in data else [Issue("userId", "is required, or `email`", "required")]
+
+
+async def _member(work: UnitOfWork, path: str, name: str) -> Member:
+    """The member of this user id or verified e-mail. Invalid when there is none."""
+    if path == "userId":
+        member = await work.directory.member(name)
+    else:
+        member = await work.directory.member_by_email(normalize_email(name) or "")
+    if member is None or (path == "email" and not member.email_verified):
+        refuse([Issue(path, f"`{name[:80]}` is no member of the organization", "member")])
+    assert member is not None  # noqa: S101  (refused)
+    return member
+
+
+async def _owner_email(work: UnitOfWork, resource: Resource) -> str | None:
+    """The owner's address: the one that was kept, else the member's."""
+    config = resource.access
+    if config.owner_email is not None or config.owner_user_id is None:
+        return config.owner_email
+    member = await work.directory.member(config.owner_user_id)
+    return principal_of(resource.org_uuid, member).verified_email if member else None

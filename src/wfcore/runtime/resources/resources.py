@@ -1,0 +1,393 @@
+"""Workflows and skills: create, read, edit, deploy, restore (interface, Workflow and Scope; States and transitions).
+
+Every use case takes the caller and a body in wire names, or the same fields as keyword arguments in snake case; it
+checks them through the one gate, and either does all of what was asked or raises and leaves everything as it was.
+"""
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, ClassVar
+
+from wfcore.api.management import RollbackBody
+from wfcore.api.resources import (
+    CreateSkill,
+    CreateWorkflow,
+    PatchSkill,
+    PatchWorkflow,
+    Supervision,
+    ToggleBody,
+    ValidateBody,
+)
+from wfcore.domain.graph.rules import write_issues
+from wfcore.domain.graph.structure import selection_issues, structure_of
+from wfcore.domain.json.codec import check
+from wfcore.domain.kernel.errors import Issue, refuse
+from wfcore.domain.kernel.ids import slug_candidates, slugify_name
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources import resource as rules
+from wfcore.domain.resources.access import Principal, derive
+from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.domain.resources.resource import CONTENT, Change, Kind, Resource, Variation
+from wfcore.domain.resources.supervision import form_issues, links_of
+from wfcore.domain.triggers.schedule import check_trigger
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.common.audit import audit_change
+from wfcore.runtime.common.authorization import needs
+from wfcore.runtime.common.idempotency import keep_answer, kept_answer
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.requests import key_issues, wire_body
+from wfcore.runtime.common.run_views import RunView, views
+from wfcore.runtime.resources.base import DeployedVariation, View
+from wfcore.runtime.resources.deployment import deploy_faults, looked_up, skill_faults
+from wfcore.runtime.resources.interfaces import Interfaces
+from wfcore.runtime.resources.ownership import OwnershipUseCases, self_revoking
+from wfcore.runtime.resources.schedules import ScheduleUseCases
+from wfcore.runtime.resources.supervision import link_faults
+from wfcore.runtime.resources.webhooks import WebhookUseCases
+from wfcore.runtime.tools.mcp_tools import LookedUp
+
+NAMES = {"structure": "workflowStructure", "access": "accessConfig"}
+"""Short keyword arguments of the library beside the snake case of the wire names."""
+
+
+MOST_SLUGS = 512
+"""Candidates for a slug that are looked up at once."""
+
+
+class ResourceUseCases(OwnershipUseCases):
+    """The life that workflows and skills share. Errors come in the order: scope, body, resource."""
+
+    create_shape: type
+    patch_shape: type
+    defaults: ClassVar[Mapping[str, JSON]] = {}
+
+    @needs("*:write")
+    async def create(
+        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+    ) -> View:
+        """Create it in state `draft`. `key` is an Idempotency-Key: the same key and body give the same answer."""
+        data = wire_body(body, {**self.defaults, **fields} if body is None else fields, NAMES)
+        refuse([*key_issues(key), *self._body_issues(data, self.create_shape)])
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            repository = work.resources(self.kind)
+            if kept := await kept_answer(work, me, self.kind.value, key, data, View):
+                return kept
+            access = await self._access(work, me, data, None)
+            refuse(self_revoking(me, access))
+            number = await repository.next_id()
+            slug = await self._free_slug(work, slugify_name(data["name"], self.kind, number))
+            change = rules.create(
+                self.kind,
+                org_uuid=me.org_uuid,
+                id=number,
+                slug=slug,
+                name=data["name"],
+                description=data.get("description"),
+                access=access,
+                content=self._content(data),
+                variation_id=self._ports.ids.uuid(),
+                by=me.user_id,
+                now=self._ports.now(),
+            )
+            refuse(await self._link_issues(work, me, number, data, {}))
+            await repository.add(change.resource)
+            if change.saved:
+                await repository.add_variation(number, change.saved)
+            made = View(change.resource, derive(me, change.resource.access), None, with_variation=True)
+            await keep_answer(work, me, self.kind.value, key, data, made)
+            await audit_change(work, me, self._ports.now(), None, change.resource)
+        return made
+
+    @needs("*:read")
+    async def get(self, me: Principal, id: int, view: str = "active") -> View:
+        """One, with its variation. `draft` needs manage, and is the active one when no draft is pending."""
+        if view not in ("active", "draft"):
+            refuse([Issue("view", f"`{view}` is neither `active` nor `draft`", "query")])
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            return await self._seen(work, me, id, "manage" if view == "draft" else "see", view)
+
+    @needs("*:read")
+    async def page(
+        self, me: Principal, *, limit: int = 25, after: int = 0, status: str | None = None, query: str | None = None
+    ) -> list[View]:
+        """Those the principal may use or manage, by id ascending; deleted ones only with that `status`."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            found = await work.resources(self.kind).page(me, limit=limit, after=after, status=status, query=query)
+        return [View(resource, derive(me, resource.access)) for resource in found]
+
+    @needs("*:write")
+    async def patch(
+        self,
+        me: Principal,
+        id: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: JSON,
+    ) -> View:
+        """Change fields of the create body; content edits the draft. `if_match` is an ETag: stale is a Conflict."""
+        data = wire_body(body, fields, NAMES)
+        refuse(self._body_issues(data, self.patch_shape))
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            resource = await self._managed(work, me, id, if_match)
+            steps = await self._edits(work, me, resource, data)
+            details = rules.edit_details(
+                steps[-1].resource if steps else resource,
+                name=data.get("name", resource.name),
+                description=data.get("description", resource.description),
+                access=await self._access(work, me, data, resource.access),
+                now=self._ports.now(),
+            )
+            refuse(self_revoking(me, details.resource.access))
+            for change in [*steps, details]:
+                await self._save(work, me, resource, change)
+                resource = change.resource
+            return await self._seen(work, me, id, "see", "draft")
+
+    @needs("*:write")
+    async def deploy(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+        """Publish the draft; unchanged when none is pending. `Invalid`, with every issue, when it cannot run."""
+        served = await self._looked_up(me, id)
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            resource = await self._managed(work, me, id, if_match)
+            _, draft = await self._variations(work, resource)
+            change = rules.deploy(resource, draft, by=me.user_id, now=self._ports.now())
+            return await self._deployed(work, me, resource, change, served)
+
+    @needs("*:write")
+    async def rollback(
+        self,
+        me: Principal,
+        id: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: JSON,
+    ) -> View:
+        """Deploy the variation `variationId` again; checked as a deploy is. A pending draft stays."""
+        data = wire_body(body, fields)
+        refuse(check(RollbackBody, data))
+        wanted = data["variationId"]
+        served = await self._looked_up(me, id, wanted)
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            resource = await self._managed(work, me, id, if_match)
+            move(resource.status, Operation.ROLLBACK)
+            target = await work.resources(self.kind).variation(id, wanted)
+            if target is None:
+                refuse([Issue("variationId", f"there is no variation `{wanted[:80]}`", "reference")])
+            assert target is not None  # noqa: S101  (refused)
+            _, draft = await self._variations(work, resource)
+            change = rules.rollback(resource, target, draft, by=me.user_id, now=self._ports.now())
+            return await self._deployed(work, me, resource, change, served)
+
+    @needs("*:read")
+    async def variations(
+        self, me: Principal, id: int, *, limit: int = 25, before: str | None = None
+    ) -> list[DeployedVariation]:
+        """Those that were ever deployed, latest deployment first, behind the one whose id is `before`."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = (await self._authorized(work, me, id, "see")).resource
+            found = await work.resources(self.kind).variations(id, limit=limit, before=before)
+        return [DeployedVariation(one, one.id == resource.active_variation_id) for one in found]
+
+    @needs("*:write")
+    async def delete(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+        """Soft delete; again: unchanged."""
+        return await self._change(me, id, lambda old, *_: rules.delete(old, now=self._ports.now()), if_match)
+
+    @needs("*:write")
+    async def restore(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+        """Undo a delete; a schedule is not resumed."""
+        return await self._change(me, id, lambda old, *_: rules.restore(old, now=self._ports.now()), if_match)
+
+    @needs("*:write")
+    async def discard_draft(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+        """Forget the draft."""
+        return await self._change(me, id, lambda old, *_: rules.discard_draft(old, now=self._ports.now()), if_match)
+
+    # Parts
+
+    async def _change(self, me: Principal, id: int, operation: Any, if_match: str | None = None) -> View:
+        """Run one of the lifecycle's operations, a function of (resource, active, draft)."""
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            resource = await self._managed(work, me, id, if_match)
+            change = operation(resource, *await self._variations(work, resource))
+            await self._save(work, me, resource, change)
+            return await self._seen(work, me, id, "see")
+
+    async def _edits(
+        self, work: UnitOfWork, me: Principal, resource: Resource, data: Mapping[str, JSON]
+    ) -> list[Change]:
+        """The edit of the draft that a body asks for; none where it has no content."""
+        changes = {name: data[name] for name in CONTENT[self.kind] if name in data}
+        if not changes:
+            return []
+        active, draft = await self._variations(work, resource)
+        base = draft or active
+        refuse(await self._link_issues(work, me, resource.id, changes, base.content if base else {}))
+        content, new_id, now = self._content(changes), self._ports.ids.uuid(), self._ports.now()
+        return [rules.edit_content(resource, active, draft, content, new_id=new_id, by=me.user_id, now=now)]
+
+    def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
+        return check(shape, data)
+
+    def _content(self, data: Mapping[str, JSON]) -> dict[str, JSON]:
+        return {name: data[name] for name in CONTENT[self.kind] if name in data}
+
+    async def _deploy_issues(
+        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: LookedUp
+    ) -> list[Issue]:
+        return []
+
+    async def _link_issues(
+        self, work: UnitOfWork, me: Principal, id: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
+    ) -> list[Issue]:
+        """What is wrong with references among resources of this kind when `given` is put over the content `base`."""
+        return []
+
+    async def _deployed(
+        self, work: UnitOfWork, me: Principal, resource: Resource, change: Change, served: LookedUp
+    ) -> View:
+        """Save what makes a variation the active one, if that can run."""
+        if change.saved:
+            content = change.saved.content
+            found = await self._deploy_issues(work, content, me, served)
+            found += await self._link_issues(work, me, resource.id, content, content)
+            refuse(found, as_invalid=True)
+        await self._save(work, me, resource, change, deployed=True)
+        return await self._seen(work, me, resource.id, "see")
+
+    async def _free_slug(self, work: UnitOfWork, base: str) -> str:
+        candidates, size = slug_candidates(base), 1
+        while True:
+            some = list(islice(candidates, size))
+            taken = await work.resources(self.kind).slugs_taken(some)
+            for slug in some:
+                if slug not in taken:
+                    return slug
+            size = min(size * 8, MOST_SLUGS)
+
+
+class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
+    """Workflows (interface, `/api/v1/workflows`). Their `interfaces` have use cases of their own."""
+
+    kind, area = Kind.WORKFLOW, "workflows"
+    create_shape, patch_shape = CreateWorkflow, PatchWorkflow
+    defaults: ClassVar = {"type": "workflow"}
+
+    def __init__(self, ports: Ports) -> None:
+        super().__init__(ports)
+        self.interfaces = Interfaces(ports)
+
+    @needs("*:write")
+    async def toggle(
+        self,
+        me: Principal,
+        id: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: JSON,
+    ) -> View:
+        """Switch the schedule over, or as `isEnabled` says."""
+        data = wire_body(body, fields, NAMES)
+        refuse(check(ToggleBody, data))
+
+        def operation(old: Resource, active: Variation | None, _: Variation | None) -> Change:
+            scheduled = active is not None and rules.is_scheduled(active.content)
+            return rules.toggle(old, scheduled, data.get("isEnabled"), now=self._ports.now())
+
+        return await self._change(me, id, operation, if_match)
+
+    @needs("*:read")
+    async def runs(self, me: Principal, id: int, *, limit: int = 25, before: int | None = None) -> list[RunView]:
+        """Its run history, newest first, behind the run with this `row.key`. It takes the use of the workflow."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            await self._authorized(work, me, id, "use")
+        history = (self.kind.value, id)
+        rows = await self._ports.journal.list_runs(me.org_uuid, limit=limit, before=before, resource=history)
+        return await views(self._ports.journal, rows)
+
+    @needs("*:read")
+    async def validate(self, me: Principal, body: Mapping[str, JSON]) -> list[Issue]:
+        """Every issue of a workflow in the making, those that only hinder a deploy included; nothing is written."""
+        found = self._body_issues(body, ValidateBody)
+        if isinstance(access := body.get("accessConfig"), dict):
+            async with self._ports.storage.reading(me.org_uuid) as work:
+                issues = await self._access_issues(work, me, access, None)
+            found += [issue for issue in issues if issue.rule != "readonly"]  # its owner is known of a saved one alone
+        if CONTENT[self.kind].keys().isdisjoint(issue.path.partition(".")[0] for issue in found):
+            found += await self._content_issues(me, {**CONTENT[self.kind], **self._content(body)})
+        return found
+
+    @needs("*:read")
+    async def validate_saved(self, me: Principal, id: int, view: str = "draft") -> list[Issue]:
+        """Every issue that hinders a deploy of the draft (or of the active variation)."""
+        found = await self.get(me, id, view)
+        return await self._content_issues(me, found.variation.content if found.variation else CONTENT[self.kind])
+
+    async def _content_issues(self, me: Principal, content: Mapping[str, JSON]) -> list[Issue]:
+        served = await looked_up(self._ports, me.org_uuid, content)
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            return await self._deploy_issues(work, content, me, served)
+
+    def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
+        found = super()._body_issues(data, shape)
+        structure, selection = data.get("workflowStructure"), data.get("agentSelection")
+        if isinstance(data.get("trigger"), dict):
+            found += check_trigger(data["trigger"])
+        if isinstance(structure, dict):
+            found += write_issues(structure, limits=self._ports.settings.graph)
+        if isinstance(selection, dict):
+            found += selection_issues(selection)
+            if isinstance(structure, dict) and structure.get("nodes"):
+                found.append(Issue("agentSelection", "stands together with a graph that has nodes", "exclusive"))
+        return found
+
+    def _content(self, data: Mapping[str, JSON]) -> dict[str, JSON]:
+        """A graph has both its lists; an `agentSelection` is compiled into the graph it stands for."""
+        content = super()._content(data)
+        if content.get("agentSelection") or content.get("workflowStructure") is not None:
+            structure = {"nodes": [], "edges": [], **structure_of(content)}
+            content |= {"workflowStructure": structure, "agentSelection": None}
+        return content
+
+    async def _deploy_issues(
+        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: LookedUp
+    ) -> list[Issue]:
+        return await deploy_faults(self._ports, served, work, me, content)
+
+
+class Skills(ResourceUseCases):
+    """Skills, the interface's scopes (`/api/v1/skills`). Their content stands beside name, description and access."""
+
+    kind, area = Kind.SKILL, "skills"
+    create_shape, patch_shape = CreateSkill, PatchSkill
+
+    @needs("*:write")
+    async def supervise(
+        self,
+        me: Principal,
+        id: int,
+        body: Mapping[str, JSON] | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: JSON,
+    ) -> View:
+        """Say anew whom it supervises, in the draft: what is left out is empty. Both fields are content of a skill."""
+        data = wire_body(body, fields)
+        refuse(check(Supervision, data))
+        return await self.patch(me, id, {**links_of(CONTENT[self.kind]), **data}, if_match=if_match)
+
+    def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
+        return super()._body_issues(data, shape) or form_issues(data)
+
+    async def _deploy_issues(
+        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: LookedUp
+    ) -> list[Issue]:
+        return await skill_faults(self._ports, served, work, content)
+
+    async def _link_issues(
+        self, work: UnitOfWork, me: Principal, id: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
+    ) -> list[Issue]:
+        return await link_faults(work, me, id, given, base)

@@ -1,0 +1,123 @@
+"""The timer of a workflow's schedule: kept in step with the workflow, and shown (interface, Schedule, `isEnabled`)."""
+
+from datetime import datetime
+
+import attrs
+
+from wfcore.domain.json.codec import iso_ms, to_ms
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import REASONS, Status
+from wfcore.domain.resources.resource import Change, Resource
+from wfcore.domain.triggers.schedule import Firing, Overlap, Schedule, next_fire, next_fires, overlap_of, schedule_of
+from wfcore.ports.schedules import Timer
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.common.authorization import needs
+from wfcore.runtime.common.requests import bad_query
+from wfcore.runtime.resources.base import ResourceBase
+
+MAX_FIRINGS = 100
+"""Firings that are told ahead at a time."""
+
+
+@attrs.frozen
+class ScheduleView:
+    """How a workflow's schedule goes. It fires at the timer's `next_at`; without a timer it is switched off."""
+
+    resource: Resource
+    has_schedule: bool
+    overlap: Overlap
+    timer: Timer | None
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.resource.is_enabled
+
+    @property
+    def paused(self) -> tuple[str, str] | None:
+        """Why nothing will fire, in one word and in words for people; None when a slot is waited for."""
+        if self.resource.status is not Status.ACTIVE:
+            return REASONS[self.resource.status], f"the workflow is `{self.resource.status}`"
+        if not self.has_schedule:
+            return "no_schedule", "the active variation has no schedule"
+        if self.timer is not None and self.timer.paused is not None:
+            return self.timer.paused.reason, self.timer.paused.message
+        if not self.is_enabled:
+            return "disabled", "the schedule is switched off"
+        if self.timer is None or self.timer.next_at is None:
+            return "never_fires", "the schedule has no time to come"
+        return None
+
+    def to_wire(self) -> dict[str, JSON]:
+        timer = self.timer or Timer(0, "", None)
+        return {
+            "isEnabled": self.is_enabled,
+            "nextAt": None if timer.next_at is None else iso_ms(timer.next_at),
+            "paused": self.paused and dict(zip(("reason", "message"), self.paused, strict=True)),
+            "overlap": self.overlap,
+            "lastRunId": timer.last_run_id,
+            "missed": [{"at": iso_ms(one.at), "reason": one.reason} for one in timer.missed],
+        }
+
+
+class ScheduleUseCases(ResourceBase):
+    """The schedule of a workflow. Its switch is `toggle`."""
+
+    @needs("*:read")
+    async def next_runs(self, me: Principal, id: int, *, count: int = 10) -> list[Firing]:
+        """When the active variation's schedule fires next, switched on or not; at most 100 times. None: no firing."""
+        if count < 1:
+            raise bad_query("count", "must be at least 1")
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = (await self._authorized(work, me, id, "see")).resource
+            schedule = await schedule_in(work, id, resource.active_variation_id)
+        return next_fires(schedule, self._ports.now(), min(count, MAX_FIRINGS)) if schedule else []
+
+    @needs("*:read")
+    async def schedule(self, me: Principal, id: int) -> ScheduleView:
+        """How it goes: the slot it waits for or why for none, the run it started last, what it missed."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = (await self._authorized(work, me, id, "see")).resource
+            active = await work.workflows.variation(id, resource.active_variation_id or "")
+            trigger = active.content["trigger"] if active else None
+            found = schedule_of(trigger) is not None
+            return ScheduleView(resource, found, overlap_of(trigger), await work.schedules.get(id))
+
+    async def _save(
+        self, work: UnitOfWork, me: Principal, old: Resource, change: Change, *, deployed: bool = False
+    ) -> None:
+        await super()._save(work, me, old, change, deployed=deployed)
+        await keep_timer(work, old, change.resource, self._ports.now())
+
+
+async def keep_timer(work: UnitOfWork, old: Resource, new: Resource, now: datetime) -> None:
+    """Have the timer follow what became of the workflow.
+
+    What is switched off has none; one that paused itself stays to tell why, until it is switched on. Another variation
+    with the same schedule fires when the former would have.
+    """
+    if not new.is_enabled:
+        if old.is_enabled:
+            await work.schedules.remove(new.id)
+        return
+    if old.is_enabled and old.active_variation_id == new.active_variation_id:
+        return
+    timer = await work.schedules.get(new.id) or Timer(new.id, "", None)
+    schedule = await schedule_in(work, new.id, new.active_variation_id)
+    next_at = timer.next_at
+    if next_at is None or schedule != await schedule_in(work, new.id, timer.variation_id):
+        next_at = next_slot(schedule, now)
+    variation_id = new.active_variation_id or ""
+    await work.schedules.put(attrs.evolve(timer, variation_id=variation_id, next_at=next_at, paused=None))
+
+
+async def schedule_in(work: UnitOfWork, workflow_id: int, variation_id: str | None) -> Schedule | None:
+    """The schedule of a variation."""
+    variation = await work.workflows.variation(workflow_id, variation_id or "")
+    return schedule_of(variation.content["trigger"]) if variation else None
+
+
+def next_slot(schedule: Schedule | None, after: datetime) -> int | None:
+    """The first slot strictly after the time; None when there is none."""
+    slot = schedule and next_fire(schedule, after)
+    return to_ms(slot) if slot else None

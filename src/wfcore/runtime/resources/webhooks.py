@@ -1,0 +1,74 @@
+"""The webhook of a workflow: where messages are sent, and the secret that signs them (Standard Webhooks 1.0.0)."""
+
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.domain.triggers.webhooks import Webhook, parse_webhook, secret_of
+from wfcore.ports.sealing import Unsealable
+from wfcore.ports.storage import UnitOfWork
+from wfcore.ports.webhooks import WebhookRow
+from wfcore.runtime.common.audit import audit
+from wfcore.runtime.common.authorization import conflict, needs
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.resources.base import ResourceBase
+
+ID_LENGTH = 43
+"""Characters of a webhook's id and of its key: 256 bits each."""
+
+
+class WebhookUseCases(ResourceBase):
+    """Both take the management of the workflow, and the scope to write: what they show starts runs."""
+
+    @needs("*:write")
+    async def webhook(self, me: Principal, id: int) -> Webhook:
+        """The workflow's webhook, made when it is first asked for.
+
+        Conflict `secret_unreadable` when it was sealed by a key that is not here: rotating heals that.
+        """
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            await self._managed(work, me, id)
+            row = await work.webhooks.get(id)
+        if row is None:
+            return await self._renew(me, id, again=False)
+        return self._opened(me, row)
+
+    @needs("*:write")
+    async def rotate_webhook(self, me: Principal, id: int, *, if_match: str | None = None) -> Webhook:
+        """Give it a new secret. What the old one signs is refused from now on; the url stays.
+
+        `if_match` is an ETag of the workflow: stale is a Conflict.
+        """
+        return await self._renew(me, id, again=True, if_match=if_match)
+
+    async def _renew(self, me: Principal, id: int, *, again: bool, if_match: str | None = None) -> Webhook:
+        """A new secret; only the first one unless `again`."""
+        async with self._ports.storage.transaction(me.org_uuid) as work:
+            move((await self._managed(work, me, id, if_match)).status, Operation.EDIT)
+            row = await work.webhooks.get(id)
+            if row is not None and not again:
+                return self._opened(me, row)
+            kept = None if row is None else opened(self._ports, me.org_uuid, row)
+            new_id = kept.id if kept else self._ports.ids.token(ID_LENGTH)
+            webhook = Webhook(new_id, secret_of(self._ports.ids.token(ID_LENGTH)))
+            await self._keep(work, me, id, webhook)
+            verb = "create_webhook" if row is None else "rotate_webhook"
+            await audit(work, me, self._ports.now(), self.kind, verb, str(id))
+        return webhook
+
+    async def _keep(self, work: UnitOfWork, me: Principal, id: int, webhook: Webhook) -> None:
+        sealed = self._ports.sealer.seal(webhook.text, me.org_uuid, "webhook", str(id))
+        await work.webhooks.put(WebhookRow(id, webhook.digest, sealed))
+
+    def _opened(self, me: Principal, row: WebhookRow) -> Webhook:
+        webhook = opened(self._ports, me.org_uuid, row)
+        if webhook is None:
+            message = "the webhook's secret cannot be read with the key of this installation: rotate it"
+            raise conflict(message, "secret_unreadable")
+        return webhook
+
+
+def opened(ports: Ports, org: str, row: WebhookRow) -> Webhook | None:
+    """The webhook of a row, in the clear; None when no key of this installation opens it."""
+    try:
+        return parse_webhook(ports.sealer.open(row.sealed, org, "webhook", str(row.workflow_id)))
+    except Unsealable:
+        return None

@@ -1,0 +1,1 @@
+"""Use cases on runs: start, read, follow, resume, cancel."""

@@ -1,0 +1,199 @@
+"""What a run is of: the workflow, the skill, the assistant or the single action that a body names, pinned.
+
+A workflow works with its deployer's access, a skill and the assistant with the caller's (interface, Runs).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+import attrs
+
+from wfcore.domain.agents.narrowing import Allowance, merged, narrowed
+from wfcore.domain.expressions.expression import ExpressionError
+from wfcore.domain.expressions.templates import compile_template
+from wfcore.domain.graph.structure import structure_of
+from wfcore.domain.json.schema import compile_schema
+from wfcore.domain.kernel.errors import Issue, NotFound, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.domain.resources.resource import Kind, Resource, Variation
+from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, skill_plan
+from wfcore.ports.providers import Tool, ToolFailed
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.agents.guardrails import config_issues
+from wfcore.runtime.common.authorization import authorize
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.resources.deployment import deploy_faults, looked_up, lost_access, selection_faults, skills_of
+from wfcore.runtime.tools.mcp_tools import ServedTools, exists, is_served
+
+RENDERED: Final = "{{ input }}"
+"""The parameters of an action in its graph: rendered once, before the run begins, they are the run's input."""
+
+OF_ONE_AGENT: Final = ("model", "modelSettings")
+"""What a `config` can say of a run of one agent alone."""
+
+
+@attrs.frozen
+class Target:
+    """What is to run, and why it has to end in error at once ("": it need not)."""
+
+    kind: Literal["workflow", "skill", "assistant", "action"]
+    plan: Plan
+    resource_id: int | None = None
+    variation_id: str | None = None
+    refusal: str = ""
+    is_draft: bool = False
+
+
+class Targets:
+    """Looks targets up and says what they allow."""
+
+    def __init__(self, ports: Ports, plans: Plans) -> None:
+        self._ports = ports
+        self._plans = plans
+        self._served = ServedTools(ports)
+
+    async def of(self, me: Principal, data: Mapping[str, JSON]) -> Target:
+        """The target of a body that passed its check. Errors: NotFound, Forbidden, Conflict, Invalid."""
+        if "workflowId" in data:
+            return await self._workflow(me, int(data["workflowId"]), data.get("version") == "draft")
+        if "skillId" in data:
+            return await self._skill(me, int(data["skillId"]), data.get("version") == "draft")
+        return Target("assistant", assistant_plan())
+
+    async def _workflow(self, me: Principal, number: int, draft: bool) -> Target:
+        chosen = await self._chosen(me, Kind.WORKFLOW, number, draft)
+        if draft:
+            await self._check_draft(me, number, chosen)
+        else:
+            plan = await self._plans.get(me.org_uuid, number, chosen)
+            if not plan.names_skills:
+                return Target("workflow", plan, number, chosen)
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            variation = await _variation(work, Kind.WORKFLOW, number, chosen)
+            refusal = "" if draft else await lost_access(work, me.org_uuid, variation)
+            plan = self._plans.keep(me.org_uuid, chosen, variation.content)
+            return Target("workflow", plan, number, chosen, refusal, draft)
+
+    async def _check_draft(self, me: Principal, number: int, chosen: str) -> None:
+        org = me.org_uuid
+        async with self._ports.storage.reading(org) as work:
+            variation = await _variation(work, Kind.WORKFLOW, number, chosen)
+        served = await looked_up(self._ports, org, variation.content)
+        async with self._ports.storage.reading(org) as work:
+            refuse(await deploy_faults(self._ports, served, work, me, variation.content), as_invalid=True)
+
+    async def _skill(self, me: Principal, number: int, draft: bool) -> Target:
+        chosen = await self._chosen(me, Kind.SKILL, number, draft)
+        return Target("skill", skill_plan(number), number, chosen, is_draft=draft)
+
+    async def _chosen(self, me: Principal, kind: Kind, number: int, draft: bool) -> str:
+        """The id of the variation that is to run, for who may use it; a draft for who manages it, too."""
+        resource = await self._ports.storage.peek(me.org_uuid, kind, number)
+        authorize(me, resource, "use")
+        assert resource is not None  # noqa: S101  (authorize raised)
+        if draft:
+            authorize(me, resource, "manage")
+        move(resource.status, Operation.RUN_DRAFT if draft else Operation.RUN)
+        return (resource.draft_variation_id if draft else None) or resource.active_variation_id or ""
+
+    # Actions
+
+    async def action(self, org: str, data: Mapping[str, JSON], info: Mapping[str, JSON]) -> tuple[Target, JSON, JSON]:
+        """The target of a single action, its descriptor as the run keeps it, and its rendered parameters.
+
+        `info` is what expressions read as `run`. Invalid for a tool that is not there, and for parameters that cannot
+        be rendered or do not fit the tool; those for a server's tool that could not be looked up are not checked.
+        """
+        action = data["action"]
+        tool = await self._tool(org, action["toolId"])
+        outputs = {node: {"output": output} for node, output in (data.get("previousOutputs") or {}).items()}
+        params = _rendered(action.get("params") or {}, {"input": {}, "nodes": outputs, "run": info})
+        refuse(_misfits(tool, action["toolId"], params), as_invalid=True)
+        kept = {**action, "params": RENDERED}
+        return Target("action", action_plan(kept)), kept, params
+
+    async def _tool(self, org: str, tool_id: str) -> Tool | ToolFailed | None:
+        if not is_served(tool_id):
+            return self._ports.tools.get(tool_id)
+        answer = (await self._served.looked_up(org, [tool_id]))[tool_id]
+        return None if exists(answer) is False else answer
+
+    # Config
+
+    async def config(
+        self, org: str, target: Target, config: Mapping[str, JSON] | None, before: Mapping[str, JSON] | None = None
+    ) -> dict[str, JSON]:
+        """The config that a turn has from now on, as a field of what expressions read as `run`; {} for none.
+
+        It comes on top of that of the turns `before`. Invalid for one that asks for more than is allowed.
+        """
+        if not config:
+            return {}
+        refuse(_idle(target, config))
+        allowed = await self._allowance(org, target)
+        refuse(config_issues(self._ports.guardrails, config, narrowed(allowed, before or {})))
+        async with self._ports.storage.reading(org) as work:
+            absent = await selection_faults(work, config)
+        refuse(Issue(f"config.{issue.path}", issue.message, issue.rule) for issue in absent)
+        return {"config": merged(before or {}, config)}
+
+    async def _allowance(self, org: str, target: Target) -> Allowance:
+        """What the pinned variation allows; of a workflow, what its agents' skills allow now."""
+        if target.resource_id is None:
+            return Allowance(frozenset(self._ports.models))
+        kind, number = Kind(target.kind), target.resource_id
+        async with self._ports.storage.reading(org) as work:
+            resource = await work.resources(kind).get(number)
+            variation = await _variation(work, kind, number, target.variation_id or "")
+            if resource is None:
+                raise NotFound
+            if kind is Kind.SKILL:
+                return self._of_skill(resource, variation)
+            parts = [await self._active(work, skill) for _, skill in skills_of(structure_of(variation.content))]
+            return Allowance.joined([part for part in parts if part is not None], resource.access.guardrails or ())
+
+    async def _active(self, work: UnitOfWork, number: int) -> Allowance | None:
+        skill = await work.skills.get(number)
+        if skill is None or skill.active_variation_id is None:
+            return None
+        return self._of_skill(skill, await _variation(work, Kind.SKILL, number, skill.active_variation_id))
+
+    def _of_skill(self, skill: Resource, variation: Variation) -> Allowance:
+        return Allowance.of_skill(variation.content, skill.access.guardrails or (), self._ports.models)
+
+
+async def _variation(work: UnitOfWork, kind: Kind, number: int, variation_id: str) -> Variation:
+    variation = await work.resources(kind).variation(number, variation_id)
+    if variation is None:
+        raise NotFound
+    return variation
+
+
+def _idle(target: Target, config: Mapping[str, JSON]) -> list[Issue]:
+    """What would have no effect: the nodes of a workflow name their own models, and an action has no agents."""
+    names = config if target.kind == "action" else OF_ONE_AGENT if target.kind == "workflow" else ()
+    return [
+        Issue(f"config.{name}", f"has no effect on a run of kind `{target.kind}`", "unsupported")
+        for name in names
+        if config.get(name)
+    ]
+
+
+def _rendered(params: JSON, scope: Mapping[str, JSON]) -> JSON:
+    """The parameters in this scope: data, never looked into again."""
+    try:
+        rendered = compile_template(params).render(scope)
+        return compile_template(RENDERED).render({"input": rendered})
+    except ExpressionError as error:
+        refuse([Issue("action.params", error.message, "expression")])
+
+
+def _misfits(tool: Tool | ToolFailed | None, tool_id: str, params: JSON) -> Sequence[Issue]:
+    if tool is None:
+        return [Issue("action.toolId", f"there is no tool `{tool_id[:80]}`", "reference")]
+    if isinstance(tool, ToolFailed):
+        return ()
+    return compile_schema(tool.parameters).check(params, "action.params")

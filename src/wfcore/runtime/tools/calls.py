@@ -1,0 +1,140 @@
+"""Calling tools: arguments that fit, the connection that is needed, and the result as the journal keeps it."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.nesting import DEEPEST, is_deeper
+from wfcore.domain.json.schema import Schema, compile_schema
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.effects import CallTool
+from wfcore.ports.journal import Execution
+from wfcore.ports.providers import Tool, ToolCall, ToolConnection, ToolFailed
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.tools.connection_use import ConnectionUse
+from wfcore.runtime.tools.mcp_tools import ServedTools, is_served
+from wfcore.runtime.tools.offered_tools import offer_of
+
+MOST_ISSUES = 10
+"""Of the arguments' faults that are told at once."""
+
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+"""What an integer beyond 64 bits has, which no JSON value may hold."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class ToolCalls:
+    """Calls the tools of one installation."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._tools = ports.tools
+        self._most_bytes = ports.settings.max_output_bytes
+        self._schemas: dict[str, Schema] = {}
+        self._use = ConnectionUse(ports)
+        self._served = ServedTools(ports)
+
+    def call(self, execution: Execution, effect: CallTool) -> Awaitable[JSON]:
+        """What the tool gives back. `ToolFailed` says what it did not like; whatever else it raises goes through."""
+        if is_served(effect.tool):
+            return self._run_served(execution, effect)
+        tool = self._tool(effect)
+        if tool.provider is None:
+            return self._run(tool, execution, effect)
+        return self._run_connected(tool, tool.provider, execution, effect)
+
+    async def _run_connected(self, tool: Tool, provider: str, execution: Execution, effect: CallTool) -> JSON:
+        org = execution.ref.org
+        used = await self._use.of_provider(org, provider)
+        try:
+            output = await self._run(tool, execution, effect, used.handed)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (told as it is, but for the secrets)
+            await self._use.worked(org, used, error)
+            raise used.failed(error) from None
+        await self._use.worked(org, used)
+        return output
+
+    async def _run_served(self, execution: Execution, effect: CallTool) -> JSON:
+        tool = await self._served.tool(execution.ref.org, effect.tool, anew=bool(effect.definition))
+        _check_arguments(compile_schema(tool.parameters), effect.params)
+        if effect.definition:
+            _check_definition(tool, effect.definition)
+        return await self._run(tool, execution, effect)
+
+    async def _run(
+        self, tool: Tool, execution: Execution, effect: CallTool, connection: ToolConnection | None = None
+    ) -> JSON:
+        run_id, user_id, skill_id = execution.root_run_id, execution.user_id, effect.skill_id
+        org, message_id = execution.ref.org, effect.message_id
+        call = ToolCall(effect.key, effect.attempt, org, run_id, user_id, connection, skill_id, message_id)
+        if tool.is_async:
+            return self._kept(await tool.run(effect.params, call))
+        if tool.blocking:
+            return self._kept(await asyncio.to_thread(_in_thread, tool.run, effect.params, call))
+        return self._kept(tool.run(effect.params, call))
+
+    def _tool(self, effect: CallTool) -> Tool:
+        """The tool that is to be called, which takes these arguments. Those of a model are checked in any case."""
+        tool = self._tools.get(effect.tool)
+        if tool is None:
+            raise ToolFailed(f"there is no tool `{effect.tool}`", retryable=False)
+        if tool.checks or effect.agent:
+            _check_arguments(self._schemas.get(tool.id) or self._schema(tool), effect.params)
+        if effect.definition:
+            _check_definition(tool, effect.definition)
+        return tool
+
+    def _schema(self, tool: Tool) -> Schema:
+        schema = self._schemas[tool.id] = compile_schema(tool.parameters)
+        return schema
+
+    def _kept(self, output: Any) -> JSON:
+        """The output as the journal keeps it: what a restart reads back is what goes on now."""
+        try:
+            text = _encode(output)
+            kept = _decode(text)
+            if _LONG_NUMBER.search(text):
+                dumps(kept)
+        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise ToolFailed(f"the tool's result is no JSON value: {error}", retryable=False) from None
+        if len(text) > self._most_bytes:
+            raise ToolFailed(f"the tool's result has {len(text)} bytes, more than {self._most_bytes}", retryable=False)
+        if text.count(b"[") + text.count(b"{") > DEEPEST and is_deeper(kept):
+            raise ToolFailed(f"the tool's result is nested deeper than {DEEPEST} levels", retryable=False)
+        return kept
+
+
+def _in_thread(run: Callable[..., Any], params: JSON, call: ToolCall) -> Any:
+    """No future holds the one, and the other would end the process: Ctrl-C itself goes to the main thread."""
+    try:
+        return run(params, call)
+    except (StopIteration, KeyboardInterrupt) as error:
+        raise ToolFailed(f"{type(error).__name__}: {error}") from error
+
+
+class DefinitionChanged(ToolFailed):
+    """The tool is not what it was when this call was approved. `info` has the digest of what it is now."""
+
+    reason = "definition_changed"
+
+    def __init__(self, tool: str, digest: str) -> None:
+        super().__init__(f"`{tool}` has changed since it was approved", retryable=False)
+        self.info: dict[str, JSON] = {"definition": digest}
+
+
+def _check_arguments(schema: Schema, params: JSON) -> None:
+    issues = schema.check(params, "params")
+    if issues:
+        told = "; ".join(f"`{issue.path}`: {issue.message}" for issue in issues[:MOST_ISSUES])
+        raise ToolFailed(told, retryable=False)
+
+
+def _check_definition(tool: Tool, approved: str) -> None:
+    digest = offer_of(tool).digest()
+    if digest != approved:
+        raise DefinitionChanged(tool.id, digest)

@@ -1,0 +1,168 @@
+"""Tools that an organization's connections bring along: `mcp.<connection id>.<tool name>`.
+
+Who is in the organization may use them, as it may use its connections. What a server says of its tools is looked up
+when it is needed and kept nowhere but in contexts: a tool is what its server says that it is.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.ports.providers import Tool, ToolCall, ToolFailed
+from wfcore.ports.tool_servers import ServedTool, ToolListing
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.tools.connection_use import PAGE, ConnectionUse, NoConnection, OpenedConnection
+
+PREFIX: Final = "mcp."
+
+MOST_SERVERS: Final = 50
+"""Of one organization in its catalog, and of those that one agent or graph has tools of."""
+
+LONGEST_PREFIX: Final = 30
+"""Characters of a connection's name that the names of its tools begin with, so that none passes for another's."""
+
+LookedUp = Mapping[str, Tool | ToolFailed]
+"""Tools by id, or why there is none. `ConnectionRequired`: nobody knows, until somebody connects."""
+
+
+class NoSuchTool(ToolFailed):
+    """The server is there and has no such tool, or none that can be used."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=False)
+
+
+def is_served(tool_id: str) -> bool:
+    return tool_id.startswith(PREFIX)
+
+
+def served_id(connection_id: str, name: str) -> str:
+    return f"{PREFIX}{connection_id}.{name}"
+
+
+def connection_of(tool_id: str) -> str:
+    return tool_id.removeprefix(PREFIX).partition(".")[0]
+
+
+def name_of(tool_id: str) -> str:
+    return tool_id.removeprefix(PREFIX).partition(".")[2]
+
+
+@attrs.frozen
+class Server:
+    """A connection, and what the server behind it lists."""
+
+    opened: OpenedConnection
+    listing: ToolListing
+
+    def tool(self, tool_id: str) -> ServedTool:
+        name = name_of(tool_id)
+        for served in self.listing.tools:
+            if served.name == name:
+                return served
+        why = self.listing.left_out.get(name)
+        told = f"the server of `{self.opened.row.name}` has no tool `{name[:80]}`"
+        raise NoSuchTool(f"{told} that can be used: {why}" if why else told)
+
+
+class ServedTools:
+    """Looks tools of servers up, and calls them."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._storage = ports.storage
+        self._servers = ports.tool_servers
+        self._use = ConnectionUse(ports)
+
+    async def server(self, org: str, connection_id: str, *, anew: bool = False) -> Server:
+        """The server that a connection leads to. `ToolFailed` when it cannot be asked, or does not answer."""
+        opened = await self._use.of_id(org, connection_id, ConnectionKind.MCP)
+        try:
+            listing = await self._servers.listing(org, opened.handed, anew=anew)
+        except ToolFailed as error:
+            await self._use.worked(org, opened, error)
+            raise opened.failed(error) from None
+        if opened.row.status is ConnectionStatus.REFUSED or opened.row.last_checked_at is None:
+            await self._use.worked(org, opened)
+        return Server(opened, listing)
+
+    async def tool(self, org: str, tool_id: str, *, anew: bool = False) -> Tool:
+        """The tool of this id. `NoSuchTool` when its server has none; `ToolFailed` as of `server`."""
+        server = await self.server(org, connection_of(tool_id), anew=anew)
+        return self.tool_of(org, server, server.tool(tool_id))
+
+    async def looked_up(self, org: str, tool_ids: Iterable[str]) -> LookedUp:
+        """Those among these ids that servers have; each server is asked once, all at once, MOST_SERVERS at most."""
+        wanted = [tool_id for tool_id in dict.fromkeys(tool_ids) if is_served(tool_id)]
+        connections = list(dict.fromkeys(map(connection_of, wanted)))
+        servers = await asyncio.gather(*(self._answer(org, one) for one in connections[:MOST_SERVERS]))
+        found, many = dict(zip(connections, servers, strict=False)), ToolFailed("these are tools of too many servers")
+        return {tool_id: self._found(org, found.get(connection_of(tool_id), many), tool_id) for tool_id in wanted}
+
+    def all_of(self, org: str, server: Server) -> list[Tool]:
+        return [self.tool_of(org, server, served) for served in server.listing.tools]
+
+    def tool_of(self, org: str, server: Server, served: ServedTool) -> Tool:
+        """A server's tool as one of the catalog. What becomes of a call that is cut off is unknown."""
+        opened = server.opened
+
+        async def run(params: Mapping[str, JSON], call: ToolCall) -> JSON:
+            try:
+                output = await self._servers.call(org, opened.handed, served.name, params, call.key)
+            except ToolFailed as error:
+                await self._use.worked(org, opened, error)
+                raise opened.failed(error) from None
+            await self._use.worked(org, opened)
+            return output
+
+        tool_id = served_id(opened.row.id, served.name)
+        name = f"{opened.row.name[:LONGEST_PREFIX]} {served.name}"
+        return Tool(tool_id, run, name, served.description, served.parameters, blocking=False, is_async=True)
+
+    async def servers(self, org: str, *, within: float) -> list[tuple[Connection, Server | ToolFailed]]:
+        """The servers of the organization, by the ids of their connections: the MOST_SERVERS that were connected first.
+
+        One that has not answered `within` seconds has failed for now; its answer is kept when it comes.
+        """
+        rows = await self._connections(org)
+        tasks = {row.id: asyncio.ensure_future(self._answer(org, row.id)) for row in rows}
+        try:
+            done, _ = await asyncio.wait(tasks.values(), timeout=within) if tasks else (set(), set())
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+        late = ToolFailed(f"the MCP server has not answered within {within:g} seconds")
+        return [(row, tasks[row.id].result() if tasks[row.id] in done else late) for row in rows]
+
+    async def _connections(self, org: str) -> list[Connection]:
+        found, after = list[Connection](), ""
+        async with self._storage.reading(org) as work:
+            while len(found) < MOST_SERVERS and (page := await work.connections.page(limit=PAGE, after=after)):
+                found += [row for row in page if row.kind is ConnectionKind.MCP]
+                after = page[-1].id
+        return found[:MOST_SERVERS]
+
+    async def _answer(self, org: str, connection_id: str) -> Server | ToolFailed:
+        try:
+            return await self.server(org, connection_id)
+        except ToolFailed as error:
+            return error
+
+    def _found(self, org: str, server: Server | ToolFailed, tool_id: str) -> Tool | ToolFailed:
+        if isinstance(server, ToolFailed):
+            return server
+        try:
+            return self.tool_of(org, server, server.tool(tool_id))
+        except NoSuchTool as error:
+            return error
+
+
+def exists(answer: Tool | ToolFailed | None) -> bool | None:
+    """Whether there is such a tool; None when nobody could tell."""
+    if isinstance(answer, NoSuchTool | NoConnection):
+        return False
+    return True if isinstance(answer, Tool) else None

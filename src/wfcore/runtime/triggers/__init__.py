@@ -1,0 +1,1 @@
+"""Triggers that start runs: schedules and webhooks."""

@@ -1,0 +1,182 @@
+"""Schedules that fire: each slot starts one run, whoever tries and however often.
+
+A slot's run has an id of its own, `schedule-<workflow>-<minute>`: that is what makes a slot fire once, in any number of
+processes and after any of them died. The timer is moved on afterwards, by comparison with what was read. The run is
+started as the member who deployed the workflow, as that member is now, with the input `{}` and `run.scheduledAt`.
+"""
+
+import asyncio
+import logging
+from datetime import datetime, timedelta
+from typing import Final
+
+import attrs
+
+from wfcore.domain.json.codec import from_ms, to_ms
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
+from wfcore.domain.kernel.ids import iso
+from wfcore.domain.resources import resource as rules
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.run.state import RunStatus
+from wfcore.domain.triggers.schedule import Overlap, Schedule, last_fires, overlap_of, schedule_of
+from wfcore.ports.schedules import DueTimer, Missed, MissReason, Pause, Timer
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.common.audit import audit
+from wfcore.runtime.common.polling import Beat
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.organization.directory import deployer_of
+from wfcore.runtime.resources.schedules import next_slot
+from wfcore.runtime.runs.runs import Runs
+
+log = logging.getLogger("wfcore.scheduler")
+
+BATCH: Final = 100
+"""Timers that are served at a look."""
+
+KEPT: Final = 20
+"""Missed slots that a timer remembers, the latest."""
+
+_GOES_ON: Final = (RunStatus.queued, RunStatus.running)
+
+
+class Scheduler:
+    """Serves the timers of every organization, beside others that do the same."""
+
+    def __init__(self, ports: Ports, runs: Runs) -> None:
+        self._ports = ports
+        self._runs = runs
+        self._beat = Beat(ports.clock, self.fire_due, "due schedules")
+
+    def start(self) -> None:
+        """Look for due timers from now on."""
+        self._beat.start()
+
+    async def stop(self) -> None:
+        """What was begun is whole or will be found due again."""
+        await self._beat.stop()
+
+    async def fire_due(self) -> None:
+        """Serve the timers that are due now. One that fails stays due and keeps no other one waiting."""
+        due = await self._ports.storage.due_timers(self._ports.clock.now(), limit=BATCH)
+        await asyncio.gather(*(self._try(one) for one in due))
+
+    async def _try(self, due: DueTimer) -> None:
+        try:
+            await self._serve(due)
+        except Exception:
+            extra = {"organization": due.org, "workflow": due.workflow_id}
+            log.exception("a schedule could not fire", extra=extra)
+
+    async def _serve(self, due: DueTimer) -> None:
+        """Let the latest slot that has come fire, tell what became of those before, and set the timer to the next."""
+        now = self._ports.now()
+        read = await self._read(due, now)
+        if read is None:
+            return
+        timer = attrs.evolve(read.timer, next_at=next_slot(read.schedule, now))
+        *before, latest = read.slots(now) or (None,)
+        for slot in before:
+            timer = await self._known(read, timer, slot) or _missed(timer, slot, "late")
+        if latest is not None:
+            timer = await self._known(read, timer, latest) or await self._fire(read, timer, latest)
+        await self._advance(due, read.timer, timer)
+
+    async def _read(self, due: DueTimer, now: datetime) -> "_Read | None":
+        async with self._ports.storage.reading(due.org) as work:
+            timer = await work.schedules.get(due.workflow_id)
+            if timer is None or timer.next_at is None or timer.next_at > to_ms(now):
+                return None
+            variation = await work.workflows.variation(due.workflow_id, timer.variation_id)
+            if variation is None:
+                return None
+            deployer = await deployer_of(work, due.org, variation)
+        trigger = variation.content["trigger"]
+        schedule, overlap = schedule_of(trigger), overlap_of(trigger)
+        return _Read(due.org, timer, timer.next_at, schedule, overlap, variation.deployed_by, deployer)
+
+    async def _known(self, read: "_Read", timer: Timer, slot: datetime) -> Timer | None:
+        """The timer behind a slot whose run id is used already: by its run, or by somebody. None while it is free."""
+        run_id = slot_run_id(timer.workflow_id, slot)
+        row = await self._ports.journal.find_run(read.org, run_id)
+        if row is None:
+            return None
+        genuine = row.resource_id == timer.workflow_id and row.user_id == read.deployed_by
+        return attrs.evolve(timer, last_run_id=run_id) if genuine else _missed(timer, slot, "refused")
+
+    async def _fire(self, read: "_Read", timer: Timer, slot: datetime) -> Timer:
+        """The timer behind a slot, for which a run was started or it says why not."""
+        if self._ports.now() - slot > timedelta(seconds=self._ports.settings.catch_up):
+            return _missed(timer, slot, "late")
+        if read.overlap == "skip" and await self._goes_on(read.org, timer.last_run_id):
+            return _missed(timer, slot, "overlap")
+        if read.deployer is None:
+            return _paused(timer, slot, Pause("deployer_gone", "who deployed this workflow is no longer a member"))
+        run_id = slot_run_id(timer.workflow_id, slot)
+        try:
+            await self._runs.start_for(read.deployer, timer.workflow_id, run_id, {}, {"scheduledAt": iso(slot)})
+        except (NotFound, Forbidden):
+            pause = Pause("deployer_lost_access", "who deployed this workflow may no longer use it")
+            return _paused(timer, slot, pause)
+        except Invalid as error:
+            message = f"a scheduled run has the input `{{}}`, and that is refused: {error.message}"
+            return _paused(timer, slot, Pause("input_refused", message))
+        except Conflict:
+            return _missed(timer, slot, "refused")
+        return attrs.evolve(timer, last_run_id=run_id)
+
+    async def _goes_on(self, org: str, run_id: str | None) -> bool:
+        """Whether this run, or one that carries it on, is at work. One that waits for a person is not."""
+        while run_id is not None:
+            row = await self._ports.journal.find_run(org, run_id)
+            if row is None or row.status in _GOES_ON:
+                return row is not None
+            run_id = row.resumed_by
+        return False
+
+    async def _advance(self, due: DueTimer, read: Timer, served: Timer) -> None:
+        """Write the timer, unless somebody else did since it was read."""
+        async with self._ports.storage.transaction(due.org) as work:
+            if await work.schedules.get(due.workflow_id) != read:
+                return
+            await work.schedules.put(served)
+            if served.paused is not None:
+                await self._switch_off(work, due.workflow_id, served.paused)
+
+    async def _switch_off(self, work: UnitOfWork, workflow_id: int, pause: Pause) -> None:
+        workflow = await work.workflows.get(workflow_id)
+        if workflow is None:
+            return
+        now = self._ports.now()
+        off = rules.toggle(workflow, True, is_enabled=False, now=now).resource
+        await work.workflows.save(workflow, off)
+        await audit(work, None, now, workflow.kind, "pause", str(workflow_id), attrs.asdict(pause))
+
+
+def slot_run_id(workflow_id: int, slot: datetime) -> str:
+    """The id of the run that a slot starts: `schedule-7-20260131T0930Z`."""
+    return f"schedule-{workflow_id}-{slot:%Y%m%dT%H%MZ}"
+
+
+@attrs.frozen
+class _Read:
+    """A due timer and what goes with it, as they were at one moment."""
+
+    org: str
+    timer: Timer
+    first: int
+    schedule: Schedule | None
+    overlap: Overlap
+    deployed_by: str | None
+    deployer: Principal | None
+
+    def slots(self, now: datetime) -> list[datetime]:
+        """The latest slots that have come, from the one on that the timer was set to."""
+        return last_fires(self.schedule, from_ms(self.first - 1), now, KEPT) if self.schedule else []
+
+
+def _missed(timer: Timer, slot: datetime, reason: MissReason) -> Timer:
+    return attrs.evolve(timer, missed=(*timer.missed, Missed(to_ms(slot), reason))[-KEPT:])
+
+
+def _paused(timer: Timer, slot: datetime, pause: Pause) -> Timer:
+    return attrs.evolve(_missed(timer, slot, "refused"), next_at=None, paused=pause)
