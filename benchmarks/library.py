@@ -9,7 +9,7 @@ import attrs
 
 from benchmarks.graphs import Structure
 from benchmarks.measure import Cost, Stopwatch
-from wfcore.adapters.tools import tool
+from wfcore.adapters.tools.catalog import tool
 from wfcore.bootstrap import Core
 from wfcore.bootstrap import open as open_core
 from wfcore.domain.resources.access import Principal

@@ -21,8 +21,8 @@ from benchmarks.library import ORG, opened
 from benchmarks.measure import Cost, Stopwatch, Turns
 from benchmarks.scale import Scale
 from benchmarks.table import Figure
-from wfcore.adapters.http.app import app
-from wfcore.adapters.sql.tables import resources, variations
+from wfcore.adapters.http.application import app
+from wfcore.adapters.sql.schema.tables import resources, variations
 
 CALLS = 200
 """Calls in one measurement: one alone is too short to be timed."""

@@ -22,7 +22,7 @@ from benchmarks.library import ORG, step
 from benchmarks.measure import Cost, Stopwatch, Turns
 from benchmarks.scale import Scale
 from benchmarks.table import Figure, rate
-from wfcore.adapters.http.app import app
+from wfcore.adapters.http.application import app
 from wfcore.bootstrap import open as open_core
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta

@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from wfcore.adapters.sql import migrations
-from wfcore.adapters.sql.tables import metadata
+from wfcore.adapters.sql.schema.tables import metadata
 
 HASTE = ("fsync", "full_page_writes", "synchronous_commit")
 WIPE = "; ".join(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wfcore.adapters import http
-    from wfcore.adapters.tools import tool
+    from wfcore.adapters.tools.catalog import tool
     from wfcore.bootstrap import Core, open  # noqa: A004
     from wfcore.domain.kernel.errors import WfcoreError
     from wfcore.domain.resources.access import Principal
@@ -46,7 +46,7 @@ _WHERE = {
     "ToolFailed": "wfcore.ports.providers",
     "WfcoreError": "wfcore.domain.kernel.errors",
     "open": "wfcore.bootstrap",
-    "tool": "wfcore.adapters.tools",
+    "tool": "wfcore.adapters.tools.catalog",
 }
 
 

@@ -6,19 +6,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from wfcore.adapters.blobs import LocalBlobs
-from wfcore.adapters.embedded import EmbeddedDispatcher
-from wfcore.adapters.events import EventHub
+from wfcore.adapters.dispatch.embedded import EmbeddedDispatcher
+from wfcore.adapters.dispatch.event_hub import EventHub
 from wfcore.adapters.guardrails import GuardrailCatalog
-from wfcore.adapters.memory.blobs import InMemoryBlobs
-from wfcore.adapters.memory.memories import InMemoryMemories
-from wfcore.adapters.memory_tools import memory_tools
+from wfcore.adapters.inmemory.blobs import InMemoryBlobs
+from wfcore.adapters.inmemory.memories import InMemoryMemories
 from wfcore.adapters.outbound.guard import Guard
 from wfcore.adapters.outbound.mcp_servers import McpServers
 from wfcore.adapters.outbound.post import GuardedOutbound
 from wfcore.adapters.outbound.tool import http_tool
 from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_beside
 from wfcore.adapters.system import RandomIds, SystemClock
-from wfcore.adapters.tools import Catalog
+from wfcore.adapters.tools.catalog import Catalog
+from wfcore.adapters.tools.memory_tools import memory_tools
 from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.kernel.ids import normalize_email
@@ -62,7 +62,7 @@ from wfcore.runtime.triggers.webhook_deliveries import Deliveries
 IN_MEMORY = ("sqlite://", "sqlite:///:memory:")
 
 if TYPE_CHECKING:
-    from wfcore.adapters.postgres_hints import PostgresHints
+    from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
     from wfcore.adapters.sql.store import Store
 
 
@@ -258,8 +258,8 @@ async def _stores(
 ) -> tuple[Storage, Journal, MemoryBackend]:
     """The adapters that a database URL stands for."""
     if database in IN_MEMORY:
-        from wfcore.adapters.memory.journal import MemoryJournal
-        from wfcore.adapters.memory.storage import MemoryStorage
+        from wfcore.adapters.inmemory.journal import MemoryJournal
+        from wfcore.adapters.inmemory.storage import MemoryStorage
 
         storage = MemoryStorage(
             pinned=lambda variation_id: kept.pinned(variation_id),  # noqa: PLW0108  (made below)
@@ -268,7 +268,7 @@ async def _stores(
         kept = MemoryJournal(usable=storage.may_use, note=storage.note, prices=prices)
         return storage, kept, InMemoryMemories()
     from wfcore.adapters.sql.journal import SqlJournal
-    from wfcore.adapters.sql.memories import SqlMemories
+    from wfcore.adapters.sql.repositories.memories import SqlMemories
     from wfcore.adapters.sql.storage import SqlStorage
 
     opened = await _database(database, synchronous)
@@ -279,7 +279,7 @@ async def _stores(
 async def _database(url: str, synchronous: Literal["FULL", "NORMAL"]) -> "Store":
     if is_server(url):
         try:
-            from wfcore.adapters.sql.postgres import PostgresDatabase
+            from wfcore.adapters.sql.postgres.database import PostgresDatabase
         except ModuleNotFoundError as error:
             raise Unavailable("PostgreSQL needs more packages: install `wfcore[postgres]`") from error
 
@@ -289,7 +289,7 @@ async def _database(url: str, synchronous: Literal["FULL", "NORMAL"]) -> "Store"
     if not url.startswith("sqlite:///"):
         schemes = "sqlite:///path, postgresql://user@host/name or sqlite://"
         raise ValueError(f"`{url.partition('://')[0]}` begins no database URL of this release: {schemes}")
-    from wfcore.adapters.sql.database import Database
+    from wfcore.adapters.sql.sqlite.database import Database
 
     file = Database(url, synchronous=synchronous)
     await file.open()
@@ -305,7 +305,7 @@ def _hints(database: str) -> "PostgresHints | None":
     """What tells other processes at once; on an embedded database they look by themselves."""
     if not is_server(database):
         return None
-    from wfcore.adapters.postgres_hints import PostgresHints
+    from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
 
     return PostgresHints(database)
 

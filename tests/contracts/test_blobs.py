@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wfcore.adapters.blobs import LocalBlobs
-from wfcore.adapters.memory.blobs import InMemoryBlobs
+from wfcore.adapters.inmemory.blobs import InMemoryBlobs
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.blobs import Blobs
 from wfcore.testing.blobs_contract import KEY, ORG, OTHER_ORG, BlobsContract

@@ -1,6 +1,6 @@
 """The contract of event sinks, kept by the adapter of one process."""
 
-from wfcore.adapters.events import EventHub
+from wfcore.adapters.dispatch.event_hub import EventHub
 from wfcore.ports.providers import EventSink
 from wfcore.testing.events_contract import EventsContract
 

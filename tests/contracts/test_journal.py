@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from wfcore.adapters.memory.journal import MemoryJournal
-from wfcore.adapters.sql.database import Database
+from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.sql.journal import SqlJournal
-from wfcore.adapters.sql.tables import metadata
+from wfcore.adapters.sql.schema.tables import metadata
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.records import UsageRecord

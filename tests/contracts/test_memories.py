@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from wfcore.adapters.memory.memories import InMemoryMemories
-from wfcore.adapters.sql.database import Database
-from wfcore.adapters.sql.memories import SqlMemories
+from wfcore.adapters.inmemory.memories import InMemoryMemories
+from wfcore.adapters.sql.repositories.memories import SqlMemories
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.ports.providers import MemoryBackend
 from wfcore.testing.memories_contract import ORG, OTHER_ORG, WordsContract, memory

@@ -15,7 +15,7 @@ import pytest
 from wire_stub import Answer, Line, WireStub, floods, hangs_up, pieces, refuses, silence
 from wires import CHAT, KEY, MESSAGES, WIRES, Wire
 
-from wfcore.adapters.models.answers import LONGEST_TEXT
+from wfcore.adapters.models.completions import LONGEST_TEXT
 from wfcore.adapters.models.remote import LONGEST_EVENT
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.ports.providers import (

@@ -13,10 +13,10 @@ from postgres_server import new_database, wipe
 from test_dispatcher import EmbeddedContract
 from test_journal import CALLS, FIRST, answer, everything
 
-from wfcore.adapters.memory.journal import MemoryJournal
+from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.sql.journal import SqlJournal
-from wfcore.adapters.sql.memories import SqlMemories
-from wfcore.adapters.sql.postgres import PostgresDatabase
+from wfcore.adapters.sql.postgres.database import PostgresDatabase
+from wfcore.adapters.sql.repositories.memories import SqlMemories
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.ports.journal import Journal
 from wfcore.ports.storage import Storage

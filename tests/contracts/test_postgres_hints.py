@@ -9,9 +9,10 @@ import pytest
 from postgres_server import new_database
 
 from wfcore import bootstrap
-from wfcore.adapters import embedded, postgres_hints
-from wfcore.adapters.postgres_hints import PostgresHints
-from wfcore.adapters.tools import tool
+from wfcore.adapters.dispatch import embedded
+from wfcore.adapters.dispatch import postgres_notifications as postgres_hints
+from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
+from wfcore.adapters.tools.catalog import tool
 from wfcore.bootstrap import Core
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus

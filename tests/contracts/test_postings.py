@@ -6,12 +6,12 @@ from pathlib import Path
 
 from postgres_server import new_database
 
-from wfcore.adapters.memory.journal import MemoryJournal
-from wfcore.adapters.memory.storage import MemoryStorage
-from wfcore.adapters.sql.database import Database
+from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.sql.journal import SqlJournal
-from wfcore.adapters.sql.postgres import PostgresDatabase
-from wfcore.adapters.sql.postings import DUE
+from wfcore.adapters.sql.postgres.database import PostgresDatabase
+from wfcore.adapters.sql.repositories.postings import DUE
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.testing.postings_contract import PostingsContract, Stores
 

@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 from postgres_server import new_database
 
-from wfcore.adapters.memory.storage import MemoryStorage
-from wfcore.adapters.sql.database import Database
-from wfcore.adapters.sql.postgres import PostgresDatabase
-from wfcore.adapters.sql.resources import SqlResources
+from wfcore.adapters.inmemory.storage import MemoryStorage
+from wfcore.adapters.sql.postgres.database import PostgresDatabase
+from wfcore.adapters.sql.repositories.resources import SqlResources
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Storage
@@ -139,7 +139,7 @@ def test_it_agrees_with_dicts(adapter: str, runner: asyncio.Runner, tmp_path: Pa
 
 WRITER = """
 import asyncio, sys
-from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.ports.storage import Duplicate
 from wfcore.testing.storage_values import ORG, new_organization, new_resource

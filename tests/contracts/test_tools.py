@@ -4,7 +4,7 @@ from datetime import datetime
 
 from wfcore.adapters.outbound.guard import Guard
 from wfcore.adapters.outbound.tool import http_tool
-from wfcore.adapters.tools import Catalog
+from wfcore.adapters.tools.catalog import Catalog
 from wfcore.ports.providers import ToolCall, Tools
 from wfcore.testing.tools_contract import ToolsContract
 

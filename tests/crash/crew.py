@@ -18,8 +18,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
-from wfcore.adapters import embedded
-from wfcore.adapters.tools import tool
+from wfcore.adapters.dispatch import embedded
+from wfcore.adapters.tools.catalog import tool
 from wfcore.ports.providers import ToolCall
 
 if "CREW_NAME" in os.environ:

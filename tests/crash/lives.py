@@ -19,12 +19,12 @@ from graphs import CROWD, GRAPHS, NUMBERS
 from points import Points
 
 from wfcore import bootstrap
-from wfcore.adapters import embedded
-from wfcore.adapters.events import EventHub
+from wfcore.adapters.dispatch import embedded
+from wfcore.adapters.dispatch.event_hub import EventHub
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.storage import SqlStorage
-from wfcore.adapters.tools import tool
+from wfcore.adapters.tools.catalog import tool
 from wfcore.bootstrap import Core
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal

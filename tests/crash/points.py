@@ -27,7 +27,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from wfcore.adapters.sql.postgres_wire import Asked, Wire
+from wfcore.adapters.sql.postgres.pipeline import Asked, Wire
 
 CONNECT = sqlite3.connect
 SENDING = psycopg.AsyncCursor.execute, psycopg.AsyncCursor.executemany

@@ -155,7 +155,7 @@ def test_a_locked_database_is_told(
 ) -> None:
     """Another program that holds the file for too long: status 1, in words."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("wfcore.adapters.sql.database.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("wfcore.adapters.sql.sqlite.database.BUSY_SECONDS", 0.05)
     assert main(["db", "upgrade"]) == 0
     holder = sqlite3.connect(tmp_path / "wfcore.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 import wfcore
-from wfcore.adapters.http.routes import route_table
+from wfcore.adapters.http.route_table import route_table
 from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.domain.resources.lifecycle import diagram

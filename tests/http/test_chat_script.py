@@ -11,7 +11,7 @@ import pytest
 import wfcore.adapters.http
 
 NODE = shutil.which("node")
-SCRIPT = Path(wfcore.adapters.http.__file__).with_name("chat_page.js").read_text("utf-8")
+SCRIPT = Path(wfcore.adapters.http.__file__).with_name("chat").joinpath("page.js").read_text("utf-8")
 PAGE = """
 class Element {
   constructor() { this.childNodes = []; this.dataset = {}; this.style = {}; this.textContent = ""; }

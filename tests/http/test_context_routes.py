@@ -6,8 +6,8 @@ import jsonschema_rs
 import pytest
 from clients import Json, World, assert_envelope
 
-from wfcore.adapters.http.openapi import document
-from wfcore.adapters.http.routes import route_table
+from wfcore.adapters.http.openapi.document import document
+from wfcore.adapters.http.route_table import route_table
 
 pytestmark = pytest.mark.anyio
 

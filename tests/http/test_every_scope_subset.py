@@ -19,8 +19,8 @@ from starlette.requests import HTTPConnection
 from starlette.types import Message
 
 from wfcore.adapters.http import app
-from wfcore.adapters.http.routes import route_table
-from wfcore.adapters.http.table import Route
+from wfcore.adapters.http.core.route import Route
+from wfcore.adapters.http.route_table import route_table
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role, missing_scopes
 
 SUBSETS: Final = 1 << len(TOKEN_SCOPES)

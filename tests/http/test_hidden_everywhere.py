@@ -12,7 +12,7 @@ import httpx
 import pytest
 from clients import APPROVAL, POLL, Json, World, chain, deployed, flow, node
 
-from wfcore.adapters.http.routes import route_table
+from wfcore.adapters.http.route_table import route_table
 from wfcore.domain.run.records import MessageRecord, UsageRecord
 from wfcore.ports.journal import Append
 

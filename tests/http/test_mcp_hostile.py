@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
 
 import wfcore.bootstrap
-from wfcore.adapters.http import app, mcp_server
+from wfcore.adapters.http import app
+from wfcore.adapters.http.mcp import server as mcp_server
 from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
@@ -340,7 +341,7 @@ class TestTransport:
         for name in [name for name in sys.modules if name.partition(".")[0] == "mcp" or "http.mcp_" in name]:
             if "mcp_routes" not in name:
                 monkeypatch.delitem(sys.modules, name)
-        monkeypatch.delattr("wfcore.adapters.http.mcp_exchange", raising=False)
+        monkeypatch.delattr("wfcore.adapters.http.mcp.exchange", raising=False)
         monkeypatch.setitem(sys.modules, "mcp", None)
         transport = httpx.ASGITransport(app(world.core))
         async with httpx.AsyncClient(transport=transport, base_url="http://wfcore", headers=ada.headers) as client:

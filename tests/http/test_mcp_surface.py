@@ -29,7 +29,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
-from wfcore.adapters.http.mcp_server import RUN_ID
+from wfcore.adapters.http.mcp.server import RUN_ID
 from wfcore.adapters.outbound.guard import Guard
 from wfcore.adapters.outbound.mcp import McpTools
 

@@ -8,9 +8,9 @@ import jsonschema_rs
 import pytest
 from clients import APPROVAL, POLL, Json, World, chain, deployed
 
-from wfcore.adapters.http.examples import ANSWERS, PARAMETERS, REQUESTS
-from wfcore.adapters.http.openapi import document
-from wfcore.adapters.http.routes import route_table
+from wfcore.adapters.http.openapi.document import document
+from wfcore.adapters.http.openapi.examples import ANSWERS, PARAMETERS, REQUESTS
+from wfcore.adapters.http.route_table import route_table
 from wfcore.domain.json.codec import check
 
 pytestmark = pytest.mark.anyio

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from clients import Json, World, assert_envelope, flow
 
-from wfcore.adapters.http.routes import route_table
-from wfcore.adapters.http.table import IDEMPOTENCY_KEY, IF_MATCH
+from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH
+from wfcore.adapters.http.route_table import route_table
 from wfcore.domain.resources.access import TOKEN_SCOPES
 
 pytestmark = pytest.mark.anyio

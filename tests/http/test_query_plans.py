@@ -15,9 +15,9 @@ from clients import APPROVAL, World, chain, deployed, flow, new_world
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
-from wfcore.adapters.http.routes import route_table
-from wfcore.adapters.http.table import Route
-from wfcore.adapters.sql.database import Database
+from wfcore.adapters.http.core.route import Route
+from wfcore.adapters.http.route_table import route_table
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.bootstrap import Core
 
 pytestmark = pytest.mark.anyio

@@ -25,7 +25,7 @@ from clients import (
 )
 from starlette.datastructures import Headers
 
-from wfcore.adapters.http.gate import prefers_json
+from wfcore.adapters.http.core.request_parsing import prefers_json
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from clients import APPROVAL, POLL, Json, World, assert_envelope, chain, deployed, flow
 
-from wfcore.adapters.http.routes import route_table
-from wfcore.adapters.http.table import Route
+from wfcore.adapters.http.core.route import Route
+from wfcore.adapters.http.route_table import route_table
 from wfcore.domain.resources.access import TOKEN_SCOPES, missing_scopes
 
 pytestmark = pytest.mark.anyio

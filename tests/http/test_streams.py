@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from wfcore.adapters.http import sse
+from wfcore.adapters.http.core import sse
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.testing.dispatcher_contract import eventually
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from wfcore.adapters.models.answers import Answer
 from wfcore.adapters.models.anthropic import Messages
+from wfcore.adapters.models.completions import Answer
 from wfcore.adapters.models.openai import ChatCompletion
 from wfcore.ports.providers import (
     LONGEST_ARGUMENTS,

@@ -5,8 +5,8 @@ from wfcore.cli.opening import IN_MEMORY, Config, UnusedDatabase, opened, print_
 
 async def openapi(*, database: UnusedDatabase = IN_MEMORY, config: Config = None) -> None:
     """Print the OpenAPI 3.1 document, which a server also has at /openapi.json."""
-    from wfcore.adapters.http.openapi import document
-    from wfcore.adapters.http.routes import route_table
+    from wfcore.adapters.http.openapi.document import document
+    from wfcore.adapters.http.route_table import route_table
 
     async with opened(IN_MEMORY, config) as core:
         print_result(document(route_table(core)))

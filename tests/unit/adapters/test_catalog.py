@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from wfcore.adapters.tools import Catalog, tool
+from wfcore.adapters.tools.catalog import Catalog, tool
 from wfcore.domain.json.schema import compile_schema
 from wfcore.ports.providers import Tool, ToolCall, ToolConnection, ToolFailed
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from wfcore.adapters.events import EventHub
+from wfcore.adapters.dispatch.event_hub import EventHub
 from wfcore.ports.journal import ExecutionRef
 from wfcore.ports.providers import Lagged
 from wfcore.testing.events_contract import LONG, ONE, OTHER, SHORT, events

@@ -3,7 +3,7 @@
 import pytest
 from starlette.datastructures import Headers
 
-from wfcore.adapters.http.origins import check_origin
+from wfcore.adapters.http.core.origins import check_origin
 from wfcore.domain.kernel.errors import Forbidden
 
 OWN = ("flows.example.org",)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.adapters.http.limits import SECOND, WINDOW, RateLimits
+from wfcore.adapters.http.core.rate_limits import SECOND, WINDOW, RateLimits
 from wfcore.domain.kernel.errors import RateLimited
 from wfcore.domain.resources.access import Principal, Role
 

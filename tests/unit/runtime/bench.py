@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from wfcore import bootstrap
-from wfcore.adapters.tools import tool
+from wfcore.adapters.tools.catalog import tool
 from wfcore.bootstrap import Core
 from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.resources.access import Principal

@@ -6,8 +6,8 @@ import pytest
 from bench import act, deployed_skill, one, opened, why
 from test_agent_tools import Played, asks, enabled
 
-from wfcore.adapters.memory.memories import InMemoryMemories
-from wfcore.adapters.memory_tools import memory_tools
+from wfcore.adapters.inmemory.memories import InMemoryMemories
+from wfcore.adapters.tools.memory_tools import memory_tools
 from wfcore.ports.providers import ToolCall
 from wfcore.testing.fakes import FakeClock
 

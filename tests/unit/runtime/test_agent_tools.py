@@ -8,7 +8,7 @@ import pytest
 from bench import Bench, Toolbox, agent, deployed_skill, kinds, one, opened
 
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.adapters.tools import tool
+from wfcore.adapters.tools.catalog import tool
 from wfcore.ports.providers import ModelRequest, ToolCall
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ import pytest
 from bench import Bench, act, ask, graph, one, opened, why
 from test_agent_tools import Played, asks, enabled
 
-from wfcore.adapters.tools import tool
+from wfcore.adapters.tools.catalog import tool
 from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -15,9 +15,9 @@ from faults import WAYS, Faults, Watched, every_call
 
 from wfcore import bootstrap
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.journal import SqlJournal
-from wfcore.adapters.sql.memories import SqlMemories
+from wfcore.adapters.sql.repositories.memories import SqlMemories
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.bootstrap import Core
 from wfcore.domain.kernel.errors import Invalid, Unavailable, WfcoreError

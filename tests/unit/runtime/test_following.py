@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 from bench import Bench, Toolbox, act, agent, ask, eventually, graph, kinds, opened
 
-from wfcore.adapters import events as hub
+from wfcore.adapters.dispatch import event_hub as hub
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.run.events import Event
 from wfcore.runtime.execution import event_stream as stream

@@ -7,7 +7,7 @@ import attrs
 import pytest
 from bench import Bench, opened, paths
 
-from wfcore.adapters.memory.memories import InMemoryMemories
+from wfcore.adapters.inmemory.memories import InMemoryMemories
 from wfcore.domain.agents.memories import text_hash
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
 from wfcore.ports.providers import Memory

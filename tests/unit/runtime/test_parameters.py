@@ -6,7 +6,7 @@ import pytest
 from bench import Bench, act, agent, deployed_skill, graph, one, opened, paths
 
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.adapters.tools import tool
+from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.kernel.errors import Invalid
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from bench import Bench, act, agent, deployed_skill, eventually, graph, one, ope
 from real_mcp import Office, office
 from test_agent_tools import Played, asks
 
-from wfcore.adapters.tools import tool
+from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.errors import Invalid
 from wfcore.runtime.common.installation import Settings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bench import Bench, act, graph, opened
 
-from wfcore.adapters.tools import tool
+from wfcore.adapters.tools.catalog import tool
 from wfcore.runtime.execution.session import Breath
 from wfcore.testing.fakes import FakeClock
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from bench import Bench, act, graph, one, opened, why
 
-from wfcore.adapters.tools import tool
+from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.json.codec import dumps
 from wfcore.ports.providers import ConnectionRequired, ToolCall
 

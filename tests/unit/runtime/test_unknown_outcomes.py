@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from bench import Bench, Disk, act, eventually, graph, one, opened, why
 
-from wfcore.adapters.tools import tool
+from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.run import entries as e
 from wfcore.ports.providers import ToolCall
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final
 
-from wfcore.adapters.models.answers import (
+from wfcore.adapters.models.completions import (
     Answer,
     images_of,
     listed,

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 import httpx2
 
-from wfcore.adapters.models.answers import Answer, unreadable
+from wfcore.adapters.models.completions import Answer, unreadable
 from wfcore.ports.providers import Delta, ModelError, ModelRequest
 
 NO_KEY: Final = "none"

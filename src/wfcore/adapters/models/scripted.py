@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from wfcore.adapters.models.answers import content_of
+from wfcore.adapters.models.completions import content_of
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, ToolCallDelta, Usage

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import attrs
 
-from wfcore.adapters.sql import statements as sql
-from wfcore.adapters.sql.audit import add_rows
-from wfcore.adapters.sql.conversations import SqlConversations, add_messages
-from wfcore.adapters.sql.rows import to_key
+from wfcore.adapters.sql.repositories import journal_statements as sql
+from wfcore.adapters.sql.repositories.audit import add_rows
+from wfcore.adapters.sql.repositories.conversations import SqlConversations, add_messages
+from wfcore.adapters.sql.repositories.row_values import to_key
+from wfcore.adapters.sql.repositories.usage import SqlUsage, add_usage
 from wfcore.adapters.sql.store import Commits, Hot, Rows, Store
-from wfcore.adapters.sql.usage import SqlUsage, add_usage
 from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal

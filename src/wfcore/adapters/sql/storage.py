@@ -9,20 +9,20 @@ import attrs
 import sqlalchemy as sa
 
 from wfcore.adapters.sql import migrations
-from wfcore.adapters.sql.answers import SqlAnswers
-from wfcore.adapters.sql.audit import SqlAudit
-from wfcore.adapters.sql.directory import SqlDirectory
-from wfcore.adapters.sql.interfaces import FIND as FIND_INTERFACE
-from wfcore.adapters.sql.interfaces import SqlInterfaces, to_found
-from wfcore.adapters.sql.org_rows import SqlOrgRows, sql_connections, sql_context_items
-from wfcore.adapters.sql.postings import DUE as DUE_POSTINGS
-from wfcore.adapters.sql.postings import SqlPostings
-from wfcore.adapters.sql.resources import SqlResources, add_row
-from wfcore.adapters.sql.rows import from_ms, to_ms, to_resource, to_token, to_token_member
-from wfcore.adapters.sql.schedules import DUE, SqlSchedules
+from wfcore.adapters.sql.repositories.audit import SqlAudit
+from wfcore.adapters.sql.repositories.directory import SqlDirectory
+from wfcore.adapters.sql.repositories.idempotency import SqlAnswers
+from wfcore.adapters.sql.repositories.interfaces import FIND as FIND_INTERFACE
+from wfcore.adapters.sql.repositories.interfaces import SqlInterfaces, to_found
+from wfcore.adapters.sql.repositories.organization_records import SqlOrgRows, sql_connections, sql_context_items
+from wfcore.adapters.sql.repositories.postings import DUE as DUE_POSTINGS
+from wfcore.adapters.sql.repositories.postings import SqlPostings
+from wfcore.adapters.sql.repositories.resources import SqlResources, add_row
+from wfcore.adapters.sql.repositories.row_values import from_ms, to_ms, to_resource, to_token, to_token_member
+from wfcore.adapters.sql.repositories.schedules import DUE, SqlSchedules
+from wfcore.adapters.sql.repositories.webhooks import FIND, SqlWebhooks
+from wfcore.adapters.sql.schema.tables import organizations, resources, tokens
 from wfcore.adapters.sql.store import Store, Transaction
-from wfcore.adapters.sql.tables import organizations, resources, tokens
-from wfcore.adapters.sql.webhooks import FIND, SqlWebhooks
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.kernel.errors import NotFound, Unavailable

@@ -11,7 +11,7 @@ from wfcore.ports.journal import Execution
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.plans import PlanKey, Plans
-from wfcore.runtime.organization.directory import is_gone
+from wfcore.runtime.organization.directory import acting, is_gone
 from wfcore.runtime.resources.deployment import lost_access
 
 DEEPEST = 8

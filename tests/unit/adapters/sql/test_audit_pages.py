@@ -6,8 +6,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
-from wfcore.adapters.sql.audit import SqlAudit
-from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.repositories.audit import SqlAudit
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.ports.audit import AuditFilter
 from wfcore.testing.storage_values import at

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from wfcore.adapters.sql import database as module
-from wfcore.adapters.sql.database import Database, Transaction, shielded
+from wfcore.adapters.sql.sqlite import database as module
+from wfcore.adapters.sql.sqlite.database import Database, Transaction, shielded
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.testing.storage_contract import CancelAt
 

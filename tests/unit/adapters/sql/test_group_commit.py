@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from wfcore.adapters.sql import statements as sql
-from wfcore.adapters.sql.database import Database
 from wfcore.adapters.sql.journal import SqlJournal
-from wfcore.adapters.sql.tables import metadata
+from wfcore.adapters.sql.repositories import journal_statements as sql
+from wfcore.adapters.sql.schema.tables import metadata
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.run.entries import Said
 from wfcore.ports.journal import Append, ExecutionRef, RunExists

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.adapters.sql.database import Database
-from wfcore.adapters.sql.rows import from_key, to_key
+from wfcore.adapters.sql.repositories.row_values import from_key, to_key
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.bootstrap import open as open_core
 from wfcore.domain.run.entries import decode_entry
 

@@ -12,9 +12,9 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from wfcore.adapters.sql import migrations
-from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.schema.tables import metadata
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
-from wfcore.adapters.sql.tables import metadata
 from wfcore.domain.kernel.errors import Unavailable
 
 pytestmark = pytest.mark.anyio
@@ -102,7 +102,7 @@ def test_a_check_needs_no_alembic(tmp_path: Path) -> None:
     """Opening a database that is up to date, and upgrading it, does not import Alembic, which is slow."""
     code = """
 import asyncio, sys
-from wfcore.adapters.sql.database import Database
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 
 async def main(fresh):

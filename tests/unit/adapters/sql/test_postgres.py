@@ -15,15 +15,15 @@ from alembic.migration import MigrationContext
 from postgres_server import new_database, without_schema
 
 import wfcore.bootstrap
-from wfcore.adapters.sql.conversations import page_statement
-from wfcore.adapters.sql.dialect import in_postgres, named, on_the_wire
 from wfcore.adapters.sql.journal import SqlJournal
-from wfcore.adapters.sql.postgres import PostgresDatabase
-from wfcore.adapters.sql.postgres_commit import PostgresHot
-from wfcore.adapters.sql.postgres_connections import GivenUp
-from wfcore.adapters.sql.statements import LIST_RUNS, to_json
+from wfcore.adapters.sql.postgres.connections import GivenUp
+from wfcore.adapters.sql.postgres.database import PostgresDatabase
+from wfcore.adapters.sql.postgres.group_commit import PostgresHot
+from wfcore.adapters.sql.repositories.conversations import page_statement
+from wfcore.adapters.sql.repositories.journal_statements import LIST_RUNS, to_json
+from wfcore.adapters.sql.schema.dialect import in_postgres, named, on_the_wire
+from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.storage import SqlStorage
-from wfcore.adapters.sql.tables import metadata
 from wfcore.domain.kernel.errors import Invalid, Unavailable
 from wfcore.domain.people.people import Organization
 from wfcore.ports.journal import Append, JournalConflict, RunExists
@@ -101,7 +101,7 @@ class TestSchema:
 class TestUrls:
     async def test_without_the_driver(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The extra that is missing is named."""
-        for name in [name for name in sys.modules if name.startswith("wfcore.adapters.sql.postgres")]:
+        for name in [name for name in sys.modules if name.startswith("wfcore.adapters.sql.postgres.database")]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "psycopg", None)
         with pytest.raises(Unavailable, match=r"install `wfcore\[postgres\]`"):

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from postgres_server import new_database
 
-from wfcore.adapters.sql.postgres_connections import Server
-from wfcore.adapters.sql.postgres_wire import Done, Line, Wire
+from wfcore.adapters.sql.postgres.connections import Server
+from wfcore.adapters.sql.postgres.pipeline import Done, Line, Wire
 from wfcore.domain.kernel.errors import Invalid, Unavailable
 
 pytestmark = pytest.mark.anyio

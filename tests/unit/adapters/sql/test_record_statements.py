@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from wfcore.adapters.memory.journal import MemoryJournal
-from wfcore.adapters.sql.conversations import _HEADS, _MESSAGES, _OWN, page_statement, threads_statement
-from wfcore.adapters.sql.database import Database
+from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.repositories.conversations import _HEADS, _MESSAGES, _OWN, page_statement, threads_statement
+from wfcore.adapters.sql.repositories.usage import sums_statement
+from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
-from wfcore.adapters.sql.usage import sums_statement
 from wfcore.domain.agents.prices import Price
 from wfcore.domain.run.records import UsageRecord
 from wfcore.ports.journal import Journal

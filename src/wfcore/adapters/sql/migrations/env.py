@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from wfcore.adapters.sql.tables import metadata
+from wfcore.adapters.sql.schema.tables import metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata, render_as_batch=True)
 context.run_migrations()

@@ -1,0 +1,1 @@
+"""Dispatchers of executions, and the notifications between processes."""

@@ -1,0 +1,278 @@
+"""The ASGI application: authentication, token scope, body, use case, in this order; the envelope around every error."""
+
+import logging
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote
+
+from sse_starlette import EventSourceResponse
+from sse_starlette.sse import SendTimeoutError
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from wfcore.adapters.http.core.access_log import Access
+from wfcore.adapters.http.core.authentication import Authenticate, by_token, challenge, origin_of
+from wfcore.adapters.http.core.rate_limits import RateLimits
+from wfcore.adapters.http.core.request_parsing import BodyLimits, Disconnected, parse_body, read_body, read_query
+from wfcore.adapters.http.core.responses import error_answer
+from wfcore.adapters.http.core.route import Call, Route
+from wfcore.adapters.http.core.router import Router, segments_of
+from wfcore.adapters.http.route_table import Core, route_table
+from wfcore.adapters.http.routes.metrics import MetricsPage
+from wfcore.adapters.http.routes.oauth import METADATA_PATH
+from wfcore.domain.kernel.errors import WfcoreError
+from wfcore.domain.kernel.ids import parse_id
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.ports.audit import ORIGIN, Origin
+from wfcore.ports.identity import TokenVerifier
+from wfcore.ports.telemetry import Exposition
+from wfcore.runtime.common.authorization import check_scopes
+from wfcore.runtime.common.requests import PageTokens
+from wfcore.runtime.organization.directory import unauthenticated
+
+logger = logging.getLogger(__name__)
+
+DEPRECATED_SINCE = "@1767225600"
+"""2026-01-01T00:00:00Z as RFC 9745 writes it."""
+
+_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+_SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+
+
+def app(
+    core: Core,
+    *,
+    authenticate: Authenticate | None = None,
+    oauth: TokenVerifier | None = None,
+    mount: str = "",
+    secret: bytes | None = None,
+    max_request_bytes: int | None = None,
+    receive_timeout: float = 30.0,
+    metrics: Exposition | None = None,
+    metrics_token: str | None = None,
+) -> ASGIApp:
+    """Both APIs over an open core, to be served alone or mounted in an application that is there already.
+
+    `authenticate` gives the principal of a request; without it personal access tokens are asked for and, with `oauth`
+    (`wfcore.adapters.oauth.AccessTokens`), the access tokens of that issuer are taken beside them. `mount` is the
+    path prefix where no outer application sets `root_path`. `secret` seals page tokens: processes that serve the
+    same clients share it; without it tokens die with the process. A body may have `max_request_bytes` (the core's
+    settings without it) and take `receive_timeout` seconds to arrive. `metrics` are shown at `/metrics`, to whoever
+    sends `metrics_token` as a bearer token, or to anybody without one.
+    """
+    if authenticate and oauth:
+        raise ValueError("`authenticate` decides alone who calls: give it or `oauth`, not both")
+    return Door(
+        core,
+        authenticate or by_token(core.directory, oauth),
+        oauth,
+        mount.rstrip("/"),
+        PageTokens(secret or secrets.token_bytes(32)),
+        BodyLimits(max_request_bytes or core.ports.settings.max_request_bytes, receive_timeout),
+        MetricsPage(core.ports, metrics, metrics_token),
+    )
+
+
+class Door:
+    """The application. One instance serves any number of requests at a time."""
+
+    def __init__(
+        self,
+        core: Core,
+        authenticate: Authenticate,
+        oauth: TokenVerifier | None,
+        mount: str,
+        tokens: PageTokens,
+        limits: BodyLimits,
+        metrics: MetricsPage,
+    ) -> None:
+        self._core = core
+        self._authenticate = authenticate
+        self._oauth = oauth
+        self._mount = mount
+        self._tokens = tokens
+        self._limits = limits
+        settings = core.ports.settings
+        self._rates = RateLimits(settings.requests_per_minute, settings.organization_requests_per_minute)
+        self._router = Router(route_table(core, oauth, metrics))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+        elif scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = HTTPConnection(scope)
+        request_id = _request_id(connection) or self._core.ports.ids.uuid()
+        headers = _HEADERS | {"X-Request-Id": request_id}
+        access = Access(self._core.ports.telemetry, connection, request_id)
+        with access:
+            with access.part():
+                response = await self._answer(connection, receive, headers, access)
+            if response is not None:
+                access.answered(response.status_code, streams=isinstance(response, EventSourceResponse))
+                await _deliver(response, scope, receive, _Outgoing(send, scope["method"], headers), request_id)
+
+    async def _answer(
+        self, connection: HTTPConnection, receive: Receive, headers: dict[str, str], access: Access
+    ) -> Response | None:
+        """The response, whatever happens; None when the client has gone."""
+        request_id = headers["X-Request-Id"]
+        outside = ORIGIN.set(Origin(request_id, connection.client.host if connection.client else None))
+        try:
+            return await self._respond(connection, receive, headers, access)
+        except Disconnected:
+            return None
+        except WfcoreError as error:
+            if error.http >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                logger.error("a request could not be served: %s", error, extra={"request_id": request_id})  # noqa: TRY400
+                error = _for_outside(error)
+            return error_answer(error, request_id, challenge=self._challenge(connection))
+        except Exception:
+            logger.exception("a request failed", extra={"request_id": request_id})
+            return error_answer(WfcoreError("internal error"), request_id)
+        finally:
+            ORIGIN.reset(outside)
+
+    async def _respond(
+        self, connection: HTTPConnection, receive: Receive, headers: dict[str, str], access: Access
+    ) -> Response:
+        scope = connection.scope
+        root = self._root(connection)
+        segments = segments_of(scope, root)
+        route, path = self._router.find(scope["method"], segments)
+        access.route = route.path
+        if route.successor is not None:
+            headers |= _deprecation(route, root, segments)
+        with _telling({name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}):
+            me = await self._admit(connection, route, access)
+            query = read_query(scope["query_string"], route.query)
+            body = await self._body(connection, receive, route)
+            return await route.handle(
+                Call(
+                    me,
+                    connection.headers,
+                    path,
+                    query,
+                    body,
+                    root,
+                    self._tokens,
+                    headers["X-Request-Id"],
+                    origin_of(connection),
+                    partial(read_body, connection.headers, receive, self._limits.at_most(route.most_bytes)),
+                )
+            )
+
+    def _root(self, connection: HTTPConnection) -> str:
+        """The path prefix under which this application is reached."""
+        return str(connection.scope.get("root_path", "")) + self._mount
+
+    def _challenge(self, connection: HTTPConnection) -> str:
+        return challenge(connection, quote(self._root(connection)) + self._metadata(connection))
+
+    def _metadata(self, connection: HTTPConnection) -> str:
+        """Where it is told who issues tokens: for what is asked for, or else for all of this server (RFC 9728, 3.1)."""
+        try:
+            below = segments_of(connection.scope, self._root(connection))
+            self._router.find("GET", [*METADATA_PATH.split("/")[1:], *below])
+        except WfcoreError:
+            return METADATA_PATH
+        return "/".join([METADATA_PATH, *(quote(segment, safe="") for segment in below)])
+
+    async def _admit(self, connection: HTTPConnection, route: Route, access: Access) -> Principal | None:
+        """Who calls, with the token scopes that the route takes; None on the open routes."""
+        if route.scopes is None:
+            return None
+        me = access.caller = await self._authenticate(connection)
+        if me is None:
+            raise unauthenticated()
+        self._rates.admit(me)
+        check_scopes(me, route.scopes)
+        return me
+
+    async def _body(self, connection: HTTPConnection, receive: Receive, route: Route) -> dict[str, JSON]:
+        if route.body is None:
+            return {}
+        raw = await read_body(connection.headers, receive, self._limits)
+        return parse_body(raw, connection.headers, route.body, required=route.body_required)
+
+
+def _request_id(connection: HTTPConnection) -> str | None:
+    """The client's own id of the request, where it is one that can stand in logs."""
+    given = connection.headers.get("X-Request-Id", "")
+    return given if _SANE_ID.fullmatch(given) else None
+
+
+def _for_outside(error: WfcoreError) -> WfcoreError:
+    """What another program said of its fault, a database's perhaps, is for the log alone."""
+    return error if error.__cause__ is None else type(error)("a part that is needed does not answer")
+
+
+def _deprecation(route: Route, root: str, segments: Sequence[str]) -> dict[str, str]:
+    """The headers of a call by its earlier name (RFC 9745; RFC 8288, `successor-version`)."""
+    below = segments[route.base.count("/") :]
+    place = quote(root) + "/".join([str(route.successor), *(quote(segment, safe="") for segment in below)])
+    return {"Deprecation": DEPRECATED_SINCE, "Link": f'<{place}>; rel="successor-version"'}
+
+
+@contextmanager
+def _telling(info: Mapping[str, JSON]) -> Iterator[None]:
+    """Errors that come out of here say this beside their own `info`."""
+    try:
+        yield
+    except WfcoreError as error:
+        error.info |= info
+        raise
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    """The core is opened and closed by whoever serves it: nothing is to be done."""
+    for phase in ("startup", "shutdown"):
+        await receive()
+        await send({"type": f"lifespan.{phase}.complete"})
+
+
+async def _deliver(response: Response, scope: Scope, receive: Receive, send: "_Outgoing", request_id: str) -> None:
+    """Send it, to its end if anybody takes it."""
+    try:
+        await response(scope, receive, send)
+        await send.finish()
+    except SendTimeoutError:
+        logger.info("a reader took nothing for too long", extra={"request_id": request_id})
+    except Exception:
+        logger.exception("a response broke off", extra={"request_id": request_id})
+
+
+class _Outgoing:
+    """What a response sends, with these headers on it, and no body in answer to HEAD."""
+
+    def __init__(self, send: Send, method: str, headers: Mapping[str, str]) -> None:
+        self._send = send
+        self._bodiless = method == "HEAD"
+        self._extra = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
+        self._more = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = {name for name, _ in message["headers"]}
+            added = [(name, value) for name, value in self._extra if name not in own]
+            message = {**message, "headers": [*message["headers"], *added]}
+        elif self._bodiless:
+            message = {**message, "body": b""}
+        self._more = message.get("more_body", False)
+        await self._send(message)
+
+    async def finish(self) -> None:
+        """End a stream that the server's shutdown cut, so that its reader sees an end and no broken connection."""
+        if self._more:
+            await self({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,1 @@
+"""Workflows as tools of a Model Context Protocol server."""

@@ -1,0 +1,146 @@
+"""What one caller is served at the url of an interface row: the SDK's server of its one tool. Needs the extra `mcp`.
+
+The SDK checks what comes in and shapes what goes out by the version that is spoken. A run that fails is a result that
+says so, for the model to read; errors of the protocol are those of a client.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import attrs
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import validate_mcp_param_headers
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+)
+
+from wfcore.adapters.http.core.route import Call
+from wfcore.adapters.http.mcp.messages import has_handshake
+from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, Unavailable, WfcoreError
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.events import Event, EventKind
+from wfcore.domain.run.state import RunStatus
+from wfcore.runtime.channels.endpoints import Surface
+from wfcore.runtime.channels.workflow_tools import CallEnd, WorkflowTool, WorkflowTools, end_of
+from wfcore.runtime.common.run_views import Turn
+
+Context = ServerRequestContext[dict[str, Any], Any]
+Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Tells how many steps there were, of how many, and the last of them in words."""
+
+VERSION: Final = "1.0.0"
+RUN_ID: Final = "io.wfcore/run-id"
+"""Where the `_meta` of a result names the run that gave it."""
+
+STEPS: Final[Mapping[EventKind, str]] = {
+    EventKind.node_started: "started",
+    EventKind.node_finished: "finished",
+    EventKind.node_failed: "failed",
+    EventKind.node_retrying: "will be tried again",
+    EventKind.node_skipped: "skipped",
+    EventKind.tool_call: "calls a tool",
+    EventKind.interrupt: "waits for a decision",
+}
+"""The events that are told as progress: what is said of their node."""
+
+
+@attrs.frozen
+class Served:
+    """The one tool, for one request. `begun` is called once its run has begun, `progress` at its steps."""
+
+    tools: WorkflowTools
+    call: Call
+    surface: Surface
+    key: str
+    begun: Callable[[], None]
+    progress: Progress
+
+    def server(self) -> Server[dict[str, Any]]:
+        workflow = self.surface.workflow
+        server: Server[dict[str, Any]] = Server(
+            workflow.slug,
+            version=VERSION,
+            title=workflow.name,
+            instructions=workflow.description,
+            cache_hints={"tools/list": CacheHint(scope="private")},
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+        server.middleware.clear()  # telling what happens is the door's
+        return server
+
+    async def _list(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        tool = await self._tool()
+        return ListToolsResult(tools=[] if tool is None else [_listed(tool)])
+
+    async def _call(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
+        arguments = params.arguments or {}
+        self._check(await self._tool(), params.name, arguments)
+        turn = self.tools.call(self.call.me, self.surface.row.id, arguments, key=self.key)
+        try:
+            await turn
+        except (Malformed, Invalid, Conflict) as error:
+            return CallToolResult(content=[TextContent(text=_in_words(error))], is_error=True)
+        self.begun()
+        return _result(end_of(await self._followed(turn)))
+
+    async def _tool(self) -> WorkflowTool | None:
+        return await self.tools.tool(self.call.me, self.surface.row.id)
+
+    def _check(self, tool: WorkflowTool | None, name: str, arguments: Mapping[str, JSON]) -> None:
+        """That there is this tool, and that headers which repeat arguments are like them (2026-07-28)."""
+        if tool is None or tool.name != name:
+            raise MCPError(INVALID_PARAMS, f"there is no tool `{name[:80]}`")
+        if has_handshake(self.call.headers):
+            return
+        if (fault := validate_mcp_param_headers(tool.parameters, arguments, self.call.headers)) is not None:
+            raise MCPError(fault.code, fault.message)
+
+    async def _followed(self, turn: Turn) -> Event:
+        """The terminal event of the run; those before it are told as progress."""
+        steps = 0
+        async for event in turn:
+            if event.terminal:
+                return event
+            if event.kind in STEPS:
+                steps += 1
+                await self.progress(steps, None, f"{event.data.get('nodeId') or 'the run'} {STEPS[event.kind]}")
+        raise Unavailable("the run goes on, but its events broke off")
+
+
+def _listed(tool: WorkflowTool) -> Tool:
+    schema = dict(tool.parameters)
+    return Tool(name=tool.name, title=tool.title, description=tool.description, input_schema=schema)
+
+
+def _in_words(error: WfcoreError) -> str:
+    """All that is wrong, for a model to mend its arguments."""
+    faults = error.info.get("errors") or ()
+    return "\n".join(f"`{fault['path']}`: {fault['message']}" for fault in faults) or error.message
+
+
+def _result(end: CallEnd) -> CallToolResult:
+    return CallToolResult(
+        content=[TextContent(text=end.text)],
+        structured_content=_structured(end),
+        is_error=end.failed,
+        _meta={RUN_ID: end.run_id},
+    )
+
+
+def _structured(end: CallEnd) -> dict[str, JSON] | None:
+    """What programs read: an object, as versions before 2026-07-28 want it. An output that is none is its `result`."""
+    if end.failed:
+        return None
+    if end.status is RunStatus.done:
+        return end.output if isinstance(end.output, dict) else {"result": end.output}
+    return {"runId": end.run_id, "status": str(end.status), "interrupts": [dict(one) for one in end.interrupts]}

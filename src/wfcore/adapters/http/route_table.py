@@ -1,0 +1,168 @@
+"""The route table: every route there is (interface, Endpoints). Router, OpenAPI document and docs are made of it."""
+
+import logging
+from typing import Protocol, TypedDict
+
+from starlette.responses import Response
+
+from wfcore.adapters.http.chat.routes import ChatAppRoutes
+from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.route import Call, Route
+from wfcore.adapters.http.core.turns import Turns
+from wfcore.adapters.http.mcp.routes import McpRoutes
+from wfcore.adapters.http.openapi.document import document
+from wfcore.adapters.http.routes.contexts import ContextRoutes
+from wfcore.adapters.http.routes.conversations import ConversationRoutes
+from wfcore.adapters.http.routes.members import PeopleRoutes
+from wfcore.adapters.http.routes.memories import MemoryRoutes
+from wfcore.adapters.http.routes.metrics import MetricsPage
+from wfcore.adapters.http.routes.oauth import OAuthRoutes
+from wfcore.adapters.http.routes.organization_records import (
+    connection_routes,
+    context_item_routes,
+    group_routes,
+    member_routes,
+)
+from wfcore.adapters.http.routes.resources import SkillRoutes, WorkflowRoutes
+from wfcore.adapters.http.routes.run_shortcuts import ChatRoutes
+from wfcore.adapters.http.routes.runs import RunRoutes
+from wfcore.adapters.http.routes.team_chats import TeamChatRoutes
+from wfcore.adapters.http.routes.uploads import UploadRoutes
+from wfcore.adapters.http.routes.usage import UsageRoutes
+from wfcore.adapters.http.routes.webhooks import DeliveryRoutes
+from wfcore.api.resources import Scope, Workflow
+from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.resources.access import TOKEN_SCOPES
+from wfcore.ports.identity import TokenVerifier
+from wfcore.runtime.agents.attachments import Attachments
+from wfcore.runtime.agents.context_items import ContextItems
+from wfcore.runtime.agents.contexts import Contexts
+from wfcore.runtime.agents.conversations import Conversations
+from wfcore.runtime.agents.memories import Memories
+from wfcore.runtime.channels.chat_pages import ChatApps
+from wfcore.runtime.channels.team_chats import TeamChats
+from wfcore.runtime.channels.workflow_tools import WorkflowTools
+from wfcore.runtime.common.audit import AuditTrail
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.organization.directory import Directory
+from wfcore.runtime.organization.members import Groups, Members, Tokens
+from wfcore.runtime.organization.usage import Usage
+from wfcore.runtime.resources.resources import Skills, Workflows
+from wfcore.runtime.runs.runs import Runs
+from wfcore.runtime.runs.suggestions import Suggestions
+from wfcore.runtime.tools.catalog import ToolCatalog
+from wfcore.runtime.tools.connections import Connections
+from wfcore.runtime.triggers.webhook_deliveries import Deliveries
+
+logger = logging.getLogger(__name__)
+
+
+class Core(Protocol):
+    """What the door opens to: `wfcore.open` gives one."""
+
+    ports: Ports
+    workflows: Workflows
+    skills: Skills
+    memories: Memories
+    attachments: Attachments
+    runs: Runs
+    webhooks: Deliveries
+    workflow_tools: WorkflowTools
+    directory: Directory
+    members: Members
+    groups: Groups
+    tokens: Tokens
+    audit: AuditTrail
+    tools: ToolCatalog
+    context_items: ContextItems
+    contexts: Contexts
+    connections: Connections
+    conversations: Conversations
+    usage: Usage
+    suggestions: Suggestions
+    chat_apps: ChatApps
+    team_chats: TeamChats
+
+
+class Caller(TypedDict):
+    """The principal of the credential."""
+
+    orgUuid: str
+    userId: str
+    email: str | None
+    groups: list[str]
+    scopes: list[str]
+    role: str
+
+
+class Health(TypedDict):
+    status: str
+
+
+def route_table(core: Core, oauth: TokenVerifier | None = None, metrics: MetricsPage | None = None) -> list[Route]:
+    """Every route over this core."""
+    workflows, turns = "/api/v1/workflows", Turns(core.runs, core.ports.clock)
+    routes = [
+        *WorkflowRoutes(core.workflows, "workflows", workflows, Workflow).table(),
+        *WorkflowRoutes(core.workflows, "agents", "/api/v1/agents", Workflow, workflows).table(),
+        *SkillRoutes(core.skills, "skills", "/api/v1/skills", Scope).table(),
+        *MemoryRoutes(core.memories).table(),
+        *ContextRoutes(core.contexts).table(),
+        *ConversationRoutes(core.conversations).table(),
+        *RunRoutes(core.runs, turns).table(),
+        *ChatRoutes(core.runs, turns).table(),
+        *UploadRoutes(core.attachments, core.ports.settings.attachments.size).table(),
+        *DeliveryRoutes(core.webhooks).table(),
+        *McpRoutes(core.workflow_tools, core.ports).table(),
+        *ChatAppRoutes(core.chat_apps).table(),
+        *TeamChatRoutes(core.team_chats).table(),
+        *member_routes(core.members).table(),
+        *group_routes(core.groups).table(),
+        *PeopleRoutes(core.tokens, core.audit, core.tools).table(),
+        *context_item_routes(core.context_items).table(),
+        *connection_routes(core.connections).table(),
+        *UsageRoutes(core.usage, core.suggestions).table(),
+        *OAuthRoutes(oauth).table(),
+    ]
+    return [*routes, *_own_routes(core, routes, metrics or MetricsPage(core.ports))]
+
+
+def _own_routes(core: Core, others: list[Route], metrics: MetricsPage) -> list[Route]:
+    """What the door itself answers. All but `me` ask for no principal."""
+
+    async def describe(call: Call) -> Response:
+        return json_answer({**described, "servers": [{"url": call.url("") or "/"}]})
+
+    async def ready(call: Call) -> Response:
+        if (problem := await core.ports.storage.check()) is not None:
+            logger.error("not ready: %s", problem)
+            raise Unavailable("not ready")
+        return json_answer({"status": "ready"})
+
+    routes = [
+        Route("me", "GET", "/api/v1/me", _me, "Who am I", (), Caller),
+        Route("openapi", "GET", "/openapi.json", describe, "This description", None, {"type": "object"}),
+        Route("healthz", "GET", "/healthz", _healthy, "Whether the process answers", None, Health),
+        Route("readyz", "GET", "/readyz", ready, "Whether the store answers", None, Health),
+        *metrics.table(),
+    ]
+    described = document([*others, *routes])
+    return routes
+
+
+async def _me(call: Call) -> Response:
+    me = call.me
+    return json_answer(
+        {
+            "orgUuid": me.org_uuid,
+            "userId": me.user_id,
+            "email": me.email,
+            "groups": sorted(me.groups),
+            "scopes": [scope for scope in TOKEN_SCOPES if scope in me.scopes],
+            "role": me.role,
+        }
+    )
+
+
+async def _healthy(call: Call) -> Response:
+    return json_answer({"status": "ok"})

@@ -1,0 +1,1 @@
+"""The route table, and the routes of each area."""

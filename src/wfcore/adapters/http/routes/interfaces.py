@@ -1,0 +1,124 @@
+"""The routes of a workflow's interface rows (interface, Remove every interface from a workflow)."""
+
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+
+import attrs
+from starlette.responses import Response
+
+from wfcore.adapters.http.core.request_parsing import idempotency_key, if_match
+from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Route
+from wfcore.api.management import (
+    CreateInterface,
+    Deleted,
+    PatchInterface,
+    WebhookSecret,
+    WorkflowInterface,
+    WorkflowInterfaces,
+)
+from wfcore.api.resources import Body
+from wfcore.domain.channels.interfaces import Interface
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.resources.interfaces import Interfaces, SignedInterface
+
+ALL = "/{id}/interfaces"
+ONE = f"{ALL}/{{interfaceId}}"
+
+
+@attrs.frozen
+class _Reached:
+    """A row as clients reach it: its `url` is below the prefix under which the application is mounted."""
+
+    row: Interface
+    call: Call
+
+    def to_wire(self) -> dict[str, JSON]:
+        return self.row.to_wire(self.call.url(""))
+
+
+class InterfaceRoutes:
+    """Below the base path of workflows; `route` makes an entry of the table there."""
+
+    def __init__(self, cases: Interfaces, base: str, route: Callable[..., Route]) -> None:
+        self._cases = cases
+        self._base = base
+        self._route = route
+
+    def table(self) -> Iterator[Route]:
+        cases, row = self._cases, WorkflowInterface
+        yield self._route(
+            "createInterface", "POST", ALL, self.create, "Add an interface", scopes_of(cases.create), answer=row,
+            status=HTTPStatus.CREATED, body=CreateInterface, body_required=True, headers=(IDEMPOTENCY_KEY, IF_MATCH),
+        )  # fmt: skip
+        yield self._route(
+            "interfaces", "GET", ALL, self.list, "List interfaces", scopes_of(cases.page),
+            answer=WorkflowInterfaces, query=PAGING,
+        )  # fmt: skip
+        yield self._route(
+            "clearInterfaces", "DELETE", ALL, self.clear, "Remove every interface", scopes_of(cases.clear),
+            answer=Deleted, headers=(IF_MATCH,),
+        )  # fmt: skip
+        yield self._route(
+            "getInterface", "GET", ONE, self.get, "Read an interface", scopes_of(cases.get), answer=row
+        )  # fmt: skip
+        yield self._route(
+            "patchInterface", "PATCH", ONE, self.patch, "Change an interface", scopes_of(cases.patch),
+            answer=row, body=PatchInterface, body_required=True, headers=(IF_MATCH,),
+        )  # fmt: skip
+        yield self._route(
+            "deleteInterface", "DELETE", ONE, self.delete, "Remove an interface", scopes_of(cases.delete),
+            answer=row, headers=(IF_MATCH,),
+        )  # fmt: skip
+        yield self._route(
+            "interfaceSecret", "GET", f"{ONE}/secret", self.secret,
+            "Where a team chat sends messages, and what signs them", scopes_of(cases.secret), answer=WebhookSecret,
+        )  # fmt: skip
+        yield self._route(
+            "rotateInterfaceSecret", "POST", f"{ONE}/secret/rotate", self.rotate,
+            "A new secret; the old one is refused at once", scopes_of(cases.rotate_secret), answer=WebhookSecret,
+            body=Body, headers=(IF_MATCH,),
+        )  # fmt: skip
+
+    async def create(self, call: Call) -> Response:
+        key, tags = idempotency_key(call.headers), if_match(call.headers)
+        row = await self._cases.create(call.me, call.id, call.body, key=key, if_match=tags)
+        place = call.url(self._base, call.id, "interfaces", row.id)
+        return json_answer(_Reached(row, call).to_wire(), HTTPStatus.CREATED, {"Location": place})
+
+    async def list(self, call: Call) -> Response:
+        bound_to, size = ("interfaces", call.id), call.query["pageSize"]
+        after = call.position(*bound_to) or ""
+        found = await self._cases.page(call.me, call.id, limit=size + 1, after=after)
+        following = found[size - 1].id if len(found) > size else None
+        return call.page("interfaces", [_Reached(row, call) for row in found[:size]], following, *bound_to)
+
+    async def clear(self, call: Call) -> Response:
+        return json_answer({"deleted": await self._cases.clear(call.me, call.id, if_match=if_match(call.headers))})
+
+    async def get(self, call: Call) -> Response:
+        return _answer(call, await self._cases.get(call.me, call.id, call.path["interfaceId"]))
+
+    async def patch(self, call: Call) -> Response:
+        row_id, tags = call.path["interfaceId"], if_match(call.headers)
+        return _answer(call, await self._cases.patch(call.me, call.id, row_id, call.body, if_match=tags))
+
+    async def delete(self, call: Call) -> Response:
+        row_id, tags = call.path["interfaceId"], if_match(call.headers)
+        return _answer(call, await self._cases.delete(call.me, call.id, row_id, if_match=tags))
+
+    async def secret(self, call: Call) -> Response:
+        return _shown(call, await self._cases.secret(call.me, call.id, call.path["interfaceId"]))
+
+    async def rotate(self, call: Call) -> Response:
+        row_id, tags = call.path["interfaceId"], if_match(call.headers)
+        return _shown(call, await self._cases.rotate_secret(call.me, call.id, row_id, if_match=tags))
+
+
+def _shown(call: Call, signed: SignedInterface) -> Response:
+    return json_answer({"url": call.origin + call.url(signed.row.path), "secret": signed.secret})
+
+
+def _answer(call: Call, row: Interface) -> Response:
+    return json_answer(_Reached(row, call).to_wire())

@@ -1,0 +1,109 @@
+"""The routes of tokens, the audit and the catalog of tools."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import attrs
+from starlette.responses import Response
+
+from wfcore.adapters.http.core.request_parsing import (
+    INSTANT,
+    OPAQUE_ID,
+    Query,
+    idempotency_key,
+    instant,
+    opaque_id,
+    short_text,
+)
+from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, PAGING, Call, Route
+from wfcore.api import organization as shapes
+from wfcore.api.resources import CreateToken
+from wfcore.domain.json.codec import page_of
+from wfcore.runtime.common.audit import AuditTrail
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.organization.members import Tokens
+from wfcore.runtime.tools.catalog import ToolCatalog
+
+TOKENS = "/api/v1/tokens"
+
+_OWNER = Query(
+    "userId", opaque_id, OPAQUE_ID, "Those of this member instead of your own; takes the role admin or owner"
+)
+_FILTER = (
+    Query("userId", opaque_id, OPAQUE_ID, "Only what this user did"),
+    Query("action", short_text, {"type": "string", "maxLength": 200}, "Only this, such as `workflow.deploy`"),
+    Query("from", instant, INSTANT, "Only what was done at this time or later"),
+    Query("to", instant, INSTANT, "Only what was done before this time"),
+)
+
+
+@attrs.frozen
+class PeopleRoutes:
+    """What people may carry, what they did, and what their agents can call."""
+
+    tokens: Tokens
+    audit: AuditTrail
+    tools: ToolCatalog
+
+    def table(self) -> Iterator[Route]:
+        yield from self._tokens()
+        yield Route(
+            "audit.list", "GET", "/api/v1/audit", self.list_audit, "Who did what, newest first",
+            scopes_of(self.audit.page), shapes.AuditPage, query=(*_FILTER, *PAGING),
+        )  # fmt: skip
+        yield Route(
+            "tools.list", "GET", "/api/v1/tools", self.list_tools, "The catalog of tools",
+            scopes_of(self.tools.page), shapes.ToolPage, query=PAGING,
+        )  # fmt: skip
+
+    def _tokens(self) -> Iterator[Route]:
+        cases, one = self.tokens, f"{TOKENS}/{{tokenId}}"
+        yield Route(
+            "tokens.create", "POST", TOKENS, self.create_token, "Make a personal access token",
+            scopes_of(cases.create), shapes.NewToken, HTTPStatus.CREATED, body=CreateToken, body_required=True,
+            headers=(IDEMPOTENCY_KEY,),
+        )  # fmt: skip
+        yield Route(
+            "tokens.list", "GET", TOKENS, self.list_tokens, "List tokens", scopes_of(cases.page),
+            page_of("tokens", shapes.Token), query=(_OWNER, *PAGING),
+        )  # fmt: skip
+        yield Route("tokens.get", "GET", one, self.get_token, "Read a token", scopes_of(cases.get), shapes.Token)
+        yield Route(
+            "tokens.revoke", "DELETE", one, self.revoke_token, "Revoke a token", scopes_of(cases.revoke),
+            shapes.Token,
+        )  # fmt: skip
+
+    async def create_token(self, call: Call) -> Response:
+        made = await self.tokens.create(call.me, call.body, key=idempotency_key(call.headers))
+        return json_answer(made.to_wire(), HTTPStatus.CREATED, {"Location": call.url(TOKENS, made.id)})
+
+    async def get_token(self, call: Call) -> Response:
+        return json_answer((await self.tokens.get(call.me, call.path["tokenId"])).to_wire())
+
+    async def revoke_token(self, call: Call) -> Response:
+        return json_answer((await self.tokens.revoke(call.me, call.path["tokenId"])).to_wire())
+
+    async def list_tokens(self, call: Call) -> Response:
+        bound_to, size = ("tokens", user := call.query["userId"] or call.me.user_id), call.query["pageSize"]
+        found = await self.tokens.page(call.me, limit=size + 1, after=call.position(*bound_to) or "", user=user)
+        following = found[size - 1].id if len(found) > size else None
+        return call.page("tokens", found[:size], following, *bound_to)
+
+    async def list_audit(self, call: Call) -> Response:
+        user, action, since, until = (call.query[query.name] for query in _FILTER)
+        bound_to = ("audit", user, action, *(when and when.isoformat() for when in (since, until)))
+        place, size = call.position(*bound_to), call.query["pageSize"]
+        found = await self.audit.page(
+            call.me, limit=size + 1, before=place and (instant(place[0]), place[1]),
+            user=user, action=action, since=since, until=until,
+        )  # fmt: skip
+        last = found[size - 1].position if len(found) > size else None
+        return call.page("audit", found[:size], last and [last[0].isoformat(), last[1]], *bound_to)
+
+    async def list_tools(self, call: Call) -> Response:
+        size = call.query["pageSize"]
+        found = await self.tools.listed(call.me, limit=size + 1, after=call.position("tools") or "")
+        following = found.tools[size - 1].id if len(found.tools) > size else None
+        more = {"servers": [server.to_wire() for server in found.servers]}
+        return call.page("tools", found.tools[:size], following, "tools", more=more)

@@ -1,0 +1,125 @@
+"""The routes of rows that belong to an organization as a whole: members, groups, context items, connections."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Protocol
+
+import attrs
+from starlette.responses import Response
+
+from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query, idempotency_key, opaque_id
+from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, PAGING, Call, Route
+from wfcore.api.connections import Connection, CreateConnection, PatchConnection
+from wfcore.api.contexts import ContextItem, CreateContextItem, PatchContextItem
+from wfcore.api.organization import CreateGroup, CreateMember, Group, Member, PatchGroup, PatchMember
+from wfcore.domain.json.codec import page_of
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.runtime.agents.context_items import ContextItems
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.organization.members import Groups, Members
+from wfcore.runtime.tools.connections import Connections
+
+
+class View(Protocol):
+    """What the use cases answer with."""
+
+    @property
+    def id(self) -> str: ...
+
+    def to_wire(self) -> dict[str, JSON]: ...
+
+
+class Cases(Protocol):
+    """The use cases of one kind of rows."""
+
+    async def create(self, me: Principal, body: Mapping[str, JSON], *, key: str | None) -> View: ...
+
+    @property
+    def page(self) -> Callable[..., Awaitable[list[Any]]]: ...
+
+    async def get(self, me: Principal, id: str, /) -> View: ...
+
+    async def patch(self, me: Principal, id: str, /, body: Mapping[str, JSON]) -> View: ...
+
+    async def delete(self, me: Principal, id: str, /) -> View: ...
+
+
+@attrs.frozen
+class OrgRowRoutes:
+    """Create, list, read, change, remove. `rows` is the name of a list, `row_id` that of an id in the path, and
+    `filters` are what narrows the list, by the name that it has in the use case."""
+
+    cases: Cases
+    base: str
+    rows: str
+    row_id: str
+    noun: str
+    shape: type
+    create_shape: type
+    patch_shape: type
+    filters: Mapping[str, Query] = attrs.field(factory=dict)
+
+    def table(self) -> Iterator[Route]:
+        cases, one = self.cases, f"{self.base}/{{{self.row_id}}}"
+        yield Route(
+            f"{self.rows}.create", "POST", self.base, self.create, f"Add a {self.noun}", scopes_of(cases.create),
+            self.shape, status=HTTPStatus.CREATED, body=self.create_shape, body_required=True,
+            headers=(IDEMPOTENCY_KEY,),
+        )  # fmt: skip
+        yield Route(
+            f"{self.rows}.list", "GET", self.base, self.list, f"List the {self.noun}s", scopes_of(cases.page),
+            page_of(self.rows, self.shape), query=(*self.filters.values(), *PAGING),
+        )  # fmt: skip
+        yield Route(
+            f"{self.rows}.get", "GET", one, self.get, f"Read a {self.noun}", scopes_of(cases.get), self.shape
+        )  # fmt: skip
+        yield Route(
+            f"{self.rows}.patch", "PATCH", one, self.patch, f"Change a {self.noun}", scopes_of(cases.patch),
+            self.shape, body=self.patch_shape, body_required=True,
+        )  # fmt: skip
+        yield Route(
+            f"{self.rows}.delete", "DELETE", one, self.delete, f"Remove a {self.noun}", scopes_of(cases.delete),
+            self.shape,
+        )  # fmt: skip
+
+    async def create(self, call: Call) -> Response:
+        row = await self.cases.create(call.me, call.body, key=idempotency_key(call.headers))
+        return json_answer(row.to_wire(), HTTPStatus.CREATED, {"Location": call.url(self.base, row.id)})
+
+    async def list(self, call: Call) -> Response:
+        narrowed = {name: call.query[query.name] for name, query in self.filters.items()}
+        bound_to, size = (self.rows, *narrowed.values()), call.query["pageSize"]
+        found = await self.cases.page(call.me, limit=size + 1, after=call.position(*bound_to) or "", **narrowed)
+        following = found[size - 1].id if len(found) > size else None
+        return call.page(self.rows, found[:size], following, *bound_to)
+
+    async def get(self, call: Call) -> Response:
+        return json_answer((await self.cases.get(call.me, call.path[self.row_id])).to_wire())
+
+    async def patch(self, call: Call) -> Response:
+        return json_answer((await self.cases.patch(call.me, call.path[self.row_id], call.body)).to_wire())
+
+    async def delete(self, call: Call) -> Response:
+        return json_answer((await self.cases.delete(call.me, call.path[self.row_id])).to_wire())
+
+
+def member_routes(cases: Members) -> OrgRowRoutes:
+    base, rows = "/api/v1/members", "members"
+    filters = {"group": Query("groupId", opaque_id, OPAQUE_ID, "Only the members of this group")}
+    return OrgRowRoutes(cases, base, rows, "userId", "member", Member, CreateMember, PatchMember, filters)
+
+
+def group_routes(cases: Groups) -> OrgRowRoutes:
+    return OrgRowRoutes(cases, "/api/v1/groups", "groups", "groupId", "group", Group, CreateGroup, PatchGroup)
+
+
+def context_item_routes(cases: ContextItems) -> OrgRowRoutes:
+    base, rows = "/api/v1/context-items", "contextItems"
+    return OrgRowRoutes(cases, base, rows, "itemId", "context item", ContextItem, CreateContextItem, PatchContextItem)
+
+
+def connection_routes(cases: Connections) -> OrgRowRoutes:
+    base, rows = "/api/v1/connections", "connections"
+    return OrgRowRoutes(cases, base, rows, "connectionId", "connection", Connection, CreateConnection, PatchConnection)

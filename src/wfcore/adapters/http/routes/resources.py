@@ -1,0 +1,300 @@
+"""The routes of workflows and skills (interface, Endpoints): each hands a checked request to one use case."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any, TypedDict
+
+from starlette.responses import Response
+
+from wfcore.adapters.http.core.request_parsing import (
+    OPAQUE_ID,
+    Query,
+    idempotency_key,
+    if_match,
+    one_of,
+    opaque_id,
+    page_size,
+    short_text,
+)
+from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Handler, Route
+from wfcore.adapters.http.routes.interfaces import InterfaceRoutes
+from wfcore.adapters.http.routes.webhooks import WebhookRoutes
+from wfcore.api.management import (
+    AccessExplanation,
+    DeployedVariations,
+    NextRuns,
+    RollbackBody,
+    ScheduleState,
+    SupervisionLinks,
+    TransferBody,
+)
+from wfcore.api.resources import Body, Supervision, ToggleBody, ValidateBody
+from wfcore.api.runs import RunRecord
+from wfcore.domain.json.codec import page_of
+from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.ids import iso
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import CONTENT, Kind
+from wfcore.domain.resources.supervision import links_of
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.resources.base import View
+from wfcore.runtime.resources.resources import ResourceUseCases, Skills, Workflows
+
+_STATUS = Query("status", one_of(*Status), {"enum": list(Status)}, "Only those in this state")
+_SEARCH = Query("q", short_text, {"type": "string", "maxLength": 200}, "Part of the name or slug")
+_MEMBER = Query("userId", opaque_id, OPAQUE_ID, "What this member may do")
+_COUNT = Query("count", page_size, {"type": "integer", "minimum": 1, "default": 10},
+               "How many; more than 100 is taken as 100", 10)  # fmt: skip
+
+
+def _view(default: str) -> Query:
+    schema = {"enum": ["active", "draft"], "default": default}
+    return Query("view", one_of("active", "draft"), schema, "Which variation is read", default)
+
+
+class FoundIssue(TypedDict):
+    path: str
+    message: str
+    rule: str
+    severity: str
+
+
+class Issues(TypedDict):
+    issues: list[FoundIssue]
+
+
+class ResourceRoutes:
+    """The routes that workflows and skills share, under one base path."""
+
+    def __init__(
+        self, cases: ResourceUseCases, name: str, base: str, shape: type, successor: str | None = None
+    ) -> None:
+        self._cases = cases
+        self._rows = cases.area
+        self._name = name
+        self._base = base
+        self._shape = shape
+        self._successor = successor
+
+    def table(self) -> Iterator[Route]:
+        cases, word = self._cases, str(self._cases.kind)
+        yield self._route(
+            "create", "POST", "", self.create, f"Create a {word}", scopes_of(cases.create),
+            status=HTTPStatus.CREATED, body=cases.create_shape, body_required=True, headers=(IDEMPOTENCY_KEY,),
+        )  # fmt: skip
+        yield self._route(
+            "list", "GET", "", self.list, f"List {word}s", scopes_of(cases.page),
+            answer=page_of(self._rows, self._shape), query=(_STATUS, _SEARCH, *PAGING),
+        )  # fmt: skip
+        one, changed = "/{id}", {"headers": (IF_MATCH,)}
+        yield self._route("get", "GET", one, self.get, f"Read a {word}", scopes_of(cases.get), query=(_view("active"),))
+        yield self._route(
+            "patch", "PATCH", one, self.patch, f"Change a {word}", scopes_of(cases.patch),
+            body=cases.patch_shape, body_required=True, **changed,
+        )  # fmt: skip
+        yield self._route("delete", "DELETE", one, self.delete, f"Delete a {word}", scopes_of(cases.delete), **changed)
+        yield self._route(
+            "deploy", "POST", "/{id}/deploy", self.deploy, "Publish the draft", scopes_of(cases.deploy),
+            body=Body, **changed,
+        )  # fmt: skip
+        yield self._route(
+            "restore", "POST", "/{id}/restore", self.restore, "Undo a delete", scopes_of(cases.restore),
+            body=Body, **changed,
+        )  # fmt: skip
+        yield self._route(
+            "discardDraft", "POST", "/{id}/discard-draft", self.discard_draft, "Forget the draft",
+            scopes_of(cases.discard_draft), body=Body, **changed,
+        )  # fmt: skip
+        yield self._route(
+            "variations", "GET", "/{id}/variations", self.variations, "List what was deployed, latest deployment first",
+            scopes_of(cases.variations), answer=DeployedVariations, query=PAGING,
+        )  # fmt: skip
+        yield self._route(
+            "rollback", "POST", "/{id}/rollback", self.rollback, "Deploy an old variation again",
+            scopes_of(cases.rollback), body=RollbackBody, body_required=True, **changed,
+        )  # fmt: skip
+        yield from self._ownership()
+
+    def _ownership(self) -> Iterator[Route]:
+        cases, transfer, changed = self._cases, "/{id}/ownership-transfer", {"headers": (IF_MATCH,)}
+        yield self._route(
+            "transferOwnership", "POST", transfer, self.transfer, "Ask a member to become the owner",
+            scopes_of(cases.transfer_ownership), body=TransferBody, body_required=True, **changed,
+        )  # fmt: skip
+        yield self._route(
+            "cancelTransfer", "DELETE", transfer, self.cancel_transfer, "Take the request back",
+            scopes_of(cases.cancel_transfer), **changed,
+        )  # fmt: skip
+        yield self._route(
+            "acceptTransfer", "POST", f"{transfer}/accept", self.accept_transfer, "Become the owner",
+            scopes_of(cases.accept_transfer), body=Body, **changed,
+        )  # fmt: skip
+        yield self._route(
+            "declineTransfer", "POST", f"{transfer}/decline", self.decline_transfer, "Do not become the owner",
+            scopes_of(cases.decline_transfer), body=Body, **changed,
+        )  # fmt: skip
+        yield self._route(
+            "explainAccess", "GET", "/{id}/access", self.explain_access, "Who may use and manage it, and by which rule",
+            scopes_of(cases.explain_access), answer=AccessExplanation, query=(_MEMBER,),
+        )  # fmt: skip
+
+    def _route(
+        self, name: str, method: str, path: str, handle: Handler, summary: str, scopes: tuple[str, ...], **more: Any
+    ) -> Route:
+        more.setdefault("answer", self._shape)
+        return Route(
+            f"{self._name}.{name}", method, self._base + path, handle, summary, scopes,
+            base=self._base, successor=self._successor, **more,
+        )  # fmt: skip
+
+    async def create(self, call: Call) -> Response:
+        made = await self._cases.create(call.me, call.body, key=idempotency_key(call.headers))
+        return _seen(made, HTTPStatus.CREATED, Location=call.url(self._base, made.id))
+
+    async def list(self, call: Call) -> Response:
+        status, query, size = call.query["status"], call.query["q"], call.query["pageSize"]
+        bound_to = (self._rows, status, query)
+        after = call.position(*bound_to) or 0
+        found = await self._cases.page(call.me, limit=size + 1, after=after, status=status, query=query)
+        following = found[size - 1].id if len(found) > size else None
+        return call.page(self._rows, found[:size], following, *bound_to)
+
+    async def get(self, call: Call) -> Response:
+        return _seen(await self._cases.get(call.me, call.id, call.query["view"]))
+
+    async def patch(self, call: Call) -> Response:
+        return _seen(await self._cases.patch(call.me, call.id, call.body, if_match=if_match(call.headers)))
+
+    async def delete(self, call: Call) -> Response:
+        return _seen(await self._cases.delete(call.me, call.id, if_match=if_match(call.headers)))
+
+    async def deploy(self, call: Call) -> Response:
+        return _seen(await self._cases.deploy(call.me, call.id, if_match=if_match(call.headers)))
+
+    async def restore(self, call: Call) -> Response:
+        return _seen(await self._cases.restore(call.me, call.id, if_match=if_match(call.headers)))
+
+    async def discard_draft(self, call: Call) -> Response:
+        return _seen(await self._cases.discard_draft(call.me, call.id, if_match=if_match(call.headers)))
+
+    async def variations(self, call: Call) -> Response:
+        bound_to, size = (self._rows, "variations", call.id), call.query["pageSize"]
+        found = await self._cases.variations(call.me, call.id, limit=size + 1, before=call.position(*bound_to))
+        following = found[size - 1].id if len(found) > size else None
+        return call.page("variations", found[:size], following, *bound_to)
+
+    async def rollback(self, call: Call) -> Response:
+        return _seen(await self._cases.rollback(call.me, call.id, call.body, if_match=if_match(call.headers)))
+
+    async def transfer(self, call: Call) -> Response:
+        return _seen(await self._cases.transfer_ownership(call.me, call.id, call.body, if_match=if_match(call.headers)))
+
+    async def cancel_transfer(self, call: Call) -> Response:
+        return _seen(await self._cases.cancel_transfer(call.me, call.id, if_match=if_match(call.headers)))
+
+    async def accept_transfer(self, call: Call) -> Response:
+        return _seen(await self._cases.accept_transfer(call.me, call.id, if_match=if_match(call.headers)))
+
+    async def decline_transfer(self, call: Call) -> Response:
+        return _seen(await self._cases.decline_transfer(call.me, call.id, if_match=if_match(call.headers)))
+
+    async def explain_access(self, call: Call) -> Response:
+        return json_answer((await self._cases.explain_access(call.me, call.id, call.query["userId"])).to_wire())
+
+
+class WorkflowRoutes(ResourceRoutes):
+    """Workflows also have a schedule to toggle, a graph to validate, runs and interfaces."""
+
+    _cases: Workflows
+
+    def table(self) -> Iterator[Route]:
+        yield from super().table()
+        cases = self._cases
+        yield self._route(
+            "toggle", "POST", "/{id}/toggle", self.toggle, "Switch the schedule on or off", scopes_of(cases.toggle),
+            body=ToggleBody, headers=(IF_MATCH,),
+        )  # fmt: skip
+        yield self._route(
+            "validate", "POST", "/validate", self.validate, "Every issue of a workflow in the making",
+            scopes_of(cases.validate), body=ValidateBody, body_required=True, answer=Issues,
+        )  # fmt: skip
+        yield self._route(
+            "validateSaved", "POST", "/{id}/validate", self.validate_saved, "Every issue that hinders a deploy",
+            scopes_of(cases.validate_saved), body=Body, query=(_view("draft"),), answer=Issues,
+        )  # fmt: skip
+        yield self._route(
+            "nextRuns", "GET", "/{id}/next-runs", self.next_runs, "When the schedule fires next",
+            scopes_of(cases.next_runs), answer=NextRuns, query=(_COUNT,),
+        )  # fmt: skip
+        yield self._route(
+            "schedule", "GET", "/{id}/schedule", self.schedule, "How the schedule goes, and what it missed",
+            scopes_of(cases.schedule), answer=ScheduleState,
+        )  # fmt: skip
+        yield self._route(
+            "runs", "GET", "/{id}/runs", self.runs, "Run history, newest first", scopes_of(cases.runs),
+            answer=page_of("runs", RunRecord), query=PAGING,
+        )  # fmt: skip
+        yield from InterfaceRoutes(cases.interfaces, self._base, self._route).table()
+        yield from WebhookRoutes(cases, self._route).table()
+
+    async def toggle(self, call: Call) -> Response:
+        return _seen(await self._cases.toggle(call.me, call.id, call.body, if_match=if_match(call.headers)))
+
+    async def validate(self, call: Call) -> Response:
+        return _issues(await self._cases.validate(call.me, call.body))
+
+    async def validate_saved(self, call: Call) -> Response:
+        return _issues(await self._cases.validate_saved(call.me, call.id, call.query["view"]))
+
+    async def next_runs(self, call: Call) -> Response:
+        found = await self._cases.next_runs(call.me, call.id, count=call.query["count"])
+        rows = [{"at": iso(firing.at), "local": firing.local, "note": firing.note} for firing in found]
+        return json_answer({"nextRuns": rows})
+
+    async def schedule(self, call: Call) -> Response:
+        return json_answer((await self._cases.schedule(call.me, call.id)).to_wire())
+
+    async def runs(self, call: Call) -> Response:
+        bound_to, size = (self._rows, "runs", call.id), call.query["pageSize"]
+        place = call.position(*bound_to)
+        found = await self._cases.runs(call.me, call.id, limit=size + 1, before=place)
+        last = found[size - 1].row if len(found) > size else None
+        return call.page("runs", found[:size], last and last.key, *bound_to)
+
+
+class SkillRoutes(ResourceRoutes):
+    """Skills also supervise one another."""
+
+    _cases: Skills
+
+    def table(self) -> Iterator[Route]:
+        yield from super().table()
+        cases, path = self._cases, "/{id}/supervision"
+        yield self._route(
+            "supervision", "GET", path, self.supervision, "Whom it supervises", scopes_of(cases.get),
+            answer=SupervisionLinks, query=(_view("draft"),),
+        )  # fmt: skip
+        yield self._route(
+            "supervise", "PUT", path, self.supervise, "Say anew whom it supervises, in the draft",
+            scopes_of(cases.supervise), body=Supervision, headers=(IF_MATCH,), answer=SupervisionLinks,
+        )  # fmt: skip
+
+    async def supervision(self, call: Call) -> Response:
+        return _links(await self._cases.get(call.me, call.id, call.query["view"]))
+
+    async def supervise(self, call: Call) -> Response:
+        return _links(await self._cases.supervise(call.me, call.id, call.body, if_match=if_match(call.headers)))
+
+
+def _seen(view: View, status: int = HTTPStatus.OK, **headers: str) -> Response:
+    return json_answer(view.to_wire(), status, {"ETag": view.etag, **headers})
+
+
+def _links(view: View) -> Response:
+    content = view.variation.content if view.variation else CONTENT[Kind.SKILL]
+    return json_answer(links_of(content), headers={"ETag": view.etag})
+
+
+def _issues(found: list[Issue]) -> Response:
+    return json_answer({"issues": [{**issue.to_wire(), "severity": issue.severity} for issue in found]})

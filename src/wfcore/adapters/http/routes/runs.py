@@ -1,0 +1,121 @@
+"""The routes of runs (interface, `/agent/v1`)."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import TypedDict
+
+from starlette.responses import Response
+
+from wfcore.adapters.http.core import sse
+from wfcore.adapters.http.core.request_parsing import Query, last_event_id, one_of, prefers_json, resource_id
+from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, LAST_EVENT_ID, PAGING, Call, Route
+from wfcore.adapters.http.core.turns import RUNS, Turns, accepted
+from wfcore.api.resources import Body
+from wfcore.api.runs import CreateRun, Event, Interrupt, ResumeRun, RunAccepted, RunRecord
+from wfcore.domain.json.codec import page_of
+from wfcore.domain.run.state import RunStatus
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.common.requests import bad_query
+from wfcore.runtime.runs.runs import Runs
+
+ONE = f"{RUNS}/{{runId}}"
+
+_STATUS = Query("status", one_of(*RunStatus), {"enum": list(RunStatus)}, "Only those in this state")
+_WORKFLOW = Query("workflowId", resource_id, {"type": "integer", "minimum": 1}, "Only runs of this workflow")
+_SKILL = Query("skillId", resource_id, {"type": "integer", "minimum": 1}, "Only runs of this skill")
+
+
+class Events(TypedDict):
+    """The events of a run so far."""
+
+    events: list[Event]
+
+
+class RunRoutes:
+    """Starting, following and steering runs."""
+
+    def __init__(self, runs: Runs, turns: Turns) -> None:
+        self._runs = runs
+        self._turns = turns
+
+    def table(self) -> Iterator[Route]:
+        runs = self._runs
+        for name, path in (("runs.start", RUNS), ("runs.startUnversioned", "/agent/runs")):
+            yield Route(
+                name, "POST", path, self.start, "Start a run", scopes_of(runs.start), RunAccepted,
+                body=CreateRun, body_required=True, headers=(IDEMPOTENCY_KEY, LAST_EVENT_ID), streams=True,
+                also=(HTTPStatus.ACCEPTED,),
+            )  # fmt: skip
+        yield Route(
+            "runs.list", "GET", RUNS, self.list, "List runs, newest first", scopes_of(runs.page),
+            page_of("runs", RunRecord), query=(_STATUS, _WORKFLOW, _SKILL, *PAGING),
+        )  # fmt: skip
+        yield Route("runs.get", "GET", ONE, self.get, "Read a run", scopes_of(runs.get), RunRecord)
+        yield Route(
+            "runs.events", "GET", f"{ONE}/events", self.events, "Follow a run", scopes_of(runs.events),
+            Events, headers=(LAST_EVENT_ID,), streams=True, also=(HTTPStatus.NO_CONTENT,),
+        )  # fmt: skip
+        yield Route(
+            "runs.resume", "POST", f"{ONE}/resume", self.resume, "Answer a run's interrupts in a new turn",
+            scopes_of(runs.resume), RunAccepted, body=ResumeRun,
+            headers=(IDEMPOTENCY_KEY, LAST_EVENT_ID), streams=True, also=(HTTPStatus.ACCEPTED,),
+        )  # fmt: skip
+        yield Route(
+            "runs.cancel", "POST", f"{ONE}/cancel", self.cancel, "Cancel a run", scopes_of(runs.cancel),
+            RunAccepted, HTTPStatus.ACCEPTED, body=Body,
+        )  # fmt: skip
+        yield Route(
+            "runs.interrupt", "POST", f"{ONE}/interrupt", self.interrupt, "Park a run at its next step",
+            scopes_of(runs.interrupt), RunAccepted, HTTPStatus.ACCEPTED, body=Body,
+        )  # fmt: skip
+        yield Route(
+            "interrupts.list", "GET", "/agent/v1/interrupts", self.interrupts, "What waits for my decision",
+            scopes_of(runs.interrupts), page_of("interrupts", Interrupt), query=PAGING,
+        )  # fmt: skip
+
+    async def start(self, call: Call) -> Response:
+        return await self._turns.answer(call, lambda key: self._runs.start(call.me, call.body, key=key))
+
+    async def resume(self, call: Call) -> Response:
+        return await self._turns.answer(call, lambda key: self._runs.resume(call.me, call.run_id, call.body, key=key))
+
+    async def list(self, call: Call) -> Response:
+        status, workflow, skill = call.query["status"], call.query["workflowId"], call.query["skillId"]
+        if workflow and skill:
+            raise bad_query("skillId", "`skillId` stands beside `workflowId`")
+        bound_to, size = ("runs", status, workflow, skill), call.query["pageSize"]
+        found = await self._runs.page(
+            call.me,
+            limit=size + 1,
+            before=call.position(*bound_to),
+            status=status and RunStatus(status),
+            workflow=workflow,
+            skill=skill,
+        )
+        last = found[size - 1].row if len(found) > size else None
+        return call.page("runs", found[:size], last and last.key, *bound_to)
+
+    async def get(self, call: Call) -> Response:
+        return json_answer((await self._runs.get(call.me, call.run_id)).to_wire())
+
+    async def events(self, call: Call) -> Response:
+        after = last_event_id(call.headers)
+        if prefers_json(call.headers):
+            found = await self._runs.events(call.me, call.run_id, after=after)
+            return json_answer({"events": [event.to_wire() for event in found]})
+        view = await self._runs.followed(call.me, call.run_id)
+        if after and not view.status.under_way and not await self._runs.events(call.me, call.run_id, after=after):
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        return sse.stream(self._runs.batches(view, after=after))
+
+    async def cancel(self, call: Call) -> Response:
+        return accepted(await self._runs.cancel(call.me, call.run_id), HTTPStatus.ACCEPTED)
+
+    async def interrupt(self, call: Call) -> Response:
+        return accepted(await self._runs.interrupt(call.me, call.run_id), HTTPStatus.ACCEPTED)
+
+    async def interrupts(self, call: Call) -> Response:
+        after = call.position("interrupts") or 0
+        found, following = await self._runs.interrupts(call.me, limit=call.query["pageSize"], after=after)
+        return call.page("interrupts", found, following, "interrupts")

@@ -1,0 +1,32 @@
+"""The route that a team chat knows: it posts messages without any token (Standard Webhooks 1.0.0)."""
+
+from http import HTTPStatus
+
+from starlette.responses import Response
+
+from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.route import Call, Route
+from wfcore.adapters.http.routes.webhooks import SIGNED
+from wfcore.api.runs import RunAccepted
+from wfcore.domain.channels.team_chats import TeamMessage
+from wfcore.runtime.channels.team_chats import TeamChats
+
+
+class TeamChatRoutes:
+    """The url of an interface of kind `teamchat`."""
+
+    def __init__(self, chats: TeamChats) -> None:
+        self._chats = chats
+
+    def table(self) -> list[Route]:
+        return [
+            Route(
+                "teamchat.receive", "POST", "/interfaces/teamchat/{interfaceId}", self.receive,
+                "Start the run of a team chat's message; answers are posted back", None, RunAccepted,
+                HTTPStatus.ACCEPTED, signed=SIGNED, reads=TeamMessage,
+            )
+        ]  # fmt: skip
+
+    async def receive(self, call: Call) -> Response:
+        view = await self._chats.receive(call.path["interfaceId"], call.headers.items(), call.raw)
+        return json_answer({"runId": view.id, "status": view.status}, HTTPStatus.ACCEPTED)

@@ -1,0 +1,226 @@
+"""The port `Storage` in dicts.
+
+A transaction works on a copy of the organization, which takes the original's place when it ends well. Readers
+have a copy too, so nobody has to wait for them, nor they for anybody.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from copy import deepcopy
+
+import attrs
+
+from wfcore.adapters.inmemory.audit import AuditLog, MemoryAudit
+from wfcore.adapters.inmemory.directory import MemoryDirectory
+from wfcore.adapters.inmemory.idempotency import MemoryAnswers
+from wfcore.adapters.inmemory.interfaces import MemoryInterfaces
+from wfcore.adapters.inmemory.organization_records import MemoryOrgRows
+from wfcore.adapters.inmemory.postings import MemoryPostings
+from wfcore.adapters.inmemory.resources import MemoryResources, Pinned
+from wfcore.adapters.inmemory.schedules import MemorySchedules
+from wfcore.adapters.inmemory.tenant import Tenant
+from wfcore.adapters.inmemory.webhooks import MemoryWebhooks
+from wfcore.domain.agents.connections import Connection
+from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.domain.people.people import AccessToken, Member, Organization
+from wfcore.domain.resources.access import Principal, derive
+from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.ports.audit import AuditRow
+from wfcore.ports.journal import RunRow
+from wfcore.ports.postings import DuePosting, Posting
+from wfcore.ports.schedules import DueTimer
+from wfcore.ports.storage import Duplicate, FoundInterface
+from wfcore.ports.webhooks import FoundWebhook
+
+FindRun = Callable[[str, str], Awaitable[RunRow | None]]
+"""The run of an organization by its id."""
+
+
+async def _no_run(org: str, run_id: str) -> None:
+    """Without a journal there is none."""
+
+
+@attrs.frozen
+class MemoryUnitOfWork:
+    """Implements the port `UnitOfWork` on one tenant."""
+
+    tenant: Tenant
+    pinned: Pinned
+    audit: MemoryAudit
+
+    @property
+    def workflows(self) -> MemoryResources:
+        return self.resources(Kind.WORKFLOW)
+
+    @property
+    def skills(self) -> MemoryResources:
+        return self.resources(Kind.SKILL)
+
+    @property
+    def directory(self) -> MemoryDirectory:
+        return MemoryDirectory(self.tenant)
+
+    @property
+    def interfaces(self) -> MemoryInterfaces:
+        return MemoryInterfaces(self.tenant.interfaces)
+
+    @property
+    def context_items(self) -> MemoryOrgRows[ContextItem]:
+        return MemoryOrgRows(self.tenant.context_items)
+
+    @property
+    def connections(self) -> MemoryOrgRows[Connection]:
+        return MemoryOrgRows(self.tenant.connections)
+
+    @property
+    def answers(self) -> MemoryAnswers:
+        return MemoryAnswers(self.tenant.answers)
+
+    @property
+    def schedules(self) -> MemorySchedules:
+        return MemorySchedules(self.tenant.timers)
+
+    @property
+    def webhooks(self) -> MemoryWebhooks:
+        return MemoryWebhooks(self.tenant.webhooks)
+
+    @property
+    def postings(self) -> MemoryPostings:
+        return MemoryPostings(self.tenant.postings)
+
+    def resources(self, kind: Kind) -> MemoryResources:
+        return MemoryResources(self.tenant.shelves[kind], self.pinned)
+
+
+class MemoryStorage:
+    """Implements the port `Storage`. `pinned` tells which drafts an execution still needs, `find_run` how runs are."""
+
+    def __init__(self, pinned: Pinned = lambda _: False, find_run: FindRun = _no_run) -> None:
+        self._pinned = pinned
+        self._find_run = find_run
+        self._lock = asyncio.Lock()
+        self._organizations: dict[str, Organization] = {}
+        self._tenants: dict[str, Tenant] = {}
+        self._logs: defaultdict[str, AuditLog] = defaultdict(AuditLog)
+        self._closed = False
+
+    @asynccontextmanager
+    async def transaction(self, org: str) -> AsyncIterator[MemoryUnitOfWork]:
+        async with self._lock:
+            draft, audit = self._tenant(org).copy(), MemoryAudit(self._logs[org])
+            yield MemoryUnitOfWork(draft, self._pinned, audit)
+            self._tenants[org] = draft
+            audit.commit()
+
+    @asynccontextmanager
+    async def reading(self, org: str) -> AsyncIterator[MemoryUnitOfWork]:
+        yield MemoryUnitOfWork(self._tenant(org).copy(), self._pinned, MemoryAudit(self._logs[org]))
+
+    def note(self, org: str, rows: Iterable[AuditRow]) -> None:
+        """Write rows of the audit down at once: those that the in-memory journal has."""
+        self._logs[org].extend(rows)
+
+    async def peek(self, org: str, kind: Kind, id: int) -> Resource | None:
+        self._refuse_closed()
+        tenant = self._tenants.get(org)
+        return tenant.shelves[kind].rows.get(id) if tenant else None
+
+    async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
+        self._refuse_closed()
+        tenant = self._tenants.get(org)
+        token = tenant.tokens.get(prefix) if tenant else None
+        member = tenant.members.get(token.user_id) if tenant and token else None
+        return (token, member) if token and member else None
+
+    def may_use(self, org: str, principal: Principal, kind: str, id: int) -> bool:
+        """Whether the principal may use this resource: what the in-memory journal asks to list runs."""
+        tenant = self._tenants.get(org)
+        resource = tenant.shelves[Kind(kind)].rows.get(id) if tenant and kind in list(Kind) else None
+        return resource is not None and derive(principal, resource.access).can_use
+
+    def _tenant(self, org: str) -> Tenant:
+        self._refuse_closed()
+        if org not in self._tenants:
+            raise NotFound
+        return self._tenants[org]
+
+    async def due_timers(self, now: int, *, limit: int) -> list[DueTimer]:
+        self._refuse_closed()
+        due = [
+            (timer.next_at, DueTimer(org, number))
+            for org, tenant in self._tenants.items()
+            for number, timer in tenant.timers.items()
+            if timer.next_at is not None and timer.next_at <= now
+        ]
+        return [one for _, one in sorted(due, key=lambda pair: pair[0])[:limit]]
+
+    async def find_webhook(self, digest: str) -> FoundWebhook | None:
+        self._refuse_closed()
+        found = (
+            FoundWebhook(org, row)
+            for org, tenant in self._tenants.items()
+            for row in tenant.webhooks.values()
+            if row.digest == digest
+        )
+        return next(found, None)
+
+    async def due_postings(self, now: int, *, limit: int) -> list[DuePosting]:
+        self._refuse_closed()
+        owed = [
+            (row.next_at, DuePosting(org, row.id), row)
+            for org, tenant in self._tenants.items()
+            for row in tenant.postings.values()
+            if row.next_at is not None and row.next_at <= now
+        ]
+        ordered = sorted(owed, key=lambda one: one[0])
+        return [due for _, due, row in ordered if await self._can_be_told(due.org, row)][:limit]
+
+    async def _can_be_told(self, org: str, posting: Posting) -> bool:
+        row = await self._find_run(org, posting.run_id)
+        if row is None or row.status.under_way:
+            return False
+        return row.resumed_by is not None or posting.told is not row.status
+
+    async def find_interface(self, id: str) -> FoundInterface | None:
+        self._refuse_closed()
+        found = (
+            FoundInterface(org, deepcopy(row))
+            for org, tenant in self._tenants.items()
+            for row in tenant.interfaces.values()
+            if row.id == id
+        )
+        return next(found, None)
+
+    async def add_organization(self, organization: Organization) -> None:
+        self._refuse_closed()
+        if organization.uuid in self._organizations:
+            raise Duplicate("organizations")
+        self._organizations[organization.uuid] = organization
+        self._tenants[organization.uuid] = Tenant()
+
+    async def organization(self, uuid: str) -> Organization | None:
+        self._refuse_closed()
+        return self._organizations.get(uuid)
+
+    async def organizations(self, *, limit: int, after: str = "") -> list[Organization]:
+        self._refuse_closed()
+        names = sorted(name for name in self._organizations if name > after)
+        return [self._organizations[name] for name in names[:limit]]
+
+    async def upgrade(self) -> None:
+        self._refuse_closed()
+
+    async def check(self) -> str | None:
+        return "the store is closed" if self._closed else None
+
+    async def close(self) -> None:
+        """Wait for the transaction under way, then refuse everything."""
+        async with self._lock:
+            self._closed = True
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise Unavailable("the store is closed")

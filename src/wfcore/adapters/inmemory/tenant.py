@@ -1,0 +1,48 @@
+"""Everything of one organization, in dicts."""
+
+import attrs
+
+from wfcore.adapters.inmemory.idempotency import AnswerKey
+from wfcore.adapters.inmemory.interfaces import InterfaceKey
+from wfcore.adapters.inmemory.resources import Shelf
+from wfcore.domain.agents.connections import Connection
+from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.channels.interfaces import Interface
+from wfcore.domain.people.people import AccessToken, Group, Member
+from wfcore.domain.resources.resource import Kind
+from wfcore.ports.postings import Posting
+from wfcore.ports.schedules import Timer
+from wfcore.ports.storage import Kept
+from wfcore.ports.webhooks import WebhookRow
+
+
+@attrs.define
+class Tenant:
+    """Everything of one organization. The values are frozen, so a copy of the dicts is a copy of all."""
+
+    shelves: dict[Kind, Shelf] = attrs.Factory(lambda: {kind: Shelf() for kind in Kind})
+    members: dict[str, Member] = attrs.Factory(dict)
+    groups: dict[str, Group] = attrs.Factory(dict)
+    tokens: dict[str, AccessToken] = attrs.Factory(dict)
+    interfaces: dict[InterfaceKey, Interface] = attrs.Factory(dict)
+    answers: dict[AnswerKey, Kept] = attrs.Factory(dict)
+    timers: dict[int, Timer] = attrs.Factory(dict)
+    webhooks: dict[int, WebhookRow] = attrs.Factory(dict)
+    context_items: dict[str, ContextItem] = attrs.Factory(dict)
+    connections: dict[str, Connection] = attrs.Factory(dict)
+    postings: dict[str, Posting] = attrs.Factory(dict)
+
+    def copy(self) -> "Tenant":
+        shelves = {kind: shelf.copy() for kind, shelf in self.shelves.items()}
+        people = (dict(self.members), dict(self.groups), dict(self.tokens))
+        return Tenant(
+            shelves,
+            *people,
+            dict(self.interfaces),
+            dict(self.answers),
+            timers=dict(self.timers),
+            webhooks=dict(self.webhooks),
+            context_items=dict(self.context_items),
+            connections=dict(self.connections),
+            postings=dict(self.postings),
+        )

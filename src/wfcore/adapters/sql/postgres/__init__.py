@@ -1,0 +1,1 @@
+"""PostgreSQL: connections, transactions, group commit, pipeline mode."""

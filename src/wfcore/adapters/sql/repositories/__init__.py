@@ -1,0 +1,1 @@
+"""The repositories of the storage port, on SQL."""

@@ -1,0 +1,84 @@
+"""The audit of one organization, in a table."""
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
+from wfcore.adapters.sql.schema.dialect import INT
+from wfcore.adapters.sql.schema.tables import audit
+from wfcore.adapters.sql.store import Hot, Transaction
+from wfcore.ports.audit import AuditFilter, AuditRow, Origin
+
+ADD_ROW: Final = """
+INSERT INTO audit (org, at, user_id, action, kind, resource_id, details, request_id, remote_address)
+VALUES (:org, :at, :user_id, :action, :kind, :resource_id, :details, :request_id, :remote_address)"""
+
+
+@attrs.frozen
+class SqlAudit:
+    """Implements the port `Audit` within one transaction. `org` is the organization's number."""
+
+    connection: Transaction
+    org: int
+
+    async def add(self, row: AuditRow) -> None:
+        await self.connection.execute(audit.insert(), audit_row(self.org, row))
+
+    async def page(
+        self, wanted: AuditFilter, *, limit: int, before: tuple[datetime, int] | None = None
+    ) -> list[AuditRow]:
+        found = self.page_statement(wanted, limit=limit, before=before)
+        return [_to_row(row) for row in await self.connection.execute(found)]
+
+    def page_statement(self, wanted: AuditFilter, *, limit: int, before: tuple[datetime, int] | None) -> sa.Select[Any]:
+        """One walk back along an index of times, that of the user or of the action when one is asked for."""
+        found = sa.select(audit).where(audit.c.org == self.org)
+        if wanted.user_id is not None:
+            found = found.where(audit.c.user_id == wanted.user_id)
+        if wanted.action is not None:
+            found = found.where(audit.c.action == wanted.action)
+        if wanted.since is not None:
+            found = found.where(audit.c.at >= to_ms(wanted.since))
+        if wanted.until is not None:
+            found = found.where(audit.c.at < to_ms(wanted.until))
+        if before is not None:
+            place = sa.tuple_(sa.literal(to_ms(before[0]), INT), sa.literal(before[1], INT))
+            found = found.where(sa.tuple_(audit.c.at, audit.c.key) < place)
+        return found.order_by(audit.c.at.desc(), audit.c.key.desc()).limit(limit)
+
+
+def audit_row(org: int | None, row: AuditRow) -> dict[str, Any]:
+    return {
+        "org": org,
+        "at": to_ms(row.at),
+        "user_id": row.user_id,
+        "action": row.action,
+        "kind": row.kind,
+        "resource_id": row.resource_id,
+        "details": to_json(row.details),
+        "request_id": row.origin.request_id,
+        "remote_address": row.origin.remote_address,
+    }
+
+
+def add_rows(hot: Hot, org: int | None, rows: Iterable[AuditRow]) -> None:
+    """As `SqlAudit.add`, within the journal's transaction."""
+    hot.executemany(ADD_ROW, [audit_row(org, row) for row in rows])
+
+
+def _to_row(row: sa.Row[Any]) -> AuditRow:
+    return AuditRow(
+        from_ms(row.at),
+        row.user_id,
+        row.action,
+        row.kind,
+        row.resource_id,
+        json.loads(row.details),
+        Origin(row.request_id, row.remote_address),
+        row.key,
+    )

@@ -1,0 +1,32 @@
+"""The kept answers to creates of one organization, in a table."""
+
+import json
+
+import attrs
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.repositories.row_values import to_json
+from wfcore.adapters.sql.schema.dialect import insert_new
+from wfcore.adapters.sql.schema.tables import kept as answers
+from wfcore.adapters.sql.store import Transaction
+from wfcore.ports.storage import Duplicate, Kept
+
+
+@attrs.frozen
+class SqlAnswers:
+    """Implements the port `Answers` within one transaction. `org` is the organization's number."""
+
+    connection: Transaction
+    org: int
+
+    async def find(self, kind: str, user_id: str, key: str) -> Kept | None:
+        wanted = {"org": self.org, "kind": kind, "user_id": user_id, "key": key}
+        found = sa.select(answers.c.fingerprint, answers.c.answer).filter_by(**wanted)
+        row = (await self.connection.execute(found)).first()
+        return Kept(row.fingerprint, json.loads(row.answer)) if row else None
+
+    async def add(self, kind: str, user_id: str, key: str, kept: Kept) -> None:
+        row = {"org": self.org, "kind": kind, "user_id": user_id, "key": key}
+        row |= {"fingerprint": kept.fingerprint, "answer": to_json(kept.answer)}
+        if not (await self.connection.execute(insert_new(answers).values(row))).rowcount:
+            raise Duplicate("kept")

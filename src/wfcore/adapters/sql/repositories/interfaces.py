@@ -1,0 +1,82 @@
+"""The interface rows of one organization, in a table."""
+
+import json
+from typing import Any, Final
+
+import attrs
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
+from wfcore.adapters.sql.schema.dialect import insert_new
+from wfcore.adapters.sql.schema.tables import interfaces
+from wfcore.adapters.sql.store import Transaction
+from wfcore.domain.channels.interfaces import Interface, InterfaceKind
+from wfcore.ports.storage import Duplicate, FoundInterface, Stale
+
+FIND: Final = """
+SELECT o.uuid, i.id, i.workflow_id, i.kind, i.config, i.created_at, i.sealed
+FROM interfaces i JOIN organizations o ON o.key = i.org WHERE i.id = ?1"""
+"""The row of any organization, along its index."""
+
+
+@attrs.frozen
+class SqlInterfaces:
+    """Implements the port `Interfaces` within one transaction. `org` is the organization's number."""
+
+    connection: Transaction
+    org: int
+
+    async def add(self, interface: Interface) -> None:
+        done = await self.connection.execute(insert_new(interfaces).values({"org": self.org} | _row(interface)))
+        if not done.rowcount:
+            raise Duplicate("interfaces")
+
+    async def get(self, workflow_id: int, id: str) -> Interface | None:
+        found = sa.select(interfaces).where(*self._of(workflow_id), interfaces.c.id == id)
+        row = (await self.connection.execute(found)).first()
+        return _interface(row) if row else None
+
+    async def page(self, workflow_id: int, *, limit: int, after: str = "") -> list[Interface]:
+        found = sa.select(interfaces).where(*self._of(workflow_id), interfaces.c.id > after)
+        rows = (await self.connection.execute(found.order_by(interfaces.c.id).limit(limit))).all()
+        return [_interface(row) for row in rows]
+
+    async def save(self, interface: Interface) -> None:
+        wanted = (*self._of(interface.workflow_id), interfaces.c.id == interface.id)
+        values = {"config": to_json(interface.config), "sealed": interface.sealed}
+        change = interfaces.update().where(*wanted).values(values)
+        if not (await self.connection.execute(change)).rowcount:
+            raise Stale(f"interface {interface.id}")
+
+    async def remove(self, workflow_id: int, id: str) -> None:
+        await self.connection.execute(interfaces.delete().where(*self._of(workflow_id), interfaces.c.id == id))
+
+    async def clear(self, workflow_id: int) -> int:
+        return (await self.connection.execute(interfaces.delete().where(*self._of(workflow_id)))).rowcount
+
+    def _of(self, workflow_id: int) -> tuple[sa.ColumnElement[bool], ...]:
+        return interfaces.c.org == self.org, interfaces.c.workflow_id == workflow_id
+
+
+def _row(interface: Interface) -> dict[str, Any]:
+    return {
+        "workflow_id": interface.workflow_id,
+        "id": interface.id,
+        "kind": interface.kind.value,
+        "config": to_json(interface.config),
+        "created_at": to_ms(interface.created_at),
+        "sealed": interface.sealed,
+    }
+
+
+def _interface(row: sa.Row[Any]) -> Interface:
+    return _made(row.id, row.workflow_id, row.kind, row.config, row.created_at, row.sealed)
+
+
+def _made(id: str, workflow_id: int, kind: str, config: str, created_at: int, sealed: str | None) -> Interface:
+    return Interface(id, workflow_id, InterfaceKind(kind), json.loads(config), from_ms(created_at), sealed)
+
+
+def to_found(org: str, *row: Any) -> FoundInterface:
+    """What a row of `FIND` says."""
+    return FoundInterface(org, _made(*row))

@@ -1,0 +1,128 @@
+"""Long-term memories in a table, with their words in another."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.repositories.row_values import to_json
+from wfcore.adapters.sql.schema.dialect import insert_new
+from wfcore.adapters.sql.schema.tables import memories, memory_words, organizations
+from wfcore.adapters.sql.store import Store, Transaction
+from wfcore.domain.agents.memories import words_of
+from wfcore.ports.providers import Memory
+
+_FIELDS: Final = [memories.c[field.name] for field in attrs.fields(Memory)]
+_LIVE: Final = memories.c.memory.is_not(None)
+_NOTHING: Final = {"memory": None, "hash": "", "metadata": "{}", "user_id": None}
+"""What is left of a deleted memory."""
+
+_SEARCH: Final = f"""
+SELECT {", ".join(f"m.{field.name}" for field in _FIELDS)} FROM (
+    SELECT memory, count(*) AS common FROM memory_words
+    WHERE org = (SELECT key FROM organizations WHERE uuid = :org) AND skill_id = :skill
+    AND word IN (SELECT value FROM json_each(:words)) GROUP BY memory
+) f JOIN memories m ON m.key = f.memory
+WHERE CAST(:user AS text) IS NULL OR m.user_id = :user OR (:shared AND m.user_id IS NULL)
+ORDER BY f.common DESC, m.key LIMIT :limit"""
+"""One look-up for each word among those of the skill: other skills' memories cost nothing."""
+
+
+class SqlMemories:
+    """Implements the port `MemoryBackend` on an open database.
+
+    A search counts the different words of the query that a memory holds, in any case and with or without accents; of
+    equals the older comes first. A deleted memory leaves an empty row: its place in the list, and its id.
+    """
+
+    def __init__(self, database: Store) -> None:
+        self._database = database
+
+    async def add(self, org: str, skill_id: int, memory: Memory) -> None:
+        row = {"org": _number(org), "skill_id": skill_id, **_row(memory)}
+        async with self._database.writing() as connection:
+            added = await connection.execute(insert_new(memories).values(row).returning(memories.c.key, memories.c.org))
+            if (new := added.first()) is not None:
+                await _add_words(connection, new.org, skill_id, new.key, memory.memory)
+
+    async def get(self, org: str, skill_id: int, memory_id: str) -> Memory | None:
+        found = await self._select(*_one(org, skill_id, memory_id), limit=1)
+        return found[0] if found else None
+
+    async def replace(self, org: str, skill_id: int, memory: Memory, *, old: Memory | None = None) -> bool:
+        before = {} if old is None else _row(old)
+        unchanged = [memories.c[name].is_not_distinct_from(value) for name, value in before.items()]
+        change = memories.update().where(*_one(org, skill_id, memory.id), _LIVE, *unchanged).values(_row(memory))
+        async with self._database.writing() as connection:
+            replaced = (await connection.execute(change.returning(memories.c.key, memories.c.org))).first()
+            if replaced is not None:
+                key, number = replaced
+                await connection.execute(memory_words.delete().where(memory_words.c.memory == key))
+                await _add_words(connection, number, skill_id, key, memory.memory)
+        return replaced is not None
+
+    async def delete(self, org: str, skill_id: int, memory_id: str) -> bool:
+        change = memories.update().where(*_one(org, skill_id, memory_id), _LIVE).values(_NOTHING)
+        async with self._database.writing() as connection:
+            key = (await connection.execute(change.returning(memories.c.key))).scalar()
+            if key is not None:
+                await connection.execute(memory_words.delete().where(memory_words.c.memory == key))
+        return key is not None
+
+    async def list(
+        self, org: str, skill_id: int, *, limit: int, after: str | None = None, user_id: str | None = None
+    ) -> Sequence[Memory]:
+        behind = [] if after is None else [memories.c.key > _place(org, skill_id, after)]
+        of_user = [] if user_id is None else [memories.c.user_id == user_id]
+        return await self._select(*_of(memories, org, skill_id), *behind, *of_user, limit=limit)
+
+    async def search(
+        self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None, shared: bool = False
+    ) -> Sequence[Memory]:
+        of = {"org": org, "skill": skill_id, "user": user_id, "shared": shared}
+        asked = {**of, "words": to_json(sorted(words_of(query))), "limit": limit}
+        async with self._database.reading() as connection:
+            rows = (await connection.exec_driver_sql(_SEARCH, asked)).mappings().all()
+        return [_to_memory(row) for row in rows]
+
+    async def _select(self, *wanted: sa.ColumnElement[bool], limit: int) -> Sequence[Memory]:
+        found = sa.select(*_FIELDS).where(*wanted, _LIVE).order_by(memories.c.key).limit(limit)
+        async with self._database.reading() as connection:
+            rows = (await connection.execute(found)).mappings().all()
+        return [_to_memory(row) for row in rows]
+
+
+async def _add_words(connection: Transaction, org: int, skill_id: int, key: int, text: str) -> None:
+    scope = {"org": org, "skill_id": skill_id, "memory": key}
+    rows = [{**scope, "word": word} for word in sorted(words_of(text))]
+    if rows:
+        await connection.execute(memory_words.insert(), rows)
+
+
+def _number(org: str) -> sa.ScalarSelect[int]:
+    """The number of an organization, none for one that is not there."""
+    return sa.select(organizations.c.key).where(organizations.c.uuid == org).scalar_subquery()
+
+
+def _of(table: sa.FromClause, org: str, skill_id: int) -> tuple[sa.ColumnElement[bool], ...]:
+    return table.c.org == _number(org), table.c.skill_id == skill_id
+
+
+def _one(org: str, skill_id: int, memory_id: str) -> tuple[sa.ColumnElement[bool], ...]:
+    return *_of(memories, org, skill_id), memories.c.id == memory_id
+
+
+def _place(org: str, skill_id: int, memory_id: str) -> sa.ScalarSelect[int]:
+    """Where a memory stands in the list, or stood; nothing is behind one that never was."""
+    marked = memories.alias()
+    return sa.select(marked.c.key).where(*_of(marked, org, skill_id), marked.c.id == memory_id).scalar_subquery()
+
+
+def _row(memory: Memory) -> dict[str, Any]:
+    return attrs.asdict(memory, recurse=False) | {"metadata": to_json(memory.metadata)}
+
+
+def _to_memory(row: sa.RowMapping) -> Memory:
+    return Memory(**{**row, "metadata": json.loads(row["metadata"])})

@@ -1,0 +1,95 @@
+"""The rows of one organization that have an id and nothing above them, in a table for each kind."""
+
+import json
+from collections.abc import Callable
+from typing import Any, Generic
+
+import attrs
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
+from wfcore.adapters.sql.schema.dialect import insert_new
+from wfcore.adapters.sql.schema.tables import connections, context_items
+from wfcore.adapters.sql.store import Transaction
+from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
+from wfcore.domain.agents.context_items import ContextItem
+from wfcore.ports.storage import Duplicate, Row, Stale
+
+
+@attrs.frozen
+class SqlOrgRows(Generic[Row]):
+    """Implements the port `OrgRows` within one transaction. `org` is the organization's number."""
+
+    connection: Transaction
+    org: int
+    table: sa.Table
+    to_row: Callable[[Row], dict[str, Any]]
+    from_row: Callable[[sa.Row[Any]], Row]
+
+    async def add(self, row: Row) -> None:
+        values = {"org": self.org, "id": row.id} | self.to_row(row)
+        done = await self.connection.execute(insert_new(self.table).values(values))
+        if not done.rowcount:
+            raise Duplicate(self.table.name)
+
+    async def get(self, id: str) -> Row | None:
+        row = (await self.connection.execute(sa.select(self.table).where(*self._at(id)))).first()
+        return self.from_row(row) if row else None
+
+    async def page(self, *, limit: int, after: str = "") -> list[Row]:
+        columns = self.table.c
+        found = sa.select(self.table).where(columns.org == self.org, columns.id > after)
+        rows = (await self.connection.execute(found.order_by(columns.id).limit(limit))).all()
+        return [self.from_row(row) for row in rows]
+
+    async def save(self, row: Row) -> None:
+        change = self.table.update().where(*self._at(row.id)).values(self.to_row(row))
+        if not (await self.connection.execute(change)).rowcount:
+            raise Stale(f"{self.table.name} {row.id}")
+
+    async def remove(self, id: str) -> None:
+        await self.connection.execute(self.table.delete().where(*self._at(id)))
+
+    def _at(self, id: str) -> tuple[sa.ColumnElement[bool], ...]:
+        return self.table.c.org == self.org, self.table.c.id == id
+
+
+def sql_context_items(connection: Transaction, org: int) -> SqlOrgRows[ContextItem]:
+    return SqlOrgRows(connection, org, context_items, _item_row, _item)
+
+
+def sql_connections(connection: Transaction, org: int) -> SqlOrgRows[Connection]:
+    return SqlOrgRows(connection, org, connections, _connection_row, _connection)
+
+
+def _item_row(item: ContextItem) -> dict[str, Any]:
+    return {
+        "title": item.title,
+        "content": item.content,
+        "created_at": to_ms(item.created_at),
+        "updated_at": to_ms(item.updated_at),
+    }
+
+
+def _item(row: sa.Row[Any]) -> ContextItem:
+    return ContextItem(row.id, row.title, row.content, from_ms(row.created_at), from_ms(row.updated_at))
+
+
+def _connection_row(connection: Connection) -> dict[str, Any]:
+    checked = connection.last_checked_at
+    return {
+        "name": connection.name,
+        "provider": connection.provider,
+        "kind": connection.kind.value,
+        "config": to_json(connection.config),
+        "sealed": to_json(connection.sealed),
+        "status": connection.status.value,
+        "last_checked_at": None if checked is None else to_ms(checked),
+    }
+
+
+def _connection(row: sa.Row[Any]) -> Connection:
+    checked = None if row.last_checked_at is None else from_ms(row.last_checked_at)
+    kind, status = ConnectionKind(row.kind), ConnectionStatus(row.status)
+    config, sealed = json.loads(row.config), json.loads(row.sealed)
+    return Connection(row.id, row.name, row.provider, kind, config, sealed, status, checked)

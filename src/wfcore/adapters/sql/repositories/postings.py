@@ -1,0 +1,51 @@
+"""What one organization's interfaces owe to team chats, in a table."""
+
+import json
+from typing import Any, Final
+
+import attrs
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.repositories.row_values import to_json
+from wfcore.adapters.sql.schema.tables import metadata
+from wfcore.adapters.sql.store import Transaction
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.postings import Posting
+
+postings: Final = metadata.tables["postings"]
+
+DUE: Final = """
+SELECT o.uuid, p.id FROM postings p
+JOIN organizations o ON o.key = p.org JOIN runs r ON r.org = p.org AND r.id = p.run_id
+WHERE p.next_at <= ?1 AND r.status NOT IN ('queued', 'running')
+  AND (r.resumed_by IS NOT NULL OR p.told IS NULL OR p.told <> r.status)
+ORDER BY p.next_at LIMIT ?2"""
+"""What all organizations owe at a time, along its index: one look at the key of a run for each."""
+
+
+@attrs.frozen
+class SqlPostings:
+    """Implements the port `Postings` within one transaction. `org` is the organization's number."""
+
+    connection: Transaction
+    org: int
+
+    async def get(self, id: str) -> Posting | None:
+        row = (await self.connection.execute(sa.select(postings).where(*self._of(id)))).first()
+        return _posting(row) if row else None
+
+    async def put(self, posting: Posting) -> None:
+        await self.remove(posting.id)
+        row = attrs.asdict(posting, recurse=False) | {"org": self.org, "place": to_json(posting.place)}
+        await self.connection.execute(postings.insert().values(row))
+
+    async def remove(self, id: str) -> None:
+        await self.connection.execute(postings.delete().where(*self._of(id)))
+
+    def _of(self, id: str) -> tuple[sa.ColumnElement[bool], ...]:
+        return postings.c.org == self.org, postings.c.id == id
+
+
+def _posting(row: sa.Row[Any]) -> Posting:
+    place, told = json.loads(row.place), RunStatus(row.told) if row.told else None
+    return Posting(row.id, row.interface_id, row.mark, place, row.run_id, row.next_at, told, row.tries)

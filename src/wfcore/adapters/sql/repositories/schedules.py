@@ -1,0 +1,48 @@
+"""The timers of one organization, in a table."""
+
+import json
+from typing import Any, Final
+
+import attrs
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.repositories.row_values import to_json
+from wfcore.adapters.sql.schema.tables import schedules
+from wfcore.adapters.sql.store import Transaction
+from wfcore.ports.schedules import Missed, Pause, Timer
+
+DUE: Final = """
+SELECT o.uuid, s.workflow_id FROM schedules s JOIN organizations o ON o.key = s.org
+WHERE s.next_at <= ?1 ORDER BY s.next_at LIMIT ?2"""
+"""The timers of all organizations that are due at a time, along their index."""
+
+
+@attrs.frozen
+class SqlSchedules:
+    """Implements the port `Schedules` within one transaction. `org` is the organization's number."""
+
+    connection: Transaction
+    org: int
+
+    async def get(self, workflow_id: int) -> Timer | None:
+        row = (await self.connection.execute(sa.select(schedules).where(*self._of(workflow_id)))).first()
+        return _timer(row) if row else None
+
+    async def put(self, timer: Timer) -> None:
+        await self.remove(timer.workflow_id)
+        missed = to_json([[one.at, one.reason] for one in timer.missed])
+        paused = to_json(attrs.astuple(timer.paused)) if timer.paused else None
+        row = attrs.asdict(timer, recurse=False) | {"org": self.org, "missed": missed, "paused": paused}
+        await self.connection.execute(schedules.insert().values(row))
+
+    async def remove(self, workflow_id: int) -> None:
+        await self.connection.execute(schedules.delete().where(*self._of(workflow_id)))
+
+    def _of(self, workflow_id: int) -> tuple[sa.ColumnElement[bool], ...]:
+        return schedules.c.org == self.org, schedules.c.workflow_id == workflow_id
+
+
+def _timer(row: sa.Row[Any]) -> Timer:
+    missed = tuple(Missed(at, reason) for at, reason in json.loads(row.missed))
+    paused = Pause(*json.loads(row.paused)) if row.paused else None
+    return Timer(row.workflow_id, row.variation_id, row.next_at, paused, row.last_run_id, missed)

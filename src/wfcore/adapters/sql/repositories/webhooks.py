@@ -1,0 +1,34 @@
+"""The webhooks of one organization's workflows, in a table."""
+
+from typing import Final
+
+import attrs
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.schema.tables import webhooks
+from wfcore.adapters.sql.store import Transaction
+from wfcore.ports.webhooks import WebhookRow
+
+FIND: Final = """
+SELECT o.uuid, w.workflow_id, w.digest, w.sealed FROM webhooks w JOIN organizations o ON o.key = w.org
+WHERE w.digest = ?1"""
+"""The webhook of any organization, along its index."""
+
+
+@attrs.frozen
+class SqlWebhooks:
+    """Implements the port `Webhooks` within one transaction. `org` is the organization's number."""
+
+    connection: Transaction
+    org: int
+
+    async def get(self, workflow_id: int) -> WebhookRow | None:
+        row = (await self.connection.execute(sa.select(webhooks).where(*self._of(workflow_id)))).first()
+        return WebhookRow(row.workflow_id, row.digest, row.sealed) if row else None
+
+    async def put(self, row: WebhookRow) -> None:
+        await self.connection.execute(webhooks.delete().where(*self._of(row.workflow_id)))
+        await self.connection.execute(webhooks.insert().values(attrs.asdict(row) | {"org": self.org}))
+
+    def _of(self, workflow_id: int) -> tuple[sa.ColumnElement[bool], ...]:
+        return webhooks.c.org == self.org, webhooks.c.workflow_id == workflow_id

@@ -1,0 +1,1 @@
+"""The tables, and what differs between the dialects of SQL."""

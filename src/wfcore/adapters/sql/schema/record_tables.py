@@ -1,0 +1,86 @@
+"""The tables of what runs leave behind beside their journal: conversations, usage, answers to be posted."""
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, ForeignKey, Index, PrimaryKeyConstraint, Table
+
+from wfcore.adapters.sql.schema.dialect import INT, TEXT, only_where
+
+
+def add_record_tables(metadata: sa.MetaData) -> None:
+    """`messages.content` is last: a look at the heads of messages reads no text."""
+    conversations = Table(
+        "conversations",
+        metadata,
+        Column("key", INT, primary_key=True),
+        *_ints("org"),
+        *_texts("thread_id", "user_id"),
+        *_ints("created_at", "updated_at"),
+        sa.UniqueConstraint("org", "thread_id", "user_id"),
+        sqlite_autoincrement=True,
+    )
+    Index("conversations_recent", conversations.c.org, _down(conversations, "updated_at"), _down(conversations, "key"))
+    participants = Table(
+        "participants",
+        metadata,
+        *_ints("conversation"),
+        *_texts("kind"),
+        *_ints("id", "org", "updated_at"),
+        PrimaryKeyConstraint("conversation", "kind", "id"),
+        sqlite_with_rowid=False,
+    )
+    latest = _down(participants, "updated_at"), _down(participants, "conversation")
+    Index("participants_recent", participants.c.org, participants.c.kind, participants.c.id, *latest)
+    Table(
+        "messages",
+        metadata,
+        Column("seq", INT, primary_key=True),
+        *_ints("conversation"),
+        *_texts("type"),
+        *_ints("length"),
+        *_ints("skill_id", null=True),
+        *_ints("attached", "execution", "at"),
+        *_texts("id"),
+        *_texts("tool_call_id", "tool_calls", "attachments", null=True),
+        *_texts("content"),
+        Index("messages_conversation", "conversation", "seq"),
+        sqlite_autoincrement=True,
+    )
+    Table(
+        "usage",
+        metadata,
+        Column("key", INT, primary_key=True),
+        *_ints("org", "at"),
+        *_texts("model", null=True),
+        *_ints("skill_id", "workflow_id", null=True),
+        *_texts("user_id"),
+        *_ints("input_tokens", "output_tokens", "calls", "duration_ms"),
+        *_ints("cost", null=True),
+        Index("usage_at", "org", "at"),
+        Index("usage_user", "org", "user_id", "at"),
+    )
+    postings = Table(
+        "postings",
+        metadata,
+        Column("org", INT, ForeignKey("organizations.key"), nullable=False),
+        *_texts("id", "interface_id", "mark", "place", "run_id"),
+        *_ints("next_at", null=True),
+        *_texts("told", null=True),
+        *_ints("tries"),
+        PrimaryKeyConstraint("org", "id"),
+        sqlite_with_rowid=False,
+    )
+    Index("postings_due", postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
+
+
+def _texts(*names: str, null: bool = False) -> list[Column[Any]]:
+    return [Column(name, TEXT, nullable=null) for name in names]
+
+
+def _ints(*names: str, null: bool = False) -> list[Column[Any]]:
+    return [Column(name, INT, nullable=null) for name in names]
+
+
+def _down(table: Table, name: str) -> sa.UnaryExpression[Any]:
+    return table.c[name].desc()

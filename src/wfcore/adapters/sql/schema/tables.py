@@ -1,0 +1,397 @@
+"""The tables. Everything is under `org`, the number of an organization; text of JSON is verbatim.
+
+Times are milliseconds since the Unix epoch.
+"""
+
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import Boolean, Column, ForeignKey, Index, PrimaryKeyConstraint, Table
+
+from wfcore.adapters.sql.schema.dialect import INT, TEXT, only_where
+from wfcore.adapters.sql.schema.record_tables import add_record_tables
+
+metadata: Final = sa.MetaData()
+
+
+def _text(name: str, *, null: bool = False) -> Column[Any]:
+    return Column(name, TEXT, nullable=null)
+
+
+def _int(name: str, *, null: bool = False) -> Column[Any]:
+    return Column(name, INT, nullable=null)
+
+
+def _bool(name: str) -> Column[Any]:
+    return Column(name, Boolean, nullable=False)
+
+
+def _org() -> Column[Any]:
+    return Column("org", INT, ForeignKey("organizations.key"), nullable=False)
+
+
+# Organizations and who is in them
+
+organizations: Final = Table(
+    "organizations",
+    metadata,
+    Column("key", INT, primary_key=True),
+    _text("uuid"),
+    _text("name"),
+    _int("created_at"),
+    sa.UniqueConstraint("uuid"),
+)
+
+members: Final = Table(
+    "members",
+    metadata,
+    _org(),
+    _text("user_id"),
+    _text("email", null=True),
+    _bool("email_verified"),
+    _text("name", null=True),
+    _text("role"),
+    PrimaryKeyConstraint("org", "user_id"),
+    Index("members_email", "org", "email", "user_id"),
+    sqlite_with_rowid=False,
+)
+
+groups: Final = Table(
+    "groups",
+    metadata,
+    _org(),
+    _text("id"),
+    _text("name"),
+    PrimaryKeyConstraint("org", "id"),
+    sqlite_with_rowid=False,
+)
+
+group_members: Final = Table(
+    "group_members",
+    metadata,
+    _int("org"),
+    _text("user_id"),
+    _text("group_id"),
+    PrimaryKeyConstraint("org", "user_id", "group_id"),
+    sa.ForeignKeyConstraint(["org", "user_id"], ["members.org", "members.user_id"]),
+    Index("group_members_group", "org", "group_id", "user_id"),
+    sqlite_with_rowid=False,
+)
+
+tokens: Final = Table(
+    "tokens",
+    metadata,
+    _org(),
+    _text("prefix"),
+    _text("secret_hash"),
+    _text("user_id"),
+    _text("name"),
+    _text("scopes"),
+    _int("created_at"),
+    _int("expires_at", null=True),
+    _int("revoked_at", null=True),
+    PrimaryKeyConstraint("org", "prefix"),
+    Index("tokens_user", "org", "user_id", "prefix"),
+    sqlite_with_rowid=False,
+)
+
+audit: Final = Table(
+    "audit",
+    metadata,
+    Column("key", INT, primary_key=True),
+    _org(),
+    _int("at"),
+    _text("user_id", null=True),
+    _text("action"),
+    _text("kind"),
+    _text("resource_id"),
+    _text("details"),
+    _text("request_id", null=True),
+    _text("remote_address", null=True),
+    Index("audit_at", "org", "at", "key"),
+    Index("audit_user", "org", "user_id", "at", "key"),
+    Index("audit_action", "org", "action", "at", "key"),
+    sqlite_autoincrement=True,
+)
+
+# Workflows and skills
+
+counters: Final = Table(
+    "counters",
+    metadata,
+    _org(),
+    _text("kind"),
+    _int("last"),
+    PrimaryKeyConstraint("org", "kind"),
+    sqlite_with_rowid=False,
+)
+
+resources: Final = Table(
+    "resources",
+    metadata,
+    Column("key", INT, primary_key=True),
+    _org(),
+    _text("kind"),
+    _int("id"),
+    _text("slug"),
+    _text("name"),
+    _text("description", null=True),
+    _text("status"),
+    _text("access"),
+    _text("active_variation_id", null=True),
+    _text("draft_variation_id", null=True),
+    _bool("is_enabled"),
+    _text("pending_transfer", null=True),
+    _int("created_at"),
+    _int("updated_at"),
+    _int("deleted_at", null=True),
+    _int("revision"),
+    sa.UniqueConstraint("org", "kind", "id"),
+    sa.UniqueConstraint("org", "kind", "slug"),
+)
+
+grants: Final = Table(
+    "grants",
+    metadata,
+    Column("resource", INT, ForeignKey("resources.key"), nullable=False),
+    _text("subject"),
+    _bool("use"),
+    _bool("manage"),
+    PrimaryKeyConstraint("resource", "subject"),
+    Index("grants_subject", "subject"),
+    sqlite_with_rowid=False,
+)
+
+variations: Final = Table(
+    "variations",
+    metadata,
+    _int("org"),
+    _text("kind"),
+    _int("resource_id"),
+    _text("id"),
+    _text("content"),
+    _int("created_at"),
+    _text("created_by"),
+    _int("deployed_at", null=True),
+    _text("deployed_by", null=True),
+    PrimaryKeyConstraint("org", "kind", "resource_id", "id"),
+    sa.ForeignKeyConstraint(["org", "kind", "resource_id"], ["resources.org", "resources.kind", "resources.id"]),
+)
+Index(
+    "variations_deployed",
+    variations.c.org,
+    variations.c.kind,
+    variations.c.resource_id,
+    variations.c.deployed_at.desc(),
+    variations.c.id.desc(),
+    **only_where(variations.c.deployed_at.is_not(None)),
+)
+
+kept: Final = Table(
+    "kept",
+    metadata,
+    _org(),
+    _text("kind"),
+    _text("user_id"),
+    _text("key"),
+    _text("fingerprint"),
+    _text("answer"),
+    PrimaryKeyConstraint("org", "kind", "user_id", "key"),
+    sqlite_with_rowid=False,
+)
+
+# Memories of skills, and the words in them
+
+memories: Final = Table(
+    "memories",
+    metadata,
+    Column("key", INT, primary_key=True),
+    _org(),
+    _int("skill_id"),
+    _text("id"),
+    _text("memory", null=True),
+    _text("hash"),
+    _text("metadata"),
+    _int("created_at"),
+    _int("updated_at"),
+    _text("user_id", null=True),
+    sa.UniqueConstraint("org", "skill_id", "id"),
+    sqlite_autoincrement=True,
+)
+Index(
+    "memories_list",
+    memories.c.org,
+    memories.c.skill_id,
+    memories.c.key,
+    **only_where(memories.c.memory.is_not(None)),
+)
+Index(
+    "memories_of_user",
+    memories.c.org,
+    memories.c.skill_id,
+    memories.c.user_id,
+    memories.c.key,
+    **only_where(memories.c.memory.is_not(None)),
+)
+
+memory_words: Final = Table(
+    "memory_words",
+    metadata,
+    _int("org"),
+    _int("skill_id"),
+    _text("word"),
+    _int("memory"),
+    PrimaryKeyConstraint("org", "skill_id", "word", "memory"),
+    Index("memory_words_of", "memory"),
+    sqlite_with_rowid=False,
+)
+
+interfaces: Final = Table(
+    "interfaces",
+    metadata,
+    _org(),
+    _int("workflow_id"),
+    _text("id"),
+    _text("kind"),
+    _text("config"),
+    _int("created_at"),
+    _text("sealed", null=True),
+    PrimaryKeyConstraint("org", "workflow_id", "id"),
+    Index("interfaces_id", "id"),
+    sqlite_with_rowid=False,
+)
+
+schedules: Final = Table(
+    "schedules",
+    metadata,
+    _org(),
+    _int("workflow_id"),
+    _text("variation_id"),
+    _int("next_at", null=True),
+    _text("paused", null=True),
+    _text("last_run_id", null=True),
+    _text("missed"),
+    PrimaryKeyConstraint("org", "workflow_id"),
+    sqlite_with_rowid=False,
+)
+Index("schedules_due", schedules.c.next_at, **only_where(schedules.c.next_at.is_not(None)))
+
+webhooks: Final = Table(
+    "webhooks",
+    metadata,
+    _org(),
+    _int("workflow_id"),
+    _text("digest"),
+    _text("sealed"),
+    PrimaryKeyConstraint("org", "workflow_id"),
+    Index("webhooks_digest", "digest", unique=True),
+    sqlite_with_rowid=False,
+)
+
+context_items: Final = Table(
+    "context_items",
+    metadata,
+    _org(),
+    _text("id"),
+    _text("title"),
+    _text("content"),
+    _int("created_at"),
+    _int("updated_at"),
+    PrimaryKeyConstraint("org", "id"),
+    sqlite_with_rowid=False,
+)
+
+connections: Final = Table(
+    "connections",
+    metadata,
+    _org(),
+    _text("id"),
+    _text("name"),
+    _text("provider"),
+    _text("kind"),
+    _text("config"),
+    _text("sealed"),
+    _text("status"),
+    _int("last_checked_at", null=True),
+    PrimaryKeyConstraint("org", "id"),
+    sqlite_with_rowid=False,
+)
+
+# Executions. The journal of one is the truth; the other rows are written in the same transaction.
+
+executions: Final = Table(
+    "executions",
+    metadata,
+    Column("id", INT, primary_key=True),
+    _int("org"),
+    _text("kind"),
+    _int("resource_id", null=True),
+    Column("variation_id", sa.LargeBinary),
+    _bool("is_draft"),
+    _text("user_id"),
+    _text("thread_id"),
+    _int("wake_at", null=True),
+    _int("claimed_by", null=True),
+)
+Index("executions_draft", executions.c.variation_id, **only_where(sa.text("is_draft")))
+Index(
+    "executions_due",
+    executions.c.wake_at,
+    **only_where(executions.c.wake_at.is_not(None) & executions.c.claimed_by.is_(None)),
+)
+Index("executions_claims", executions.c.claimed_by, **only_where(executions.c.claimed_by.is_not(None)))
+
+journal: Final = Table(
+    "journal",
+    metadata,
+    _int("execution"),
+    _int("pos"),
+    _text("entry"),
+    PrimaryKeyConstraint("execution", "pos"),
+    sqlite_with_rowid=False,
+)
+
+runs: Final = Table(
+    "runs",
+    metadata,
+    Column("key", INT, primary_key=True),
+    _int("org"),
+    _text("id"),
+    _int("execution"),
+    _text("user_id"),
+    Column("fingerprint", sa.LargeBinary, nullable=False),
+    _text("status"),
+    _text("parent_run_id", null=True),
+    _text("resumed_by", null=True),
+    _text("result", null=True),
+    _int("created_at"),
+    _int("updated_at"),
+    _int("finished_at", null=True),
+    sa.UniqueConstraint("org", "id"),
+    Index("runs_recent", "org", "key"),
+    Index("runs_execution", "execution"),
+)
+
+interrupts: Final = Table(
+    "interrupts",
+    metadata,
+    Column("key", INT, primary_key=True),
+    _int("org"),
+    _int("execution"),
+    _text("body"),
+    Index("interrupts_inbox", "org", "key"),
+    Index("interrupts_execution", "execution"),
+    sqlite_autoincrement=True,
+)
+
+workers: Final = Table(
+    "workers",
+    metadata,
+    Column("id", INT, primary_key=True),
+    _text("host"),
+    _int("pid"),
+    _int("seen_at"),
+    sqlite_autoincrement=True,
+)
+
+add_record_tables(metadata)

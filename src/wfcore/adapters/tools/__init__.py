@@ -1,0 +1,1 @@
+"""The tool catalog of an installation."""
