@@ -12,7 +12,7 @@ from wires import KEY, MESSAGES
 
 from wfcore.adapters.models.remote import RemoteModel
 from wfcore.ports.providers import Finished, ModelError, ModelRequest, TextDelta, Usage, collect_calls
-from wfcore.testing.models_contract import CONVERSATION, PIXEL, WITH_TOOLS, deltas, failure, text_of
+from wfcore.testing.contracts.models import CONVERSATION, PIXEL, WITH_TOOLS, deltas, failure, text_of
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from wfcore.adapters.blobs import LocalBlobs
 from wfcore.adapters.inmemory.blobs import InMemoryBlobs
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.blobs import Blobs
-from wfcore.testing.blobs_contract import KEY, ORG, OTHER_ORG, BlobsContract
+from wfcore.testing.contracts.blobs import KEY, ORG, OTHER_ORG, BlobsContract
 
 pytestmark = pytest.mark.anyio
 

@@ -22,9 +22,9 @@ from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.people.people import Organization
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.journal import ExecutionRef, Journal
-from wfcore.testing.dispatcher_contract import Bench, DispatcherContract, eventually
+from wfcore.testing.contracts.dispatcher import Bench, DispatcherContract, eventually
+from wfcore.testing.contracts.journal_values import NOW, ORG, begin
 from wfcore.testing.fakes import FakeClock
-from wfcore.testing.journal_values import NOW, ORG, begin
 
 WRITES = {"heartbeat", "claim_due", "append", "release", "register", "begin"}
 

@@ -2,7 +2,7 @@
 
 from wfcore.adapters.dispatch.event_hub import EventHub
 from wfcore.ports.providers import EventSink
-from wfcore.testing.events_contract import EventsContract
+from wfcore.testing.contracts.events import EventsContract
 
 
 class TestEventHub(EventsContract):

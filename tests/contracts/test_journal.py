@@ -33,9 +33,9 @@ from wfcore.ports.journal import (
     RunChange,
     RunExists,
 )
-from wfcore.testing.journal_contract import JournalContract
-from wfcore.testing.journal_values import NOW, ORG, OTHER_ORG, READERS, begin, due, interrupt, reader, steps
-from wfcore.testing.records_contract import human
+from wfcore.testing.contracts.journal import JournalContract
+from wfcore.testing.contracts.journal_values import NOW, ORG, OTHER_ORG, READERS, begin, due, interrupt, reader, steps
+from wfcore.testing.contracts.run_records import human
 
 STORE = f"""
 INSERT INTO organizations (key, uuid, name, created_at)

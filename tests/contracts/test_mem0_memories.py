@@ -18,7 +18,7 @@ import wfcore
 from wfcore.adapters.mem0 import Mem0Memories
 from wfcore.adapters.mem0.offline import Embed, opened
 from wfcore.domain.kernel.errors import Unavailable
-from wfcore.testing.memories_contract import ORG, MemoriesContract, memory
+from wfcore.testing.contracts.memories import ORG, MemoriesContract, memory
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("watched")]
 

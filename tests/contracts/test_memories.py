@@ -14,8 +14,8 @@ from wfcore.adapters.sql.repositories.memories import SqlMemories
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.ports.providers import MemoryBackend
-from wfcore.testing.memories_contract import ORG, OTHER_ORG, WordsContract, memory
-from wfcore.testing.storage_values import new_organization
+from wfcore.testing.contracts.memories import ORG, OTHER_ORG, WordsContract, memory
+from wfcore.testing.contracts.storage.values import new_organization
 
 
 class TestInMemoryMemories(WordsContract):

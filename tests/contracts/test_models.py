@@ -28,7 +28,7 @@ from wfcore.ports.providers import (
     TextDelta,
     collect_calls,
 )
-from wfcore.testing.models_contract import (
+from wfcore.testing.contracts.models import (
     QUESTION,
     WITH_TOOLS,
     ModelsContract,

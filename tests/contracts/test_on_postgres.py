@@ -20,12 +20,12 @@ from wfcore.adapters.sql.repositories.memories import SqlMemories
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.ports.journal import Journal
 from wfcore.ports.storage import Storage
-from wfcore.testing import memories_contract
-from wfcore.testing.journal_contract import JournalContract
-from wfcore.testing.journal_values import ORG, OTHER_ORG, READERS
-from wfcore.testing.memories_contract import WordsContract
-from wfcore.testing.storage_contract import StorageContract
-from wfcore.testing.storage_values import new_organization
+from wfcore.testing.contracts import memories as memories_contract
+from wfcore.testing.contracts.journal import JournalContract
+from wfcore.testing.contracts.journal_values import ORG, OTHER_ORG, READERS
+from wfcore.testing.contracts.memories import WordsContract
+from wfcore.testing.contracts.storage.storage import StorageContract
+from wfcore.testing.contracts.storage.values import new_organization
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from wfcore.ports.providers import (
     Usage,
     collect_calls,
 )
-from wfcore.testing.models_contract import CONVERSATION, PIXEL, WITH_TOOLS, deltas, failure
+from wfcore.testing.contracts.models import CONVERSATION, PIXEL, WITH_TOOLS, deltas, failure
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ import pytest
 from wfcore.adapters.outbound.guard import Guard
 from wfcore.adapters.outbound.post import GuardedOutbound
 from wfcore.ports.outbound import Outbound, Undelivered
-from wfcore.testing.outbound_contract import BODY, OutboundContract, Receiver
+from wfcore.testing.contracts.outbound import BODY, OutboundContract, Receiver
 
 pytestmark = pytest.mark.anyio
 

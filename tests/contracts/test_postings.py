@@ -13,7 +13,7 @@ from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.postings import DUE
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
-from wfcore.testing.postings_contract import PostingsContract, Stores
+from wfcore.testing.contracts.postings import PostingsContract, Stores
 
 
 class TestMemoryPostings(PostingsContract):

@@ -19,9 +19,9 @@ from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Storage
-from wfcore.testing.storage_contract import StorageContract
-from wfcore.testing.storage_machine import StorageMachine
-from wfcore.testing.storage_values import ORG, new_organization, new_resource, new_variation, principal
+from wfcore.testing.contracts.storage.state_machine import StorageMachine
+from wfcore.testing.contracts.storage.storage import StorageContract
+from wfcore.testing.contracts.storage.values import ORG, new_organization, new_resource, new_variation, principal
 
 QUICK = settings(max_examples=12, stateful_step_count=15)
 
@@ -142,7 +142,7 @@ import asyncio, sys
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.ports.storage import Duplicate
-from wfcore.testing.storage_values import ORG, new_organization, new_resource
+from wfcore.testing.contracts.storage.values import ORG, new_organization, new_resource
 
 async def main():
     database = Database(sys.argv[1], synchronous="NORMAL")

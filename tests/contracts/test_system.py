@@ -2,8 +2,8 @@
 
 from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.ports.system import Clock, Ids
+from wfcore.testing.contracts.system import ClockContract, IdsContract
 from wfcore.testing.fakes import FakeClock, SequentialIds
-from wfcore.testing.system_contract import ClockContract, IdsContract
 
 
 class TestSystemClock(ClockContract):

@@ -5,7 +5,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from wfcore.adapters.telemetry import Metrics, Traces
 from wfcore.adapters.telemetry.several import Several
 from wfcore.ports.telemetry import Telemetry
-from wfcore.testing.telemetry_contract import TelemetryContract
+from wfcore.testing.contracts.telemetry import TelemetryContract
 
 
 class TestMetrics(TelemetryContract):

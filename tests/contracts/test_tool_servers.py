@@ -9,8 +9,8 @@ from real_mcp import office
 from wfcore.adapters.outbound.guard import Guard
 from wfcore.adapters.outbound.mcp_servers import McpServers
 from wfcore.ports.providers import ToolConnection
+from wfcore.testing.contracts.tool_servers import CANARY, Outlet, ToolServersContract
 from wfcore.testing.fakes import FakeClock
-from wfcore.testing.tool_servers_contract import CANARY, Outlet, ToolServersContract
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from wfcore.adapters.outbound.guard import Guard
 from wfcore.adapters.outbound.tool import http_tool
 from wfcore.adapters.tools.catalog import Catalog
 from wfcore.ports.providers import ToolCall, Tools
-from wfcore.testing.tools_contract import ToolsContract
+from wfcore.testing.contracts.tools import ToolsContract
 
 
 async def send_invoice(order: int, when: datetime, call: ToolCall, note: str = "") -> str:

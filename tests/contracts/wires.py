@@ -12,7 +12,7 @@ from wfcore.adapters.models.anthropic import AnthropicModel
 from wfcore.adapters.models.openai import OpenAIModel
 from wfcore.adapters.models.remote import RemoteModel
 from wfcore.ports.providers import ModelError
-from wfcore.testing.models_contract import Reply
+from wfcore.testing.contracts.models import Reply
 
 KEY = "sk-canary-0123456789"
 

@@ -19,7 +19,7 @@ from wfcore.domain.resources.access import AccessConfig, GroupGrant, Principal, 
 from wfcore.domain.resources.lifecycle import Operation, Status, move
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.runtime.common.authorization import authorize
-from wfcore.testing.storage_values import new_resource
+from wfcore.testing.contracts.storage.values import new_resource
 
 ORG, TEAM, ELSEWHERE = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123")
 ME, MINE, OTHER = "me", "me@x.org", "somebody"

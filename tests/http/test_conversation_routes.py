@@ -7,8 +7,8 @@ import pytest
 from clients import World, assert_envelope, pages
 
 from wfcore.domain.run.records import MessageRecord, UsageRecord
-from wfcore.testing.journal_values import NOW
-from wfcore.testing.records_contract import human, talked
+from wfcore.testing.contracts.journal_values import NOW
+from wfcore.testing.contracts.run_records import human, talked
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,7 @@ from wfcore.adapters.oauth import AccessTokens, ClaimNames
 from wfcore.adapters.oauth.cache import COOL_DOWN
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.system import Clock
-from wfcore.settings import load
+from wfcore.settings.installation import load
 from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio

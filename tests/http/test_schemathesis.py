@@ -15,7 +15,7 @@ import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.bootstrap import Core
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal
-from wfcore.testing.records_contract import human, talked
+from wfcore.testing.contracts.run_records import human, talked
 
 HEADERS = {"Authorization": "Bearer ada", "Accept": "application/json"}
 """An owner with every scope. Streams have tests of their own: here they are asked for as JSON."""

@@ -20,7 +20,7 @@ from starlette.types import Message
 
 from wfcore.adapters.http.core import sse
 from wfcore.domain.run.events import Event, EventKind
-from wfcore.testing.dispatcher_contract import eventually
+from wfcore.testing.contracts.dispatcher import eventually
 
 pytestmark = pytest.mark.anyio
 

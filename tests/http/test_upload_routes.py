@@ -18,7 +18,7 @@ from wfcore.adapters.http import app
 from wfcore.adapters.models.openai import OpenAIModel
 from wfcore.domain.agents.attachments import AttachmentLimits, key_of
 from wfcore.runtime.common.installation import Settings
-from wfcore.testing.models_contract import PIXEL
+from wfcore.testing.contracts.models import PIXEL
 
 pytestmark = pytest.mark.anyio
 

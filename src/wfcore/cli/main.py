@@ -53,7 +53,7 @@ for _area, _help in _areas.items():
     app.command(App(name=_area, help=_help))
 for _command, (_place, _help) in _commands.items():
     _parent, _, _name = _command.rpartition(" ")
-    (app[_parent] if _parent else app).command(f"wfcore.cli.{_place}", name=_name, help=_help)
+    (app[_parent] if _parent else app).command(f"wfcore.cli.commands.{_place}", name=_name, help=_help)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _expected() -> tuple[type[Exception], ...]:
     """What a user can cause. Anything else is a fault of ours and keeps its traceback."""
     from wfcore.domain.kernel.errors import WfcoreError
-    from wfcore.settings import BadSettings
+    from wfcore.settings.installation import BadSettings
 
     return WfcoreError, BadSettings, OSError
 

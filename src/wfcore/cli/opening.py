@@ -52,7 +52,7 @@ async def opened(
     The configured models are there for a worker, and with `models` for who checks requests that name them.
     """
     from wfcore import bootstrap
-    from wfcore.settings import load
+    from wfcore.settings.installation import load
 
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     configuration = load(config)

@@ -34,7 +34,7 @@ def _fill_from_file(root: App, path: str, options: Mapping[str, Argument]) -> No
 
 
 def _read(path: str) -> dict[str, Any]:
-    from wfcore.settings import load
+    from wfcore.settings.installation import load
 
     configuration = load(path)
     database = {} if configuration.database is None else {"database": configuration.database}

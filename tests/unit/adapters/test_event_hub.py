@@ -7,7 +7,7 @@ import pytest
 from wfcore.adapters.dispatch.event_hub import EventHub
 from wfcore.ports.journal import ExecutionRef
 from wfcore.ports.providers import Lagged
-from wfcore.testing.events_contract import LONG, ONE, OTHER, SHORT, events
+from wfcore.testing.contracts.events import LONG, ONE, OTHER, SHORT, events
 
 pytestmark = pytest.mark.anyio
 

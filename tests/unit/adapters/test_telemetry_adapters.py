@@ -13,7 +13,7 @@ from wfcore.adapters import telemetry
 from wfcore.adapters.telemetry import Metrics, Traces
 from wfcore.adapters.telemetry.several import Several
 from wfcore.ports.telemetry import Kind
-from wfcore.settings import BadSettings, load
+from wfcore.settings.installation import BadSettings, load
 
 
 def recorded() -> tuple[Traces, InMemorySpanExporter]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from wfcore.cli.approvals import Answers
-from wfcore.cli.chat import Screen
+from wfcore.cli.commands.chat import Screen
 from wfcore.cli.lines import Lines
 from wfcore.cli.opening import say
 from wfcore.cli.plain import plain

@@ -7,8 +7,8 @@ from threading import Barrier
 
 import pytest
 
-from wfcore.cli.secret import key_beside
-from wfcore.settings import BadSettings, load
+from wfcore.cli.commands.secret import key_beside
+from wfcore.settings.installation import BadSettings, load
 
 
 def test_the_key_is_made_once_and_kept(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from wfcore.domain.agents.budgets import Budget
 from wfcore.domain.agents.prices import Price
 from wfcore.domain.graph.limits import GraphLimits
 from wfcore.runtime.common.installation import Settings
-from wfcore.settings import BadSettings, decode_key, load
+from wfcore.settings.installation import BadSettings, decode_key, load
 
 KEY = base64.urlsafe_b64encode(bytes(range(224, 256))).decode()
 FULL = f"""

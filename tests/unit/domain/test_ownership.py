@@ -10,7 +10,15 @@ from wfcore.domain.resources.access import AccessConfig, Principal, SharedUser, 
 from wfcore.domain.resources.lifecycle import IllegalMove, Status
 from wfcore.domain.resources.ownership import PARTY, TABLE, Step
 from wfcore.domain.resources.resource import Change, OwnershipTransfer, Resource
-from wfcore.testing.storage_values import FOR_ALL, ORG, access_configs, at, new_resource, principal, principals
+from wfcore.testing.contracts.storage.values import (
+    FOR_ALL,
+    ORG,
+    access_configs,
+    at,
+    new_resource,
+    principal,
+    principals,
+)
 
 OWNER, HEIR, THIRD = (principal(name, f"{name}@x.org") for name in ("owner", "heir", "third"))
 PRIVATE = AccessConfig("private", {}, (), "owner", "owner@x.org")

@@ -17,7 +17,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.events import Event
 from wfcore.ports.providers import ToolCall
 from wfcore.runtime.runs.runs import RunView
-from wfcore.testing.dispatcher_contract import eventually
+from wfcore.testing.contracts.dispatcher import eventually
 from wfcore.testing.fakes import FakeClock, SequentialIds
 
 Json = dict[str, Any]

@@ -19,7 +19,7 @@ from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, TooLarge, 
 from wfcore.domain.run.entries import encode_entry
 from wfcore.ports.providers import ModelRequest
 from wfcore.runtime.common.installation import Settings
-from wfcore.testing.models_contract import PIXEL
+from wfcore.testing.contracts.models import PIXEL
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,8 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.records import MessageRecord
 from wfcore.runtime.agents import conversations as module
 from wfcore.runtime.agents.conversations import Window
-from wfcore.testing.journal_values import NOW
-from wfcore.testing.records_contract import human, talked
+from wfcore.testing.contracts.journal_values import NOW
+from wfcore.testing.contracts.run_records import human, talked
 
 pytestmark = pytest.mark.anyio
 

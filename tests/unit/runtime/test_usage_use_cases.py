@@ -8,7 +8,7 @@ from bench import Bench, ask, one
 
 from wfcore.domain.kernel.errors import Malformed
 from wfcore.domain.run.records import UsageRecord
-from wfcore.testing.records_contract import human, talked
+from wfcore.testing.contracts.run_records import human, talked
 
 pytestmark = pytest.mark.anyio
 

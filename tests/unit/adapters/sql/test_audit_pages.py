@@ -10,7 +10,7 @@ from wfcore.adapters.sql.repositories.audit import SqlAudit
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.ports.audit import AuditFilter
-from wfcore.testing.storage_values import at
+from wfcore.testing.contracts.storage.values import at
 
 pytestmark = pytest.mark.anyio
 

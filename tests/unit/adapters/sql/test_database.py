@@ -14,7 +14,7 @@ import pytest
 from wfcore.adapters.sql.sqlite import database as module
 from wfcore.adapters.sql.sqlite.database import Database, Transaction, shielded
 from wfcore.domain.kernel.errors import Unavailable
-from wfcore.testing.storage_contract import CancelAt
+from wfcore.testing.contracts.storage.storage import CancelAt
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.run.entries import Said
 from wfcore.ports.journal import Append, ExecutionRef, RunExists
-from wfcore.testing.journal_values import ORG, begin, outcomes, steps
+from wfcore.testing.contracts.journal_values import ORG, begin, outcomes, steps
 
 pytestmark = pytest.mark.anyio
 

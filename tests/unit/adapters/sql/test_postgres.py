@@ -27,7 +27,7 @@ from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.kernel.errors import Invalid, Unavailable
 from wfcore.domain.people.people import Organization
 from wfcore.ports.journal import Append, JournalConflict, RunExists
-from wfcore.testing.journal_values import NOW, ORG, OTHER_ORG, begin, due, steps
+from wfcore.testing.contracts.journal_values import NOW, ORG, OTHER_ORG, begin, due, steps
 
 pytestmark = pytest.mark.anyio
 

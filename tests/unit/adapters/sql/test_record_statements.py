@@ -15,9 +15,9 @@ from wfcore.domain.agents.prices import Price
 from wfcore.domain.run.records import UsageRecord
 from wfcore.ports.journal import Journal
 from wfcore.ports.usage import GROUPS, GroupBy, UsageSum
-from wfcore.testing.journal_values import NOW, ORG
-from wfcore.testing.records_contract import talked
-from wfcore.testing.storage_values import new_organization
+from wfcore.testing.contracts.journal_values import NOW, ORG
+from wfcore.testing.contracts.run_records import talked
+from wfcore.testing.contracts.storage.values import new_organization
 
 pytestmark = pytest.mark.anyio
 

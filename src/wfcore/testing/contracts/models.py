@@ -31,7 +31,7 @@ from wfcore.ports.providers import (
     Usage,
     collect_calls,
 )
-from wfcore.testing.on_asyncio import OnAsyncio
+from wfcore.testing.contracts.on_asyncio import OnAsyncio
 
 Reply = str | ModelError | Mapping[str, JSON]
 """What a model is to say: a text, a failure, or a message with `content` and `toolCalls`."""

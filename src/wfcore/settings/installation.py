@@ -68,12 +68,12 @@ from wfcore.domain.agents.budgets import Budget, Period, Whose
 from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Limits
-from wfcore.model_settings import TEXTS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
 from wfcore.ports.blobs import Blobs
 from wfcore.ports.identity import ClaimNames, TokenVerifier
 from wfcore.ports.providers import ModelProvider
 from wfcore.ports.system import Clock
 from wfcore.runtime.common.installation import Settings
+from wfcore.settings.models import TEXTS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
 
 if TYPE_CHECKING:
     from wfcore.adapters.telemetry import Metrics, Traces

@@ -11,7 +11,7 @@ from wfcore.domain.run.state import RunStatus
 from wfcore.ports.conversations import Conversation, Message
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict, NewExecution, NewRun
 from wfcore.ports.usage import GroupBy, UsageSum
-from wfcore.testing.journal_values import GIVEN, NOW, ORG, OTHER_ORG, READERS, reader, steps
+from wfcore.testing.contracts.journal_values import GIVEN, NOW, ORG, OTHER_ORG, READERS, reader, steps
 
 DAY = 86_400_000
 

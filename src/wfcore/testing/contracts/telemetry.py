@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from wfcore.ports.telemetry import Counted, Ids, Kind, Labels, Level, Telemetry, Timed
-from wfcore.testing.on_asyncio import OnAsyncio
+from wfcore.testing.contracts.on_asyncio import OnAsyncio
 
 LABELS: Final[Mapping[Kind, Labels]] = {Kind.request: {"method": "GET"}, Kind.effect: {"kind": "app"}}
 IDS: Final[Mapping[Kind, Ids]] = {

@@ -21,9 +21,9 @@ import pytest
 
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict
+from wfcore.testing.contracts.journal_values import NOW, begin, due, steps
+from wfcore.testing.contracts.on_asyncio import OnAsyncio
 from wfcore.testing.fakes import FakeClock
-from wfcore.testing.journal_values import NOW, begin, due, steps
-from wfcore.testing.on_asyncio import OnAsyncio
 
 
 class Recorder:

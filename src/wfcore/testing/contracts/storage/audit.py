@@ -8,7 +8,7 @@ import pytest
 
 from wfcore.ports.audit import ORIGIN, AuditFilter, AuditRow, Origin
 from wfcore.ports.storage import Storage
-from wfcore.testing.storage_values import ORG, OTHER_ORG, at
+from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, at
 
 _ROWS = [
     AuditRow(at(day), user, action, "workflow", str(day), {"z": [1, None], "a": "\u00fc"}, Origin("r", "127.0.0.1"))

@@ -13,7 +13,7 @@ from wfcore.domain.resources.access import AccessConfig
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Resource
 from wfcore.ports.storage import Duplicate, Stale, Storage
-from wfcore.testing.storage_values import (
+from wfcore.testing.contracts.storage.values import (
     access_configs,
     all_pages,
     at,

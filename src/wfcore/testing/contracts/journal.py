@@ -35,8 +35,8 @@ from wfcore.ports.journal import (
     RunRow,
     run_info,
 )
-from wfcore.testing.claims_contract import ClaimsContract
-from wfcore.testing.journal_values import (
+from wfcore.testing.contracts.claims import ClaimsContract
+from wfcore.testing.contracts.journal_values import (
     ANN,
     EVERY_ENTRY,
     GIVEN,
@@ -54,7 +54,7 @@ from wfcore.testing.journal_values import (
     reader,
     steps,
 )
-from wfcore.testing.records_contract import RecordsContract
+from wfcore.testing.contracts.run_records import RecordsContract
 
 
 class JournalContract(ClaimsContract, RecordsContract):

@@ -52,7 +52,7 @@ async def serve(
     """
     from wfcore.adapters.http import app
     from wfcore.cli.files import load_tools
-    from wfcore.settings import load
+    from wfcore.settings.installation import load
 
     configure(log_format, log_level)
     given, configured = load_tools(tools), load(config)
@@ -100,7 +100,7 @@ def url_of(host: str, listener: socket.socket) -> str:
 
 
 def _secret(configured: bytes | None, database: str) -> bytes:
-    from wfcore.cli.secret import key_beside
+    from wfcore.cli.commands.secret import key_beside
 
     return key_beside(file_of(database)) if configured is None else configured
 

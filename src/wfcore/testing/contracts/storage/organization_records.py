@@ -9,7 +9,7 @@ import pytest
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.ports.storage import Duplicate, Stale, Storage
-from wfcore.testing.storage_values import ORG, OTHER_ORG, at
+from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, at
 
 
 def new_item(id: str) -> ContextItem:

@@ -4,7 +4,7 @@ import attrs
 
 from wfcore.ports.schedules import DueTimer, Missed, Pause, Timer
 from wfcore.ports.storage import Storage
-from wfcore.testing.storage_values import ORG, OTHER_ORG
+from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG
 
 PAUSE = Pause("input_refused", "because")
 FULL = Timer(1, "v1", 9_000, PAUSE, "run-1", (Missed(1_000, "late"), Missed(2_000, "overlap")))

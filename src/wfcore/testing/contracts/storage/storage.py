@@ -22,15 +22,14 @@ import pytest
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Duplicate, Stale, Storage
-from wfcore.testing.on_asyncio import OnAsyncio
-from wfcore.testing.storage_contract_audit import AuditContract
-from wfcore.testing.storage_contract_directory import DirectoryContract
-from wfcore.testing.storage_contract_interfaces import InterfacesContract
-from wfcore.testing.storage_contract_org_rows import OrgRowsContract
-from wfcore.testing.storage_contract_resources import ResourcesContract
-from wfcore.testing.storage_contract_schedules import SchedulesContract
-from wfcore.testing.storage_contract_webhooks import WebhooksContract
-from wfcore.testing.storage_values import (
+from wfcore.testing.contracts.on_asyncio import OnAsyncio
+from wfcore.testing.contracts.storage.audit import AuditContract
+from wfcore.testing.contracts.storage.directory import DirectoryContract
+from wfcore.testing.contracts.storage.interfaces import InterfacesContract
+from wfcore.testing.contracts.storage.organization_records import OrgRowsContract
+from wfcore.testing.contracts.storage.resources import ResourcesContract
+from wfcore.testing.contracts.storage.schedules import SchedulesContract
+from wfcore.testing.contracts.storage.values import (
     ORG,
     OTHER_ORG,
     at,
@@ -42,6 +41,7 @@ from wfcore.testing.storage_values import (
     what_is_written,
     write_everything,
 )
+from wfcore.testing.contracts.storage.webhooks import WebhooksContract
 
 EVERYBODY = principal()
 

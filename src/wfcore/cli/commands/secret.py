@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from wfcore.adapters import sealing
-from wfcore.settings import BadSettings
+from wfcore.settings.installation import BadSettings
 
 
 def key_beside(database: Path | None) -> bytes:

@@ -36,7 +36,7 @@ async def worker(
     """
     from wfcore.bootstrap import IN_MEMORY
     from wfcore.cli.files import load_tools
-    from wfcore.settings import load
+    from wfcore.settings.installation import load
 
     if database in IN_MEMORY:
         raise CycloptsError(msg=f"`{database}` is this process's alone: a worker needs a database that it can share")

@@ -8,7 +8,7 @@ from wfcore.domain.resources.access import AccessConfig, GroupGrant, Role, Share
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Duplicate, Storage
-from wfcore.testing.storage_values import (
+from wfcore.testing.contracts.storage.values import (
     GROUP,
     ORG,
     OTHER_ORG,

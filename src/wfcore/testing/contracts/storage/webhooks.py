@@ -2,7 +2,7 @@
 
 from wfcore.ports.storage import Storage
 from wfcore.ports.webhooks import FoundWebhook, WebhookRow
-from wfcore.testing.storage_values import ORG, OTHER_ORG
+from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG
 
 
 class WebhooksContract:

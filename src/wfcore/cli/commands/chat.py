@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from cyclopts import CycloptsError
 
-from wfcore.cli.directory import Organization
+from wfcore.cli.commands.directory import Organization
 from wfcore.cli.files import load_tools
 from wfcore.cli.lines import Lines
 from wfcore.cli.opening import DATABASE, Config, Database, Flag, Tools, opened, say

@@ -5,7 +5,7 @@ import pytest
 
 from wfcore.domain.channels.interfaces import Interface, InterfaceKind
 from wfcore.ports.storage import Duplicate, FoundInterface, Stale, Storage
-from wfcore.testing.storage_values import ORG, OTHER_ORG, at
+from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, at
 
 
 def new_interface(id: str, workflow: int = 1) -> Interface:

@@ -9,7 +9,7 @@ from wfcore.domain.resources.access import AccessConfig, GroupGrant, Principal
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, OwnershipTransfer
 from wfcore.ports.storage import Duplicate, Kept, Stale, Storage
-from wfcore.testing.storage_values import (
+from wfcore.testing.contracts.storage.values import (
     FULL,
     ORG,
     OTHER_ORG,

@@ -43,7 +43,7 @@ def simulate(
     """
     from wfcore.domain.graph.structure import structure_of
     from wfcore.domain.run import simulation
-    from wfcore.settings import load
+    from wfcore.settings.installation import load
 
     given = None if input is None else read_input(input)
     body = read_workflow(file)

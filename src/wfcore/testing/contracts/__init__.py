@@ -1,0 +1,1 @@
+"""Contract suites: what every adapter of a port must satisfy."""

@@ -1,0 +1,1 @@
+"""The contract suite of the storage port, one part for each repository."""
