@@ -28,7 +28,7 @@ from wfcore import bootstrap
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.cli.progress import Progress
 from wfcore.ports.providers import ModelRequest
-from wfcore.settings.installation import load
+from wfcore.settings import load
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent

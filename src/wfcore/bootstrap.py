@@ -11,13 +11,13 @@ from wfcore.adapters.dispatch.event_hub import EventHub
 from wfcore.adapters.guardrails import GuardrailCatalog
 from wfcore.adapters.inmemory.blobs import InMemoryBlobs
 from wfcore.adapters.inmemory.memories import InMemoryMemories
-from wfcore.adapters.outbound.guard import Guard
+from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.adapters.outbound.mcp_servers import McpServers
 from wfcore.adapters.outbound.post import GuardedOutbound
 from wfcore.adapters.outbound.tool import http_tool
 from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_beside
 from wfcore.adapters.system import RandomIds, SystemClock
-from wfcore.adapters.tools.catalog import Catalog
+from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.adapters.tools.memory_tools import memory_tools
 from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import Unavailable
@@ -157,7 +157,7 @@ async def open(  # noqa: A001  (the name of the public function)
     `telemetry` hears of all work as it happens (`wfcore.adapters.telemetry`). `guardrails` check what every agent says.
     """
     settings = settings or Settings()
-    clock, guard = clock or SystemClock(), Guard.allowing(settings.http_allow)
+    clock, guard = clock or SystemClock(), AddressGuard.allowing(settings.http_allow)
     keys = _keys(secret, previous_secrets, database if storage is None and not is_server(database) else None)
     blobs = blobs or _blobs(database if storage is None else None)
     listener = _listener(telemetry)
@@ -177,7 +177,7 @@ async def open(  # noqa: A001  (the name of the public function)
         journal,
         dispatcher or embedded,
         events or hub,
-        Catalog(tools, [http_tool(guard), *memory_tools(memories, clock)]),
+        ToolRegistry(tools, [http_tool(guard), *memory_tools(memories, clock)]),
         models if models is not None else _scripted(),
         memories,
         blobs,

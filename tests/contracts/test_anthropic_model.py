@@ -11,7 +11,7 @@ from wire_stub import WireStub, pieces
 from wires import KEY, MESSAGES
 
 from wfcore.adapters.models.remote import RemoteModel
-from wfcore.ports.providers import Finished, ModelError, ModelRequest, TextDelta, Usage, collect_calls
+from wfcore.ports.providers import Finished, ModelError, ModelRequest, TextDelta, TokenUsage, collect_calls
 from wfcore.testing.contracts.models import CONVERSATION, PIXEL, WITH_TOOLS, deltas, failure, text_of
 
 pytestmark = pytest.mark.anyio
@@ -134,14 +134,14 @@ async def test_usage_adds_what_was_cached() -> None:
     begun = starts(input_tokens=5, cache_read_input_tokens=10, cache_creation_input_tokens=100, output_tokens=1)
     parts = [begun, opens(0), fills(0, text="a"), closes(0), stops("end_turn", output_tokens=7), LAST]
     async with on_the_wire(*parts) as (model, _):
-        assert await deltas(model) == [TextDelta("a"), Usage(115, 7), Finished()]
+        assert await deltas(model) == [TextDelta("a"), TokenUsage(115, 7), Finished()]
 
 
 async def test_usage_of_a_failure_is_told() -> None:
     """Half an answer costs too: what is known of it comes before the error."""
     async with on_the_wire(starts(), opens(0), fills(0, text="hal")) as (model, _):
         _, before = await failure(model)
-    assert before == [TextDelta("hal"), Usage(7, 1)]
+    assert before == [TextDelta("hal"), TokenUsage(7, 1)]
 
 
 @pytest.mark.parametrize(

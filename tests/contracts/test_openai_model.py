@@ -12,9 +12,9 @@ from wfcore.ports.providers import (
     Finished,
     ModelRequest,
     TextDelta,
+    TokenUsage,
     ToolCallDelta,
     ToolDefinition,
-    Usage,
     collect_calls,
 )
 from wfcore.testing.contracts.models import CONVERSATION, PIXEL, WITH_TOOLS, deltas, failure
@@ -111,14 +111,14 @@ async def test_usage_is_told_once_before_the_end() -> None:
     """The usage that came last counts, whether with a chunk of text, of the end or alone."""
     early = {"choices": [{"delta": {"content": "a"}}], "usage": {"prompt_tokens": 1, "completion_tokens": 0}}
     async with on_the_wire(event(early), frame(finish="stop"), usage(5, 2), DONE) as (model, _):
-        assert await deltas(model) == [TextDelta("a"), Usage(5, 2), Finished()]
+        assert await deltas(model) == [TextDelta("a"), TokenUsage(5, 2), Finished()]
 
 
 async def test_usage_of_a_failure_is_told() -> None:
     """Half an answer costs too: what is known of it comes before the error."""
     async with on_the_wire(usage(5, 2), frame("hal")) as (model, _):
         _, before = await failure(model)
-    assert before == [TextDelta("hal"), Usage(5, 2)]
+    assert before == [TextDelta("hal"), TokenUsage(5, 2)]
 
 
 @pytest.mark.parametrize(

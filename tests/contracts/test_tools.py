@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from wfcore.adapters.outbound.guard import Guard
+from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.adapters.outbound.tool import http_tool
-from wfcore.adapters.tools.catalog import Catalog
+from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.ports.providers import ToolCall, Tools
 from wfcore.testing.contracts.tools import ToolsContract
 
@@ -20,14 +20,14 @@ def add(a: int, b: int = 1) -> int:
 
 class TestCatalog(ToolsContract):
     def open_tools(self) -> Tools:
-        return Catalog([send_invoice, add])
+        return ToolRegistry([send_invoice, add])
 
 
 class TestEmptyCatalog(ToolsContract):
     def open_tools(self) -> Tools:
-        return Catalog()
+        return ToolRegistry()
 
 
 class TestCatalogWithTheHttpTool(ToolsContract):
     def open_tools(self) -> Tools:
-        return Catalog([add], [http_tool(Guard())])
+        return ToolRegistry([add], [http_tool(AddressGuard())])

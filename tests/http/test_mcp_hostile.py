@@ -338,8 +338,8 @@ class TestTransport:
     ) -> None:
         """503 to who reaches an interface; the rest of the server goes on."""
         ada, path = await reached(world)
-        for name in [name for name in sys.modules if name.partition(".")[0] == "mcp" or "http.mcp_" in name]:
-            if "mcp_routes" not in name:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "mcp" or "http.mcp." in name]:
+            if "mcp.routes" not in name:
                 monkeypatch.delitem(sys.modules, name)
         monkeypatch.delattr("wfcore.adapters.http.mcp.exchange", raising=False)
         monkeypatch.setitem(sys.modules, "mcp", None)

@@ -30,7 +30,7 @@ from mcp.client.streamable_http import streamable_http_client
 import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.adapters.http.mcp.server import RUN_ID
-from wfcore.adapters.outbound.guard import Guard
+from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.adapters.outbound.mcp import McpTools
 
 pytestmark = pytest.mark.anyio
@@ -173,7 +173,7 @@ class TestTool:
     async def test_a_key_makes_a_call_once(self, real_world: World) -> None:
         """wfcore as the client of wfcore: the effect's key goes along, so a call that is made again joins its run."""
         flow = await offered(real_world, chain(counting("mcp-once")))
-        tools = McpTools(flow.url, flow.headers, Guard.allowing(["127.0.0.1"]))
+        tools = McpTools(flow.url, flow.headers, AddressGuard.allowing(["127.0.0.1"]))
         assert [tool.name for tool in (await tools.list()).tools] == ["refunds"]
         assert [await tools.call("refunds", {}, key) for key in ("k", "k", "other")] == [
             {"result": 1}, {"result": 1}, {"result": 2},

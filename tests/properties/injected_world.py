@@ -16,7 +16,7 @@ from wfcore.domain.json.codec import dumps
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Limits
 from wfcore.domain.run.state import Interrupt
-from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, ToolCallDelta, Usage
+from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, TokenUsage, ToolCallDelta
 from wfcore.runtime.runs.runs import RunView
 from wfcore.testing.fakes import FakeClock, SequentialIds
 
@@ -64,7 +64,7 @@ class Mallory:
         else:
             for index, call in enumerate(reply):
                 yield ToolCallDelta(index, call.id or f"id-{len(self.requests)}-{index}", call.name, call.arguments)
-        yield Usage(1, 1)
+        yield TokenUsage(1, 1)
         yield Finished("stop" if isinstance(reply, str) else "tool_calls")
 
     def reply(self, request: ModelRequest) -> Reply:

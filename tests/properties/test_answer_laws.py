@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from wfcore.adapters.models.anthropic import Messages
-from wfcore.adapters.models.completions import Answer
+from wfcore.adapters.models.completions import Completion
 from wfcore.adapters.models.openai import ChatCompletion
 from wfcore.ports.providers import (
     LONGEST_ARGUMENTS,
@@ -20,8 +20,8 @@ from wfcore.ports.providers import (
     Finished,
     ModelError,
     TextDelta,
+    TokenUsage,
     ToolCallDelta,
-    Usage,
     collect_calls,
 )
 
@@ -50,7 +50,7 @@ def fragmented(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[Delta]]:
             deltas += [waiting[early].pop(0)] if waiting[early] else []
     while any(waiting):
         deltas.append(draw(st.sampled_from([parts for parts in waiting if parts])).pop(0))
-    return calls, [*deltas, Usage(1, 1), Finished("tool_calls")]
+    return calls, [*deltas, TokenUsage(1, 1), Finished("tool_calls")]
 
 
 @given(fragmented())
@@ -147,7 +147,7 @@ EVENTS = st.recursive(
 @pytest.mark.parametrize("tools", [True, False])
 @given(st.lists(EVENTS, max_size=6))
 @settings(max_examples=150)
-def test_any_events_are_an_answer_or_an_error(format: type[Answer], tools: bool, events: list[Any]) -> None:
+def test_any_events_are_an_answer_or_an_error(format: type[Completion], tools: bool, events: list[Any]) -> None:
     """Whatever the SDK makes of odd bytes: the parts of a whole answer, or a ModelError and nothing else."""
     answer = format(tools=tools)
     parts: list[Delta] = []

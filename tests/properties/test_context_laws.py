@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wfcore.domain.agents.context import Ingredients, compose, digest_of
-from wfcore.domain.agents.context_messages import Head, History, newest_turns, paired, request_of
+from wfcore.domain.agents.context_messages import MessageHead, ThreadHistory, newest_turns, paired, request_of
 from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, boundary, tokens, told_as_data
-from wfcore.domain.agents.context_tools import Offer, wire_names
+from wfcore.domain.agents.context_tools import OfferedTool, wire_names
 
 Json = dict[str, Any]
 
@@ -22,7 +22,7 @@ FACTS = st.lists(
 )
 NAMES = st.text("ab._:ü/-", min_size=1, max_size=70)
 OFFERS = st.lists(
-    st.builds(Offer, NAMES, NAMES, HOSTILE, st.just({"type": "object"}), requires_approval=st.booleans()),
+    st.builds(OfferedTool, NAMES, NAMES, HOSTILE, st.just({"type": "object"}), requires_approval=st.booleans()),
     max_size=6, unique_by=lambda offer: offer.tool_id,
 )  # fmt: skip
 TYPES = st.sampled_from(["human", "ai", "tool", "system"])
@@ -80,7 +80,7 @@ def test_what_is_sent_is_what_was_composed(ingredients: Ingredients) -> None:
 
 
 @given(OFFERS, st.randoms())
-def test_names_are_injective_and_plain(offers: list[Offer], shuffle: Any) -> None:
+def test_names_are_injective_and_plain(offers: list[OfferedTool], shuffle: Any) -> None:
     """Every tool has a name of its own that every provider takes, in whatever order they come."""
     names = wire_names(offers)
     assert len({*names.values()}) == len(names) == len(offers)
@@ -92,8 +92,8 @@ def test_names_are_injective_and_plain(offers: list[Offer], shuffle: Any) -> Non
 @given(HEADS, st.integers(0, 200), st.integers(0, 50), st.booleans())
 def test_turns_are_whole_and_fit(rows: list[tuple[str, int]], room: int, more: int, whole: bool) -> None:
     """What goes along fits, ends with the newest, begins with no tool message, and more room is never less of it."""
-    heads = [Head(seq, kind, size) for seq, (kind, size) in enumerate(rows, 1)][::-1]
-    kept, wider = (newest_turns(History("t", heads, whole), size) for size in (room, room + more))
+    heads = [MessageHead(seq, kind, size) for seq, (kind, size) in enumerate(rows, 1)][::-1]
+    kept, wider = (newest_turns(ThreadHistory("t", heads, whole), size) for size in (room, room + more))
     if kept is None:
         newest = [head.type for head in heads].index("human") + 1 if any(h.type == "human" for h in heads) else None
         assert newest is None or sum(head.tokens for head in heads[:newest]) > room

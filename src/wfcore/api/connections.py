@@ -95,7 +95,7 @@ class PatchConnection(Body, TypedDict, total=False):
     status: Literal["active", "disabled"]
 
 
-class Connection(TypedDict):
+class ConnectionDto(TypedDict):
     """In `config`, `{"set": true}` stands in the place of every secret."""
 
     id: str

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
 
 from msgspec import Meta
 
-from wfcore.api.resources import Body, ModelSettings, Name
+from wfcore.api.resources import Body, ModelSettingsDto, Name
 from wfcore.api.runs import Key, RunConfig
 from wfcore.domain.json.codec import JsonObject, Time
 
@@ -23,7 +23,7 @@ class CreateContextItem(Body, TypedDict, total=False):
     content: Required[Content]
 
 
-class ContextItem(TypedDict):
+class ContextItemDto(TypedDict):
     id: str
     title: str
     content: str
@@ -93,7 +93,7 @@ class ComposedContext(TypedDict):
 
     messages: list[ContextMessage]
     model: str
-    settings: ModelSettings
+    settings: ModelSettingsDto
     tools: list[ContextTool]
     segments: list[ContextSegment]
     leftOut: list[ContextLeftOut]

@@ -1,4 +1,4 @@
-"""The shapes of conversations on the wire (interface, Conversation)."""
+"""The shapes of conversations on the wire (interface, ConversationDto)."""
 
 from typing import Annotated, Any, Literal, Required, TypedDict
 
@@ -48,7 +48,7 @@ class ConversationMessage(TypedDict, total=False):
     attachments: MessageAttachments
 
 
-class Conversation(TypedDict, total=False):
+class ConversationDto(TypedDict, total=False):
     """What was said in a thread, as far as the caller may see it. `messages` are the newest, in order: all, if few.
 
     `nextPageToken` leads to the older ones; a list leaves it out.

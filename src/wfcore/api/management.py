@@ -35,7 +35,7 @@ class PatchInterface(Body, TypedDict, total=False):
     config: JsonObject
 
 
-class DeployedVariation(TypedDict):
+class DeployedVariationDto(TypedDict):
     """A variation that was deployed, by its latest deployment."""
 
     id: str
@@ -47,7 +47,7 @@ class DeployedVariation(TypedDict):
 
 
 class DeployedVariations(TypedDict):
-    variations: list[DeployedVariation]
+    variations: list[DeployedVariationDto]
     nextPageToken: str | None
 
 
@@ -131,7 +131,7 @@ class AccessGrant(TypedDict):
     rule: By
 
 
-class AccessExplanation(TypedDict, total=False):
+class AccessExplanationDto(TypedDict, total=False):
     """Every grant there is; of one member, what it may do and the grants that decided."""
 
     userId: str

@@ -1,4 +1,4 @@
-"""The shapes of memories on the wire (interface, Memory)."""
+"""The shapes of memories on the wire (interface, MemoryDto)."""
 
 from typing import Annotated, Required, TypedDict
 
@@ -35,7 +35,7 @@ class SearchMemories(Body, AboutUser, total=False):
     limit: Positive
 
 
-class Memory(TypedDict):
+class MemoryDto(TypedDict):
     id: str
     memory: str
     hash: str
@@ -47,4 +47,4 @@ class Memory(TypedDict):
 class FoundMemories(TypedDict):
     """The best first."""
 
-    memories: list[Memory]
+    memories: list[MemoryDto]

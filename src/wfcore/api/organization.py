@@ -25,7 +25,7 @@ class CreateMember(PatchMember, total=False):
     userId: Required[UserId]  # noqa: N815  (a word of the wire)
 
 
-class Member(TypedDict):
+class MemberDto(TypedDict):
     userId: str
     email: str | None
     name: str | None
@@ -41,12 +41,12 @@ class PatchGroup(Body, total=False):
     name: Name
 
 
-class Group(TypedDict):
+class GroupDto(TypedDict):
     id: str
     name: str
 
 
-class Token(TypedDict):
+class TokenDto(TypedDict):
     """A personal access token without its secret."""
 
     id: str
@@ -58,7 +58,7 @@ class Token(TypedDict):
     revokedAt: Time | None
 
 
-class NewToken(Token):
+class NewToken(TokenDto):
     """The answer to its creation: the only one that shows the token."""
 
     token: str
@@ -86,7 +86,7 @@ class AuditPage(TypedDict):
     nextPageToken: str | None
 
 
-class Tool(TypedDict):
+class ToolDto(TypedDict):
     """A tool of the catalog; `parameters` is the JSON Schema of its arguments. With a `provider` it needs the
     organization's connection to that service; with a `connectionId` it is one of the server behind that connection."""
 
@@ -110,6 +110,6 @@ class ToolServer(TypedDict):
 
 
 class ToolPage(TypedDict):
-    tools: list[Tool]
+    tools: list[ToolDto]
     nextPageToken: str | None
     servers: list[ToolServer]

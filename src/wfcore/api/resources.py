@@ -11,7 +11,17 @@ from typing import Annotated, Any, Final, Literal, Required, TypedDict, is_typed
 
 from msgspec import Meta
 
-from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, Seconds, Time, closed, schema_ref, schemas_of
+from wfcore.domain.json.codec import (
+    JsonObject,
+    NonEmpty,
+    Positive,
+    Seconds,
+    Time,
+    closed,
+    component_name,
+    schema_ref,
+    schemas_of,
+)
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import TOKEN_SCOPES, Visibility
@@ -27,7 +37,7 @@ ErrorStatus = Annotated[str, Meta(extra_json_schema={"enum": sorted({kind.status
 Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 
-class Schedule(TypedDict, total=False):
+class ScheduleDto(TypedDict, total=False):
     frequency: Required[Literal["hourly", "daily", "weekly", "monthly", "custom"]]
     timezone: Required[str]
     time_of_day: Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$", examples=["09:30"])]
@@ -39,14 +49,14 @@ class Schedule(TypedDict, total=False):
 
 class Trigger(TypedDict, total=False):
     trigger_type: Required[Literal["schedule", "webhook", "api", "chatapp", "manual"]]
-    schedule: Schedule
+    schedule: ScheduleDto
 
 
 class RunModelSettings(TypedDict, total=False):
     contextWindow: Positive
 
 
-class ModelSettings(RunModelSettings, total=False):
+class ModelSettingsDto(RunModelSettings, total=False):
     reasoningEffort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
@@ -61,7 +71,7 @@ class AgentSelectionEntry(TypedDict, total=False):
 class AgentSelection(TypedDict, total=False):
     agents: Required[Annotated[list[AgentSelectionEntry], Meta(min_length=1)]]
     model: str
-    modelSettings: ModelSettings
+    modelSettings: ModelSettingsDto
 
 
 class Position(TypedDict):
@@ -69,14 +79,14 @@ class Position(TypedDict):
     y: float
 
 
-class Node(TypedDict, total=False):
+class NodeDto(TypedDict, total=False):
     id: Required[NonEmpty]
     type: Required[Literal["start", "action", "condition", "agent", "humanApproval"]]
     position: Position
     data: JsonObject
 
 
-class Edge(TypedDict, total=False):
+class EdgeDto(TypedDict, total=False):
     id: Required[NonEmpty]
     source: Required[str]
     target: Required[str]
@@ -84,8 +94,8 @@ class Edge(TypedDict, total=False):
 
 
 class WorkflowStructure(TypedDict, total=False):
-    nodes: list[Node]
-    edges: list[Edge]
+    nodes: list[NodeDto]
+    edges: list[EdgeDto]
 
 
 class GroupPermission(TypedDict):
@@ -93,7 +103,7 @@ class GroupPermission(TypedDict):
     manage: bool
 
 
-class SharedUser(TypedDict, total=False):
+class SharedUserDto(TypedDict, total=False):
     email: Required[str]
     addedAt: str
     addedBy: str
@@ -105,7 +115,7 @@ class AccessConfigBody(TypedDict, total=False):
 
     visibility: Required[Visibility]
     groupPermissions: dict[str, GroupPermission]
-    sharedWith: list[SharedUser]
+    sharedWith: list[SharedUserDto]
     ownerUserId: str | None
     ownerEmail: str | None
     guardrails: list[Any]
@@ -162,7 +172,7 @@ class Supervision(Body, total=False):
     supervisionSubordinateDescriptions: dict[str, str]
 
 
-class Budget(TypedDict, total=False):
+class BudgetDto(TypedDict, total=False):
     """What models may consume; a run that would go beyond asks whether it may spend as much again."""
 
     maxTokens: Positive
@@ -171,7 +181,7 @@ class Budget(TypedDict, total=False):
 
 class SkillContent(Supervision, total=False):
     accessConfig: AccessJson
-    budget: Budget
+    budget: BudgetDto
     expectedOutput: str
     instructions: list[str]
     model: str
@@ -198,10 +208,10 @@ class CreateToken(Body, total=False):
     expiresInSeconds: Seconds
 
 
-class AccessConfig(TypedDict, total=False):
+class AccessConfigDto(TypedDict, total=False):
     visibility: Required[Visibility]
     groupPermissions: Required[dict[str, GroupPermission]]
-    sharedWith: Required[list[SharedUser]]
+    sharedWith: Required[list[SharedUserDto]]
     ownerUserId: str | None
     ownerEmail: str | None
     guardrails: list[Any]
@@ -214,7 +224,7 @@ class PendingOwnershipTransfer(TypedDict, total=False):
     requestedAt: Required[Time]
 
 
-class Resource(TypedDict, total=False):
+class ResourceDto(TypedDict, total=False):
     id: Required[int]
     slug: Required[str]
     name: Required[str]
@@ -224,7 +234,7 @@ class Resource(TypedDict, total=False):
     activeVariationId: str | None
     draftVariationId: str | None
     hasUnpublishedChanges: Required[bool]
-    accessConfig: Required[AccessConfig]
+    accessConfig: Required[AccessConfigDto]
     pendingOwnershipTransfer: PendingOwnershipTransfer | None
     createdAt: Required[Time]
     updatedAt: Required[Time]
@@ -234,19 +244,19 @@ class Resource(TypedDict, total=False):
     manageDenial: Required[Literal["not_owner", "needs_group_manage"] | None]
 
 
-class Variation(TypedDict, total=False):
+class VariationDto(TypedDict, total=False):
     trigger: Trigger | None
     workflowStructure: WorkflowStructure | None
     agentSelection: AgentSelection | None
 
 
-class Workflow(Resource, total=False):
+class Workflow(ResourceDto, total=False):
     type: Required[WorkflowType]
     isEnabled: Required[bool]
-    variation: Variation | None
+    variation: VariationDto | None
 
 
-class Scope(Resource, total=False):
+class Scope(ResourceDto, total=False):
     variation: SkillContent | None
 
 
@@ -269,5 +279,5 @@ def schema_components(*others: type) -> dict[str, JSON]:
     """The schemas of these shapes and `others` by name, for `components.schemas` of an OpenAPI 3.1 document."""
     shapes = [*filter(is_typeddict, globals().values()), *others]
     bodies = [shape for shape in shapes if "organizationId" in shape.__annotations__]
-    sent = schemas_of([*bodies, AccessConfigBody, *_FREE]).keys() - {shape.__name__ for shape in _FREE}
+    sent = schemas_of([*bodies, AccessConfigBody, *_FREE]).keys() - {component_name(shape) for shape in _FREE}
     return {name: closed(schema) if name in sent else schema for name, schema in schemas_of(shapes).items()}

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Required, TypedDict
 
 from msgspec import Meta
 
-from wfcore.api.resources import Body, Budget, ErrorBody, RunModelSettings, ToolSetting
+from wfcore.api.resources import Body, BudgetDto, ErrorBody, RunModelSettings, ToolSetting
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, Time
 
 Key = Annotated[str, Meta(min_length=1, max_length=255, description="Opaque token of the client")]
@@ -52,12 +52,12 @@ class Document(TypedDict, total=False):
     sizeBytes: Size
 
 
-class Attachments(TypedDict, total=False):
+class AttachmentsDto(TypedDict, total=False):
     images: list[Image]
     documents: list[Document]
 
 
-class Upload(TypedDict):
+class UploadDto(TypedDict):
     """Content that is kept: `uploadId` and `storageKey` are the same name for it, and go with its bytes."""
 
     uploadId: str
@@ -78,7 +78,7 @@ class RunConfig(TypedDict, total=False):
 
     model: NonEmpty
     modelSettings: RunModelSettings
-    budget: Budget
+    budget: BudgetDto
     contextSelections: list[JsonObject]
     connectionSelections: list[JsonObject]
     connectionSet: list[JsonObject]
@@ -103,7 +103,7 @@ class TurnBody(Body, TypedDict, total=False):
     sessionId: Key
     fileThreadId: Key
     config: RunConfig
-    attachments: Attachments
+    attachments: AttachmentsDto
     userContext: UserContext
     runId: RunId
     streamProtocolVersion: Literal[2]
@@ -158,7 +158,7 @@ class RunAction(Body, TypedDict, total=False):
     origin: Literal["automation", "api", "other"]
 
 
-class Interrupt(TypedDict, total=False):
+class InterruptDto(TypedDict, total=False):
     """A wait for a person or a connection; of a sub-workflow or a subordinate, `path` names the nodes above, `items`
     the position in the `forEach` of each.
 
@@ -186,7 +186,7 @@ class Interrupt(TypedDict, total=False):
     budget: JsonObject
 
 
-class Event(TypedDict, total=False):
+class EventDto(TypedDict, total=False):
     """One event of a stream, with further fields by kind. `seq` counts from 1 without gaps."""
 
     kind: Required[Literal[RunEvent, NodeEvent, TurnEvent]]
@@ -210,7 +210,7 @@ class RunRecord(RunAccepted):
     resumedBy: str | None
     output: Any
     error: ErrorBody | None
-    interrupts: list[Interrupt]
+    interrupts: list[InterruptDto]
     usage: JsonObject | None
     createdAt: Time
     updatedAt: Time

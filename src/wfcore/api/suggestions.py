@@ -14,13 +14,13 @@ class SuggestionTarget(TypedDict, total=False):
     skillId: int
 
 
-class Suggestion(TypedDict):
+class SuggestionDto(TypedDict):
     prompt: str
     reason: str
     target: SuggestionTarget
 
 
-class Suggestions(TypedDict):
+class SuggestionsDto(TypedDict):
     """At most four."""
 
-    suggestions: list[Suggestion]
+    suggestions: list[SuggestionDto]

@@ -1,4 +1,4 @@
-"""Answers to what a run asks for: those given beforehand, or those of the person at the terminal."""
+"""ApprovalPrompt to what a run asks for: those given beforehand, or those of the person at the terminal."""
 
 import json
 import signal
@@ -18,7 +18,7 @@ from wfcore.domain.run.machine.interrupts import APPROVALS, CONNECTS
 from wfcore.domain.run.state import Interrupt
 
 
-class Answers:
+class ApprovalPrompt:
     """`always` answers every approval, and gives up what needs a connection; without it, the person is asked."""
 
     def __init__(self, progress: Progress, always: Literal["approve", "deny"] | None) -> None:

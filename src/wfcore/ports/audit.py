@@ -55,7 +55,7 @@ class AuditFilter:
     until: datetime | None = None
 
 
-class Audit(Protocol):
+class AuditRepository(Protocol):
     """The rows of one organization."""
 
     async def add(self, row: AuditRow) -> None:

@@ -1,4 +1,4 @@
-"""Conversations: what users and agents said to each other, by thread (interface, Conversation).
+"""ConversationRepository: what users and agents said to each other, by thread (interface, Conversation).
 
 Their rows are written by the journal: the message records of an append, in the same transaction as its entries.
 
@@ -37,7 +37,7 @@ class Conversation:
 
 
 @attrs.frozen
-class Head:
+class MessageSize:
     """A message without its text. `length` is that of the text and of the tool calls as JSON, in bytes of UTF-8;
     `attached` are the tokens of its attachments as estimated.
     """
@@ -71,7 +71,7 @@ class Message:
         return {"type": self.type, "content": self.content, "id": self.id, "toolCalls": calls, **answered, **attached}
 
 
-class Conversations(Protocol):
+class ConversationRepository(Protocol):
     """Reading what the journal wrote, and forgetting it."""
 
     async def own(self, org: str, thread_id: str, user_id: str) -> Conversation | None:
@@ -96,7 +96,7 @@ class Conversations(Protocol):
 
     async def heads(
         self, conversations: Sequence[Conversation], *, limit: int, before: int | None = None
-    ) -> list[Head]:
+    ) -> list[MessageSize]:
         """The newest messages of these together, newest first, with a `seq` less than `before`.
 
         The cost grows with `limit`, not with the length of a conversation.
@@ -118,6 +118,6 @@ def said(records: Sequence[object]) -> list[MessageRecord]:
 
 
 def length_of(record: MessageRecord) -> int:
-    """What `Head.length` says."""
+    """What `MessageSize.length` says."""
     calls = json.dumps(list(record.tool_calls), ensure_ascii=False, separators=(",", ":")) if record.tool_calls else ""
     return len(record.content.encode()) + len(calls.encode())

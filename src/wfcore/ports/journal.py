@@ -17,7 +17,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.records import Record
 from wfcore.domain.run.state import Interrupt, RunStatus
-from wfcore.ports.conversations import Conversations
+from wfcore.ports.conversations import ConversationRepository
 from wfcore.ports.usage import UsageRows
 
 
@@ -179,7 +179,7 @@ class Journal(Protocol):
     durable: bool
 
     @property
-    def conversations(self) -> Conversations:
+    def conversations(self) -> ConversationRepository:
         """What the message records of appends became."""
         ...
 

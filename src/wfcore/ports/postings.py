@@ -39,7 +39,7 @@ class DuePosting:
     id: str
 
 
-class Postings(Protocol):
+class PostingRepository(Protocol):
     """What one organization's interfaces owe. An interface need not be there, nor a run."""
 
     async def get(self, id: str) -> Posting | None: ...

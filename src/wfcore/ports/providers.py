@@ -161,7 +161,7 @@ class ToolCallDelta:
 
 
 @attrs.frozen
-class Usage:
+class TokenUsage:
     """What the call consumed, in tokens."""
 
     input_tokens: int = 0
@@ -175,13 +175,13 @@ class Finished:
     reason: str = "stop"
 
 
-Delta = TextDelta | ToolCallDelta | Usage | Finished
+Delta = TextDelta | ToolCallDelta | TokenUsage | Finished
 
 
 class ModelProvider(Protocol):
     """Implementers: the stream ends with exactly one `Finished`, or raises `ModelError`; closing it ends the call.
 
-    `Usage` comes at most once, after everything but `Finished`; before an error, too, where it is known. What the
+    `TokenUsage` comes at most once, after everything but `Finished`; before an error, too, where it is known. What the
     provider cannot be told is refused. Whether a call is of a tool that was offered is for the caller to see.
     """
 

@@ -49,7 +49,7 @@ class DueTimer:
     workflow_id: int
 
 
-class Schedules(Protocol):
+class ScheduleRepository(Protocol):
     """The timers of one organization's workflows. A workflow need not be there."""
 
     async def get(self, workflow_id: int) -> Timer | None: ...

@@ -19,10 +19,10 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.people import AccessToken, Group, Member, Organization
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.resources.resource import Kind, Resource, Variation
-from wfcore.ports.audit import Audit
-from wfcore.ports.postings import DuePosting, Postings
-from wfcore.ports.schedules import DueTimer, Schedules
-from wfcore.ports.webhooks import FoundWebhook, Webhooks
+from wfcore.ports.audit import AuditRepository
+from wfcore.ports.postings import DuePosting, PostingRepository
+from wfcore.ports.schedules import DueTimer, ScheduleRepository
+from wfcore.ports.webhooks import FoundWebhook, WebhookRepository
 
 
 class Duplicate(Exception):
@@ -42,14 +42,14 @@ class FoundInterface:
 
 
 @attrs.frozen
-class Kept:
+class IdempotencyRecord:
     """The kept answer to a create: what its key was used for, and the answer."""
 
     fingerprint: str
     answer: JSON
 
 
-class Resources(Protocol):
+class ResourceRepository(Protocol):
     """The workflows, or the skills, of one organization."""
 
     async def next_id(self) -> int:
@@ -102,7 +102,7 @@ class Resources(Protocol):
         ...
 
 
-class Directory(Protocol):
+class DirectoryRepository(Protocol):
     """Members, groups and tokens of one organization."""
 
     async def add_member(self, member: Member) -> None:
@@ -163,7 +163,7 @@ class Directory(Protocol):
         ...
 
 
-class Interfaces(Protocol):
+class InterfaceRepository(Protocol):
     """The interface rows of one organization's workflows. A workflow need not be there."""
 
     async def add(self, interface: Interface) -> None:
@@ -187,27 +187,27 @@ class Interfaces(Protocol):
         ...
 
 
-class Answers(Protocol):
+class IdempotencyRepository(Protocol):
     """The kept answers to creates of one organization, by what was created, the caller and the Idempotency-Key."""
 
-    async def find(self, kind: str, user_id: str, key: str) -> Kept | None: ...
+    async def find(self, kind: str, user_id: str, key: str) -> IdempotencyRecord | None: ...
 
-    async def add(self, kind: str, user_id: str, key: str, kept: Kept) -> None:
+    async def add(self, kind: str, user_id: str, key: str, kept: IdempotencyRecord) -> None:
         """`Duplicate` when this user's key is used for this kind already."""
         ...
 
 
-class OrgRow(Protocol):
+class OrganizationRecord(Protocol):
     """A row with an id."""
 
     @property
     def id(self) -> str: ...
 
 
-Row = TypeVar("Row", bound=OrgRow)
+Row = TypeVar("Row", bound=OrganizationRecord)
 
 
-class OrgRows(Protocol[Row]):
+class RecordRepository(Protocol[Row]):
     """Rows of one kind that belong to one organization as a whole."""
 
     async def add(self, row: Row) -> None:
@@ -231,39 +231,39 @@ class UnitOfWork(Protocol):
     """Everything one use case reads and writes of one organization."""
 
     @property
-    def workflows(self) -> Resources: ...
+    def workflows(self) -> ResourceRepository: ...
 
     @property
-    def skills(self) -> Resources: ...
+    def skills(self) -> ResourceRepository: ...
 
     @property
-    def directory(self) -> Directory: ...
+    def directory(self) -> DirectoryRepository: ...
 
     @property
-    def interfaces(self) -> Interfaces: ...
+    def interfaces(self) -> InterfaceRepository: ...
 
     @property
-    def answers(self) -> Answers: ...
+    def answers(self) -> IdempotencyRepository: ...
 
     @property
-    def schedules(self) -> Schedules: ...
+    def schedules(self) -> ScheduleRepository: ...
 
     @property
-    def webhooks(self) -> Webhooks: ...
+    def webhooks(self) -> WebhookRepository: ...
 
     @property
-    def postings(self) -> Postings: ...
+    def postings(self) -> PostingRepository: ...
 
     @property
-    def context_items(self) -> OrgRows[ContextItem]: ...
+    def context_items(self) -> RecordRepository[ContextItem]: ...
 
     @property
-    def connections(self) -> OrgRows[Connection]: ...
+    def connections(self) -> RecordRepository[Connection]: ...
 
     @property
-    def audit(self) -> Audit: ...
+    def audit(self) -> AuditRepository: ...
 
-    def resources(self, kind: Kind) -> Resources: ...
+    def resources(self, kind: Kind) -> ResourceRepository: ...
 
 
 class Storage(Protocol):

@@ -18,7 +18,7 @@ Ids = Mapping[str, str | int]
 NONE: Final[Mapping[str, str]] = {}
 
 
-class Kind(StrEnum):
+class WorkKind(StrEnum):
     """The kinds of work that have a beginning and an end here."""
 
     request = "request"
@@ -82,7 +82,7 @@ class Telemetry(Protocol):
         """Whether nodes and ids are of interest; if not, effects are told without them."""
         ...
 
-    def begin(self, kind: Kind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
+    def begin(self, kind: WorkKind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
         """Work begins. It is part of `parent`, else of the work in whose block this is called."""
         ...
 

@@ -22,7 +22,7 @@ class FoundWebhook:
     row: WebhookRow
 
 
-class Webhooks(Protocol):
+class WebhookRepository(Protocol):
     """The webhooks of one organization's workflows. A workflow need not be there."""
 
     async def get(self, workflow_id: int) -> WebhookRow | None: ...

@@ -1,1 +1,6 @@
-"""Settings of an installation."""
+"""Settings of an installation: a TOML file, `WFCORE_...` variables, and the adapters that they name."""
+
+from wfcore.settings.installation import Configuration, load
+from wfcore.settings.models import BadSettings, ModelSettings
+
+__all__ = ["BadSettings", "Configuration", "ModelSettings", "load"]

@@ -313,10 +313,10 @@ def _convert(value: JSON, shape: type[T], where: str, source: str) -> T:
 
 
 def _check_allowed(entries: Iterable[str], source: str) -> None:
-    from wfcore.adapters.outbound.guard import Guard
+    from wfcore.adapters.outbound.guard import AddressGuard
 
     try:
-        Guard.allowing(entries)
+        AddressGuard.allowing(entries)
     except ValueError as error:
         raise BadSettings(f"`http_tool.allow` in {source}: {error}") from None
 

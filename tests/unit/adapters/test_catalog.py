@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from wfcore.adapters.tools.catalog import Catalog, tool
+from wfcore.adapters.tools.catalog import ToolRegistry, tool
 from wfcore.domain.json.schema import compile_schema
 from wfcore.ports.providers import Tool, ToolCall, ToolConnection, ToolFailed
 
@@ -63,7 +63,7 @@ class Shop:
 
 def tool_of(given: Callable[..., Any] | Tool) -> Tool:
     """The one tool of a catalog of it."""
-    (found,) = [each for each in Catalog([given]).all() if not each.id.startswith("core.")]
+    (found,) = [each for each in ToolRegistry([given]).all() if not each.id.startswith("core.")]
     return found
 
 
@@ -296,7 +296,7 @@ async def _stream(thing: int) -> Any:
 def test_what_cannot_be_a_tool_is_refused_at_once(function: Any, words: list[str]) -> None:
     """A TypeError when the catalog is made, naming the function and the parameter."""
     with pytest.raises(TypeError) as refused:
-        Catalog([function])
+        ToolRegistry([function])
     assert [word for word in words if word not in str(refused.value)] == []
 
 
@@ -304,25 +304,25 @@ def test_what_cannot_be_a_tool_is_refused_at_once(function: Any, words: list[str
 def test_ids_are_plain(tool_id: str) -> None:
     """An id has 1 to 128 of the allowed characters and is not one of the built-in kind."""
     with pytest.raises(ValueError, match="id"):
-        Catalog([Tool(tool_id, lambda params, call: None, "x")])
+        ToolRegistry([Tool(tool_id, lambda params, call: None, "x")])
 
 
 def test_an_id_is_given_once() -> None:
     """Two tools of one id are refused, whether functions or tools."""
     with pytest.raises(ValueError, match="two tools `send_invoice`"):
-        Catalog([send_invoice, Tool("send_invoice", lambda params, call: None, "x")])
-    Catalog([Tool("a" * 128, lambda params, call: None, "x"), Tool("A-z_0.9", lambda params, call: None, "x")])
+        ToolRegistry([send_invoice, Tool("send_invoice", lambda params, call: None, "x")])
+    ToolRegistry([Tool("a" * 128, lambda params, call: None, "x"), Tool("A-z_0.9", lambda params, call: None, "x")])
 
 
 def _built_in(tool_id: str) -> Tool:
-    found = Catalog().get(tool_id)
+    found = ToolRegistry().get(tool_id)
     assert found is not None
     return found
 
 
 def test_built_in_tools_do_what_the_machine_does() -> None:
     """`core.transform` gives its value back; `core.fail` fails with its message, whatever its type."""
-    assert [each.id for each in Catalog().all()] == ["core.fail", "core.transform", "core.wait", "core.workflow"]
+    assert [each.id for each in ToolRegistry().all()] == ["core.fail", "core.transform", "core.wait", "core.workflow"]
     assert _built_in("core.transform").run({"value": [1]}, CALL) == [1]
     assert _built_in("core.transform").run({}, CALL) is None
     for params, message in (({"message": "no"}, "no"), ({"message": 5}, "5"), ({}, "failed by core.fail")):
@@ -356,7 +356,7 @@ def test_what_a_tool_declares_of_its_calls() -> None:
 
 def test_built_in_tools_may_be_called_again() -> None:
     """Each of them is idempotent, and takes what the machine takes: `input` of `core.workflow` can be left out."""
-    assert all(each.idempotent for each in Catalog().all())
+    assert all(each.idempotent for each in ToolRegistry().all())
     schema = compile_schema(_built_in("core.workflow").parameters)
     assert schema.check({"workflowId": 3}, "params") == []
     for wrong in ({}, {"workflowId": 0}, {"workflowId": 3, "input": []}, {"workflowId": 3, "more": 1}):

@@ -11,7 +11,7 @@ from real_mcp import office
 from test_outbound_mcp import ADD, CANARY, Stub, answer, serving
 
 from wfcore.adapters.outbound import mcp_servers
-from wfcore.adapters.outbound.guard import Guard
+from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.adapters.outbound.mcp_servers import FRESH, LEAST_FRESH, MOST_FRESH, STALE, McpServers
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
 from wfcore.testing.fakes import FakeClock
@@ -30,7 +30,7 @@ class Asking:
     servers: McpServers = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.servers = McpServers(Guard.allowing([f"127.0.0.1:{self.port}"]), self.clock)
+        self.servers = McpServers(AddressGuard.allowing([f"127.0.0.1:{self.port}"]), self.clock)
 
     def connection(self, **headers: str) -> ToolConnection:
         config = {"url": f"http://127.0.0.1:{self.port}/mcp", "headers": {"Authorization": CANARY, **headers}}

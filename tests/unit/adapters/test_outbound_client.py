@@ -11,8 +11,8 @@ import httpx2
 import pytest
 from loopback import World, answer, redirect, serving
 
-from wfcore.adapters.outbound.client import Answer, Broken, Client, GuardedTransport, Hop
-from wfcore.adapters.outbound.guard import Guard, Refused
+from wfcore.adapters.outbound.client import Broken, Client, GuardedTransport, Hop, HttpAnswer
+from wfcore.adapters.outbound.guard import AddressGuard, AddressRefused
 
 pytestmark = pytest.mark.anyio
 
@@ -29,10 +29,10 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def client(world: World, *allowed: str) -> Client:
-    return Client(Guard(Guard.allowing(allowed).allowed, world.resolve), seconds=5)
+    return Client(AddressGuard(AddressGuard.allowing(allowed).allowed, world.resolve), seconds=5)
 
 
-async def get(world: World, url: str, **headers: str) -> Answer:
+async def get(world: World, url: str, **headers: str) -> HttpAnswer:
     return await client(world).send("GET", url, headers)
 
 
@@ -52,7 +52,7 @@ async def test_hostile_urls_connect_to_nothing(world: World, url: str) -> None:
         world.put(name, "169.254.169.254 10.0.0.1 ::ffff:8.8.8.8 fd00::1")
     world.put("metadata.google.internal", "169.254.169.254")
     world.put("zone.example", "fe80::1%eth0 2606:4700::1%2")
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         await get(world, url)
     assert world.made == []
 
@@ -88,7 +88,7 @@ async def test_a_name_that_changes_its_mind(world: World) -> None:
     world.put("rebind.example", PUBLIC, "127.0.0.1")
     async with serving(redirect("/again")) as server:
         world.places = {PUBLIC: server, "127.0.0.1": server}
-        with pytest.raises(Refused):
+        with pytest.raises(AddressRefused):
             await get(world, "http://rebind.example/")
     assert world.made == [(PUBLIC, 80)]
     assert world.asked == ["rebind.example", "rebind.example"]
@@ -98,7 +98,7 @@ async def test_no_connection_is_used_twice(world: World) -> None:
     """A second request to the same host resolves and connects anew, though the server would go on."""
     async with (
         serving(answer(body=b"x", connection="keep-alive")) as server,
-        GuardedTransport(Guard((), world.resolve)) as transport,
+        GuardedTransport(AddressGuard((), world.resolve)) as transport,
     ):
         world.places = {PUBLIC: server}
         for _ in range(2):
@@ -174,7 +174,7 @@ class TestRedirects:
         world.put("inner.example", "10.0.0.1")
         async with serving(redirect(location), answer(200, b"secret")) as server:
             world.places = {PUBLIC: server, OTHER: server, "127.0.0.1": server}
-            with pytest.raises(Refused):
+            with pytest.raises(AddressRefused):
                 await get(world, "http://a.example/")
         assert world.made == [(PUBLIC, 80)]
 
@@ -224,7 +224,7 @@ class TestRedirects:
     def test_https_does_not_become_http(self) -> None:
         """A redirect from https to http is refused; the other way it is another origin."""
         hop = Hop("GET", httpx2.URL("https://a.example/"), SECRETS, None)
-        with pytest.raises(Refused, match="https to http"):
+        with pytest.raises(AddressRefused, match="https to http"):
             hop.redirected(302, "http://a.example/")
         upwards = Hop("GET", httpx2.URL("http://a.example/"), SECRETS, None).redirected(302, "https://a.example/")
         assert upwards.headers == {}
@@ -237,7 +237,7 @@ class TestRedirects:
             if followed:
                 assert (await get(world, "http://a.example/")).status == 204
             else:
-                with pytest.raises(Refused, match="more than 5 redirects"):
+                with pytest.raises(AddressRefused, match="more than 5 redirects"):
                     await get(world, "http://a.example/")
         assert len(server.heard) == 6
 
@@ -271,9 +271,9 @@ MOST = 1_000
 class TestBounds:
     """Size and time."""
 
-    async def answered(self, reply: bytes | None, seconds: float = 5) -> Answer:
+    async def answered(self, reply: bytes | None, seconds: float = 5) -> HttpAnswer:
         async with serving(reply) as server:
-            small = Client(Guard.allowing([f"127.0.0.1:{server.port}"]), seconds=seconds, most_bytes=MOST)
+            small = Client(AddressGuard.allowing([f"127.0.0.1:{server.port}"]), seconds=seconds, most_bytes=MOST)
             return await small.send("GET", server.url, {})
 
     @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ class TestBounds:
         bomb = answer(body=gzip.compress(bytes(50_000_000)), content_encoding="gzip")
         tracemalloc.start()
         try:
-            with pytest.raises(Refused):
+            with pytest.raises(AddressRefused):
                 await self.answered(bomb)
             assert tracemalloc.get_traced_memory()[1] < 5_000_000
         finally:
@@ -318,7 +318,7 @@ class TestBounds:
     )
     async def test_a_larger_one_is_refused(self, reply: bytes) -> None:
         """Beyond the bound there is no answer, be it as sent or decompressed."""
-        with pytest.raises(Refused, match="more than 1000 bytes"):
+        with pytest.raises(AddressRefused, match="more than 1000 bytes"):
             await self.answered(reply)
 
     @pytest.mark.parametrize(
@@ -347,14 +347,14 @@ class TestBounds:
         """A server that says nothing, or no more, is left."""
         async with serving(reply, None) as server:
             server.answers = [None] if reply is None else [reply]
-            short = Client(Guard.allowing(["127.0.0.1"]), seconds=0.05)
+            short = Client(AddressGuard.allowing(["127.0.0.1"]), seconds=0.05)
             with pytest.raises(Broken, match=r"within 0\.05 seconds" if reply is None else "."):
                 await short.send("GET", server.url, {})
 
     @pytest.mark.parametrize("size", [70_000, 300_000])
     async def test_headers_are_bounded(self, size: int) -> None:
         """An answer with more than 64 KiB of headers is none."""
-        with pytest.raises((Refused, Broken)):
+        with pytest.raises((AddressRefused, Broken)):
             await self.answered(answer(x="y" * size))
 
     async def test_another_encoding_is_left_as_it_is(self) -> None:

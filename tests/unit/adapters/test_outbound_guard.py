@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.adapters.outbound.guard import Allowed, Guard, Refused, check_url, is_public, parse_host
+from wfcore.adapters.outbound.guard import (
+    AddressGuard,
+    AddressRefused,
+    AllowedAddress,
+    check_url,
+    is_public,
+    parse_host,
+)
 
 INNER_V4 = """
 0.0.0.0 0.1.2.3 10.0.0.1 10.255.255.255 100.64.0.1 100.100.100.200 100.127.255.255 127.0.0.1 127.255.255.254
@@ -95,7 +102,7 @@ ODDER_HOSTS = [
 @pytest.mark.parametrize("host", [*ODD_HOSTS.split(), *ODDER_HOSTS])
 def test_odd_hosts_are_refused(host: str) -> None:
     """What is neither a plain name nor an address in its one spelling goes to no resolver: they read it differently."""
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         parse_host(host)
 
 
@@ -131,7 +138,7 @@ BAD_URLS = [
 @pytest.mark.parametrize("url", BAD_URLS)
 def test_urls_that_cannot_be_called(url: str) -> None:
     """Another scheme, a user, no host, a port that there is not, or what parsers disagree about: refused."""
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         check_url(url)
 
 
@@ -150,7 +157,7 @@ def test_urls_that_can(url: str) -> None:
 def test_a_refusal_shows_no_credential() -> None:
     """Neither a user in the URL nor the query is in the message: both may be secret."""
     for url in ("http://user:canary@a.example/", "ftp://a.example/?token=canary"):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(AddressRefused) as refused:
             check_url(url)
         assert "canary" not in str(refused.value)
 
@@ -169,8 +176,8 @@ class Names:
         return self.names[name]
 
 
-def entries(*texts: str) -> tuple[Allowed, ...]:
-    return tuple(map(Allowed.parse, texts))
+def entries(*texts: str) -> tuple[AllowedAddress, ...]:
+    return tuple(map(AllowedAddress.parse, texts))
 
 
 @pytest.mark.anyio
@@ -178,15 +185,15 @@ class TestGuard:
     async def test_a_name_is_resolved_once_and_only_public_addresses_are_given(self) -> None:
         """Of a name with several addresses those that pass come back, in the resolver's order."""
         names = Names(a_example="10.0.0.1 8.8.8.8 ::1 2606:4700::1")
-        found = await Guard(resolve=names).addresses("a.example", 443)
+        found = await AddressGuard(resolve=names).addresses("a.example", 443)
         assert list(map(str, found)) == ["8.8.8.8", "2606:4700::1"]
         assert names.asked == ["a.example"]
 
     @pytest.mark.parametrize("address", [*SPECIAL, *ZONES])
     async def test_a_name_opens_nothing_that_its_address_does_not(self, address: str) -> None:
         """A name that leads to a special address is refused, and the refusal does not tell which address it was."""
-        with pytest.raises(Refused) as refused:
-            await Guard(resolve=Names(a_example=address)).addresses("a.example", 80)
+        with pytest.raises(AddressRefused) as refused:
+            await AddressGuard(resolve=Names(a_example=address)).addresses("a.example", 80)
         assert f"`{address}`" not in str(refused.value)
         assert "`a.example`" in str(refused.value)
 
@@ -194,14 +201,14 @@ class TestGuard:
     async def test_an_address_needs_no_resolver(self, address: str) -> None:
         """An address is judged as it stands; nobody is asked about it."""
         names = Names()
-        with pytest.raises(Refused):
-            await Guard(resolve=names).addresses(address, 80)
+        with pytest.raises(AddressRefused):
+            await AddressGuard(resolve=names).addresses(address, 80)
         assert names.asked == []
 
     async def test_a_name_that_is_not_there(self) -> None:
         """The resolver's own error goes through: trying again may help."""
         with pytest.raises(OSError, match=r"no a\.example"):
-            await Guard(resolve=Names()).addresses("a.example", 80)
+            await AddressGuard(resolve=Names()).addresses("a.example", 80)
 
     @pytest.mark.parametrize(
         ("entry", "address", "port", "passes"),
@@ -224,19 +231,19 @@ class TestGuard:
     async def test_what_an_entry_lets_through(self, entry: str, address: str, port: int, passes: bool) -> None:
         """An entry opens its addresses, at its port or at all, by address and by name, and nothing beside them."""
         names = Names(inner_example=address)
-        guard = Guard(entries(entry), names)
+        guard = AddressGuard(entries(entry), names)
         for host in (address, "inner.example"):
             if passes:
                 assert await guard.addresses(host, port) == [ip_address(address)]
             else:
-                with pytest.raises(Refused):
+                with pytest.raises(AddressRefused):
                     await guard.addresses(host, port)
 
     async def test_the_system_resolves_if_nobody_else_does(self) -> None:
         """Without a resolver of its own, the guard asks the system: `localhost` is this machine."""
-        with pytest.raises(Refused):
-            await Guard().addresses("localhost", 80)
-        found = await Guard.allowing(["127.0.0.0/8", "::1"]).addresses("localhost", 80)
+        with pytest.raises(AddressRefused):
+            await AddressGuard().addresses("localhost", 80)
+        found = await AddressGuard.allowing(["127.0.0.0/8", "::1"]).addresses("localhost", 80)
         assert all(address.is_loopback for address in found)
 
 
@@ -251,4 +258,4 @@ WORSE_ENTRIES = ["", " 127.0.0.1", "127.0.0.1\n", "\u0661\u0662\u0667.0.0.1"]
 def test_entries_that_mean_nothing(entry: str) -> None:
     """A name, a pattern, an odd spelling or a port that there is not: the entry is refused and named."""
     with pytest.raises(ValueError, match="is no address or network"):
-        Guard.allowing([entry])
+        AddressGuard.allowing([entry])

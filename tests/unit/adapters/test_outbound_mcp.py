@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from wfcore.adapters.outbound import mcp
-from wfcore.adapters.outbound.guard import Guard
+from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.adapters.outbound.mcp import LONGEST_DESCRIPTION, LONGEST_WORDS, MOST_PAGES, MOST_TOOLS, McpTools
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ConnectionRequired, ToolFailed
@@ -106,7 +106,7 @@ async def serving(modern: bool = True, **replies: Any) -> AsyncIterator[Stub]:
 
 
 def tools(stub: Stub, **options: Any) -> McpTools:
-    guard = Guard.allowing([f"127.0.0.1:{stub.port}"])
+    guard = AddressGuard.allowing([f"127.0.0.1:{stub.port}"])
     given = {"seconds": 5.0, **options}
     return McpTools(f"http://127.0.0.1:{stub.port}/mcp", {"Authorization": f"Bearer {CANARY}"}, guard, **given)
 
@@ -322,7 +322,7 @@ async def test_refused_credentials_ask_for_a_connection(status: int) -> None:
 async def test_the_guard_decides(url: str) -> None:
     """What is not public is not called, for good; nor is what is no plain URL."""
     with pytest.raises(ToolFailed) as failed:
-        await McpTools(url, {}, Guard()).list()
+        await McpTools(url, {}, AddressGuard()).list()
     assert not failed.value.retryable
 
 
@@ -355,11 +355,11 @@ async def test_the_credentials_are_in_no_error(caplog: pytest.LogCaptureFixture)
 def test_headers_are_checked(headers: dict[str, str]) -> None:
     """Headers that cannot be sent are refused when the tools are made."""
     with pytest.raises(ToolFailed):
-        McpTools("http://a.example", headers, Guard())
+        McpTools("http://a.example", headers, AddressGuard())
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the SDK is not installed, the error says what to install."""
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(ImportError, match=r"wfcore\[mcp\]"):
-        McpTools("http://a.example", {}, Guard())
+        McpTools("http://a.example", {}, AddressGuard())

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from loopback import Heard, answer, redirect, serving
 
-from wfcore.adapters.outbound.guard import Guard
+from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.adapters.outbound.tool import http_tool
 from wfcore.domain.agents.connections import OURS
 from wfcore.domain.json.schema import compile_schema
@@ -15,7 +15,7 @@ from wfcore.ports.providers import ToolCall, ToolFailed
 pytestmark = pytest.mark.anyio
 
 CALL = ToolCall("r-1:pay:1", 2, "org", "r-1", "u-1")
-LOOPBACK = Guard.allowing(["127.0.0.1"])
+LOOPBACK = AddressGuard.allowing(["127.0.0.1"])
 
 
 async def run(url: str, call: ToolCall = CALL, **params: Any) -> Any:

@@ -15,9 +15,9 @@ from wfcore.ports.providers import (
     ModelError,
     ModelRequest,
     TextDelta,
+    TokenUsage,
     ToolCallDelta,
     ToolDefinition,
-    Usage,
     collect_calls,
 )
 
@@ -64,7 +64,7 @@ async def test_words_are_tokens() -> None:
     model = ScriptedModel(["a b  c "])
     request = ModelRequest([{"type": "system", "content": "be brief"}, {"type": "human", "content": "one two three"}])
     words = [TextDelta("a"), TextDelta(" b"), TextDelta("  c"), TextDelta(" ")]
-    assert await deltas(model, request) == [*words, Usage(5, 3), Finished()]
+    assert await deltas(model, request) == [*words, TokenUsage(5, 3), Finished()]
 
 
 async def test_without_a_script_the_last_question_is_quoted() -> None:
@@ -215,7 +215,7 @@ async def test_messages_with_calls_are_streamed() -> None:
         ToolCallDelta(0, "c1", "time"),
         ToolCallDelta(0, arguments='{"city":'),
         ToolCallDelta(0, arguments='"Bonn"}'),
-        Usage(1, 3),
+        TokenUsage(1, 3),
         Finished("tool_calls"),
     ]
 
@@ -245,4 +245,4 @@ async def test_a_function_plays_an_agent() -> None:
 
 async def test_a_message_may_say_nothing() -> None:
     """An empty list of calls is none, and ends as text does."""
-    assert await deltas(ScriptedModel([{"toolCalls": []}]), asking("?")) == [Usage(1, 0), Finished()]
+    assert await deltas(ScriptedModel([{"toolCalls": []}]), asking("?")) == [TokenUsage(1, 0), Finished()]

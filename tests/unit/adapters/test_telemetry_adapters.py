@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from wfcore.adapters import telemetry
 from wfcore.adapters.telemetry import Metrics, Traces
 from wfcore.adapters.telemetry.several import Several
-from wfcore.ports.telemetry import Kind
+from wfcore.ports.telemetry import WorkKind
 from wfcore.settings.installation import BadSettings, load
 
 
@@ -26,7 +26,7 @@ def test_levels_return_to_zero() -> None:
     """What is held and what is open goes up at the beginning and down at the end."""
     registry = CollectorRegistry()
     metrics = Metrics(registry)
-    streams = [metrics.begin(Kind.stream) for _ in range(3)]
+    streams = [metrics.begin(WorkKind.stream) for _ in range(3)]
     assert registry.get_sample_value("wfcore_streams_open") == 3
     for stream in streams:
         stream.end("ended")
@@ -44,7 +44,7 @@ def test_a_product_keeps_them_beside_its_own() -> None:
 def test_work_in_a_block_is_part_of_it() -> None:
     """What the program itself traces inside of an effect, such as its HTTP client, is within the effect's span."""
     traces, exporter = recorded()
-    effect = traces.begin(Kind.effect, {"kind": "app"}, {"tool": "t"})
+    effect = traces.begin(WorkKind.effect, {"kind": "app"}, {"tool": "t"})
     with effect:
         inside = trace.get_current_span()
     assert not trace.get_current_span().get_span_context().is_valid
@@ -58,8 +58,8 @@ def test_both_at_once_nest() -> None:
     """With several listening, each one's span is within its own."""
     (first, one), (second, two) = recorded(), recorded()
     both = Several([first, second])
-    node = both.begin(Kind.node, ids={"node": "a", "run": "r"})
-    both.begin(Kind.effect, {"kind": "core"}, parent=node).end("succeeded")
+    node = both.begin(WorkKind.node, ids={"node": "a", "run": "r"})
+    both.begin(WorkKind.effect, {"kind": "core"}, parent=node).end("succeeded")
     node.end("succeeded")
     for exporter in (one, two):
         below, above = exporter.get_finished_spans()
@@ -70,7 +70,7 @@ def test_both_at_once_nest() -> None:
 
 def test_without_an_sdk_nothing_is_recorded() -> None:
     """With the API alone a span is no span: nothing is kept of it."""
-    span = Traces().begin(Kind.turn, ids={"run": "r", "org": "o"})
+    span = Traces().begin(WorkKind.turn, ids={"run": "r", "org": "o"})
     with span:
         assert not trace.get_current_span().is_recording()
     span.end("done")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from wfcore.cli.approvals import Answers
+from wfcore.cli.approvals import ApprovalPrompt
 from wfcore.cli.commands.chat import Screen
 from wfcore.cli.lines import Lines
 from wfcore.cli.opening import say
@@ -82,7 +82,7 @@ def test_a_run_shows_what_happens_and_what_is_asked(monkeypatch: pytest.MonkeyPa
     console = Console(file=shown, width=200)
     progress = Progress("A run", {"nodes": [{"id": "a", "type": "agent"}]}, console)
     progress.show(event(EventKind.node_failed, nodeId="a", error={"message": CLEARS}))
-    answers = Answers(progress, None)
+    answers = ApprovalPrompt(progress, None)
     monkeypatch.setattr(answers, "_prompt", lambda *_, **__: "deny")
     asked = Interrupt("i", 0, "a", 1, CLEARS, 0, call={"toolId": "pay", "arguments": {"to": CLEARS}})
     assert answers._ask(asked, ("approve", "deny")) == {"decision": "deny"}

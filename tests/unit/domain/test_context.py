@@ -7,16 +7,23 @@ import pytest
 
 from wfcore.domain.agents.context import Ingredients as Given
 from wfcore.domain.agents.context import LeftOut, compose, digest_of, history_room
-from wfcore.domain.agents.context_messages import NO_RESULT, Head, History, newest_turns, paired, request_of
+from wfcore.domain.agents.context_messages import (
+    NO_RESULT,
+    MessageHead,
+    ThreadHistory,
+    newest_turns,
+    paired,
+    request_of,
+)
 from wfcore.domain.agents.context_text import Fact, boundary, tokens
-from wfcore.domain.agents.context_tools import MAX_TOOLS, MESSAGE_SCHEMA, Offer, wire_names
+from wfcore.domain.agents.context_tools import MAX_TOOLS, MESSAGE_SCHEMA, OfferedTool, wire_names
 from wfcore.domain.kernel.errors import Invalid
 
 Json = dict[str, Any]
 
 
-def offer(tool_id: str, **more: Any) -> Offer:
-    return Offer(tool_id, more.pop("hint", tool_id), "Does it", {"type": "object"}, why="enabled", **more)
+def offer(tool_id: str, **more: Any) -> OfferedTool:
+    return OfferedTool(tool_id, more.pop("hint", tool_id), "Does it", {"type": "object"}, why="enabled", **more)
 
 
 def item(number: int, content: str = "Within 30 days.", title: str = "Rules") -> Fact:
@@ -27,10 +34,10 @@ def memory(number: int, content: str = "Likes tea") -> Fact:
     return Fact("memory", f"m{number}", content, why="found")
 
 
-def thread(*types: str, each: int = 10, whole: bool = True) -> History:
+def thread(*types: str, each: int = 10, whole: bool = True) -> ThreadHistory:
     """A thread with messages of these types, oldest first, `seq` counted from 1."""
-    heads = [Head(seq, kind, each) for seq, kind in enumerate(types, 1)]
-    return History("t1", heads[::-1], whole)
+    heads = [MessageHead(seq, kind, each) for seq, kind in enumerate(types, 1)]
+    return ThreadHistory("t1", heads[::-1], whole)
 
 
 def sources(context: Json) -> list[tuple[str, str | None]]:
@@ -186,7 +193,7 @@ class TestTurns:
 
     def test_an_empty_thread(self) -> None:
         """Nothing goes along, and nothing is said to be left out."""
-        context = compose(Given("default", history=History("t1")))
+        context = compose(Given("default", history=ThreadHistory("t1")))
         assert (context["messages"], context["leftOut"]) == (None, [])
 
 

@@ -182,7 +182,7 @@ class TestTokens:
         """What is formatted is parsed into the same parts."""
         text = ids.format_token(UUID, "Ab3dE6gH", SECRET)
         assert text == f"svc_{UUID}_Ab3dE6gH_{SECRET}"
-        assert ids.parse_token(text) == ids.Token(UUID, "Ab3dE6gH", SECRET)
+        assert ids.parse_token(text) == ids.TokenParts(UUID, "Ab3dE6gH", SECRET)
 
     @pytest.mark.parametrize(
         "text",
@@ -215,7 +215,7 @@ class TestTokens:
 
     def test_secret_stays_hidden(self) -> None:
         """A token in a log or a traceback shows no secret."""
-        assert SECRET not in repr(ids.Token(UUID, "Ab3dE6gH", SECRET))
+        assert SECRET not in repr(ids.TokenParts(UUID, "Ab3dE6gH", SECRET))
 
     def test_hash(self) -> None:
         """The stored hash is the SHA-256 of the secret; only that secret matches, no text makes it raise."""

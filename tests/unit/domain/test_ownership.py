@@ -8,7 +8,7 @@ from wfcore.domain.kernel.errors import Conflict, Invalid
 from wfcore.domain.resources import ownership
 from wfcore.domain.resources.access import AccessConfig, Principal, SharedUser, derive
 from wfcore.domain.resources.lifecycle import IllegalMove, Status
-from wfcore.domain.resources.ownership import PARTY, TABLE, Step
+from wfcore.domain.resources.ownership import PARTY, TABLE, TransferStep
 from wfcore.domain.resources.resource import Change, OwnershipTransfer, Resource
 from wfcore.testing.contracts.storage.values import (
     FOR_ALL,
@@ -30,17 +30,17 @@ def resource(pending: bool, access: AccessConfig = PRIVATE, status: Status = Sta
     return attrs.evolve(made, pending_transfer=PENDING) if pending else made
 
 
-def take(step: Step, old: Resource) -> Change:
-    if step is Step.ASK:
+def take(step: TransferStep, old: Resource) -> Change:
+    if step is TransferStep.ASK:
         return ownership.ask(old, HEIR, by="owner", path="userId", now=at(2))
-    if step is Step.ACCEPT:
+    if step is TransferStep.ACCEPT:
         return ownership.accept(old, HEIR, "owner@x.org", now=at(2))
     return ownership.withdraw(old, step, now=at(2))
 
 
 @pytest.mark.parametrize("pending", TABLE)
-@pytest.mark.parametrize("step", Step)
-def test_the_table_of_moves(pending: bool, step: Step) -> None:
+@pytest.mark.parametrize("step", TransferStep)
+def test_the_table_of_moves(pending: bool, step: TransferStep) -> None:
     """Every move in every state: what is in the table leads where it says, the rest is a conflict that says why."""
     old = resource(pending)
     if step in TABLE[pending]:
@@ -52,23 +52,23 @@ def test_the_table_of_moves(pending: bool, step: Step) -> None:
             take(step, old)
         assert error.value.info["reason"] == ("transfer_pending" if pending else "no_transfer")
         assert error.value.info["legal"] == [str(legal) for legal in TABLE[pending]]
-    assert PARTY.keys() == set(Step)
+    assert PARTY.keys() == set(TransferStep)
 
 
-@pytest.mark.parametrize("step", Step)
-def test_what_is_deleted_has_no_transfer(step: Step) -> None:
+@pytest.mark.parametrize("step", TransferStep)
+def test_what_is_deleted_has_no_transfer(step: TransferStep) -> None:
     """A transfer is an edit: it is refused where an edit is."""
     with pytest.raises(IllegalMove):
-        take(step, resource(step is not Step.ASK, status=Status.DELETED))
+        take(step, resource(step is not TransferStep.ASK, status=Status.DELETED))
 
 
 def test_a_request_changes_nothing_yet() -> None:
     """Asking records who asked whom and when; access stays; what was withdrawn left no trace."""
     old = resource(pending=False)
-    asked = take(Step.ASK, old).resource
+    asked = take(TransferStep.ASK, old).resource
     assert asked.pending_transfer == attrs.evolve(PENDING, requested_at=at(2))
     assert asked.access == old.access
-    for step in (Step.CANCEL, Step.DECLINE):
+    for step in (TransferStep.CANCEL, TransferStep.DECLINE):
         back = take(step, asked).resource
         assert attrs.evolve(back, revision=1, updated_at=old.updated_at) == old
 
@@ -101,7 +101,7 @@ def test_only_the_one_who_was_asked_is_the_pending_owner() -> None:
 def test_the_former_owner_of_a_private_resource_keeps_its_use() -> None:
     """On acceptance the former owner goes into `sharedWith`, once, and the new owner goes out of it."""
     entries = tuple(SharedUser(f"{name}@x.org", "", "owner") for name in ("heir", "owner", "third"))
-    access = take(Step.ACCEPT, resource(True, attrs.evolve(PRIVATE, shared_with=entries))).resource.access
+    access = take(TransferStep.ACCEPT, resource(True, attrs.evolve(PRIVATE, shared_with=entries))).resource.access
     assert (access.owner_user_id, access.owner_email) == ("heir", "heir@x.org")
     assert access.shared_with == (
         entries[2],
@@ -117,7 +117,7 @@ def test_a_former_owner_without_an_address_cannot_be_shared_with() -> None:
 
 def test_a_shared_resource_shares_as_before() -> None:
     """Ownership gives nothing while it is shared, so nobody's grants change."""
-    access = take(Step.ACCEPT, resource(True, attrs.evolve(FOR_ALL, owner_user_id="owner"))).resource.access
+    access = take(TransferStep.ACCEPT, resource(True, attrs.evolve(FOR_ALL, owner_user_id="owner"))).resource.access
     assert access == attrs.evolve(FOR_ALL, owner_user_id="heir", owner_email="heir@x.org")
 
 
@@ -144,7 +144,7 @@ def test_an_acceptance_takes_nothing_from_others(config: AccessConfig, heir: Pri
 
 def test_the_organization_is_not_touched() -> None:
     """A transfer moves nothing but owner, sharing and the request."""
-    old, new = resource(pending=True), take(Step.ACCEPT, resource(pending=True)).resource
+    old, new = resource(pending=True), take(TransferStep.ACCEPT, resource(pending=True)).resource
     same = attrs.evolve(
         new, access=old.access, pending_transfer=PENDING, revision=old.revision, updated_at=old.updated_at
     )

@@ -248,7 +248,7 @@ class TestIssues:
 
     def test_no_rule_is_without_words(self) -> None:
         """A bound that is left out of the range says so."""
-        [issue] = check(shapes.Budget, {"maxCost": 0})
+        [issue] = check(shapes.BudgetDto, {"maxCost": 0})
         assert (issue.rule, issue.message) == ("exclusiveMinimum", "must be more than 0")
 
     def test_long_values_are_cut(self) -> None:

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfcore.domain.agents.prices import Price, cost_of, to_money
-from wfcore.domain.agents.suggestions import LONGEST, MOST, Offer, Thread, Waiting, short, suggest
+from wfcore.domain.agents.suggestions import LONGEST, MOST, Candidate, Thread, Waiting, short, suggest
 
 TEXT = st.text(max_size=400)
-OFFERS = st.lists(st.builds(Offer, st.integers(1, 9), TEXT, st.none() | TEXT), max_size=6)
+OFFERS = st.lists(st.builds(Candidate, st.integers(1, 9), TEXT, st.none() | TEXT), max_size=6)
 FACTS = (
     st.lists(st.builds(Waiting, st.just("r"), st.just("i"), TEXT), max_size=3),
     st.lists(st.builds(Thread, TEXT, st.integers(0, 9), TEXT), max_size=3),
@@ -17,7 +17,7 @@ FACTS = (
 
 @given(*FACTS)
 def test_suggestions_are_few_and_short(
-    waiting: list[Waiting], threads: list[Thread], skills: list[Offer], workflows: list[Offer], tried: set[int]
+    waiting: list[Waiting], threads: list[Thread], skills: list[Candidate], workflows: list[Candidate], tried: set[int]
 ) -> None:
     """At most four, one line each, of what was given, as many as there is something to suggest; twice the same."""
     found = suggest(waiting, threads, skills, workflows, tried)
@@ -36,8 +36,8 @@ def test_suggestions_are_few_and_short(
 
 def test_what_is_new_comes_before_what_is_known() -> None:
     """Skills that were tried are suggested last, and only with something to say."""
-    skills = [Offer(1, "Known", "letters"), Offer(2, "Silent", None), Offer(3, "New", None)]
-    found = suggest([], [], skills, [Offer(1, "Flow", "Pays.")], {1, 2})
+    skills = [Candidate(1, "Known", "letters"), Candidate(2, "Silent", None), Candidate(3, "New", None)]
+    found = suggest([], [], skills, [Candidate(1, "Flow", "Pays.")], {1, 2})
     assert [(one.prompt, one.reason) for one in found] == [
         ("What can you do for me?", "you have not talked to `New` lately"),
         ("Run `Flow`", "Pays."),

@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import Journal
-from wfcore.ports.storage import Resources, Storage, UnitOfWork
+from wfcore.ports.storage import ResourceRepository, Storage, UnitOfWork
 
 WAYS = ("error before", "done, then error", "time-out", "cancelled")
 TRANSACTIONS = ("transaction", "reading")
@@ -76,7 +76,7 @@ class Watched:
         if isinstance(declared, property):
             return Watched(value, _returned(declared), self._faults)
         if name == "resources":
-            return lambda kind: Watched(value(kind), Resources, self._faults)
+            return lambda kind: Watched(value(kind), ResourceRepository, self._faults)
         if not callable(value):
             return value
         full = f"{self._port.__name__}.{name}"

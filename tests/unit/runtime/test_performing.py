@@ -9,7 +9,7 @@ import pytest
 from bench import Bench, act, agent, eventually, graph, kinds, one, opened, why
 
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.ports.providers import Delta, Finished, ModelError, ModelRequest, TextDelta, ToolFailed, Usage
+from wfcore.ports.providers import Delta, Finished, ModelError, ModelRequest, TextDelta, TokenUsage, ToolFailed
 from wfcore.runtime.agents.model_calls import MOST_TOKENS
 from wfcore.runtime.common.installation import Settings
 
@@ -170,9 +170,9 @@ class Speaking:
             yield TextDelta(word)
         if len(self.requests) <= self._fails:
             if self._counts:
-                yield Usage(7, 3)
+                yield TokenUsage(7, 3)
             raise ModelError("broke off")
-        yield Usage(7, 3)
+        yield TokenUsage(7, 3)
         yield Finished(self._reason)
 
 
@@ -180,7 +180,7 @@ class Boastful:
     """A model that says one word, and that it took so many tokens."""
 
     def __init__(self, tokens: Any) -> None:
-        self._usage = Usage(tokens, tokens)
+        self._usage = TokenUsage(tokens, tokens)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         yield TextDelta("done")

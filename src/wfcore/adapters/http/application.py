@@ -16,14 +16,14 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wfcore.adapters.http.core.access_log import Access
+from wfcore.adapters.http.core.access_log import RequestLog
 from wfcore.adapters.http.core.authentication import Authenticate, by_token, challenge, origin_of
 from wfcore.adapters.http.core.rate_limits import RateLimits
 from wfcore.adapters.http.core.request_parsing import BodyLimits, Disconnected, parse_body, read_body, read_query
 from wfcore.adapters.http.core.responses import error_answer
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.core.router import Router, segments_of
-from wfcore.adapters.http.route_table import Core, route_table
+from wfcore.adapters.http.route_table import Services, route_table
 from wfcore.adapters.http.routes.metrics import MetricsPage
 from wfcore.adapters.http.routes.oauth import METADATA_PATH
 from wfcore.domain.kernel.errors import WfcoreError
@@ -47,7 +47,7 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
 
 def app(
-    core: Core,
+    core: Services,
     *,
     authenticate: Authenticate | None = None,
     oauth: TokenVerifier | None = None,
@@ -69,7 +69,7 @@ def app(
     """
     if authenticate and oauth:
         raise ValueError("`authenticate` decides alone who calls: give it or `oauth`, not both")
-    return Door(
+    return Application(
         core,
         authenticate or by_token(core.directory, oauth),
         oauth,
@@ -80,12 +80,12 @@ def app(
     )
 
 
-class Door:
+class Application:
     """The application. One instance serves any number of requests at a time."""
 
     def __init__(
         self,
-        core: Core,
+        core: Services,
         authenticate: Authenticate,
         oauth: TokenVerifier | None,
         mount: str,
@@ -115,7 +115,7 @@ class Door:
         connection = HTTPConnection(scope)
         request_id = _request_id(connection) or self._core.ports.ids.uuid()
         headers = _HEADERS | {"X-Request-Id": request_id}
-        access = Access(self._core.ports.telemetry, connection, request_id)
+        access = RequestLog(self._core.ports.telemetry, connection, request_id)
         with access:
             with access.part():
                 response = await self._answer(connection, receive, headers, access)
@@ -124,7 +124,7 @@ class Door:
                 await _deliver(response, scope, receive, _Outgoing(send, scope["method"], headers), request_id)
 
     async def _answer(
-        self, connection: HTTPConnection, receive: Receive, headers: dict[str, str], access: Access
+        self, connection: HTTPConnection, receive: Receive, headers: dict[str, str], access: RequestLog
     ) -> Response | None:
         """The response, whatever happens; None when the client has gone."""
         request_id = headers["X-Request-Id"]
@@ -145,7 +145,7 @@ class Door:
             ORIGIN.reset(outside)
 
     async def _respond(
-        self, connection: HTTPConnection, receive: Receive, headers: dict[str, str], access: Access
+        self, connection: HTTPConnection, receive: Receive, headers: dict[str, str], access: RequestLog
     ) -> Response:
         scope = connection.scope
         root = self._root(connection)
@@ -189,7 +189,7 @@ class Door:
             return METADATA_PATH
         return "/".join([METADATA_PATH, *(quote(segment, safe="") for segment in below)])
 
-    async def _admit(self, connection: HTTPConnection, route: Route, access: Access) -> Principal | None:
+    async def _admit(self, connection: HTTPConnection, route: Route, access: RequestLog) -> Principal | None:
         """Who calls, with the token scopes that the route takes; None on the open routes."""
         if route.scopes is None:
             return None

@@ -57,7 +57,7 @@ from wfcore.runtime.triggers.webhook_deliveries import Deliveries
 logger = logging.getLogger(__name__)
 
 
-class Core(Protocol):
+class Services(Protocol):
     """What the door opens to: `wfcore.open` gives one."""
 
     ports: Ports
@@ -99,7 +99,7 @@ class Health(TypedDict):
     status: str
 
 
-def route_table(core: Core, oauth: TokenVerifier | None = None, metrics: MetricsPage | None = None) -> list[Route]:
+def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: MetricsPage | None = None) -> list[Route]:
     """Every route over this core."""
     workflows, turns = "/api/v1/workflows", Turns(core.runs, core.ports.clock)
     routes = [
@@ -127,7 +127,7 @@ def route_table(core: Core, oauth: TokenVerifier | None = None, metrics: Metrics
     return [*routes, *_own_routes(core, routes, metrics or MetricsPage(core.ports))]
 
 
-def _own_routes(core: Core, others: list[Route], metrics: MetricsPage) -> list[Route]:
+def _own_routes(core: Services, others: list[Route], metrics: MetricsPage) -> list[Route]:
     """What the door itself answers. All but `me` ask for no principal."""
 
     async def describe(call: Call) -> Response:

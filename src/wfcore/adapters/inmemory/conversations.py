@@ -8,7 +8,7 @@ import attrs
 from wfcore.domain.agents.context_attachments import tokens_of
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.records import MessageRecord
-from wfcore.ports.conversations import Conversation, Head, Message, length_of
+from wfcore.ports.conversations import Conversation, Message, MessageSize, length_of
 from wfcore.ports.journal import Execution
 
 Usable = Callable[[str, Principal, str, int], bool]
@@ -20,7 +20,7 @@ class _Held:
 
     row: Conversation
     took_part: set[tuple[str, int]] = attrs.field(factory=set)
-    messages: list[tuple[Head, Message]] = attrs.field(factory=list)
+    messages: list[tuple[MessageSize, Message]] = attrs.field(factory=list)
 
 
 class MemoryConversations:
@@ -67,7 +67,7 @@ class MemoryConversations:
 
     async def heads(
         self, conversations: Sequence[Conversation], *, limit: int, before: int | None = None
-    ) -> list[Head]:
+    ) -> list[MessageSize]:
         heads = [head for held in self._find(conversations) for head, _ in held.messages]
         newest_first = sorted(heads, key=lambda head: head.seq, reverse=True)
         return [head for head in newest_first if before is None or head.seq < before][:limit]
@@ -113,8 +113,8 @@ def _place(row: Conversation) -> tuple[int, int]:
     return row.updated_at, row.key
 
 
-def _kept(seq: int, record: MessageRecord) -> tuple[Head, Message]:
+def _kept(seq: int, record: MessageRecord) -> tuple[MessageSize, Message]:
     calls = tuple(deepcopy(list(record.tool_calls)))
     own = record.type, record.id, record.content, calls, record.tool_call_id, record.skill_id, record.at
-    head = Head(seq, record.type, length_of(record), record.skill_id, tokens_of(record.attachments))
+    head = MessageSize(seq, record.type, length_of(record), record.skill_id, tokens_of(record.attachments))
     return head, Message(seq, *own, deepcopy(record.attachments))

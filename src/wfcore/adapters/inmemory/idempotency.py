@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import attrs
 
-from wfcore.ports.storage import Duplicate, Kept
+from wfcore.ports.storage import Duplicate, IdempotencyRecord
 
 AnswerKey = tuple[str, str, str]
 """What was created, the caller, the Idempotency-Key."""
@@ -14,12 +14,12 @@ AnswerKey = tuple[str, str, str]
 class MemoryAnswers:
     """Implements the port `Answers`."""
 
-    rows: dict[AnswerKey, Kept]
+    rows: dict[AnswerKey, IdempotencyRecord]
 
-    async def find(self, kind: str, user_id: str, key: str) -> Kept | None:
+    async def find(self, kind: str, user_id: str, key: str) -> IdempotencyRecord | None:
         return deepcopy(self.rows.get((kind, user_id, key)))
 
-    async def add(self, kind: str, user_id: str, key: str, kept: Kept) -> None:
+    async def add(self, kind: str, user_id: str, key: str, kept: IdempotencyRecord) -> None:
         if (kind, user_id, key) in self.rows:
             raise Duplicate("kept")
         self.rows[kind, user_id, key] = deepcopy(kept)

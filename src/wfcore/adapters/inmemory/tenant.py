@@ -12,7 +12,7 @@ from wfcore.domain.people.people import AccessToken, Group, Member
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.postings import Posting
 from wfcore.ports.schedules import Timer
-from wfcore.ports.storage import Kept
+from wfcore.ports.storage import IdempotencyRecord
 from wfcore.ports.webhooks import WebhookRow
 
 
@@ -25,7 +25,7 @@ class Tenant:
     groups: dict[str, Group] = attrs.Factory(dict)
     tokens: dict[str, AccessToken] = attrs.Factory(dict)
     interfaces: dict[InterfaceKey, Interface] = attrs.Factory(dict)
-    answers: dict[AnswerKey, Kept] = attrs.Factory(dict)
+    answers: dict[AnswerKey, IdempotencyRecord] = attrs.Factory(dict)
     timers: dict[int, Timer] = attrs.Factory(dict)
     webhooks: dict[int, WebhookRow] = attrs.Factory(dict)
     context_items: dict[str, ContextItem] = attrs.Factory(dict)

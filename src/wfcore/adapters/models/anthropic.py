@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from wfcore.adapters.models.completions import (
-    Answer,
+    Completion,
     content_of,
     images_of,
     said_arguments,
@@ -18,7 +18,7 @@ from wfcore.adapters.models.completions import (
 from wfcore.adapters.models.remote import NO_KEY, RemoteModel, http_client
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.ports.providers import Delta, ModelError, ModelRequest, ToolDefinition, Usage
+from wfcore.ports.providers import Delta, ModelError, ModelRequest, TokenUsage, ToolDefinition
 
 ENDINGS: Final = {
     "end_turn": "stop",
@@ -79,7 +79,7 @@ class AnthropicModel(RemoteModel):
     async def _send(self, body: dict[str, Any], headers: Mapping[str, str]) -> Any:
         return await self._client.messages.create(**body, extra_headers=headers)
 
-    def _answer(self, *, tools: bool) -> Answer:
+    def _answer(self, *, tools: bool) -> Completion:
         return Messages(tools=tools)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def _tool(tool: ToolDefinition) -> dict[str, JSON]:
 # From the wire
 
 
-class Messages(Answer):
+class Messages(Completion):
     """Events of a message: blocks are opened, filled and closed. One that is open at the end is half an answer."""
 
     def __init__(self, *, tools: bool) -> None:
@@ -253,4 +253,4 @@ class Messages(Answer):
                 self._counted[name] = number
         if self._counted:
             answered = self._counted.get("output_tokens", 0)
-            self.usage = Usage(sum(self._counted.values()) - answered, answered)
+            self.usage = TokenUsage(sum(self._counted.values()) - answered, answered)

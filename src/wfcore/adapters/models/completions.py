@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from wfcore.domain.json.codec import dumps, fingerprint
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.ports.providers import CallCollector, Delta, Finished, ModelError, TextDelta, ToolCallDelta, Usage
+from wfcore.ports.providers import CallCollector, Delta, Finished, ModelError, TextDelta, TokenUsage, ToolCallDelta
 
 LONGEST_TEXT: Final = 1_000_000
 """Characters of an answer's text. A provider that never ends is cut."""
@@ -20,7 +20,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII)
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
 
 
-class Answer(ABC):
+class Completion(ABC):
     """What has come of one answer. A format's class reads its events with `say`, `call` and `ends`.
 
     Whatever raises here raises ModelError; the answer is then none, and is not to be read on. `usage` is what was told
@@ -28,7 +28,7 @@ class Answer(ABC):
     """
 
     def __init__(self, *, tools: bool) -> None:
-        self.usage: Usage | None = None
+        self.usage: TokenUsage | None = None
         self._tools = tools
         self._calls = CallCollector()
         self._length = 0

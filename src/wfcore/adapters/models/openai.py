@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from wfcore.adapters.models.completions import (
-    Answer,
+    Completion,
     images_of,
     listed,
     said_arguments,
@@ -17,7 +17,7 @@ from wfcore.adapters.models.completions import (
 from wfcore.adapters.models.remote import NO_KEY, RemoteModel, http_client
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.ports.providers import Delta, ModelError, ModelRequest, ToolDefinition, Usage
+from wfcore.ports.providers import Delta, ModelError, ModelRequest, TokenUsage, ToolDefinition
 
 ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 ENDINGS: Final = {"stop": "stop", "length": "length", "content_filter": "refusal", "tool_calls": "tool_calls"}
@@ -63,7 +63,7 @@ class OpenAIModel(RemoteModel):
     async def _send(self, body: dict[str, Any], headers: Mapping[str, str]) -> Any:
         return await self._client.chat.completions.create(**body, extra_headers=headers)
 
-    def _answer(self, *, tools: bool) -> Answer:
+    def _answer(self, *, tools: bool) -> Completion:
         return ChatCompletion(tools=tools)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _tool(tool: ToolDefinition) -> dict[str, JSON]:
 # From the wire
 
 
-class ChatCompletion(Answer):
+class ChatCompletion(Completion):
     """Chunks of a chat completion. Servers disagree about the index of tool calls: a new id begins a new call."""
 
     def __init__(self, *, tools: bool) -> None:
@@ -162,7 +162,7 @@ class ChatCompletion(Answer):
         yield from self.go_on(self._open[index][1], getattr(function, "arguments", None))
 
 
-def _usage(event: Any) -> Usage | None:
+def _usage(event: Any) -> TokenUsage | None:
     told = getattr(event, "usage", None)
     asked, answered = tokens(getattr(told, "prompt_tokens", None)), tokens(getattr(told, "completion_tokens", None))
-    return None if asked is None or answered is None else Usage(asked, answered)
+    return None if asked is None or answered is None else TokenUsage(asked, answered)

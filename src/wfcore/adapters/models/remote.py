@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 import httpx2
 
-from wfcore.adapters.models.completions import Answer, unreadable
+from wfcore.adapters.models.completions import Completion, unreadable
 from wfcore.ports.providers import Delta, ModelError, ModelRequest
 
 NO_KEY: Final = "none"
@@ -89,7 +89,7 @@ class RemoteModel(ABC):
         """The stream of events, once the provider begins to answer."""
 
     @abstractmethod
-    def _answer(self, *, tools: bool) -> Answer: ...
+    def _answer(self, *, tools: bool) -> Completion: ...
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         until = asyncio.get_running_loop().time() + self._deadline

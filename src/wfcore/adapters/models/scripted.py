@@ -9,7 +9,7 @@ from typing import Final
 from wfcore.adapters.models.completions import content_of
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, ToolCallDelta, Usage
+from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, TokenUsage, ToolCallDelta
 
 Reply = str | Exception | Mapping[str, JSON]
 Script = Sequence[Reply] | Callable[[ModelRequest], Reply]
@@ -63,7 +63,7 @@ class ScriptedModel:
             yield part
         asked = sum(len(content_of(message).split()) for message in request.messages)
         said = [content_of(message), *(arguments for _, _, arguments in calls)]
-        yield Usage(asked, sum(len(text.split()) for text in said))
+        yield TokenUsage(asked, sum(len(text.split()) for text in said))
         yield Finished("tool_calls" if calls else "stop")
 
     def _next(self, request: ModelRequest) -> Reply:

@@ -34,7 +34,7 @@ _LIMITS: Final = JsonLimits(max_depth=16, max_values=4_000)
 Tree = dict[str, Any]
 
 
-class Refused(Exception):
+class TokenRefused(Exception):
     """The token is no good; the message says why, for the operator's log and for nobody else."""
 
 
@@ -61,7 +61,7 @@ class AccessTokens:
             claims = await self._genuine(token)
             self._check(claims)
             return _identity(claims, self._names)
-        except Refused as reason:
+        except TokenRefused as reason:
             logger.info("an access token was refused: %s", reason)
             return None
 
@@ -69,46 +69,46 @@ class AccessTokens:
         """The claims of a token whose signature is the issuer's."""
         found = _JWS.fullmatch(token) if len(token) <= MOST_CHARACTERS else None
         if found is None:
-            raise Refused("it is no signed JWT, or a very long one")
+            raise TokenRefused("it is no signed JWT, or a very long one")
         header, payload, signature = (_decoded(part) for part in found.groups())
         kid, algorithm = _header(_object(header))
         message = token.rpartition(".")[0].encode()
         keys = await self._keys.find(kid, algorithm)
         if not any(key.verifies(algorithm, message, signature) for key in keys):
-            raise Refused("the signature is none of the issuer's" if keys else "the issuer has no such key")
+            raise TokenRefused("the signature is none of the issuer's" if keys else "the issuer has no such key")
         return _object(payload)
 
     def _check(self, claims: Tree) -> None:
         """The rules of RFC 9068, 4, and RFC 7519, 4.1."""
         now, audience = self._clock.now() / 1000, claims.get("aud")
         if claims.get("iss") != self.issuer:
-            raise Refused("another issuer's")
+            raise TokenRefused("another issuer's")
         if self.audience not in (_texts(audience, "aud") if isinstance(audience, list) else [audience]):
-            raise Refused("made out to another audience")
+            raise TokenRefused("made out to another audience")
         _text(claims, "sub")
         if _instant(claims, "exp") <= now - LEEWAY:
-            raise Refused("expired")
+            raise TokenRefused("expired")
         for name in ("nbf", "iat"):
             if name in claims and _instant(claims, name) > now + LEEWAY:
-                raise Refused(f"`{name}` lies in the future")
+                raise TokenRefused(f"`{name}` lies in the future")
 
 
 def _header(header: Tree) -> tuple[str | None, str]:
     """The key's id, if one is named, and the algorithm."""
     if any(name in header for name in _REFUSED):
-        raise Refused("its header asks for what is not offered")
+        raise TokenRefused("its header asks for what is not offered")
     kind, algorithm = header.get("typ"), algorithm_of(header.get("alg"))
     if not isinstance(kind, str) or not kind.isascii() or kind.lower() not in _TYPES:
-        raise Refused("it is not typed `at+jwt`")
+        raise TokenRefused("it is not typed `at+jwt`")
     if algorithm is None:
-        raise Refused("its algorithm is not offered")
+        raise TokenRefused("its algorithm is not offered")
     return (None if "kid" not in header else _text(header, "kid")), algorithm
 
 
 def _identity(claims: Tree, names: ClaimNames) -> Identity:
     org, email = _text(claims, names.organization), claims.get(names.email) if names.email else None
     if not is_uuid(org):
-        raise Refused("its organization is no UUID in lower case with hyphens")
+        raise TokenRefused("its organization is no UUID in lower case with hyphens")
     return Identity(
         org,
         _text(claims, names.user),
@@ -128,13 +128,13 @@ def _scopes(claims: Tree) -> frozenset[str]:
 def _text(tree: Tree, name: str) -> str:
     value = tree.get(name)
     if not isinstance(value, str) or not 1 <= len(value) <= 255:
-        raise Refused(f"`{name}` is no text of 1 to 255 characters")
+        raise TokenRefused(f"`{name}` is no text of 1 to 255 characters")
     return value
 
 
 def _texts(value: Any, name: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise Refused(f"`{name}` is no list of texts")
+        raise TokenRefused(f"`{name}` is no list of texts")
     return value
 
 
@@ -142,7 +142,7 @@ def _instant(claims: Tree, name: str) -> float:
     """A NumericDate: seconds since the Unix epoch, fractions allowed; a boolean is no number."""
     value: Any = claims.get(name)
     if type(value) not in (int, float):
-        raise Refused(f"`{name}` is no number")
+        raise TokenRefused(f"`{name}` is no number")
     return float(value)
 
 
@@ -150,9 +150,9 @@ def _object(text: bytes) -> Tree:
     try:
         tree = parse_json(text, _LIMITS)
     except WfcoreError:
-        raise Refused("a part of it is not strict JSON") from None
+        raise TokenRefused("a part of it is not strict JSON") from None
     if not isinstance(tree, dict):
-        raise Refused("a part of it is no object")
+        raise TokenRefused("a part of it is no object")
     return tree
 
 
@@ -163,5 +163,5 @@ def _decoded(part: str) -> bytes:
     except ValueError:
         decoded = b""
     if urlsafe_b64encode(decoded).rstrip(b"=") != part.encode():
-        raise Refused("a part of it is not base64url")
+        raise TokenRefused("a part of it is not base64url")
     return decoded

@@ -16,7 +16,7 @@ import attrs
 import httpcore2
 import httpx2
 
-from wfcore.adapters.outbound.guard import Guard, Refused, check_url
+from wfcore.adapters.outbound.guard import AddressGuard, AddressRefused, check_url
 
 SECONDS: Final = 300.0
 """For all of it, redirects included."""
@@ -37,7 +37,7 @@ class Broken(Exception):
 
 
 @attrs.frozen
-class Answer:
+class HttpAnswer:
     """A whole answer. Header names are in lower case, repeated ones joined; the body is decompressed."""
 
     status: int
@@ -48,7 +48,7 @@ class Answer:
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
     """Resolves a host once, and connects to one of its addresses that pass. There is no other way out."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
         self._network = httpcore2.AnyIOBackend()
 
@@ -78,7 +78,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 class GuardedTransport(httpx2.AsyncHTTPTransport):
     """The library's transport over connections of the guard. No connection is used twice."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: AddressGuard) -> None:
         super().__init__(verify=_tls())
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=_tls(), max_keepalive_connections=0, network_backend=GuardedBackend(guard)
@@ -109,7 +109,7 @@ class Hop:
         """The request that a redirect asks for (RFC 9110, 15.4). Credentials do not go along to another origin."""
         url = _parsed(location, self.url)
         if (self.url.scheme, url.scheme) == ("https", "http"):
-            raise Refused(f"a redirect leads from https to http: `{url.host}`")
+            raise AddressRefused(f"a redirect leads from https to http: `{url.host}`")
         hop = attrs.evolve(self, url=url)
         if url.origin != self.url.origin:
             hop = attrs.evolve(hop, headers={name: v for name, v in self.headers.items() if name in HARMLESS})
@@ -123,15 +123,15 @@ class Hop:
 class Client:
     """Makes requests of customers, within bounds."""
 
-    def __init__(self, guard: Guard, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, guard: AddressGuard, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES) -> None:
         self._guard = guard
         self._seconds = seconds
         self._most_bytes = most_bytes
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None) -> Answer:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None) -> HttpAnswer:
         """The answer, whatever its status. `headers` are named in lower case.
 
-        `Refused` for what may not be asked or is too large, `Broken` when there is no whole answer.
+        `AddressRefused` for what may not be asked or is too large, `Broken` when there is no whole answer.
         """
         hop = Hop(method, _parsed(url), headers, content)
         async with self._sending() as transport:
@@ -157,7 +157,7 @@ class Client:
         except httpx2.HTTPError as error:
             raise Broken(_in_words(error)) from None
 
-    async def _follow(self, transport: GuardedTransport, hop: Hop) -> Answer:
+    async def _follow(self, transport: GuardedTransport, hop: Hop) -> HttpAnswer:
         for _ in range(MOST_REDIRECTS + 1):
             async with aclosing(await transport.handle_async_request(hop.request())) as response:
                 _check_headers(response.headers)
@@ -165,16 +165,16 @@ class Client:
                 if response.status_code not in REDIRECTS or not location:
                     return await self._whole(response)
             hop = hop.redirected(response.status_code, location)
-        raise Refused(f"more than {MOST_REDIRECTS} redirects")
+        raise AddressRefused(f"more than {MOST_REDIRECTS} redirects")
 
-    async def _whole(self, response: httpx2.Response) -> Answer:
+    async def _whole(self, response: httpx2.Response) -> HttpAnswer:
         headers = {name.lower(): value for name, value in response.headers.items()}
         if headers.get("content-encoding", "").lower() not in ("gzip", "x-gzip"):
-            return Answer(response.status_code, headers, await _read(response, self._most_bytes))
+            return HttpAnswer(response.status_code, headers, await _read(response, self._most_bytes))
         body = await _read(response, self._most_bytes, zlib.decompressobj(zlib.MAX_WBITS | 16))
         del headers["content-encoding"]
         headers.pop("content-length", None)
-        return Answer(response.status_code, headers, body)
+        return HttpAnswer(response.status_code, headers, body)
 
 
 async def _read(response: httpx2.Response, most: int, gunzip: "zlib._Decompress | None" = None) -> bytes:
@@ -187,27 +187,27 @@ async def _read(response: httpx2.Response, most: int, gunzip: "zlib._Decompress 
         except zlib.error:
             raise httpx2.DecodingError("the body is no gzip") from None
         if max(received, len(body)) > most:
-            raise Refused(f"the answer has more than {most} bytes")
+            raise AddressRefused(f"the answer has more than {most} bytes")
     if gunzip and received and (not gunzip.eof or gunzip.unused_data):
         raise httpx2.DecodingError("the body is not one whole gzip member")
     return bytes(body)
 
 
 def _parsed(text: str, base: httpx2.URL | None = None) -> httpx2.URL:
-    """The URL, or `Refused`. What the library made of it is looked at, and that is what will be called."""
+    """The URL, or `AddressRefused`. What the library made of it is looked at, and that is what will be called."""
     try:
         if base is None:
             check_url(text)
         url = httpx2.URL(text) if base is None else base.join(text)
     except (httpx2.InvalidURL, ValueError):
-        raise Refused("the URL cannot be read" if base is None else "a redirect leads to no URL") from None
+        raise AddressRefused("the URL cannot be read" if base is None else "a redirect leads to no URL") from None
     check_url(str(url))
     return url
 
 
 def _check_headers(headers: httpx2.Headers) -> None:
     if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEADER_BYTES:
-        raise Refused(f"the answer's headers have more than {MOST_HEADER_BYTES} bytes")
+        raise AddressRefused(f"the answer's headers have more than {MOST_HEADER_BYTES} bytes")
 
 
 def _in_words(error: httpx2.HTTPError) -> str:

@@ -78,16 +78,18 @@ LONGEST_NAME: Final = 253
 LAST_PORT: Final = 65_535
 
 
-class Refused(Exception):
+class AddressRefused(Exception):
     """The request may not be made, or its answer not be taken; trying again cannot help."""
 
 
 def check_url(url: str) -> None:
-    """`Refused` unless it is http or https with a host, without a user and with a port, if any, that there is."""
+    """`AddressRefused` unless it is http or https with a host, without a user, and with a port in range or none."""
     found = _URL.fullmatch(url) if len(url) <= LONGEST_URL else None
     if found is None or not _is_port(found["port"]):
         shown = url.partition("?")[0][:100] if "@" not in url else "…"
-        raise Refused(f"`{shown}` is no URL that can be called: http or https, a host, no user, a port up to 65535")
+        raise AddressRefused(
+            f"`{shown}` is not a URL that can be called: use http or https, a host, no user, a port up to 65535"
+        )
 
 
 def _is_port(text: str | None) -> bool:
@@ -95,7 +97,7 @@ def _is_port(text: str | None) -> bool:
 
 
 def parse_host(host: str) -> Address | None:
-    """The address that `host` is, None when it is a name. `Refused` for what some read as the one, some as the other.
+    """The address that `host` is, or None for a name. `AddressRefused` for what can be read as either.
 
     `host` is in lower case, an IPv6 address without brackets.
     """
@@ -106,7 +108,7 @@ def parse_host(host: str) -> Address | None:
             return IPv4Address(host)
         if len(host) <= LONGEST_NAME and _NAME.fullmatch(host):
             return None
-    raise Refused(f"`{host[:100]}` is neither a name nor an address in its plain spelling")
+    raise AddressRefused(f"`{host[:100]}` is neither a name nor an address in its plain spelling")
 
 
 def is_public(address: Address) -> bool:
@@ -121,7 +123,7 @@ def is_public(address: Address) -> bool:
 
 
 @attrs.frozen
-class Allowed:
+class AllowedAddress:
     """An address or network that the operator lets through, at one port or at all."""
 
     network: IPv4Network | IPv6Network
@@ -148,22 +150,22 @@ async def resolve_by_system(name: str, port: int) -> list[str]:
 
 
 @attrs.frozen
-class Guard:
+class AddressGuard:
     """Decides where a connection may go."""
 
-    allowed: Sequence[Allowed] = ()
+    allowed: Sequence[AllowedAddress] = ()
     resolve: Resolver = resolve_by_system
 
     @classmethod
     def allowing(cls, entries: Iterable[str]) -> Self:
-        """A guard that lets these through as well. ValueError as of `Allowed.parse`."""
-        return cls(tuple(map(Allowed.parse, entries)))
+        """A guard that lets these through as well. ValueError as of `AllowedAddress.parse`."""
+        return cls(tuple(map(AllowedAddress.parse, entries)))
 
     def passes(self, address: Address, port: int) -> bool:
         return is_public(address) or any(entry.covers(address, port) for entry in self.allowed)
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """The addresses of `host` that may be connected to. `Refused` when there is none; OSError as the resolver.
+        """The addresses of `host` that may be connected to. `AddressRefused` if none; OSError as the resolver.
 
         The refusal does not tell what a name resolved to: that would show the operator's network to its customers.
         """
@@ -172,5 +174,5 @@ class Guard:
         passed = [each for each in found if self.passes(each, port)]
         if not passed:
             _log.warning("a request to %s port %d was refused: %s", host, port, ", ".join(map(str, found)))
-            raise Refused(f"`{host}` is not public, and port {port} of it is not let through")
+            raise AddressRefused(f"`{host}` is not public, and port {port} of it is not let through")
         return passed

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import httpx2
 
 from wfcore.adapters.outbound.client import MOST_BYTES, GuardedTransport
-from wfcore.adapters.outbound.guard import Guard, Refused, check_url
+from wfcore.adapters.outbound.guard import AddressGuard, AddressRefused, check_url
 from wfcore.adapters.outbound.tool import checked_headers
 from wfcore.domain.json.codec import dumps, fingerprint
 from wfcore.domain.json.parsing import parse_json
@@ -71,7 +71,7 @@ class McpTools:
         self,
         url: str,
         headers: Mapping[str, str],
-        guard: Guard,
+        guard: AddressGuard,
         *,
         seconds: float = SECONDS,
         most_bytes: int = MOST_BYTES,
@@ -153,7 +153,7 @@ class McpTools:
     def _failed(self, error: BaseException) -> ToolFailed:
         if isinstance(error, ToolFailed):
             return error
-        if isinstance(error, Refused):
+        if isinstance(error, AddressRefused):
             return ToolFailed(str(error), retryable=False)
         if isinstance(error, TimeoutError):
             return ToolFailed(f"the MCP server gave no answer within {self._seconds:g} seconds")
@@ -199,7 +199,7 @@ def _first(error: BaseException) -> BaseException:
 class _Transport(GuardedTransport):
     """Connections of the guard for one session. It bounds what comes in, and remembers what the SDK would not tell."""
 
-    def __init__(self, guard: Guard, most_bytes: int) -> None:
+    def __init__(self, guard: AddressGuard, most_bytes: int) -> None:
         super().__init__(guard)
         self.problem: Exception | None = None
         self._most_bytes = most_bytes
@@ -208,12 +208,12 @@ class _Transport(GuardedTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await super().handle_async_request(request)
-        except (Refused, httpx2.HTTPError) as error:
+        except (AddressRefused, httpx2.HTTPError) as error:
             raise self._noted(error) from None
         if response.status_code in (401, 403):
             self._noted(ConnectionRequired("the MCP server refused the credentials"))
         elif response.headers.get("content-encoding", "identity") != "identity":
-            raise self._noted(Refused("the MCP server compresses its answers, though that was not asked for"))
+            raise self._noted(AddressRefused("the MCP server compresses its answers, though that was not asked for"))
         self.count(sum(len(name) + len(value) for name, value in response.headers.raw))
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _Counted(response.stream, self)
@@ -222,7 +222,7 @@ class _Transport(GuardedTransport):
     def count(self, size: int) -> None:
         self._received += size
         if self._received > self._most_bytes:
-            raise self._noted(Refused(f"the MCP server said more than {self._most_bytes} bytes"))
+            raise self._noted(AddressRefused(f"the MCP server said more than {self._most_bytes} bytes"))
 
     def _noted(self, problem: Exception) -> httpx2.ConnectError:
         """What happened first is what is told."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from wfcore.adapters.outbound.guard import Guard
+from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
@@ -53,7 +53,7 @@ class _Kept:
 class McpServers:
     """The servers of all organizations, reached through one guard."""
 
-    def __init__(self, guard: Guard, clock: Clock) -> None:
+    def __init__(self, guard: AddressGuard, clock: Clock) -> None:
         self._guard = guard
         self._clock = clock
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()

@@ -7,7 +7,7 @@ does not go (Standard Webhooks 1.0.0).
 from collections.abc import Mapping
 from typing import Final
 
-from wfcore.adapters.outbound.guard import Guard, Refused
+from wfcore.adapters.outbound.guard import AddressGuard, AddressRefused
 from wfcore.ports.outbound import Undelivered
 
 SECONDS: Final = 20.0
@@ -17,7 +17,7 @@ SECONDS: Final = 20.0
 class GuardedOutbound:
     """Implements the port `Outbound`."""
 
-    def __init__(self, guard: Guard, *, seconds: float = SECONDS) -> None:
+    def __init__(self, guard: AddressGuard, *, seconds: float = SECONDS) -> None:
         self._guard = guard
         self._seconds = seconds
 
@@ -26,5 +26,5 @@ class GuardedOutbound:
 
         try:
             return await Client(self._guard, seconds=self._seconds).status("POST", url, headers, body)
-        except (Broken, Refused) as error:
+        except (Broken, AddressRefused) as error:
             raise Undelivered(str(error)) from None

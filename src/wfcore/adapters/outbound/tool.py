@@ -8,7 +8,7 @@ from email.message import Message
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from wfcore.adapters.outbound.guard import LONGEST_URL, Guard, Refused
+from wfcore.adapters.outbound.guard import LONGEST_URL, AddressGuard, AddressRefused
 from wfcore.domain.agents.connections import OURS
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
@@ -17,7 +17,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 
 if TYPE_CHECKING:
-    from wfcore.adapters.outbound.client import Answer
+    from wfcore.adapters.outbound.client import HttpAnswer
 
 ID: Final = "core.http"
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -53,7 +53,7 @@ CHARSETS: Final = frozenset(
 """By Python's names. Some of its other codecs are no charsets, and some can be made to take very long."""
 
 
-def http_tool(guard: Guard) -> Tool:
+def http_tool(guard: AddressGuard) -> Tool:
     """`core.http`, reaching what the guard lets through."""
 
     async def run(params: Mapping[str, JSON], call: ToolCall) -> JSON:
@@ -62,7 +62,7 @@ def http_tool(guard: Guard) -> Tool:
         headers, content = _request(params, call)
         try:
             answer = await Client(guard).send(params.get("method", "GET"), params["url"], headers, content)
-        except Refused as error:
+        except AddressRefused as error:
             raise ToolFailed(str(error), retryable=False) from None
         except Broken as error:
             raise ToolFailed(str(error)) from None
@@ -106,7 +106,7 @@ def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
 # The answer
 
 
-def _body(answer: "Answer") -> JSON:
+def _body(answer: "HttpAnswer") -> JSON:
     """JSON as its value (as text, if it is none), text as a string, other content as base64, none as null."""
     if not answer.body:
         return None

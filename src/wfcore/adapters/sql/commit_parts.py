@@ -10,7 +10,7 @@ Work = Callable[[Any], Any]
 Rows = Sequence[tuple[Any, ...]]
 
 
-class Part(Struct, frozen=True, eq=False):
+class CommitPart(Struct, frozen=True, eq=False):
     """What one caller asked for: rows of the journal, or else some work; who waits for it, and what it is about."""
 
     rows: Rows
@@ -19,7 +19,7 @@ class Part(Struct, frozen=True, eq=False):
     about: Hashable = None
 
 
-def settle(parts: list[Part], outcomes: list[Any]) -> None:
+def settle(parts: list[CommitPart], outcomes: list[Any]) -> None:
     for part, outcome in zip(parts, outcomes, strict=True):
         if part.done.done():
             continue

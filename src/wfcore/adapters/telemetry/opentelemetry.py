@@ -8,7 +8,7 @@ from opentelemetry import context as contexts
 from opentelemetry import propagate, trace
 
 from wfcore.adapters.telemetry.unheeded import Unheeded
-from wfcore.ports.telemetry import NONE, Counted, Ids, Kind, Labels, Level, Span, Timed
+from wfcore.ports.telemetry import NONE, Counted, Ids, Labels, Level, Span, Timed, WorkKind
 
 NAMES: Final = {
     "method": "http.request.method",
@@ -26,7 +26,7 @@ NAMES: Final = {
 CARRIED: Final = ("traceparent", "tracestate")
 """Ids of a request that say of which trace it is part (W3C Trace Context)."""
 
-TRACED: Final = frozenset({Kind.request, Kind.turn, Kind.node, Kind.effect})
+TRACED: Final = frozenset({WorkKind.request, WorkKind.turn, WorkKind.node, WorkKind.effect})
 FAILED: Final = frozenset({"failed", "timeout", "broken_off"})
 
 
@@ -38,15 +38,15 @@ class Traces:
     def __init__(self, provider: trace.TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer("wfcore", tracer_provider=provider)
 
-    def begin(self, kind: Kind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
+    def begin(self, kind: WorkKind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
         if kind not in TRACED:
             return Unheeded()
         around = parent.around if isinstance(parent, _Traced) else None
-        if kind is Kind.request:
+        if kind is WorkKind.request:
             around = propagate.extract({name: str(ids[name]) for name in CARRIED if name in ids})
         told = {name: value for name, value in {**labels, **ids}.items() if name not in CARRIED}
         attributes = {NAMES[name]: value for name, value in told.items()}
-        side = trace.SpanKind.SERVER if kind is Kind.request else trace.SpanKind.INTERNAL
+        side = trace.SpanKind.SERVER if kind is WorkKind.request else trace.SpanKind.INTERNAL
         return _Traced(kind, self._tracer.start_span(_name(kind, {**labels, **ids}), around, side, attributes), labels)
 
     def took(self, what: Timed, seconds: float, outcome: str) -> None:
@@ -59,14 +59,14 @@ class Traces:
         """Nothing: levels are no traces."""
 
 
-def _name(kind: Kind, told: Ids) -> str:
+def _name(kind: WorkKind, told: Ids) -> str:
     """A span's name: short, and not different for every one of its kind (OpenTelemetry, Trace API, Span)."""
     match kind:
-        case Kind.request:
+        case WorkKind.request:
             return f"{told['method']} {told.get('route', '')}".strip()
-        case Kind.node:
+        case WorkKind.node:
             return f"node {told['node']}"
-        case Kind.effect:
+        case WorkKind.effect:
             return f"{told['kind']} {told.get('tool', '')}".strip()
     return str(kind)
 
@@ -76,7 +76,7 @@ class _Traced:
 
     __slots__ = ("_began", "_kind", "_labels", "_span", "_token", "around")
 
-    def __init__(self, kind: Kind, span: trace.Span, labels: Labels) -> None:
+    def __init__(self, kind: WorkKind, span: trace.Span, labels: Labels) -> None:
         self._kind = kind
         self._span = span
         self._labels = labels
@@ -95,14 +95,14 @@ class _Traced:
 
     def end(self, outcome: str, labels: Labels = NONE, *, seconds: float | None = None) -> None:
         span = self._span
-        if self._kind is Kind.request:
+        if self._kind is WorkKind.request:
             span.update_name(_name(self._kind, {**self._labels, **labels}))
             span.set_attribute("http.response.status_code", int(outcome))
         else:
             span.set_attribute("wfcore.outcome", outcome)
         for name, value in labels.items():
             span.set_attribute(NAMES[name], value)
-        if outcome in FAILED or (self._kind is Kind.request and outcome.startswith("5")):
+        if outcome in FAILED or (self._kind is WorkKind.request and outcome.startswith("5")):
             span.set_attribute("error.type", outcome)
             span.set_status(trace.StatusCode.ERROR)
         span.end(None if seconds is None else self._began + int(seconds * 1e9))

@@ -6,7 +6,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from wfcore.adapters.telemetry.unheeded import Unheeded
-from wfcore.ports.telemetry import NONE, Counted, Ids, Kind, Labels, Level, Span, Timed
+from wfcore.ports.telemetry import NONE, Counted, Ids, Labels, Level, Span, Timed, WorkKind
 
 REQUESTS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 EFFECTS: Final = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -53,12 +53,16 @@ class Metrics:
         self._lag = Gauge("wfcore_dispatch_lag_seconds", "How long ago the longest waiting execution was due.",
                           registry=registry)  # fmt: skip
 
-    def begin(self, kind: Kind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
-        if kind is Kind.effect:
+    def begin(self, kind: WorkKind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
+        if kind is WorkKind.effect:
             return _Timer(self._effects, labels)
-        if kind is Kind.request:
+        if kind is WorkKind.request:
             return _Timer(self._requests, labels)
-        return _Held(self._streams if kind is Kind.stream else self._turns) if kind is not Kind.node else Unheeded()
+        return (
+            _Held(self._streams if kind is WorkKind.stream else self._turns)
+            if kind is not WorkKind.node
+            else Unheeded()
+        )
 
     def took(self, what: Timed, seconds: float, outcome: str) -> None:
         (self._appends[outcome] if what is Timed.append else self._commits).observe(seconds)

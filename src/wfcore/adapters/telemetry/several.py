@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from wfcore.ports.telemetry import NONE, Counted, Ids, Kind, Labels, Level, Span, Telemetry, Timed
+from wfcore.ports.telemetry import NONE, Counted, Ids, Labels, Level, Span, Telemetry, Timed, WorkKind
 
 
 class Several:
@@ -15,7 +15,7 @@ class Several:
         self._listening = tuple(listening)
         self.traces = any(one.traces for one in listening)
 
-    def begin(self, kind: Kind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
+    def begin(self, kind: WorkKind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
         parents = parent.spans if isinstance(parent, _Spans) else [None] * len(self._listening)
         pairs = zip(self._listening, parents, strict=True)
         return _Spans([one.begin(kind, labels, ids, parent=above) for one, above in pairs])

@@ -76,7 +76,7 @@ def tool(
     return mark if function is None else mark(function)
 
 
-class Catalog:
+class ToolRegistry:
     """`wfcore.ports.providers.Tools` over the given tools and the built-in ones, those of other adapters included.
 
     ValueError for an id that is malformed, built in or given twice; TypeError for a function that can be no tool.

@@ -54,7 +54,7 @@ async def chat(
         raise CycloptsError(msg="give either --skill or --assistant")
     async with opened(database, config, tools=load_tools(tools), worker=True) as core:
         me = await _member(core, org, user_id)
-        return await Talk(core, me, skill, session or str(uuid4()), Lines(sys.stdin.fileno())).go_on()
+        return await ChatSession(core, me, skill, session or str(uuid4()), Lines(sys.stdin.fileno())).go_on()
 
 
 async def _member(core: "Core", org: str, user_id: str) -> "Principal":
@@ -69,7 +69,7 @@ async def _member(core: "Core", org: str, user_id: str) -> "Principal":
     raise NotFound(f"there is no member `{user_id}` of an organization `{org}`")
 
 
-class Talk:
+class ChatSession:
     """One conversation."""
 
     def __init__(self, core: "Core", me: "Principal", skill: int | None, session: str, lines: Lines) -> None:

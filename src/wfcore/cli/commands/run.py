@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from wfcore.cli.approvals import Answers
+from wfcore.cli.approvals import ApprovalPrompt
 from wfcore.cli.files import load_tools, read_input, read_workflow
 from wfcore.cli.opening import (
     IN_MEMORY,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wfcore.bootstrap import Core
     from wfcore.domain.resources.access import Principal
     from wfcore.domain.run.state import Interrupt
-    from wfcore.runtime.resources.base import View
+    from wfcore.runtime.resources.base import ResourceView
     from wfcore.runtime.runs.runs import RunView
 
 
@@ -62,11 +62,11 @@ async def run(
         if flow is None or flow.variation is None:
             return 1
         with Progress(body["name"], flow.variation.content["workflowStructure"] or {}) as progress:
-            ended = await _to_the_end(core, me, flow.id, given, Answers(progress, always))
+            ended = await _to_the_end(core, me, flow.id, given, ApprovalPrompt(progress, always))
     return _report(ended)
 
 
-async def _deploy(core: "Core", me: "Principal", body: dict[str, Any]) -> "View | None":
+async def _deploy(core: "Core", me: "Principal", body: dict[str, Any]) -> "ResourceView | None":
     """The deployed workflow; None, having said why, when it cannot run."""
     errors = [issue for issue in await core.workflows.validate(me, body) if issue.severity == "error"]
     for issue in errors:
@@ -77,7 +77,9 @@ async def _deploy(core: "Core", me: "Principal", body: dict[str, Any]) -> "View 
     return await core.workflows.deploy(me, made.id)
 
 
-async def _to_the_end(core: "Core", me: "Principal", number: int, given: dict[str, Any], answers: Answers) -> "RunView":
+async def _to_the_end(
+    core: "Core", me: "Principal", number: int, given: dict[str, Any], answers: ApprovalPrompt
+) -> "RunView":
     """Run turn after turn: what waits at the end of one is answered, and that begins the next."""
     turn = await core.runs.start(me, workflow=number, input=given)
     while True:
@@ -92,7 +94,7 @@ async def _to_the_end(core: "Core", me: "Principal", number: int, given: dict[st
         turn = following
 
 
-async def _answer(core: "Core", me: "Principal", turn: "RunView", answers: Answers) -> "RunView | None":
+async def _answer(core: "Core", me: "Principal", turn: "RunView", answers: ApprovalPrompt) -> "RunView | None":
     """Answer the first of the open interrupts: the next turn. None when there is nobody to ask."""
     from wfcore.domain.kernel.errors import Conflict
 

@@ -22,9 +22,9 @@ import attrs
 import msgspec
 
 from wfcore.domain.agents.context_attachments import Attached, attached
-from wfcore.domain.agents.context_messages import History, Range, newest_turns
+from wfcore.domain.agents.context_messages import Range, ThreadHistory, newest_turns
 from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, tokens, told_as_data, within
-from wfcore.domain.agents.context_tools import MAX_TOOLS, Offer, wire_names
+from wfcore.domain.agents.context_tools import MAX_TOOLS, OfferedTool, wire_names
 from wfcore.domain.agents.narrowing import WINDOW, Config, guardrails_under
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_type import JSON
@@ -83,8 +83,8 @@ class Ingredients:
     items: Sequence[Fact] = ()
     named: bool = False
     memories: Sequence[Fact] = ()
-    history: History | None = None
-    offers: Sequence[Offer] = ()
+    history: ThreadHistory | None = None
+    offers: Sequence[OfferedTool] = ()
     left_out: Sequence[LeftOut] = ()
     output_schema: Mapping[str, JSON] | None = None
     budget: Mapping[str, JSON] = attrs.field(factory=dict)
@@ -220,7 +220,7 @@ def _told(given: Ingredients, files: Attached) -> Iterable[Segment]:
         yield from (Segment(part.source, part.key, part.tokens, part.why) for part in files.parts)
 
 
-def _remembered(history: History | None, room: int) -> Range | None:
+def _remembered(history: ThreadHistory | None, room: int) -> Range | None:
     return None if history is None else newest_turns(history, room)
 
 
@@ -235,7 +235,7 @@ def _too_large(taken: int, window: int) -> Iterable[Issue]:
         yield Issue("modelSettings.contextWindow", message, "contextWindow")
 
 
-def _too_many(offers: Sequence[Offer]) -> Iterable[Issue]:
+def _too_many(offers: Sequence[OfferedTool]) -> Iterable[Issue]:
     if len(offers) > MAX_TOOLS:
         yield Issue("toolset", f"has {len(offers)} tools, more than the {MAX_TOOLS} that can be offered", "maxItems")
 
@@ -244,7 +244,7 @@ def _without_room(facts: Iterable[Fact]) -> Iterable[LeftOut]:
     return [LeftOut(fact.source, fact.id, "no room in the context window") for fact in facts]
 
 
-def _cut(history: History | None, kept: Range | None) -> Iterable[LeftOut]:
+def _cut(history: ThreadHistory | None, kept: Range | None) -> Iterable[LeftOut]:
     """That older messages of the conversation are not sent, if there are any."""
     if history is None or (history.whole and len(history.heads) == (kept.count if kept else 0)):
         return []

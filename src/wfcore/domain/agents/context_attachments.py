@@ -24,7 +24,7 @@ _INTRO: Final = tokens(told_as_data([Fact("document", "1", "")])[0]) + 1
 
 
 @attrs.frozen
-class Part:
+class AttachmentBlock:
     """One attachment in a context: its tokens as estimated, and why it is in as it is."""
 
     source: str
@@ -38,7 +38,7 @@ class Attached:
     """What a context has of attachments: `human` goes into its message, `parts` tell of it."""
 
     human: Mapping[str, JSON] = attrs.field(factory=dict)
-    parts: Sequence[Part] = ()
+    parts: Sequence[AttachmentBlock] = ()
     issues: Sequence[Issue] = ()
 
 
@@ -47,7 +47,7 @@ def attached(carried: Mapping[str, JSON] | None, room: int | None = None) -> Att
     if not carried:
         return Attached()
     images = [_picture(image) for image in carried["images"]]
-    parts = [Part("image", image["storageKey"], IMAGE_TOKENS, "attached") for image in images]
+    parts = [AttachmentBlock("image", image["storageKey"], IMAGE_TOKENS, "attached") for image in images]
     documents, issues = list[JSON](), list[Issue]()
     for index, document in enumerate(carried["documents"]):
         told, part = _fitted(index, document, room)
@@ -91,18 +91,18 @@ def _picture(image: Mapping[str, JSON]) -> dict[str, JSON]:
     return {"mimeType": image["mimeType"], "storageKey": image["storageKey"], "tokens": IMAGE_TOKENS}
 
 
-def _fitted(index: int, document: Mapping[str, JSON], room: int | None) -> tuple[JSON, Part | None]:
+def _fitted(index: int, document: Mapping[str, JSON], room: int | None) -> tuple[JSON, AttachmentBlock | None]:
     """What is told of a document, and the part that this is; no part where nothing of it fits."""
     key, named = document["storageKey"], {"name": document["fileName"]} if document.get("fileName") else {}
     whole = {**named, "storageKey": key}
     size = _INTRO + _fact(index, whole).tokens + size_tokens(int(document["sizeBytes"]))
     if room is None or size <= room:
-        return whole, Part("document", key, size, "attached")
+        return whole, AttachmentBlock("document", key, size, "attached")
     summed = {**named, "summary": document.get("summary") or ""}
     size = _INTRO + _fact(index, summed, summed["summary"]).tokens
     if not summed["summary"] or size > room:
         return None, None
-    return summed, Part("document", key, size, "attached; its summary, as the whole has no room")
+    return summed, AttachmentBlock("document", key, size, "attached; its summary, as the whole has no room")
 
 
 def _fact(index: int, document: Mapping[str, JSON], text: str = "") -> Fact:

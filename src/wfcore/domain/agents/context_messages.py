@@ -20,7 +20,7 @@ Message = Mapping[str, JSON]
 
 
 @attrs.frozen
-class Head:
+class MessageHead:
     """A stored message without its text: its place in the thread, its type, the estimate of its tokens."""
 
     seq: int
@@ -29,11 +29,11 @@ class Head:
 
 
 @attrs.frozen
-class History:
+class ThreadHistory:
     """The newest messages of a thread, newest first. `whole`: there are no older ones."""
 
     thread_id: str
-    heads: Sequence[Head] = ()
+    heads: Sequence[MessageHead] = ()
     whole: bool = True
 
 
@@ -51,7 +51,7 @@ class Range:
         return {"threadId": self.thread_id, "after": self.after, "upTo": self.up_to}
 
 
-def newest_turns(history: History, room: int) -> Range | None:
+def newest_turns(history: ThreadHistory, room: int) -> Range | None:
     """The newest whole turns that fit into so many tokens; None when not one does.
 
     A turn is a human message and all that follows up to the next. So no tool message goes without the ai message that

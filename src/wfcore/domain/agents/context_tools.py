@@ -30,7 +30,7 @@ MESSAGE_SCHEMA: Final[Mapping[str, JSON]] = {
 
 
 @attrs.frozen
-class Offer:
+class OfferedTool:
     """Something that a model may call: a tool of the catalog, a skill (`skill:7`) or a workflow (`workflow:3`).
 
     No id of a tool has a colon in it. `hint` is what the name for the model is made of; `connection` is the provider
@@ -90,7 +90,7 @@ def workflow_id(number: int) -> str:
     return f"workflow:{number}"
 
 
-def wire_names(offers: Iterable[Offer]) -> dict[str, str]:
+def wire_names(offers: Iterable[OfferedTool]) -> dict[str, str]:
     """The name of each offer for the model, by tool id: `^[A-Za-z0-9_-]{1,64}$`, no two alike.
 
     Other characters become `_`; a name that is taken gets the start of a hash behind it. What needs no change comes

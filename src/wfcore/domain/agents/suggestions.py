@@ -34,7 +34,7 @@ class Thread:
 
 
 @attrs.frozen
-class Offer:
+class Candidate:
     """A deployed skill or workflow that the person can use."""
 
     id: int
@@ -57,8 +57,8 @@ class Suggestion:
 def suggest(
     waiting: Sequence[Waiting],
     threads: Sequence[Thread],
-    skills: Sequence[Offer],
-    workflows: Sequence[Offer],
+    skills: Sequence[Candidate],
+    workflows: Sequence[Candidate],
     tried: Collection[int],
 ) -> list[Suggestion]:
     """At most four, one of each sort first: a decision, a conversation to go on with, something new, a workflow.
@@ -86,22 +86,22 @@ def _go_on(one: Thread) -> Suggestion:
     return Suggestion(f"Let us go on with this: {short(one.said)}", "you talked about this lately", target)
 
 
-def _untried(skill: Offer) -> Suggestion:
+def _untried(skill: Candidate) -> Suggestion:
     prompt = f"Help me with this: {short(skill.description)}" if skill.description else "What can you do for me?"
     return Suggestion(prompt, f"you have not talked to `{short(skill.name)}` lately", _target("skill", skill))
 
 
-def _starter(skill: Offer) -> Suggestion:
+def _starter(skill: Candidate) -> Suggestion:
     prompt = f"Help me with this: {short(skill.description or '')}"
     return Suggestion(prompt, f"you talk to `{short(skill.name)}`", _target("skill", skill))
 
 
-def _run(workflow: Offer) -> Suggestion:
+def _run(workflow: Candidate) -> Suggestion:
     reason = short(workflow.description) if workflow.description else "it is deployed, and you can start it"
     return Suggestion(f"Run `{short(workflow.name)}`", reason, _target("workflow", workflow))
 
 
-def _target(kind: str, offer: Offer) -> dict[str, JSON]:
+def _target(kind: str, offer: Candidate) -> dict[str, JSON]:
     return {"type": kind, "id": offer.id}
 
 

@@ -17,10 +17,25 @@ import attrs
 
 from wfcore.domain.expressions.cel.closures import Activation, Code
 from wfcore.domain.expressions.cel.compile import compile_source
-from wfcore.domain.expressions.cel.values import MAX_STEPS, TOO_MANY_STEPS, Budget, Exhausted, ExpressionError, to_json
+from wfcore.domain.expressions.cel.values import (
+    MAX_STEPS,
+    TOO_MANY_STEPS,
+    EvaluationBudget,
+    Exhausted,
+    ExpressionError,
+    to_json,
+)
 from wfcore.domain.kernel.json_type import JSON
 
-__all__ = ["MAX_SOURCE", "MAX_STEPS", "Budget", "Expression", "ExpressionError", "Scope", "compile_expression"]
+__all__ = [
+    "MAX_SOURCE",
+    "MAX_STEPS",
+    "EvaluationBudget",
+    "Expression",
+    "ExpressionError",
+    "Scope",
+    "compile_expression",
+]
 
 MAX_SOURCE: Final = 2_000
 """The most characters of one expression."""
@@ -39,13 +54,13 @@ class Expression:
     _is_path: bool = attrs.field(eq=False, repr=False)
     reads_item: bool = False
 
-    def evaluate(self, scope: Scope, steps: Budget | None = None) -> JSON:
+    def evaluate(self, scope: Scope, steps: EvaluationBudget | None = None) -> JSON:
         """The value as plain JSON; timestamps and durations become text. `steps`: a budget shared with others.
 
         Raises ExpressionError: a field is missing, a type does not fit, a division by zero, a result that is
         no JSON (NaN, a type, an int key), or more work than the budget allows.
         """
-        budget = steps or Budget()
+        budget = steps or EvaluationBudget()
         try:
             value = self._run(Activation(scope, budget))
             return value if self._is_path or type(value) is bool else to_json(budget, value)

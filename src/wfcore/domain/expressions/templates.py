@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from wfcore.domain.expressions.cel.compile import TOKEN
-from wfcore.domain.expressions.cel.values import TOO_MANY_STEPS, Budget, Exhausted
+from wfcore.domain.expressions.cel.values import TOO_MANY_STEPS, EvaluationBudget, Exhausted
 from wfcore.domain.expressions.expression import Expression, ExpressionError, Scope, compile_expression
 from wfcore.domain.json.nesting import DEEPEST, is_deeper
 from wfcore.domain.kernel.errors import Issue, join_path
@@ -41,7 +41,7 @@ class Room:
 
     __slots__ = ("left", "nests", "steps")
 
-    def __init__(self, left: int, steps: Budget) -> None:
+    def __init__(self, left: int, steps: EvaluationBudget) -> None:
         self.left = left
         self.nests = False
         self.steps = steps
@@ -53,7 +53,7 @@ class Room:
             raise Exhausted
 
 
-_UNTOUCHED: Final = Room(0, Budget())
+_UNTOUCHED: Final = Room(0, EvaluationBudget())
 """What a constant is given: it takes nothing."""
 
 
@@ -66,7 +66,7 @@ class Template:
     _render: Render = attrs.field(eq=False, repr=False)
     reads_item: bool = False
 
-    def render(self, scope: Scope, limit: int = MAX_RENDERED, steps: Budget | None = None) -> JSON:
+    def render(self, scope: Scope, limit: int = MAX_RENDERED, steps: EvaluationBudget | None = None) -> JSON:
         """The value in this scope; of a constant template the very value it was made from.
 
         Raises ExpressionError when an expression fails, when all together give over `limit` characters or take more
@@ -74,7 +74,7 @@ class Template:
         """
         if self.constant:
             return self._render(scope, _UNTOUCHED)
-        room = Room(limit, steps or Budget())
+        room = Room(limit, steps or EvaluationBudget())
         try:
             room.steps.spend(1)
             value = self._render(scope, room)

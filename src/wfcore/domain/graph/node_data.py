@@ -37,7 +37,7 @@ class NodeType(StrEnum):
     HUMAN_APPROVAL = "humanApproval"
 
 
-class Catalog(Protocol):
+class ReferenceCatalog(Protocol):
     """What a graph may refer to outside itself, as its deployer sees it."""
 
     def tool(self, tool_id: str, /) -> bool: ...
@@ -63,7 +63,7 @@ class Known:
     """All that a value inside a graph may refer to: the graph's nodes by id, and the catalog."""
 
     nodes: Container[str] = frozenset()
-    catalog: Catalog = ListedCatalog()
+    catalog: ReferenceCatalog = ListedCatalog()
 
 
 Check = Callable[[JSON, Known], Sequence[Issue]]

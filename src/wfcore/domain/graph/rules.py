@@ -21,10 +21,10 @@ from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.graph.node_data import (
     MAX_ISSUES,
     NODE_DATA,
-    Catalog,
     Check,
     Known,
     ListedCatalog,
+    ReferenceCatalog,
     clip,
     every,
     free_object,
@@ -44,7 +44,7 @@ from wfcore.domain.graph.structure import ELSE, Graph, Node, NodeType, handles
 from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.json_type import JSON
 
-__all__ = ["Catalog", "GraphLimits", "ListedCatalog", "deploy_issues", "write_issues"]
+__all__ = ["GraphLimits", "ListedCatalog", "ReferenceCatalog", "deploy_issues", "write_issues"]
 
 MAX_ID = 255
 MAX_SHOWN = 20
@@ -154,7 +154,7 @@ EDGE = record(
 # To be deployed.
 
 
-def deploy_issues(graph: Graph, catalog: Catalog, path: str = "workflowStructure") -> list[Issue]:
+def deploy_issues(graph: Graph, catalog: ReferenceCatalog, path: str = "workflowStructure") -> list[Issue]:
     """Everything for which a graph cannot run, then warnings: at most `MAX_ISSUES`. Messages name the node.
 
     The graph comes from a structure without write issues; `catalog` is asked about its tools and skills.

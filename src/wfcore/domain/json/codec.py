@@ -121,14 +121,29 @@ Time = Annotated[str, Meta(description="RFC 3339, UTC, milliseconds", examples=[
 _COMPONENTS = "#/components/schemas/"
 
 
+def component_name(shape: type) -> str:
+    """The name of the shape's schema: that of its class, without the `Dto` that tells it from a domain value."""
+    return shape.__name__.removesuffix("Dto")
+
+
 def schema_ref(shape: type) -> dict[str, JSON]:
     """A reference to the shape's schema among the components of an OpenAPI document."""
-    return {"$ref": _COMPONENTS + shape.__name__}
+    return {"$ref": _COMPONENTS + component_name(shape)}
 
 
 def schemas_of(shapes: Iterable[type], prefix: str = _COMPONENTS) -> dict[str, dict[str, JSON]]:
     """The JSON Schemas of `shapes` and of all they refer to, by name (JSON Schema 2020-12, OpenAPI 3.1)."""
-    return msgspec.json.schema_components(shapes, ref_template=f"{prefix}{{name}}")[1]
+    components = msgspec.json.schema_components(shapes, ref_template=f"{prefix}{{name}}")[1]
+    return {name.removesuffix("Dto"): _renamed(schema) for name, schema in components.items()}
+
+
+def _renamed(schema: JSON) -> JSON:
+    """The schema with its references as `component_name` spells them."""
+    if isinstance(schema, list):
+        return [_renamed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: item.removesuffix("Dto") if key == "$ref" else _renamed(item) for key, item in schema.items()}
 
 
 def page_of(rows: str, shape: type) -> dict[str, JSON]:
@@ -186,7 +201,7 @@ def _validator(shape: type) -> "tuple[Validator, JSON]":
     import jsonschema_rs
 
     definitions = schemas_of([shape], "#/$defs/")
-    schema = _for_check({"$ref": f"#/$defs/{shape.__name__}", "$defs": definitions})
+    schema = _for_check({"$ref": f"#/$defs/{component_name(shape)}", "$defs": definitions})
     linear = jsonschema_rs.RegexOptions()
     return jsonschema_rs.validator_for(schema, offline=True, pattern_options=linear), schema
 

@@ -82,7 +82,7 @@ def slug_candidates(base: str) -> Iterator[str]:
 
 
 @attrs.frozen
-class Token:
+class TokenParts:
     """A personal access token, taken apart (interface, Authentication). The secret never prints."""
 
     org_uuid: str
@@ -90,16 +90,16 @@ class Token:
     secret: str = attrs.field(repr=False)
 
 
-def parse_token(text: str) -> Token | None:
+def parse_token(text: str) -> TokenParts | None:
     """The parts of `svc_<org uuid>_<prefix>_<secret>`, or None for any other text."""
     found = _TOKEN.fullmatch(text)
-    return Token(*found.groups()) if found else None
+    return TokenParts(*found.groups()) if found else None
 
 
 def format_token(org_uuid: str, prefix: str, secret: str) -> str:
     """The inverse of `parse_token`. Raises ValueError when the parts make no token."""
     text = f"svc_{org_uuid}_{prefix}_{secret}"
-    if parse_token(text) != Token(org_uuid, prefix, secret):
+    if parse_token(text) != TokenParts(org_uuid, prefix, secret):
         raise ValueError("these parts make no token")
     return text
 

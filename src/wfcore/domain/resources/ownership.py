@@ -18,7 +18,7 @@ from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.resources.resource import Change, OwnershipTransfer, Resource, changed
 
 
-class Step(StrEnum):
+class TransferStep(StrEnum):
     """A move of a transfer."""
 
     ASK = "ask"
@@ -34,16 +34,16 @@ class Party(StrEnum):
     PENDING_OWNER = "pending_owner"
 
 
-PARTY: Final[Mapping[Step, Party]] = {
-    Step.ASK: Party.OWNER,
-    Step.CANCEL: Party.OWNER,
-    Step.ACCEPT: Party.PENDING_OWNER,
-    Step.DECLINE: Party.PENDING_OWNER,
+PARTY: Final[Mapping[TransferStep, Party]] = {
+    TransferStep.ASK: Party.OWNER,
+    TransferStep.CANCEL: Party.OWNER,
+    TransferStep.ACCEPT: Party.PENDING_OWNER,
+    TransferStep.DECLINE: Party.PENDING_OWNER,
 }
 
-TABLE: Final[Mapping[bool, Mapping[Step, bool]]] = {
-    False: {Step.ASK: True},
-    True: {Step.CANCEL: False, Step.ACCEPT: False, Step.DECLINE: False},
+TABLE: Final[Mapping[bool, Mapping[TransferStep, bool]]] = {
+    False: {TransferStep.ASK: True},
+    True: {TransferStep.CANCEL: False, TransferStep.ACCEPT: False, TransferStep.DECLINE: False},
 }
 """Whether a request is pending: the moves that are legal, and whether one is pending after them."""
 
@@ -73,14 +73,14 @@ def ask(resource: Resource, target: Principal, *, by: str, path: str, now: datet
 
     `by` is the id of who asks. Invalid at `path` when `target` is the owner already.
     """
-    _step(resource, Step.ASK)
+    _step(resource, TransferStep.ASK)
     if is_owner(target, resource.access):
         refuse([Issue(path, f"`{target.user_id}` is the owner already", "owner")])
     request = OwnershipTransfer(target.user_id, target.verified_email, by, now)
     return Change(changed(resource, now, pending_transfer=request))
 
 
-def withdraw(resource: Resource, step: Step, *, now: datetime) -> Change:
+def withdraw(resource: Resource, step: TransferStep, *, now: datetime) -> Change:
     """Forget the request: the owner cancels or the pending owner declines. Raises Conflict without one, IllegalMove."""
     _step(resource, step)
     return Change(changed(resource, now, pending_transfer=None))
@@ -97,7 +97,7 @@ def accept(resource: Resource, heir: Principal, former_email: str | None, *, now
     `former_email` is the former owner's address, without which nothing can be shared with it. Raises Conflict when no
     request is pending, IllegalMove.
     """
-    _step(resource, Step.ACCEPT)
+    _step(resource, TransferStep.ACCEPT)
     old = resource.access
     shared = tuple(entry for entry in old.shared_with if not _speaks_of(entry, heir))
     if old.visibility == "private" and former_email is not None:
@@ -106,7 +106,7 @@ def accept(resource: Resource, heir: Principal, former_email: str | None, *, now
     return Change(changed(resource, now, pending_transfer=None, access=access))
 
 
-def _step(resource: Resource, step: Step) -> None:
+def _step(resource: Resource, step: TransferStep) -> None:
     move(resource.status, Operation.EDIT)
     pending = resource.pending_transfer is not None
     if step not in TABLE[pending]:

@@ -34,7 +34,7 @@ DENIED = Way("denied", "error")
 
 
 @attrs.frozen
-class Part:
+class RehearsedNode:
     """The call that stands for a node. `fork`: a condition takes the exit that it tells. `instant`: in a run the
     machine decides it by itself, before anything else can happen.
     """
@@ -63,7 +63,7 @@ class Rehearsal:
 
     workflow: Plan
     plan: Plan
-    parts: Mapping[int, Part]
+    parts: Mapping[int, RehearsedNode]
 
 
 def rehearse(structure: Mapping[str, JSON], given: JSON = None) -> Rehearsal:
@@ -73,7 +73,7 @@ def rehearse(structure: Mapping[str, JSON], given: JSON = None) -> Rehearsal:
     nodes = [_stand_in(node, asked.get(node.index)) for node in workflow.nodes]
     names = {node.id for node in workflow.nodes}
     doors: dict[str, str] = {}
-    parts: dict[int, Part] = {}
+    parts: dict[int, RehearsedNode] = {}
     for index, part in asked.items():
         if part.fork:
             name = doors[part.node.id] = _unused(f"ask_{index}", names)
@@ -103,7 +103,7 @@ def _edge(edge: Mapping[str, JSON], doors: Mapping[str, str]) -> dict[str, JSON]
 CALL: Mapping[str, JSON] = {"toolId": "simulated"}
 
 
-def _stand_in(node: NodePlan, part: Part | None) -> dict[str, JSON]:
+def _stand_in(node: NodePlan, part: RehearsedNode | None) -> dict[str, JSON]:
     if part is None:
         return {"id": node.id, "type": NodeType.START}
     return {"id": node.id, "type": NodeType.CONDITION if part.fork else NodeType.ACTION, "data": CALL}
@@ -118,23 +118,23 @@ def _unused(name: str, taken: set[str]) -> str:
 # The ways in which a node can end
 
 
-def _part(node: NodePlan, known: "_Known") -> Part:
+def _part(node: NodePlan, known: "_Known") -> RehearsedNode:
     try:
         _render(node, known)
     except ExpressionError:
-        return Part(node, (INVALID,), fork=False, instant=True)
+        return RehearsedNode(node, (INVALID,), fork=False, instant=True)
     except _Open:
         pass
     if node.kind is NodeType.CONDITION:
-        return Part(node, _branches(node, known), fork=True, instant=True)
+        return RehearsedNode(node, _branches(node, known), fork=True, instant=True)
     if node.kind is NodeType.HUMAN_APPROVAL:
-        return Part(node, tuple(_answers(node)), fork=True, instant=False)
+        return RehearsedNode(node, tuple(_answers(node)), fork=True, instant=False)
     ways = _performed(node)
     if not node.requires_approval:
-        return Part(node, ways, fork=False, instant=node.pure)
+        return RehearsedNode(node, ways, fork=False, instant=node.pure)
     caught = Way(FAILED, "error") if node.catches else FAILURE
     told = (caught if way.fails else way for way in ways)
-    return Part(node, (*told, DENIED), fork=True, instant=False)
+    return RehearsedNode(node, (*told, DENIED), fork=True, instant=False)
 
 
 def _render(node: NodePlan, known: "_Known") -> None:

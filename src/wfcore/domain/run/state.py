@@ -92,7 +92,7 @@ NODE_MOVES: dict[NodeStatus, dict[str, NodeStatus]] = {
 
 
 @attrs.frozen
-class Answer:
+class Vote:
     """One person's decision on an interrupt."""
 
     decision: str
@@ -123,7 +123,7 @@ class Interrupt:
     allow_self: bool = True
     form_schema: JSON = None
     call: Mapping[str, JSON] | None = None
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Vote, ...] = ()
     type: str = "approval"
     step: int = -1
     tool_call_id: str = ""

@@ -86,7 +86,7 @@ def sign(secret: str, id: str, timestamp: int, body: bytes) -> str:
 
 
 @attrs.frozen
-class Message:
+class SignedMessage:
     """What the headers of a message say. It is genuine only if `is_genuine` says so of its body."""
 
     id: str
@@ -99,7 +99,7 @@ class Message:
         return True in [hmac.compare_digest(wanted, one) for one in self.signatures]
 
 
-def read_message(headers: Iterable[tuple[str, str]], now: int) -> Message:
+def read_message(headers: Iterable[tuple[str, str]], now: int) -> SignedMessage:
     """The message that these headers announce at `now` (epoch milliseconds). `BadSignature` for any others."""
     given: dict[str, str] = {}
     for name, value in headers:
@@ -114,7 +114,7 @@ def read_message(headers: Iterable[tuple[str, str]], now: int) -> Message:
         raise BadSignature
     if abs(int(timestamp) * 1000 - now) > TOLERANCE * 1000:
         raise BadSignature
-    return Message(name, int(timestamp), signatures)
+    return SignedMessage(name, int(timestamp), signatures)
 
 
 def _decoded(signature: str) -> bytes | None:

@@ -11,13 +11,13 @@ from wfcore.domain.json.codec import check
 from wfcore.domain.kernel.errors import refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
-from wfcore.ports.storage import OrgRows, UnitOfWork
+from wfcore.ports.storage import RecordRepository, UnitOfWork
 from wfcore.runtime.common.authorization import needs
-from wfcore.runtime.common.organization_records import OrgRowUseCases
+from wfcore.runtime.common.organization_records import RecordServiceBase
 from wfcore.runtime.common.requests import key_issues, wire_body
 
 
-class ContextItems(OrgRowUseCases[ContextItem]):
+class ContextItems(RecordServiceBase[ContextItem]):
     """The context items of the caller's organization."""
 
     area: ClassVar = "context"
@@ -49,7 +49,7 @@ class ContextItems(OrgRowUseCases[ContextItem]):
             new = attrs.evolve(old, title=title, content=content, updated_at=self._ports.now())
             return await self._save(work, me, new, data)
 
-    def _rows(self, work: UnitOfWork) -> OrgRows[ContextItem]:
+    def _rows(self, work: UnitOfWork) -> RecordRepository[ContextItem]:
         return work.context_items
 
     def _details(self, row: ContextItem) -> dict[str, JSON]:

@@ -8,9 +8,9 @@ import attrs
 
 from wfcore.domain.agents.context import MAX_MEMORIES, QUERY, Ingredients, LeftOut, history_room, item_room, window_of
 from wfcore.domain.agents.context_items import ContextItem
-from wfcore.domain.agents.context_messages import Head, History
+from wfcore.domain.agents.context_messages import MessageHead, ThreadHistory
 from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, size_tokens
-from wfcore.domain.agents.context_tools import MESSAGE_SCHEMA, Offer, skill_id, workflow_id
+from wfcore.domain.agents.context_tools import MESSAGE_SCHEMA, OfferedTool, skill_id, workflow_id
 from wfcore.domain.agents.narrowing import Allowance, guardrails_under, narrowed
 from wfcore.domain.graph.structure import NodeType, structure_of
 from wfcore.domain.kernel.json_type import JSON
@@ -146,23 +146,25 @@ class Sources:
 
     async def history(
         self, me: Principal, thread_id: str | None, settings: Mapping[str, JSON]
-    ) -> tuple[History | None, Sequence[LeftOut]]:
+    ) -> tuple[ThreadHistory | None, Sequence[LeftOut]]:
         """The newest messages of the caller's own conversation in this thread, no more than can fit."""
         own = thread_id and await self._conversations.own(me.org_uuid, thread_id, me.user_id)
         if not own:
             return None, ()
         if withheld := _withheld(me, "conversation", "conversations:read"):
             return None, withheld
-        heads, last = list[Head](), None
+        heads, last = list[MessageHead](), None
         room = history_room(window_of(settings))
         while room >= 0:
             page = await self._conversations.heads([own], limit=PAGE, before=last)
-            heads += [Head(row.seq, row.type, size_tokens(row.length) + row.attached + MESSAGE_TOKENS) for row in page]
+            heads += [
+                MessageHead(row.seq, row.type, size_tokens(row.length) + row.attached + MESSAGE_TOKENS) for row in page
+            ]
             room -= sum(head.tokens for head in heads[len(heads) - len(page) :])
             if len(page) < PAGE:
-                return History(own.thread_id, heads), ()
+                return ThreadHistory(own.thread_id, heads), ()
             last = heads[-1].seq
-        return History(own.thread_id, heads, whole=False), ()
+        return ThreadHistory(own.thread_id, heads, whole=False), ()
 
     async def _items(
         self, work: UnitOfWork, me: Principal, named: frozenset[str] | None, window: int
@@ -179,8 +181,8 @@ class Sources:
 
 
 def _offered(
-    offers: Sequence[Offer], wanted: Iterable[str], left: Mapping[str, bool], asked: Asked
-) -> tuple[Sequence[Offer], Sequence[LeftOut]]:
+    offers: Sequence[OfferedTool], wanted: Iterable[str], left: Mapping[str, bool], asked: Asked
+) -> tuple[Sequence[OfferedTool], Sequence[LeftOut]]:
     """Those that the run's config and the node's restrictions leave, with the approvals they need; and the rest."""
     named = asked.tool_restrictions
     kept = [
@@ -214,24 +216,26 @@ def _fact(item: ContextItem, why: str) -> Fact:
     return Fact("contextItem", item.id, item.content, item.title, why)
 
 
-async def _subordinates(work: UnitOfWork, me: Principal, content: Mapping[str, JSON]) -> list[Offer]:
+async def _subordinates(work: UnitOfWork, me: Principal, content: Mapping[str, JSON]) -> list[OfferedTool]:
     """The skills that this content supervises and the caller may use, as they are described there."""
     described = content.get(DESCRIPTIONS) or {}
     found = [await work.skills.get(number) for number in sorted(subordinates(content))]
     return [_subordinate(skill, described.get(str(skill.id))) for skill in found if skill and _may_use(me, skill)]
 
 
-def _subordinate(skill: Resource, described: str | None = None) -> Offer:
+def _subordinate(skill: Resource, described: str | None = None) -> OfferedTool:
     text = described or skill.description or skill.name
     hint, why = f"skill_{skill.slug}", "a skill to hand work to"
-    return Offer(skill_id(skill.id), hint, text, MESSAGE_SCHEMA, "skill", skill.id, why=why)
+    return OfferedTool(skill_id(skill.id), hint, text, MESSAGE_SCHEMA, "skill", skill.id, why=why)
 
 
-async def _workflow(work: UnitOfWork, flow: Resource) -> Offer:
+async def _workflow(work: UnitOfWork, flow: Resource) -> OfferedTool:
     variation = await work.workflows.variation(flow.id, flow.active_variation_id or "")
     schema = input_schema_of(variation.content) if variation else {}
     hint, text, why = f"workflow_{flow.slug}", flow.description or flow.name, "a workflow that the caller may use"
-    return Offer(workflow_id(flow.id), hint, text, {**schema, "type": "object"}, "workflow", flow.id, True, why=why)
+    return OfferedTool(
+        workflow_id(flow.id), hint, text, {**schema, "type": "object"}, "workflow", flow.id, True, why=why
+    )
 
 
 def input_schema_of(content: Mapping[str, JSON]) -> Mapping[str, JSON]:

@@ -14,14 +14,14 @@ Judged = dict[str, JSON]
 """What the journal keeps of it, beside the text that may be said."""
 
 
-class Guard:
+class GuardrailChain:
     """The guardrails of one answer, one after the other: each checks what those before it have left."""
 
     def __init__(self, guardrails: Sequence[Guardrail]) -> None:
         self._guardrails = guardrails
 
     @classmethod
-    def of(cls, known: Guardrails, effect: CallModel) -> "Guard | None":
+    def of(cls, known: Guardrails, effect: CallModel) -> "GuardrailChain | None":
         """Those of this call; None when nothing checks it. `ModelError` for one that is not to be had."""
         found = list(known.everywhere)
         for named in effect.guardrails:

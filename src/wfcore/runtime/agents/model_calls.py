@@ -15,14 +15,14 @@ from wfcore.ports.providers import (
     ModelProvider,
     ModelRequest,
     TextDelta,
+    TokenUsage,
     ToolCallDelta,
-    Usage,
     collect_calls,
 )
 from wfcore.runtime.agents.attachments import Attachments
 from wfcore.runtime.agents.budgets import Budgets
 from wfcore.runtime.agents.contexts import Contexts
-from wfcore.runtime.agents.guardrails import Guard, Judged
+from wfcore.runtime.agents.guardrails import GuardrailChain, Judged
 from wfcore.runtime.common.ports import Ports
 
 Say = Callable[[str], Awaitable[None]]
@@ -49,7 +49,7 @@ class ModelCalls:
 
         Of one that guardrails check it is what they leave, and what they did to it.
         """
-        guard = Guard.of(self._ports.guardrails, effect)
+        guard = GuardrailChain.of(self._ports.guardrails, effect)
         request = await self._request(execution, effect)
         provider = self._ports.models.get(request.model or "")
         if provider is None:
@@ -100,13 +100,13 @@ class _Answer:
                 self.parts.append(text)
             case ToolCallDelta():
                 self._calls.append(delta)
-            case Usage(asked, said):
+            case TokenUsage(asked, said):
                 counted = {"calls": 1, "inputTokens": _count(asked), "outputTokens": _count(said)}
                 self._spent |= {"model": self._request.model, **counted}
             case Finished():
                 self._finished = delta
                 if not self._spent:
-                    self.take(Usage())
+                    self.take(TokenUsage())
 
     def whole(self) -> JSON:
         """The answer, only if nothing of it is missing."""
@@ -163,7 +163,9 @@ class _Telling:
     Under guardrails it is what they leave of the beginning, as long as that only grows.
     """
 
-    def __init__(self, ports: Ports, answer: _Answer, say: Say, guard: Guard | None, *, is_silent: bool) -> None:
+    def __init__(
+        self, ports: Ports, answer: _Answer, say: Say, guard: GuardrailChain | None, *, is_silent: bool
+    ) -> None:
         self._clock = ports.clock
         self._interval = ports.settings.delta_interval
         self._answer = answer

@@ -5,7 +5,7 @@ import attrs
 from wfcore.domain.channels.interfaces import InterfaceKind, takes_message
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
-from wfcore.runtime.channels.endpoints import Surface, find_surface, input_schema, surface_for
+from wfcore.runtime.channels.endpoints import Endpoint, find_surface, input_schema, surface_for
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports
 
@@ -14,7 +14,7 @@ from wfcore.runtime.common.ports import Ports
 class ChatApp:
     """The chat with one workflow. `takes_message`: a run's input has the `message` too."""
 
-    surface: Surface
+    surface: Endpoint
     takes_message: bool
 
     def to_wire(self) -> dict[str, JSON]:
@@ -47,6 +47,6 @@ class ChatApps:
         surface = await surface_for(self._ports, me, InterfaceKind.CHATAPP, id)
         return ChatApp(surface, takes_message(await input_schema(self._ports, surface)))
 
-    async def page(self, id: str) -> Surface:
+    async def page(self, id: str) -> Endpoint:
         """What is known of a chat before it is known who asks. NotFound as of `find_surface`."""
         return await find_surface(self._ports, InterfaceKind.CHATAPP, id)

@@ -17,7 +17,7 @@ from wfcore.runtime.common.ports import Ports
 
 
 @attrs.frozen
-class Surface:
+class Endpoint:
     """An interface row, whose it is, and its workflow as it is now."""
 
     org: str
@@ -25,7 +25,7 @@ class Surface:
     workflow: Resource
 
 
-async def find_surface(ports: Ports, kind: InterfaceKind, id: str) -> Surface:
+async def find_surface(ports: Ports, kind: InterfaceKind, id: str) -> Endpoint:
     """The surface of this id, whatever its organization: for doors that ask no principal.
 
     NotFound for an unknown id, for one of another kind, and while the workflow is deleted, without a difference.
@@ -36,10 +36,10 @@ async def find_surface(ports: Ports, kind: InterfaceKind, id: str) -> Surface:
     workflow = await ports.storage.peek(found.org, Kind.WORKFLOW, found.row.workflow_id)
     if workflow is None or workflow.status is Status.DELETED:
         raise NotFound
-    return Surface(found.org, found.row, workflow)
+    return Endpoint(found.org, found.row, workflow)
 
 
-async def surface_for(ports: Ports, me: Principal, kind: InterfaceKind, id: str) -> Surface:
+async def surface_for(ports: Ports, me: Principal, kind: InterfaceKind, id: str) -> Endpoint:
     """The surface as this principal reaches it, who has to be able to use the workflow.
 
     NotFound as of `find_surface`, and for another organization's; Forbidden to one who manages without use.
@@ -56,7 +56,7 @@ async def active_variation(work: UnitOfWork, workflow: Resource) -> Variation | 
     return await work.workflows.variation(workflow.id, workflow.active_variation_id or "")
 
 
-async def input_schema(ports: Ports, surface: Surface) -> Mapping[str, JSON]:
+async def input_schema(ports: Ports, surface: Endpoint) -> Mapping[str, JSON]:
     """What the active variation asks of its input, if it asks for an object."""
     async with ports.storage.reading(surface.org) as work:
         variation = await active_variation(work, surface.workflow)

@@ -22,7 +22,7 @@ from wfcore.ports.outbound import Undelivered
 from wfcore.ports.postings import DuePosting, Posting
 from wfcore.runtime.channels.endpoints import find_surface
 from wfcore.runtime.common.audit import audit
-from wfcore.runtime.common.polling import Beat
+from wfcore.runtime.common.polling import Poller
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import latest_turn, views
 from wfcore.runtime.resources.interfaces import opened_secret
@@ -60,7 +60,7 @@ class Poster:
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._beat = Beat(ports.clock, self.look, "due answers")
+        self._beat = Poller(ports.clock, self.look, "due answers")
         self._under_way: dict[DuePosting, asyncio.Task[None]] = {}
 
     def start(self) -> None:

@@ -16,7 +16,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.ports.postings import Posting
 from wfcore.runtime.agents.context_sources import input_schema_of
-from wfcore.runtime.channels.endpoints import Surface, active_variation, find_surface
+from wfcore.runtime.channels.endpoints import Endpoint, active_variation, find_surface
 from wfcore.runtime.common.authorization import conflict
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import RunView
@@ -30,7 +30,7 @@ from wfcore.runtime.triggers.webhook_deliveries import ReadBody, read_signed, st
 class _Arrived:
     """A genuine message: where it came, under which name, and what it says."""
 
-    surface: Surface
+    surface: Endpoint
     id: str
     said: TeamMessage
 

@@ -21,7 +21,7 @@ from wfcore.domain.resources.resource import Resource, Variation
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import RunRow
-from wfcore.runtime.channels.endpoints import Surface, active_variation, surface_for
+from wfcore.runtime.channels.endpoints import Endpoint, active_variation, surface_for
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import Batches, RunView, Turn, latest_turn
@@ -79,7 +79,7 @@ class WorkflowTools:
         self._runs = runs
 
     @needs("*:invoke")
-    async def surface(self, me: Principal, id: str) -> Surface:
+    async def surface(self, me: Principal, id: str) -> Endpoint:
         """The row and its workflow."""
         return await surface_for(self._ports, me, InterfaceKind.MCP, id)
 

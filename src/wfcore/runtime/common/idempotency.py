@@ -7,7 +7,7 @@ import msgspec
 from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
-from wfcore.ports.storage import Kept, UnitOfWork
+from wfcore.ports.storage import IdempotencyRecord, UnitOfWork
 from wfcore.runtime.common.authorization import conflict
 
 T = TypeVar("T")
@@ -28,4 +28,6 @@ async def kept_answer(
 async def keep_answer(work: UnitOfWork, me: Principal, kind: str, key: str | None, asked: JSON, answer: object) -> None:
     """Keep the answer with its key, in the transaction that makes what it tells of."""
     if key is not None:
-        await work.answers.add(kind, me.user_id, key, Kept(fingerprint(asked), msgspec.to_builtins(answer)))
+        await work.answers.add(
+            kind, me.user_id, key, IdempotencyRecord(fingerprint(asked), msgspec.to_builtins(answer))
+        )

@@ -10,14 +10,14 @@ from typing import ClassVar, Generic
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
-from wfcore.ports.storage import OrgRows, Row, UnitOfWork
+from wfcore.ports.storage import RecordRepository, Row, UnitOfWork
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.idempotency import keep_answer, kept_answer
 from wfcore.runtime.common.ports import Ports
 
 
-class OrgRowUseCases(Generic[Row]):
+class RecordServiceBase(Generic[Row]):
     """The base: a kind of rows says where they are kept, and how they are seen."""
 
     area: ClassVar[str]
@@ -49,7 +49,7 @@ class OrgRowUseCases(Generic[Row]):
     # Parts
 
     @abstractmethod
-    def _rows(self, work: UnitOfWork) -> OrgRows[Row]: ...
+    def _rows(self, work: UnitOfWork) -> RecordRepository[Row]: ...
 
     @abstractmethod
     def _details(self, row: Row) -> dict[str, JSON]:

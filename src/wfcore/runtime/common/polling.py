@@ -13,7 +13,7 @@ BEAT: Final = 1.0
 """Seconds between two looks."""
 
 
-class Beat:
+class Poller:
     """Looks from `start` to `stop`. A look that fails (a full disk, a locked database) is told, and the next one tries
     again.
     """

@@ -11,8 +11,8 @@ from wfcore.ports.journal import Execution, ExecutionRef
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.performer import ClaimLost, Performer
 from wfcore.runtime.execution.plans import Plans
-from wfcore.runtime.execution.poison_runs import DEFECTS, Defects
-from wfcore.runtime.execution.session import Breath, Session
+from wfcore.runtime.execution.poison_runs import DEFECTS, PoisonRuns
+from wfcore.runtime.execution.session import Session, TimeSlice
 from wfcore.runtime.execution.telemetry import turn
 
 log = logging.getLogger("wfcore.drive")
@@ -25,8 +25,8 @@ class Driver:
         self._ports = ports
         self._plans = plans
         self._performer = Performer(ports, plans)
-        self._defects = Defects(ports, plans)
-        self._breath = Breath()
+        self._defects = PoisonRuns(ports, plans)
+        self._breath = TimeSlice()
         self._sessions: dict[ExecutionRef, Session] = {}
         self._warm: dict[ExecutionRef, tuple[Execution, Machine]] = {}
 

@@ -18,7 +18,7 @@ def key_of(effect: Effect) -> Key:
     return effect.address, effect.attempt
 
 
-class Flights:
+class EffectsInFlight:
     """One task for each effect.
 
     A call of a tool that is not idempotent is announced in the journal before it is made, a call of a model by the

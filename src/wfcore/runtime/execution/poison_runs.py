@@ -20,7 +20,7 @@ TRIES = 5
 """How often an execution may fail to be driven, one time after the other, before it is ended."""
 
 
-class Defects:
+class PoisonRuns:
     """Counts the failures of each execution that this process drives."""
 
     def __init__(self, ports: Ports, plans: Plans) -> None:

@@ -18,7 +18,7 @@ from wfcore.domain.run.state import IllegalEntry, RunStatus
 from wfcore.ports.journal import Append, Execution, JournalConflict, RunChange
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.append import left_open, new_run, settled
-from wfcore.runtime.execution.in_flight import Flights
+from wfcore.runtime.execution.in_flight import EffectsInFlight
 from wfcore.runtime.execution.outcomes import address_of
 from wfcore.runtime.execution.performer import ClaimLost
 from wfcore.runtime.execution.plans import Plans, opens
@@ -30,7 +30,7 @@ SOON, LATE = 0.25, 10.0
 """Seconds after which a store that was away is tried again: first, and at most."""
 
 
-class Breath:
+class TimeSlice:
     """Gives way to others. Perhaps neither tool nor journal ever waits: a session that goes on alone from one
     millisecond to the next would keep the loop to itself. Where sessions take turns anyway, none has to.
     """
@@ -55,7 +55,7 @@ class Session:
     """One execution under way in this process."""
 
     def __init__(
-        self, ports: Ports, plans: Plans, performer: Performs, breath: Breath, execution: Execution, machine: Machine
+        self, ports: Ports, plans: Plans, performer: Performs, breath: TimeSlice, execution: Execution, machine: Machine
     ) -> None:
         self._ports = ports
         self._journal = ports.journal
@@ -66,7 +66,7 @@ class Session:
         self._ref = execution.ref
         self._holder = execution.claimed_by
         self.machine = machine
-        self._flights = Flights(self._fly, ports.tools)
+        self._flights = EffectsInFlight(self._fly, ports.tools)
         self._outcomes: list[e.Entry] = []
         self._news = asyncio.Event()
         self._signalled = False

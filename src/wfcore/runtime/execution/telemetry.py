@@ -20,7 +20,7 @@ from wfcore.ports.journal import (
     NewExecution,
     RunExists,
 )
-from wfcore.ports.telemetry import RUN, Counted, Kind, Span, Telemetry, Timed
+from wfcore.ports.telemetry import RUN, Counted, Span, Telemetry, Timed, WorkKind
 
 log = logging.getLogger("wfcore.runs")
 
@@ -131,7 +131,7 @@ class _Turn:
     """The span of a session; its performer is observed from now on."""
 
     def __init__(self, telemetry: Telemetry, execution: Execution, session: Driven) -> None:
-        self.span = telemetry.begin(Kind.turn, ids={"run": session.machine.run_id, "org": execution.ref.org})
+        self.span = telemetry.begin(WorkKind.turn, ids={"run": session.machine.run_id, "org": execution.ref.org})
         observed = TracedPerformer if telemetry.traces else MeasuredPerformer
         self._performer = session.performer = observed(session, telemetry)
 
@@ -167,7 +167,7 @@ class MeasuredPerformer:
         self._telemetry = telemetry
 
     async def perform(self, execution: Execution, effect: Effect, stream: Any) -> Any:
-        span, outcome = self._telemetry.begin(Kind.effect, KINDS[_kind(effect)]), "broken_off"
+        span, outcome = self._telemetry.begin(WorkKind.effect, KINDS[_kind(effect)]), "broken_off"
         try:
             entry = await self._performer.perform(execution, effect, stream)
             outcome = _outcome(entry)
@@ -189,7 +189,7 @@ class TracedPerformer(MeasuredPerformer):
     async def perform(self, execution: Execution, effect: Effect, stream: Any) -> Any:
         visit = self._visit(effect)
         labels, ids = KINDS[_kind(effect)], self._ids(effect)
-        span, outcome = self._telemetry.begin(Kind.effect, labels, ids, parent=visit.span), "broken_off"
+        span, outcome = self._telemetry.begin(WorkKind.effect, labels, ids, parent=visit.span), "broken_off"
         visit.running += 1
         try:
             with span:
@@ -223,7 +223,7 @@ class TracedPerformer(MeasuredPerformer):
             self.end_nodes([*self._session.machine.pending, effect.address])
             opener = self._visits.get(effect.address[:-FRAME][:-1])
             ids = {"run": self._session.machine.run_id, "node": node_of(effect)}
-            span = self._telemetry.begin(Kind.node, ids=ids, parent=opener.span if opener else None)
+            span = self._telemetry.begin(WorkKind.node, ids=ids, parent=opener.span if opener else None)
             visit = self._visits[address] = _Visit(span)
         return visit
 

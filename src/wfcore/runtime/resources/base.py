@@ -16,7 +16,7 @@ from wfcore.runtime.tools.mcp_tools import LookedUp
 
 
 @attrs.frozen
-class View:
+class ResourceView:
     """A resource as one principal sees it. `variation` is filled by reads of a single resource."""
 
     resource: Resource
@@ -71,7 +71,7 @@ class ResourceBase:
 
     async def _authorized(
         self, work: UnitOfWork, me: Principal, id: int, grant: str, if_match: str | None = None
-    ) -> View:
+    ) -> ResourceView:
         """The resource without its variation, to whom has this grant (`authorize`).
 
         Conflict `stale` when its ETag is not among those of `if_match`: a precondition of its parts, too.
@@ -79,7 +79,7 @@ class ResourceBase:
         resource = await work.resources(self.kind).get(id)
         access = authorize(me, resource, grant)
         assert resource is not None  # noqa: S101  (authorize raised)
-        found = View(resource, access)
+        found = ResourceView(resource, access)
         if if_match is not None and not {"*", found.etag} & {tag.strip() for tag in if_match.split(",")}:
             raise conflict("this was changed since it was read", "stale", etag=found.etag)
         return found
@@ -119,7 +119,7 @@ class ResourceBase:
             await repository.drop_variation(old.id, change.dropped)
         await audit_change(work, me, self._ports.now(), old, change.resource)
 
-    async def _seen(self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active") -> View:
+    async def _seen(self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active") -> ResourceView:
         found = await self._authorized(work, me, id, grant)
         active, draft = await self._variations(work, found.resource)
         shown = (draft or active) if view == "draft" else active

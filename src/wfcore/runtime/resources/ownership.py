@@ -23,14 +23,14 @@ from wfcore.domain.resources.access import (
     grants,
     revokes_self,
 )
-from wfcore.domain.resources.ownership import PARTY, Party, Step
+from wfcore.domain.resources.ownership import PARTY, Party, TransferStep
 from wfcore.domain.resources.resource import Change, Resource
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.agents.guardrails import guardrail_issues
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.requests import wire_body
 from wfcore.runtime.organization.directory import is_gone, principal_of
-from wfcore.runtime.resources.base import ResourceBase, View
+from wfcore.runtime.resources.base import ResourceBase, ResourceView
 
 
 @attrs.frozen
@@ -71,7 +71,7 @@ class OwnershipUseCases(ResourceBase):
         *,
         if_match: str | None = None,
         **fields: JSON,
-    ) -> View:
+    ) -> ResourceView:
         """The owner asks a member, by `userId` or `email`, to become the owner. Conflict while a request is pending."""
         data = wire_body(body, fields)
         refuse([*check(TransferBody, data), *_choice_issues(data)])
@@ -81,26 +81,26 @@ class OwnershipUseCases(ResourceBase):
             target = principal_of(me.org_uuid, await _member(work, path, data[path]))
             return ownership.ask(resource, target, by=me.user_id, path=path, now=self._ports.now())
 
-        return await self._transfer(me, id, Step.ASK, move, if_match)
+        return await self._transfer(me, id, TransferStep.ASK, move, if_match)
 
     @needs("*:write")
-    async def cancel_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+    async def cancel_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
         """The owner takes the request back."""
-        return await self._withdraw(me, id, Step.CANCEL, if_match)
+        return await self._withdraw(me, id, TransferStep.CANCEL, if_match)
 
     @needs("*:write")
-    async def decline_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+    async def decline_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
         """The member who was asked does not want it."""
-        return await self._withdraw(me, id, Step.DECLINE, if_match)
+        return await self._withdraw(me, id, TransferStep.DECLINE, if_match)
 
     @needs("*:write")
-    async def accept_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+    async def accept_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
         """The member who was asked becomes the owner."""
 
         async def move(work: UnitOfWork, resource: Resource) -> Change:
             return ownership.accept(resource, me, await _owner_email(work, resource), now=self._ports.now())
 
-        return await self._transfer(me, id, Step.ACCEPT, move, if_match)
+        return await self._transfer(me, id, TransferStep.ACCEPT, move, if_match)
 
     @needs("*:read")
     async def explain_access(self, me: Principal, id: int, user_id: str | None = None) -> AccessExplanation:
@@ -137,13 +137,15 @@ class OwnershipUseCases(ResourceBase):
         found = check_access(wanted, current=current, groups=groups, writer=me)
         return found or guardrail_issues(self._ports.guardrails, self.kind, wanted.get("guardrails") or ())
 
-    async def _withdraw(self, me: Principal, id: int, step: Step, if_match: str | None) -> View:
+    async def _withdraw(self, me: Principal, id: int, step: TransferStep, if_match: str | None) -> ResourceView:
         async def move(_: UnitOfWork, resource: Resource) -> Change:
             return ownership.withdraw(resource, step, now=self._ports.now())
 
         return await self._transfer(me, id, step, move, if_match)
 
-    async def _transfer(self, me: Principal, id: int, step: Step, move: Move, if_match: str | None) -> View:
+    async def _transfer(
+        self, me: Principal, id: int, step: TransferStep, move: Move, if_match: str | None
+    ) -> ResourceView:
         """Who was offered the ownership is answered even if it may see nothing else, then without content."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             found = await self._authorized(work, me, id, _GRANTS[PARTY[step]], if_match)
@@ -151,7 +153,7 @@ class OwnershipUseCases(ResourceBase):
             await self._save(work, me, found.resource, change)
             access = derive(me, change.resource.access)
             active, _ = await self._variations(work, change.resource) if access.visible else (None, None)
-        return View(change.resource, access, active, with_variation=access.visible)
+        return ResourceView(change.resource, access, active, with_variation=access.visible)
 
 
 def self_revoking(me: Principal, access: AccessConfig) -> list[Issue]:

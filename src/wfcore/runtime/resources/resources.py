@@ -37,7 +37,7 @@ from wfcore.runtime.common.idempotency import keep_answer, kept_answer
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.requests import key_issues, wire_body
 from wfcore.runtime.common.run_views import RunView, views
-from wfcore.runtime.resources.base import DeployedVariation, View
+from wfcore.runtime.resources.base import DeployedVariation, ResourceView
 from wfcore.runtime.resources.deployment import deploy_faults, looked_up, skill_faults
 from wfcore.runtime.resources.interfaces import Interfaces
 from wfcore.runtime.resources.ownership import OwnershipUseCases, self_revoking
@@ -64,13 +64,13 @@ class ResourceUseCases(OwnershipUseCases):
     @needs("*:write")
     async def create(
         self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
-    ) -> View:
+    ) -> ResourceView:
         """Create it in state `draft`. `key` is an Idempotency-Key: the same key and body give the same answer."""
         data = wire_body(body, {**self.defaults, **fields} if body is None else fields, NAMES)
         refuse([*key_issues(key), *self._body_issues(data, self.create_shape)])
         async with self._ports.storage.transaction(me.org_uuid) as work:
             repository = work.resources(self.kind)
-            if kept := await kept_answer(work, me, self.kind.value, key, data, View):
+            if kept := await kept_answer(work, me, self.kind.value, key, data, ResourceView):
                 return kept
             access = await self._access(work, me, data, None)
             refuse(self_revoking(me, access))
@@ -93,13 +93,13 @@ class ResourceUseCases(OwnershipUseCases):
             await repository.add(change.resource)
             if change.saved:
                 await repository.add_variation(number, change.saved)
-            made = View(change.resource, derive(me, change.resource.access), None, with_variation=True)
+            made = ResourceView(change.resource, derive(me, change.resource.access), None, with_variation=True)
             await keep_answer(work, me, self.kind.value, key, data, made)
             await audit_change(work, me, self._ports.now(), None, change.resource)
         return made
 
     @needs("*:read")
-    async def get(self, me: Principal, id: int, view: str = "active") -> View:
+    async def get(self, me: Principal, id: int, view: str = "active") -> ResourceView:
         """One, with its variation. `draft` needs manage, and is the active one when no draft is pending."""
         if view not in ("active", "draft"):
             refuse([Issue("view", f"`{view}` is neither `active` nor `draft`", "query")])
@@ -109,11 +109,11 @@ class ResourceUseCases(OwnershipUseCases):
     @needs("*:read")
     async def page(
         self, me: Principal, *, limit: int = 25, after: int = 0, status: str | None = None, query: str | None = None
-    ) -> list[View]:
+    ) -> list[ResourceView]:
         """Those the principal may use or manage, by id ascending; deleted ones only with that `status`."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             found = await work.resources(self.kind).page(me, limit=limit, after=after, status=status, query=query)
-        return [View(resource, derive(me, resource.access)) for resource in found]
+        return [ResourceView(resource, derive(me, resource.access)) for resource in found]
 
     @needs("*:write")
     async def patch(
@@ -124,7 +124,7 @@ class ResourceUseCases(OwnershipUseCases):
         *,
         if_match: str | None = None,
         **fields: JSON,
-    ) -> View:
+    ) -> ResourceView:
         """Change fields of the create body; content edits the draft. `if_match` is an ETag: stale is a Conflict."""
         data = wire_body(body, fields, NAMES)
         refuse(self._body_issues(data, self.patch_shape))
@@ -145,7 +145,7 @@ class ResourceUseCases(OwnershipUseCases):
             return await self._seen(work, me, id, "see", "draft")
 
     @needs("*:write")
-    async def deploy(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+    async def deploy(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
         """Publish the draft; unchanged when none is pending. `Invalid`, with every issue, when it cannot run."""
         served = await self._looked_up(me, id)
         async with self._ports.storage.transaction(me.org_uuid) as work:
@@ -163,7 +163,7 @@ class ResourceUseCases(OwnershipUseCases):
         *,
         if_match: str | None = None,
         **fields: JSON,
-    ) -> View:
+    ) -> ResourceView:
         """Deploy the variation `variationId` again; checked as a deploy is. A pending draft stays."""
         data = wire_body(body, fields)
         refuse(check(RollbackBody, data))
@@ -191,23 +191,23 @@ class ResourceUseCases(OwnershipUseCases):
         return [DeployedVariation(one, one.id == resource.active_variation_id) for one in found]
 
     @needs("*:write")
-    async def delete(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+    async def delete(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
         """Soft delete; again: unchanged."""
         return await self._change(me, id, lambda old, *_: rules.delete(old, now=self._ports.now()), if_match)
 
     @needs("*:write")
-    async def restore(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+    async def restore(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
         """Undo a delete; a schedule is not resumed."""
         return await self._change(me, id, lambda old, *_: rules.restore(old, now=self._ports.now()), if_match)
 
     @needs("*:write")
-    async def discard_draft(self, me: Principal, id: int, *, if_match: str | None = None) -> View:
+    async def discard_draft(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
         """Forget the draft."""
         return await self._change(me, id, lambda old, *_: rules.discard_draft(old, now=self._ports.now()), if_match)
 
     # Parts
 
-    async def _change(self, me: Principal, id: int, operation: Any, if_match: str | None = None) -> View:
+    async def _change(self, me: Principal, id: int, operation: Any, if_match: str | None = None) -> ResourceView:
         """Run one of the lifecycle's operations, a function of (resource, active, draft)."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
@@ -247,7 +247,7 @@ class ResourceUseCases(OwnershipUseCases):
 
     async def _deployed(
         self, work: UnitOfWork, me: Principal, resource: Resource, change: Change, served: LookedUp
-    ) -> View:
+    ) -> ResourceView:
         """Save what makes a variation the active one, if that can run."""
         if change.saved:
             content = change.saved.content
@@ -288,7 +288,7 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
         *,
         if_match: str | None = None,
         **fields: JSON,
-    ) -> View:
+    ) -> ResourceView:
         """Switch the schedule over, or as `isEnabled` says."""
         data = wire_body(body, fields, NAMES)
         refuse(check(ToggleBody, data))
@@ -373,7 +373,7 @@ class Skills(ResourceUseCases):
         *,
         if_match: str | None = None,
         **fields: JSON,
-    ) -> View:
+    ) -> ResourceView:
         """Say anew whom it supervises, in the draft: what is left out is empty. Both fields are content of a skill."""
         data = wire_body(body, fields)
         refuse(check(Supervision, data))

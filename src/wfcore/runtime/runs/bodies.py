@@ -10,7 +10,7 @@ thread and on its variation whatever they say. `attachments` are kept and carrie
 
 from collections.abc import Mapping
 
-from wfcore.api.runs import Attachments, Chat, CreateRun, ResumeRun, RunAction
+from wfcore.api.runs import AttachmentsDto, Chat, CreateRun, ResumeRun, RunAction
 from wfcore.domain.agents.attachments import AttachmentLimits, attachment_issues
 from wfcore.domain.expressions.templates import template_issues
 from wfcore.domain.json.codec import check, fingerprint
@@ -72,7 +72,7 @@ def mark_of(value: JSON) -> bytes:
 def _attached(data: Mapping[str, JSON], limits: AttachmentLimits) -> list[Issue]:
     """What is wrong with attachments beyond their shape, where they have it."""
     given = data.get("attachments")
-    return attachment_issues(given, limits) if given and not check(Attachments, given) else []
+    return attachment_issues(given, limits) if given and not check(AttachmentsDto, given) else []
 
 
 def _target_issues(data: Mapping[str, JSON]) -> list[Issue]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from wfcore.domain.agents.suggestions import Offer, Suggestion, Thread, Waiting, suggest
+from wfcore.domain.agents.suggestions import Candidate, Suggestion, Thread, Waiting, suggest
 from wfcore.domain.resources.access import Principal, derive, missing_scopes
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind
@@ -30,7 +30,7 @@ class Suggestions:
         """At most four. A token without `conversations:read` gets none of conversations, one without `workflows:read`
         none of workflows and decisions."""
         own = await self._own_conversations(me) if _may(me, "conversations:read") else []
-        workflows, waiting = list[Offer](), list[Waiting]()
+        workflows, waiting = list[Candidate](), list[Waiting]()
         if _may(me, "workflows:read"):
             workflows = await self._offers(me, Kind.WORKFLOW)
             items, _ = await self._runs.interrupts(me, limit=1)
@@ -59,11 +59,11 @@ class Suggestions:
                 return message.content
         return ""
 
-    async def _offers(self, me: Principal, kind: Kind) -> list[Offer]:
+    async def _offers(self, me: Principal, kind: Kind) -> list[Candidate]:
         async with self._ports.storage.reading(me.org_uuid) as work:
             found = await work.resources(kind).page(me, limit=LOOKED_AT, status=Status.ACTIVE)
         usable = [one for one in found if derive(me, one.access).can_use]
-        return [Offer(one.id, one.name, one.description) for one in usable]
+        return [Candidate(one.id, one.name, one.description) for one in usable]
 
 
 def _may(me: Principal, scope: str) -> bool:

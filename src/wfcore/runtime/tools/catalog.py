@@ -11,7 +11,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.ports.providers import Tool, ToolFailed
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.tools.mcp_tools import ServedTools, Server
+from wfcore.runtime.tools.mcp_tools import ListedServer, ServedTools
 
 SECONDS: Final = 3.0
 """For which the catalog waits for servers: whoever is slower is shown as such, and is there the next time."""
@@ -47,11 +47,13 @@ class ServerView:
     """A server: what of its tools cannot be used, by name, or why none of them can (`problem`)."""
 
     connection: Connection
-    answer: Server | ToolFailed
+    answer: ListedServer | ToolFailed
 
     def to_wire(self) -> dict[str, JSON]:
         answer = self.answer
-        problem, left_out = (None, answer.listing.left_out) if isinstance(answer, Server) else (answer.message, {})
+        problem, left_out = (
+            (None, answer.listing.left_out) if isinstance(answer, ListedServer) else (answer.message, {})
+        )
         connection = self.connection
         return {"connectionId": connection.id, "name": connection.name, "problem": problem, "leftOut": left_out}
 
@@ -82,7 +84,7 @@ class ToolCatalog:
         answers = await self._served.servers(me.org_uuid, within=SECONDS)
         views = [ToolView(tool) for tool in self._ports.tools.all()]
         for connection, answer in answers:
-            if isinstance(answer, Server):
+            if isinstance(answer, ListedServer):
                 views += [ToolView(tool, connection) for tool in self._served.all_of(me.org_uuid, answer)]
         found = sorted((view for view in views if view.id > after), key=lambda view: view.id)
         return CatalogPage(found[:limit], [ServerView(*one) for one in answers])

@@ -26,9 +26,9 @@ from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.sealing import Sealer, Unsealable
-from wfcore.ports.storage import OrgRows, UnitOfWork
+from wfcore.ports.storage import RecordRepository, UnitOfWork
 from wfcore.runtime.common.authorization import conflict, needs
-from wfcore.runtime.common.organization_records import OrgRowUseCases
+from wfcore.runtime.common.organization_records import RecordServiceBase
 from wfcore.runtime.common.requests import key_issues, wire_body
 
 
@@ -40,7 +40,7 @@ def opened_config(sealer: Sealer, org: str, connection: Connection) -> dict[str,
     return joined(connection.config, _opened(sealer, org, connection.id, connection.sealed))
 
 
-class Connections(OrgRowUseCases[Connection]):
+class Connections(RecordServiceBase[Connection]):
     """The connections of the caller's organization."""
 
     area: ClassVar = "connections"
@@ -77,7 +77,7 @@ class Connections(OrgRowUseCases[Connection]):
 
     # Parts
 
-    def _rows(self, work: UnitOfWork) -> OrgRows[Connection]:
+    def _rows(self, work: UnitOfWork) -> RecordRepository[Connection]:
         return work.connections
 
     def _details(self, row: Connection) -> dict[str, JSON]:

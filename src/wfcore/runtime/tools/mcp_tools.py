@@ -53,7 +53,7 @@ def name_of(tool_id: str) -> str:
 
 
 @attrs.frozen
-class Server:
+class ListedServer:
     """A connection, and what the server behind it lists."""
 
     opened: OpenedConnection
@@ -77,7 +77,7 @@ class ServedTools:
         self._servers = ports.tool_servers
         self._use = ConnectionUse(ports)
 
-    async def server(self, org: str, connection_id: str, *, anew: bool = False) -> Server:
+    async def server(self, org: str, connection_id: str, *, anew: bool = False) -> ListedServer:
         """The server that a connection leads to. `ToolFailed` when it cannot be asked, or does not answer."""
         opened = await self._use.of_id(org, connection_id, ConnectionKind.MCP)
         try:
@@ -87,7 +87,7 @@ class ServedTools:
             raise opened.failed(error) from None
         if opened.row.status is ConnectionStatus.REFUSED or opened.row.last_checked_at is None:
             await self._use.worked(org, opened)
-        return Server(opened, listing)
+        return ListedServer(opened, listing)
 
     async def tool(self, org: str, tool_id: str, *, anew: bool = False) -> Tool:
         """The tool of this id. `NoSuchTool` when its server has none; `ToolFailed` as of `server`."""
@@ -102,10 +102,10 @@ class ServedTools:
         found, many = dict(zip(connections, servers, strict=False)), ToolFailed("these are tools of too many servers")
         return {tool_id: self._found(org, found.get(connection_of(tool_id), many), tool_id) for tool_id in wanted}
 
-    def all_of(self, org: str, server: Server) -> list[Tool]:
+    def all_of(self, org: str, server: ListedServer) -> list[Tool]:
         return [self.tool_of(org, server, served) for served in server.listing.tools]
 
-    def tool_of(self, org: str, server: Server, served: ServedTool) -> Tool:
+    def tool_of(self, org: str, server: ListedServer, served: ServedTool) -> Tool:
         """A server's tool as one of the catalog. What becomes of a call that is cut off is unknown."""
         opened = server.opened
 
@@ -122,7 +122,7 @@ class ServedTools:
         name = f"{opened.row.name[:LONGEST_PREFIX]} {served.name}"
         return Tool(tool_id, run, name, served.description, served.parameters, blocking=False, is_async=True)
 
-    async def servers(self, org: str, *, within: float) -> list[tuple[Connection, Server | ToolFailed]]:
+    async def servers(self, org: str, *, within: float) -> list[tuple[Connection, ListedServer | ToolFailed]]:
         """The servers of the organization, by the ids of their connections: the MOST_SERVERS that were connected first.
 
         One that has not answered `within` seconds has failed for now; its answer is kept when it comes.
@@ -146,13 +146,13 @@ class ServedTools:
                 after = page[-1].id
         return found[:MOST_SERVERS]
 
-    async def _answer(self, org: str, connection_id: str) -> Server | ToolFailed:
+    async def _answer(self, org: str, connection_id: str) -> ListedServer | ToolFailed:
         try:
             return await self.server(org, connection_id)
         except ToolFailed as error:
             return error
 
-    def _found(self, org: str, server: Server | ToolFailed, tool_id: str) -> Tool | ToolFailed:
+    def _found(self, org: str, server: ListedServer | ToolFailed, tool_id: str) -> Tool | ToolFailed:
         if isinstance(server, ToolFailed):
             return server
         try:

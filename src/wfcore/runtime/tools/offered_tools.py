@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from wfcore.domain.agents.context import LeftOut
-from wfcore.domain.agents.context_tools import Offer
+from wfcore.domain.agents.context_tools import OfferedTool
 from wfcore.domain.run.plan import WORKFLOW
 from wfcore.ports.providers import ConnectionRequired, Tool, ToolFailed, Tools
 from wfcore.runtime.tools.mcp_tools import LookedUp, connection_of, is_served, name_of
@@ -12,20 +12,22 @@ from wfcore.runtime.tools.mcp_tools import LookedUp, connection_of, is_served, n
 WHY: Final = "enabled in the toolset"
 
 
-def offer_of(tool: Tool) -> Offer:
+def offer_of(tool: Tool) -> OfferedTool:
     """The tool as it is offered. The name of a server's tool begins with that of its connection."""
     served = is_served(tool.id)
     hint, connection = (tool.name, connection_of(tool.id)) if served else (tool.id, tool.provider)
-    return Offer(tool.id, hint, tool.description or tool.name, tool.parameters, connection=connection, why=WHY)
+    return OfferedTool(tool.id, hint, tool.description or tool.name, tool.parameters, connection=connection, why=WHY)
 
 
-def offers_of(catalog: Tools, found: LookedUp, tool_ids: Iterable[str]) -> tuple[list[Offer], Mapping[str, LeftOut]]:
+def offers_of(
+    catalog: Tools, found: LookedUp, tool_ids: Iterable[str]
+) -> tuple[list[OfferedTool], Mapping[str, LeftOut]]:
     """Those of these tools that agents can call, by id, and why others cannot.
 
     A workflow is called by a workflow's own node alone. Where only a connection is missing the tool is offered by its
     bare id: a call then asks somebody to connect.
     """
-    offers, left_out = list[Offer](), dict[str, LeftOut]()
+    offers, left_out = list[OfferedTool](), dict[str, LeftOut]()
     for tool_id in sorted(tool_ids):
         tool = found.get(tool_id) if is_served(tool_id) else catalog.get(tool_id)
         if isinstance(tool, Tool) and tool_id != WORKFLOW:
@@ -37,7 +39,7 @@ def offers_of(catalog: Tools, found: LookedUp, tool_ids: Iterable[str]) -> tuple
     return offers, left_out
 
 
-def _bare(tool_id: str) -> Offer:
+def _bare(tool_id: str) -> OfferedTool:
     told = "What it does and takes is known once its service is connected: a call asks for that."
     hint, connection = f"mcp_{name_of(tool_id)}", connection_of(tool_id)
-    return Offer(tool_id, hint, told, {"type": "object"}, connection=connection, why=WHY)
+    return OfferedTool(tool_id, hint, told, {"type": "object"}, connection=connection, why=WHY)

@@ -22,7 +22,7 @@ from wfcore.domain.triggers.schedule import Overlap, Schedule, last_fires, overl
 from wfcore.ports.schedules import DueTimer, Missed, MissReason, Pause, Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
-from wfcore.runtime.common.polling import Beat
+from wfcore.runtime.common.polling import Poller
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.organization.directory import deployer_of
 from wfcore.runtime.resources.schedules import next_slot
@@ -45,7 +45,7 @@ class Scheduler:
     def __init__(self, ports: Ports, runs: Runs) -> None:
         self._ports = ports
         self._runs = runs
-        self._beat = Beat(ports.clock, self.fire_due, "due schedules")
+        self._beat = Poller(ports.clock, self.fire_due, "due schedules")
 
     def start(self) -> None:
         """Look for due timers from now on."""

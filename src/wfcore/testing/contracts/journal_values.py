@@ -22,7 +22,7 @@ from wfcore.domain.run.entries import (
     Succeeded,
     TimePassed,
 )
-from wfcore.domain.run.state import Answer, Interrupt, RunStatus
+from wfcore.domain.run.state import Interrupt, RunStatus, Vote
 from wfcore.ports.journal import (
     Append,
     ExecutionRef,
@@ -69,7 +69,7 @@ def steps(count: int, first: int = 0) -> tuple[Entry, ...]:
 
 def interrupt(name: str) -> Interrupt:
     """One with every field set."""
-    answer = Answer("approve", ANN, NOW, GIVEN)
+    answer = Vote("approve", ANN, NOW, GIVEN)
     call = {"tool": "core.http", "args": GIVEN}
     return Interrupt(
         name, 3, "ask", 1, "may I?", NOW, NOW + 5, ("a@x.org",), (READERS,), 2, False, GIVEN, call, (answer,)

@@ -26,9 +26,9 @@ from wfcore.ports.providers import (
     ModelProvider,
     ModelRequest,
     TextDelta,
+    TokenUsage,
     ToolCallDelta,
     ToolDefinition,
-    Usage,
     collect_calls,
 )
 from wfcore.testing.contracts.on_asyncio import OnAsyncio
@@ -122,7 +122,7 @@ class ModelsContract(OnAsyncio):
         assert parts[-1] == Finished("stop")
         rest = [part for part in parts[:-1] if not isinstance(part, TextDelta)]
         assert len(rest) <= 1
-        assert all(isinstance(part, Usage) and min(part.input_tokens, part.output_tokens) >= 0 for part in rest)
+        assert all(isinstance(part, TokenUsage) and min(part.input_tokens, part.output_tokens) >= 0 for part in rest)
 
     async def test_every_kind_of_message_is_taken(self) -> None:
         """A conversation with all types of messages, settings and an output schema is answered."""

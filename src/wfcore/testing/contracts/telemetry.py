@@ -7,15 +7,15 @@ from typing import Final
 
 import pytest
 
-from wfcore.ports.telemetry import Counted, Ids, Kind, Labels, Level, Telemetry, Timed
+from wfcore.ports.telemetry import Counted, Ids, Labels, Level, Telemetry, Timed, WorkKind
 from wfcore.testing.contracts.on_asyncio import OnAsyncio
 
-LABELS: Final[Mapping[Kind, Labels]] = {Kind.request: {"method": "GET"}, Kind.effect: {"kind": "app"}}
-IDS: Final[Mapping[Kind, Ids]] = {
-    Kind.request: {"request": "q1", "traceparent": "no such thing"},
-    Kind.turn: {"run": "r1", "org": "o1"},
-    Kind.node: {"run": "r1", "node": "a"},
-    Kind.effect: {"run": "r1", "node": "a", "tool": "t", "attempt": 1},
+LABELS: Final[Mapping[WorkKind, Labels]] = {WorkKind.request: {"method": "GET"}, WorkKind.effect: {"kind": "app"}}
+IDS: Final[Mapping[WorkKind, Ids]] = {
+    WorkKind.request: {"request": "q1", "traceparent": "no such thing"},
+    WorkKind.turn: {"run": "r1", "org": "o1"},
+    WorkKind.node: {"run": "r1", "node": "a"},
+    WorkKind.effect: {"run": "r1", "node": "a", "tool": "t", "attempt": 1},
 }
 """What work of each kind is told with."""
 
@@ -27,22 +27,22 @@ class TelemetryContract(OnAsyncio):
     def make_telemetry(self) -> Telemetry:
         """Telemetry as described in the port."""
 
-    @pytest.mark.parametrize("kind", list(Kind))
-    @pytest.mark.parametrize("above", [None, *Kind])
-    def test_work_begins_and_ends(self, kind: Kind, above: Kind | None) -> None:
+    @pytest.mark.parametrize("kind", list(WorkKind))
+    @pytest.mark.parametrize("above", [None, *WorkKind])
+    def test_work_begins_and_ends(self, kind: WorkKind, above: WorkKind | None) -> None:
         """Every kind of work within every other: in a block, and with seconds that passed before."""
         telemetry = self.make_telemetry()
         parent = None if above is None else telemetry.begin(above, LABELS.get(above, {}), IDS.get(above, {}))
         span = telemetry.begin(kind, LABELS.get(kind, {}), IDS.get(kind, {}), parent=parent)
         with span as same:
             assert same is span
-        route = {"route": "/x"} if kind is Kind.request else {}
+        route = {"route": "/x"} if kind is WorkKind.request else {}
         span.end("200" if route else "succeeded", route, seconds=0.5)
 
     @pytest.mark.parametrize("outcome", ["succeeded", "failed", "timeout", "broken_off"])
     def test_an_exception_goes_through_a_block(self, outcome: str) -> None:
         """A span's block swallows nothing, and the span can still be ended."""
-        span = self.make_telemetry().begin(Kind.effect, {"kind": "model"})
+        span = self.make_telemetry().begin(WorkKind.effect, {"kind": "model"})
         with pytest.raises(KeyError), span:
             raise KeyError
         span.end(outcome)
@@ -53,7 +53,7 @@ class TelemetryContract(OnAsyncio):
         gates = [asyncio.Event() for _ in range(3)]
 
         async def work(gate: asyncio.Event) -> None:
-            span = telemetry.begin(Kind.effect, {"kind": "core"})
+            span = telemetry.begin(WorkKind.effect, {"kind": "core"})
             with span:
                 await gate.wait()
             span.end("succeeded")

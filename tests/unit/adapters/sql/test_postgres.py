@@ -101,7 +101,7 @@ class TestSchema:
 class TestUrls:
     async def test_without_the_driver(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The extra that is missing is named."""
-        for name in [name for name in sys.modules if name.startswith("wfcore.adapters.sql.postgres.database")]:
+        for name in [name for name in sys.modules if name.startswith("wfcore.adapters.sql.postgres")]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "psycopg", None)
         with pytest.raises(Unavailable, match=r"install `wfcore\[postgres\]`"):

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from postgres_server import new_database
 
-from wfcore.adapters.sql.postgres.connections import Server
+from wfcore.adapters.sql.postgres.connections import PostgresAddress
 from wfcore.adapters.sql.postgres.pipeline import Done, Line, Wire
 from wfcore.domain.kernel.errors import Invalid, Unavailable
 
@@ -25,12 +25,12 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def server() -> Server:
-    return Server(new_database(), "NORMAL")
+def server() -> PostgresAddress:
+    return PostgresAddress(new_database(), "NORMAL")
 
 
 @pytest.fixture
-async def line(server: Server, anyio_backend: str) -> AsyncIterator[Line]:
+async def line(server: PostgresAddress, anyio_backend: str) -> AsyncIterator[Line]:
     line = Line(server)
     yield line
     await line.close()
@@ -154,7 +154,7 @@ class TestTransactions:
 
 
 class TestLoss:
-    async def test_everybody_who_waits_is_told(self, line: Line, server: Server) -> None:
+    async def test_everybody_who_waits_is_told(self, line: Line, server: PostgresAddress) -> None:
         """By an exception of his own; then there is a new connection."""
         async with line.alone() as wire:
             ((pid,),) = (await wire.send([("SELECT pg_backend_pid()", ())]))[0].rows

@@ -12,7 +12,7 @@ from typing import Final, Self
 from starlette.requests import HTTPConnection
 
 from wfcore.domain.resources.access import Principal
-from wfcore.ports.telemetry import Kind, Span, Telemetry
+from wfcore.ports.telemetry import Span, Telemetry, WorkKind
 
 logger = logging.getLogger("wfcore.access")
 
@@ -26,7 +26,7 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 _CARRIED: Final = ("traceparent", "tracestate")
 
 
-class Access:
+class RequestLog:
     """One request, in a `with` block around it; `route` and `caller` are filled in as they become known."""
 
     def __init__(self, telemetry: Telemetry | None, connection: HTTPConnection, request_id: str) -> None:
@@ -43,7 +43,7 @@ class Access:
 
     def _begin(self, telemetry: Telemetry, connection: HTTPConnection) -> Span:
         carried = {name: connection.headers[name] for name in _CARRIED if name in connection.headers}
-        return telemetry.begin(Kind.request, {"method": self._method}, {"request": self._request_id, **carried})
+        return telemetry.begin(WorkKind.request, {"method": self._method}, {"request": self._request_id, **carried})
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +68,7 @@ class Access:
         self._status = status
         if self._telemetry is not None and self._span is not None:
             self._span.end(str(status), {"route": self.route})
-            self._stream = self._telemetry.begin(Kind.stream) if streams else None
+            self._stream = self._telemetry.begin(WorkKind.stream) if streams else None
 
     def _log(self) -> None:
         caller = {} if self.caller is None else {"org": self.caller.org_uuid, "user_id": self.caller.user_id}

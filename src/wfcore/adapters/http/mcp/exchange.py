@@ -28,7 +28,7 @@ from wfcore.adapters.http.core.responses import json_answer
 from wfcore.adapters.http.core.route import Call
 from wfcore.adapters.http.mcp.messages import (
     SESSION,
-    Refused,
+    RequestRefused,
     call_key,
     cancelled_key,
     check_version,
@@ -41,7 +41,7 @@ from wfcore.adapters.http.mcp.server import Served
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.system import Ids
-from wfcore.runtime.channels.endpoints import Surface
+from wfcore.runtime.channels.endpoints import Endpoint
 from wfcore.runtime.channels.workflow_tools import WorkflowTools
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ BEGUN: Final[Json] = {}
 """Stands in what is told where the run began."""
 
 
-async def respond(tools: WorkflowTools, ids: Ids, surface: Surface, call: Call) -> Response:
+async def respond(tools: WorkflowTools, ids: Ids, surface: Endpoint, call: Call) -> Response:
     """The response to one message."""
     raw = await call.raw()
     session = one_header(call.headers, SESSION) if has_handshake(call.headers) else None
@@ -67,7 +67,7 @@ async def respond(tools: WorkflowTools, ids: Ids, surface: Surface, call: Call) 
             return Response(status_code=HTTPStatus.ACCEPTED)
         connection = connection_of(message, call.headers)
         key = call_key(message, session) or f"call {ids.token(LENGTH)}"
-    except Refused as refused:
+    except RequestRefused as refused:
         return json_answer(refused.reply, refused.status)
     begins = message.method == "initialize"
     exchange = Exchange(tools, call, surface, message, connection, key)
@@ -84,7 +84,7 @@ class Exchange:
         self,
         tools: WorkflowTools,
         call: Call,
-        surface: Surface,
+        surface: Endpoint,
         request: JSONRPCRequest,
         connection: Connection,
         key: str,
@@ -179,7 +179,7 @@ class Exchange:
         raise NoBackChannelError(method)
 
 
-async def _cancel(tools: WorkflowTools, call: Call, surface: Surface, key: str) -> None:
+async def _cancel(tools: WorkflowTools, call: Call, surface: Endpoint, key: str) -> None:
     try:
         await tools.cancel(call.me, surface.row.id, key)
     except WfcoreError:

@@ -42,7 +42,7 @@ SESSION: Final = "Mcp-Session-Id"
 """The header that a client repeats from the answer to its `initialize`. The server keeps nothing of it."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A message that is answered with an error of JSON-RPC before anything is done."""
 
     def __init__(self, code: int, message: str, data: JSON = None, *, id: RequestId | None = None) -> None:
@@ -57,18 +57,18 @@ def failure(id: RequestId | None, error: ErrorData) -> dict[str, JSON]:
 
 
 def read_message(raw: bytes, headers: Headers) -> JSONRPCRequest | JSONRPCNotification:
-    """The one message that this is. `Refused` for anything else: no JSON, an answer, several messages at once."""
+    """The one message that this is. `RequestRefused` for anything else: not JSON, a response, a batch."""
     try:
         tree = parse_json(raw)
     except Malformed as error:
-        raise Refused(PARSE_ERROR, error.message) from None
+        raise RequestRefused(PARSE_ERROR, error.message) from None
     shape = JSONRPCRequest if isinstance(tree, dict) and "id" in tree else JSONRPCNotification
     try:
         message: JSONRPCRequest | JSONRPCNotification = shape.model_validate(tree)
     except ValidationError:
-        raise Refused(INVALID_REQUEST, "this is no single JSON-RPC request or notification") from None
+        raise RequestRefused(INVALID_REQUEST, "this is no single JSON-RPC request or notification") from None
     if (name := find_duplicated_routing_header(headers.items())) is not None:
-        raise Refused(HEADER_MISMATCH, f"the header {name} stands more than once")
+        raise RequestRefused(HEADER_MISMATCH, f"the header {name} stands more than once")
     return message
 
 
@@ -78,34 +78,34 @@ def has_handshake(headers: Headers) -> bool:
 
 
 def check_version(headers: Headers) -> None:
-    """`Refused` for a notification of a version that is not spoken here."""
+    """`RequestRefused` for a notification of a version that is not spoken here."""
     version = headers.get(MCP_PROTOCOL_VERSION_HEADER, "")
     if not has_handshake(headers) and (fault := unsupported_protocol_version_rejection(version)) is not None:
-        raise Refused(fault.code, fault.message, fault.data)
+        raise RequestRefused(fault.code, fault.message, fault.data)
 
 
 def connection_of(request: JSONRPCRequest, headers: Headers) -> Connection:
-    """The version and the client that a request speaks for. `Refused` where its headers and its body disagree."""
+    """The version and the client that a request speaks for. `RequestRefused` where headers and body disagree."""
     if has_handshake(headers):
         version = headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
         return Connection.from_envelope(version, None, None)
     route = classify_inbound_request({"method": request.method, "params": request.params}, headers=headers)
     if isinstance(route, InboundLadderRejection):
-        raise Refused(route.code, route.message, route.data, id=request.id)
+        raise RequestRefused(route.code, route.message, route.data, id=request.id)
     return Connection.from_envelope(route.protocol_version, route.client_info, route.client_capabilities)
 
 
 def call_key(request: JSONRPCRequest, session: str | None) -> str | None:
     """What a call is known by when it comes again: the key that its client gave it, else its number in its session.
 
-    `Refused` for a key that is none: who sends one relies on it.
+    `RequestRefused` for a key that is none: who sends one relies on it.
     """
     meta = (request.params or {}).get("_meta")
     if not isinstance(meta, dict) or CALL_KEY not in meta:
         return None if session is None else _numbered(session, request.id)
     key = meta[CALL_KEY]
     if not isinstance(key, str) or not key:
-        raise Refused(INVALID_PARAMS, f"`{CALL_KEY}` has to be a text that is not empty", id=request.id)
+        raise RequestRefused(INVALID_PARAMS, f"`{CALL_KEY}` has to be a text that is not empty", id=request.id)
     return f"key {key}"
 
 

@@ -29,7 +29,7 @@ from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, Unavailabl
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.state import RunStatus
-from wfcore.runtime.channels.endpoints import Surface
+from wfcore.runtime.channels.endpoints import Endpoint
 from wfcore.runtime.channels.workflow_tools import CallEnd, WorkflowTool, WorkflowTools, end_of
 from wfcore.runtime.common.run_views import Turn
 
@@ -59,7 +59,7 @@ class Served:
 
     tools: WorkflowTools
     call: Call
-    surface: Surface
+    surface: Endpoint
     key: str
     begun: Callable[[], None]
     progress: Progress

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.core.responses import json_answer
 from wfcore.adapters.http.core.route import PAGE_TOKEN, PAGING, Call, Route
-from wfcore.api.conversations import Conversation
+from wfcore.api.conversations import ConversationDto
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_type import JSON
@@ -27,15 +27,15 @@ class ConversationRoutes:
         cases = self._conversations
         yield Route(
             "conversations.list", "GET", BASE, self.list, "List conversations, the latest first; 0: of all skills",
-            scopes_of(cases.page), page_of("conversations", Conversation), query=PAGING, least_id=0,
+            scopes_of(cases.page), page_of("conversations", ConversationDto), query=PAGING, least_id=0,
         )  # fmt: skip
         yield Route(
-            "conversations.get", "GET", ONE, self.get, "Read a conversation", scopes_of(cases.get), Conversation,
+            "conversations.get", "GET", ONE, self.get, "Read a conversation", scopes_of(cases.get), ConversationDto,
             query=(PAGE_TOKEN,), least_id=0,
         )  # fmt: skip
         yield Route(
             "conversations.delete", "DELETE", ONE, self.delete, "Forget one's own conversation",
-            scopes_of(cases.delete), Conversation, least_id=0,
+            scopes_of(cases.delete), ConversationDto, least_id=0,
         )  # fmt: skip
 
     async def list(self, call: Call) -> Response:

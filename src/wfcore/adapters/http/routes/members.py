@@ -66,12 +66,12 @@ class PeopleRoutes:
         )  # fmt: skip
         yield Route(
             "tokens.list", "GET", TOKENS, self.list_tokens, "List tokens", scopes_of(cases.page),
-            page_of("tokens", shapes.Token), query=(_OWNER, *PAGING),
+            page_of("tokens", shapes.TokenDto), query=(_OWNER, *PAGING),
         )  # fmt: skip
-        yield Route("tokens.get", "GET", one, self.get_token, "Read a token", scopes_of(cases.get), shapes.Token)
+        yield Route("tokens.get", "GET", one, self.get_token, "Read a token", scopes_of(cases.get), shapes.TokenDto)
         yield Route(
             "tokens.revoke", "DELETE", one, self.revoke_token, "Revoke a token", scopes_of(cases.revoke),
-            shapes.Token,
+            shapes.TokenDto,
         )  # fmt: skip
 
     async def create_token(self, call: Call) -> Response:

@@ -17,7 +17,7 @@ from wfcore.adapters.http.core.request_parsing import (
 )
 from wfcore.adapters.http.core.responses import json_answer
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, PAGE_TOKEN, Call, Handler, Route
-from wfcore.api.memories import CreateMemory, FoundMemories, Memory, PatchMemory, SearchMemories
+from wfcore.api.memories import CreateMemory, FoundMemories, MemoryDto, PatchMemory, SearchMemories
 from wfcore.domain.json.codec import page_of
 from wfcore.runtime.agents.memories import Memories
 from wfcore.runtime.common.authorization import scopes_of
@@ -53,23 +53,23 @@ class MemoryRoutes:
     def table(self) -> Iterator[Route]:
         cases = self._memories
         yield _route(
-            "create", "POST", BASE, self.create, "Keep a memory", cases.create, Memory,
+            "create", "POST", BASE, self.create, "Keep a memory", cases.create, MemoryDto,
             status=HTTPStatus.CREATED, body=CreateMemory, headers=(IDEMPOTENCY_KEY,),
         )  # fmt: skip
         yield _route(
             "list", "GET", BASE, self.list, "List the memories of a skill, oldest first", cases.page,
-            page_of("memories", Memory), query=(_SIZE, PAGE_TOKEN, _USER, _LIMIT),
+            page_of("memories", MemoryDto), query=(_SIZE, PAGE_TOKEN, _USER, _LIMIT),
         )  # fmt: skip
         yield _route(
             "search", "POST", f"{BASE}/search", self.search, "Find memories by their words", cases.search,
             FoundMemories, body=SearchMemories,
         )  # fmt: skip
-        yield _route("get", "GET", ONE, self.get, "Read a memory", cases.get, Memory)
+        yield _route("get", "GET", ONE, self.get, "Read a memory", cases.get, MemoryDto)
         yield _route(
-            "patch", "PATCH", ONE, self.patch, "Change a memory", cases.patch, Memory, body=PatchMemory, query=(_MASK,),
-            error_info={"skillId": "id"},
+            "patch", "PATCH", ONE, self.patch, "Change a memory", cases.patch, MemoryDto, body=PatchMemory,
+            query=(_MASK,), error_info={"skillId": "id"},
         )  # fmt: skip
-        yield _route("delete", "DELETE", ONE, self.delete, "Forget a memory", cases.delete, Memory)
+        yield _route("delete", "DELETE", ONE, self.delete, "Forget a memory", cases.delete, MemoryDto)
 
     async def create(self, call: Call) -> Response:
         made = await self._memories.create(call.me, call.id, call.body, key=idempotency_key(call.headers))

@@ -10,9 +10,9 @@ from starlette.responses import Response
 from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query, idempotency_key, opaque_id
 from wfcore.adapters.http.core.responses import json_answer
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, PAGING, Call, Route
-from wfcore.api.connections import Connection, CreateConnection, PatchConnection
-from wfcore.api.contexts import ContextItem, CreateContextItem, PatchContextItem
-from wfcore.api.organization import CreateGroup, CreateMember, Group, Member, PatchGroup, PatchMember
+from wfcore.api.connections import ConnectionDto, CreateConnection, PatchConnection
+from wfcore.api.contexts import ContextItemDto, CreateContextItem, PatchContextItem
+from wfcore.api.organization import CreateGroup, CreateMember, GroupDto, MemberDto, PatchGroup, PatchMember
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -22,7 +22,7 @@ from wfcore.runtime.organization.members import Groups, Members
 from wfcore.runtime.tools.connections import Connections
 
 
-class View(Protocol):
+class RecordView(Protocol):
     """What the use cases answer with."""
 
     @property
@@ -31,27 +31,27 @@ class View(Protocol):
     def to_wire(self) -> dict[str, JSON]: ...
 
 
-class Cases(Protocol):
+class RecordService(Protocol):
     """The use cases of one kind of rows."""
 
-    async def create(self, me: Principal, body: Mapping[str, JSON], *, key: str | None) -> View: ...
+    async def create(self, me: Principal, body: Mapping[str, JSON], *, key: str | None) -> RecordView: ...
 
     @property
     def page(self) -> Callable[..., Awaitable[list[Any]]]: ...
 
-    async def get(self, me: Principal, id: str, /) -> View: ...
+    async def get(self, me: Principal, id: str, /) -> RecordView: ...
 
-    async def patch(self, me: Principal, id: str, /, body: Mapping[str, JSON]) -> View: ...
+    async def patch(self, me: Principal, id: str, /, body: Mapping[str, JSON]) -> RecordView: ...
 
-    async def delete(self, me: Principal, id: str, /) -> View: ...
+    async def delete(self, me: Principal, id: str, /) -> RecordView: ...
 
 
 @attrs.frozen
-class OrgRowRoutes:
+class RecordRoutes:
     """Create, list, read, change, remove. `rows` is the name of a list, `row_id` that of an id in the path, and
     `filters` are what narrows the list, by the name that it has in the use case."""
 
-    cases: Cases
+    cases: RecordService
     base: str
     rows: str
     row_id: str
@@ -105,21 +105,25 @@ class OrgRowRoutes:
         return json_answer((await self.cases.delete(call.me, call.path[self.row_id])).to_wire())
 
 
-def member_routes(cases: Members) -> OrgRowRoutes:
+def member_routes(cases: Members) -> RecordRoutes:
     base, rows = "/api/v1/members", "members"
     filters = {"group": Query("groupId", opaque_id, OPAQUE_ID, "Only the members of this group")}
-    return OrgRowRoutes(cases, base, rows, "userId", "member", Member, CreateMember, PatchMember, filters)
+    return RecordRoutes(cases, base, rows, "userId", "member", MemberDto, CreateMember, PatchMember, filters)
 
 
-def group_routes(cases: Groups) -> OrgRowRoutes:
-    return OrgRowRoutes(cases, "/api/v1/groups", "groups", "groupId", "group", Group, CreateGroup, PatchGroup)
+def group_routes(cases: Groups) -> RecordRoutes:
+    return RecordRoutes(cases, "/api/v1/groups", "groups", "groupId", "group", GroupDto, CreateGroup, PatchGroup)
 
 
-def context_item_routes(cases: ContextItems) -> OrgRowRoutes:
+def context_item_routes(cases: ContextItems) -> RecordRoutes:
     base, rows = "/api/v1/context-items", "contextItems"
-    return OrgRowRoutes(cases, base, rows, "itemId", "context item", ContextItem, CreateContextItem, PatchContextItem)
+    return RecordRoutes(
+        cases, base, rows, "itemId", "context item", ContextItemDto, CreateContextItem, PatchContextItem
+    )
 
 
-def connection_routes(cases: Connections) -> OrgRowRoutes:
+def connection_routes(cases: Connections) -> RecordRoutes:
     base, rows = "/api/v1/connections", "connections"
-    return OrgRowRoutes(cases, base, rows, "connectionId", "connection", Connection, CreateConnection, PatchConnection)
+    return RecordRoutes(
+        cases, base, rows, "connectionId", "connection", ConnectionDto, CreateConnection, PatchConnection
+    )

@@ -21,7 +21,7 @@ from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGING, C
 from wfcore.adapters.http.routes.interfaces import InterfaceRoutes
 from wfcore.adapters.http.routes.webhooks import WebhookRoutes
 from wfcore.api.management import (
-    AccessExplanation,
+    AccessExplanationDto,
     DeployedVariations,
     NextRuns,
     RollbackBody,
@@ -38,7 +38,7 @@ from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import CONTENT, Kind
 from wfcore.domain.resources.supervision import links_of
 from wfcore.runtime.common.authorization import scopes_of
-from wfcore.runtime.resources.base import View
+from wfcore.runtime.resources.base import ResourceView
 from wfcore.runtime.resources.resources import ResourceUseCases, Skills, Workflows
 
 _STATUS = Query("status", one_of(*Status), {"enum": list(Status)}, "Only those in this state")
@@ -136,7 +136,7 @@ class ResourceRoutes:
         )  # fmt: skip
         yield self._route(
             "explainAccess", "GET", "/{id}/access", self.explain_access, "Who may use and manage it, and by which rule",
-            scopes_of(cases.explain_access), answer=AccessExplanation, query=(_MEMBER,),
+            scopes_of(cases.explain_access), answer=AccessExplanationDto, query=(_MEMBER,),
         )  # fmt: skip
 
     def _route(
@@ -287,11 +287,11 @@ class SkillRoutes(ResourceRoutes):
         return _links(await self._cases.supervise(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
 
-def _seen(view: View, status: int = HTTPStatus.OK, **headers: str) -> Response:
+def _seen(view: ResourceView, status: int = HTTPStatus.OK, **headers: str) -> Response:
     return json_answer(view.to_wire(), status, {"ETag": view.etag, **headers})
 
 
-def _links(view: View) -> Response:
+def _links(view: ResourceView) -> Response:
     content = view.variation.content if view.variation else CONTENT[Kind.SKILL]
     return json_answer(links_of(content), headers={"ETag": view.etag})
 

@@ -12,7 +12,7 @@ from wfcore.adapters.http.core.responses import json_answer
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, LAST_EVENT_ID, PAGING, Call, Route
 from wfcore.adapters.http.core.turns import RUNS, Turns, accepted
 from wfcore.api.resources import Body
-from wfcore.api.runs import CreateRun, Event, Interrupt, ResumeRun, RunAccepted, RunRecord
+from wfcore.api.runs import CreateRun, EventDto, InterruptDto, ResumeRun, RunAccepted, RunRecord
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.run.state import RunStatus
 from wfcore.runtime.common.authorization import scopes_of
@@ -29,7 +29,7 @@ _SKILL = Query("skillId", resource_id, {"type": "integer", "minimum": 1}, "Only 
 class Events(TypedDict):
     """The events of a run so far."""
 
-    events: list[Event]
+    events: list[EventDto]
 
 
 class RunRoutes:
@@ -71,7 +71,7 @@ class RunRoutes:
         )  # fmt: skip
         yield Route(
             "interrupts.list", "GET", "/agent/v1/interrupts", self.interrupts, "What waits for my decision",
-            scopes_of(runs.interrupts), page_of("interrupts", Interrupt), query=PAGING,
+            scopes_of(runs.interrupts), page_of("interrupts", InterruptDto), query=PAGING,
         )  # fmt: skip
 
     async def start(self, call: Call) -> Response:

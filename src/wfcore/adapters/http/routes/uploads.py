@@ -8,7 +8,7 @@ from starlette.responses import Response
 from wfcore.adapters.http.core.request_parsing import one_header
 from wfcore.adapters.http.core.responses import json_answer
 from wfcore.adapters.http.core.route import Call, Route
-from wfcore.api.runs import Upload
+from wfcore.api.runs import UploadDto
 from wfcore.domain.agents.attachments import SUFFIXES
 from wfcore.runtime.agents.attachments import Attachments
 from wfcore.runtime.common.authorization import scopes_of
@@ -24,7 +24,7 @@ class UploadRoutes:
     def table(self) -> Iterator[Route]:
         yield Route(
             "uploads.create", "POST", "/agent/v1/uploads", self.create, "Keep an image or a text, to attach it to runs",
-            scopes_of(self._attachments.upload), Upload, HTTPStatus.CREATED,
+            scopes_of(self._attachments.upload), UploadDto, HTTPStatus.CREATED,
             takes=("application/octet-stream", *SUFFIXES), most_bytes=self._most,
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from wfcore.adapters.http.core.request_parsing import INSTANT, Query, instant, one_of
 from wfcore.adapters.http.core.responses import json_answer
 from wfcore.adapters.http.core.route import Call, Route
-from wfcore.api.suggestions import Suggestions as SuggestionsShape
+from wfcore.api.suggestions import SuggestionsDto as SuggestionsShape
 from wfcore.api.usage import UsageReport
 from wfcore.ports.usage import GROUPS
 from wfcore.runtime.common.authorization import scopes_of

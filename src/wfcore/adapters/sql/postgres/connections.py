@@ -29,7 +29,7 @@ class GivenUp(Unavailable):
 
 
 @attrs.frozen
-class Server:
+class PostgresAddress:
     """How a database is reached. Raises ValueError, without the password, for no `postgresql://host/name`."""
 
     url: str = attrs.field(repr=False)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from wfcore.adapters.sql.postgres.connections import Server, refuse_ended, translated
+from wfcore.adapters.sql.postgres.connections import PostgresAddress, refuse_ended, translated
 from wfcore.adapters.sql.postgres.group_commit import PostgresCommits
 from wfcore.adapters.sql.postgres.pipeline import Line
 from wfcore.adapters.sql.schema.dialect import in_postgres, named, on_the_wire
@@ -60,7 +60,7 @@ class PostgresDatabase:
     """
 
     def __init__(self, url: str, *, synchronous: Synchronous = "FULL") -> None:
-        server = Server(url, synchronous)
+        server = PostgresAddress(url, synchronous)
         self.durable = False
         self.for_commits = Line(server)
         self._for_look_ups = Line(server)

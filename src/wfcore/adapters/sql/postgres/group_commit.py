@@ -17,7 +17,7 @@ import attrs
 import psycopg
 from sqlalchemy.util import await_, greenlet_spawn
 
-from wfcore.adapters.sql.commit_parts import Part, Work, settle
+from wfcore.adapters.sql.commit_parts import CommitPart, Work, settle
 from wfcore.adapters.sql.postgres.connections import GivenUp
 from wfcore.adapters.sql.postgres.pipeline import Ask, Asked, Done, Line, Wire
 from wfcore.adapters.sql.repositories import journal_statements as sql
@@ -84,7 +84,7 @@ class PostgresHot:
             await_(_Question(statement, rows))
 
 
-class Writer(Protocol):
+class PostgresWriter(Protocol):
     """The connection on which one database's groups are committed."""
 
     for_commits: Line
@@ -97,10 +97,10 @@ class Writer(Protocol):
 class PostgresCommits:
     """Implements `Commits`, one transaction at a time."""
 
-    def __init__(self, database: Writer, told: Callable[[float], None] | None = None) -> None:
+    def __init__(self, database: PostgresWriter, told: Callable[[float], None] | None = None) -> None:
         self._database = database
         self._told = told
-        self._pending: list[Part] = []
+        self._pending: list[CommitPart] = []
         self._committer: asyncio.Task[None] | None = None
 
     def insert(self, rows: Rows) -> asyncio.Future[None]:
@@ -115,7 +115,7 @@ class PostgresCommits:
     def _submit(self, rows: Rows, work: Callable[[Any], Any] | None, about: Hashable) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         done = loop.create_future()
-        self._pending.append(Part(rows, work, done, about))
+        self._pending.append(CommitPart(rows, work, done, about))
         if self._committer is None:
             self._committer = loop.create_task(self._commit_all())
         return done
@@ -131,7 +131,7 @@ class PostgresCommits:
             answered = len(parts)
         self._committer = None
 
-    async def _outcomes(self, parts: list[Part]) -> list[Any]:
+    async def _outcomes(self, parts: list[CommitPart]) -> list[Any]:
         """The outcome of each part: what its work returned, or the exception that refused it."""
         if len(parts) > 1:
             try:
@@ -144,7 +144,7 @@ class PostgresCommits:
                 pass
         return [await self._alone(part) for part in parts]
 
-    async def _alone(self, part: Part) -> Any:
+    async def _alone(self, part: CommitPart) -> Any:
         outcome: Any = None
         for _ in range(TRIES):
             try:
@@ -155,7 +155,7 @@ class PostgresCommits:
                 return error
         return outcome
 
-    async def _transaction(self, parts: list[Part]) -> list[Any]:
+    async def _transaction(self, parts: list[CommitPart]) -> list[Any]:
         self._database.check_open()
         started = perf_counter()
         try:
@@ -168,7 +168,7 @@ class PostgresCommits:
         return outcomes
 
 
-async def _write(wire: Wire, parts: list[Part]) -> list[Any]:
+async def _write(wire: Wire, parts: list[CommitPart]) -> list[Any]:
     if len(parts) == 1 and len(parts[0].rows) == 1:
         await wire.send([on_the_wire(sql.APPEND_ALONE, parts[0].rows[0])])  # half of what the other statement takes
         return [None]
@@ -179,9 +179,9 @@ async def _write(wire: Wire, parts: list[Part]) -> list[Any]:
         return [outcome for batch in batches for outcome in await _do(batch, ask)]
 
 
-def _batches(parts: list[Part]) -> list[list[Part]]:
+def _batches(parts: list[CommitPart]) -> list[list[CommitPart]]:
     """Neighbours that are about different things: they may be done in any order."""
-    batches: list[list[Part]] = []
+    batches: list[list[CommitPart]] = []
     known: set[Hashable] = {None}
     for part in parts:
         if part.about is None or part.about in known or None in known:
@@ -192,7 +192,7 @@ def _batches(parts: list[Part]) -> list[list[Part]]:
     return batches
 
 
-async def _do(parts: list[Part], ask: Ask) -> list[Any]:
+async def _do(parts: list[CommitPart], ask: Ask) -> list[Any]:
     """What became of parts that may be done in any order."""
     plain = [part for part in parts if part.work is None]
     works = [part.work for part in parts if part.work is not None]
@@ -201,7 +201,7 @@ async def _do(parts: list[Part], ask: Ask) -> list[Any]:
     return [next(appended if part.work is None else worked) for part in parts]
 
 
-async def _append(parts: list[Part], ask: Ask) -> list[Any]:
+async def _append(parts: list[CommitPart], ask: Ask) -> list[Any]:
     """Entries alone. A refusal disturbs nobody."""
     (done,) = await ask([_appending([part.rows for part in parts])])
     written = {execution for (execution,) in done.rows}

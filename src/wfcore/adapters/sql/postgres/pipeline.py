@@ -20,7 +20,7 @@ from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGresult
 from psycopg.types.numeric import Int8Dumper
 
-from wfcore.adapters.sql.postgres.connections import Server, translated
+from wfcore.adapters.sql.postgres.connections import PostgresAddress, translated
 from wfcore.adapters.sql.store import Rows
 
 Asked = tuple[str, Sequence[Any]]
@@ -197,7 +197,7 @@ class Line:
     Errors are in the words of the domain, as far as it has any.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PostgresAddress) -> None:
         self._server = server
         self._wire: Wire | None = None
         self._connecting = asyncio.Lock()

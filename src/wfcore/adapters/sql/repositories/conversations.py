@@ -12,7 +12,7 @@ from wfcore.adapters.sql.store import Hot, Store
 from wfcore.domain.agents.context_attachments import tokens_of
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.records import MessageRecord
-from wfcore.ports.conversations import Conversation, Head, Message, length_of
+from wfcore.ports.conversations import Conversation, Message, MessageSize, length_of
 
 OPEN: Final = """
 INSERT INTO conversations (org, thread_id, user_id, created_at, updated_at)
@@ -129,10 +129,10 @@ class SqlConversations:
 
     async def heads(
         self, conversations: Sequence[Conversation], *, limit: int, before: int | None = None
-    ) -> list[Head]:
+    ) -> list[MessageSize]:
         found = await self._of_each(conversations, _HEADS, before=LAST if before is None else before, limit=limit)
         newest_first = heapq.merge(*found, key=lambda row: row[0], reverse=True)
-        return [Head(*row) for row, _ in zip(newest_first, range(limit), strict=False)]
+        return [MessageSize(*row) for row, _ in zip(newest_first, range(limit), strict=False)]
 
     async def messages(self, conversations: Sequence[Conversation], *, after: int, up_to: int) -> list[Message]:
         found = await self._of_each(conversations, _MESSAGES, after=after, up_to=up_to)

@@ -9,7 +9,7 @@ from wfcore.adapters.sql.repositories.row_values import to_json
 from wfcore.adapters.sql.schema.dialect import insert_new
 from wfcore.adapters.sql.schema.tables import kept as answers
 from wfcore.adapters.sql.store import Transaction
-from wfcore.ports.storage import Duplicate, Kept
+from wfcore.ports.storage import Duplicate, IdempotencyRecord
 
 
 @attrs.frozen
@@ -19,13 +19,13 @@ class SqlAnswers:
     connection: Transaction
     org: int
 
-    async def find(self, kind: str, user_id: str, key: str) -> Kept | None:
+    async def find(self, kind: str, user_id: str, key: str) -> IdempotencyRecord | None:
         wanted = {"org": self.org, "kind": kind, "user_id": user_id, "key": key}
         found = sa.select(answers.c.fingerprint, answers.c.answer).filter_by(**wanted)
         row = (await self.connection.execute(found)).first()
-        return Kept(row.fingerprint, json.loads(row.answer)) if row else None
+        return IdempotencyRecord(row.fingerprint, json.loads(row.answer)) if row else None
 
-    async def add(self, kind: str, user_id: str, key: str, kept: Kept) -> None:
+    async def add(self, kind: str, user_id: str, key: str, kept: IdempotencyRecord) -> None:
         row = {"org": self.org, "kind": kind, "user_id": user_id, "key": key}
         row |= {"fingerprint": kept.fingerprint, "answer": to_json(kept.answer)}
         if not (await self.connection.execute(insert_new(answers).values(row))).rowcount:

@@ -13,7 +13,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
 
-from wfcore.adapters.sql.commit_parts import Part, Rows, Work, settle
+from wfcore.adapters.sql.commit_parts import CommitPart, Rows, Work, settle
 from wfcore.adapters.sql.repositories.journal_statements import APPEND
 from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
 from wfcore.adapters.sql.store import Hot
@@ -41,7 +41,7 @@ ROW_SECONDS: Final = 4e-6
 SMOOTHING: Final = 0.1
 
 
-class Writer(Protocol):
+class SqliteWriter(Protocol):
     """The one connection of a file that writes, and who may use it when."""
 
     lock: asyncio.Lock
@@ -63,11 +63,11 @@ class GroupCommit:
     cancelled; what nobody waits for any more is not begun.
     """
 
-    def __init__(self, database: Writer, told: Callable[[float], None] | None = None) -> None:
+    def __init__(self, database: SqliteWriter, told: Callable[[float], None] | None = None) -> None:
         """`told` hears how many seconds each commit took, from whichever thread it was in."""
         self._database = database
         self._told = told
-        self._pending: list[Part] = []
+        self._pending: list[CommitPart] = []
         self._scheduled = False
         self._flusher: asyncio.Task[None] | None = None
         self._commit_seconds = 0.0
@@ -89,7 +89,7 @@ class GroupCommit:
     def _submit(self, rows: Rows, work: Work | None) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         done = loop.create_future()
-        self._pending.append(Part(rows, work, done))
+        self._pending.append(CommitPart(rows, work, done))
         if not self._scheduled:
             self._scheduled = True
             if _is_quiet(loop):
@@ -163,13 +163,13 @@ class GroupCommit:
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
             _fail(parts, error)
 
-    def _take(self) -> list[Part]:
+    def _take(self) -> list[CommitPart]:
         """Those that somebody still waits for."""
         parts = [part for part in self._pending if not part.done.done()]
         self._pending.clear()
         return parts
 
-    def _commit(self, parts: list[Part], busy_ms: int) -> list[Any]:
+    def _commit(self, parts: list[CommitPart], busy_ms: int) -> list[Any]:
         """The outcome of each part: what its work returned, or the exception that refused it."""
         hot = self._database.hot
         self._be_patient(hot, busy_ms)
@@ -198,8 +198,8 @@ class GroupCommit:
     def _transaction(
         self,
         hot: sqlite3.Connection,
-        parts: list[Part],
-        write: Callable[[sqlite3.Connection, list[Part]], list[Any]],
+        parts: list[CommitPart],
+        write: Callable[[sqlite3.Connection, list[CommitPart]], list[Any]],
     ) -> list[Any]:
         hot.execute("BEGIN IMMEDIATE")
         try:
@@ -223,7 +223,7 @@ def _is_quiet(loop: asyncio.AbstractEventLoop) -> bool:
     return not getattr(loop, "_ready", True)
 
 
-def all_at_once(hot: Hot, parts: list[Part]) -> list[Any]:
+def all_at_once(hot: Hot, parts: list[CommitPart]) -> list[Any]:
     """Rows of neighbouring parts in one go. Any refusal is raised: whose it is, is not known here."""
     outcomes: list[Any] = []
     rows: list[tuple[Any, ...]] = []
@@ -239,7 +239,7 @@ def all_at_once(hot: Hot, parts: list[Part]) -> list[Any]:
     return outcomes
 
 
-def _one_by_one(hot: sqlite3.Connection, parts: list[Part]) -> list[Any]:
+def _one_by_one(hot: sqlite3.Connection, parts: list[CommitPart]) -> list[Any]:
     """Each part under a savepoint of its own, so that a refusal undoes that part alone."""
     outcomes: list[Any] = []
     for part in parts:
@@ -261,7 +261,7 @@ def _refusal(error: Exception) -> Exception:
     return error
 
 
-def _fail(parts: list[Part], error: Exception) -> None:
+def _fail(parts: list[CommitPart], error: Exception) -> None:
     """Nothing was written. Everybody gets an exception of his own: each grows its own traceback."""
     for part in parts:
         if not part.done.done():

@@ -12,7 +12,7 @@ import attrs
 from wfcore.domain.expressions.cel.library import ARITHMETIC, Overloads
 from wfcore.domain.expressions.cel.values import (
     NUMBERS,
-    Budget,
+    EvaluationBudget,
     ExpressionError,
     Value,
     contained,
@@ -31,7 +31,7 @@ class Activation:
 
     __slots__ = ("budget", "variables")
 
-    def __init__(self, variables: Mapping[str, Value], budget: Budget) -> None:
+    def __init__(self, variables: Mapping[str, Value], budget: EvaluationBudget) -> None:
         self.variables = variables
         self.budget = budget
 
@@ -267,7 +267,7 @@ def map_of(entries: Sequence[tuple[Code, Code]]) -> Code:
 
 
 @attrs.frozen
-class Loop:
+class Comprehension:
     """The range of a macro, its variable, and its body, one turn of which costs `cost` steps."""
 
     items: Code
@@ -294,10 +294,10 @@ class Loop:
         return value
 
 
-def _quantified(decisive: bool) -> Callable[[Loop], Code]:
+def _quantified(decisive: bool) -> Callable[[Comprehension], Code]:
     """`exists` is decided by one true, `all` by one false; then no error matters."""
 
-    def build(loop: Loop) -> Code:
+    def build(loop: Comprehension) -> Code:
         def decided(activation: Activation) -> bool:
             failure = None
             for _, inner in loop.turns(activation):
@@ -315,19 +315,19 @@ def _quantified(decisive: bool) -> Callable[[Loop], Code]:
     return build
 
 
-def _exists_one(loop: Loop) -> Code:
+def _exists_one(loop: Comprehension) -> Code:
     return lambda activation: sum(loop.test(inner) for _, inner in loop.turns(activation)) == 1
 
 
-def _filter(loop: Loop) -> Code:
+def _filter(loop: Comprehension) -> Code:
     return lambda activation: [value for value, inner in loop.turns(activation) if loop.test(inner)]
 
 
-def _map(loop: Loop) -> Code:
+def _map(loop: Comprehension) -> Code:
     return lambda activation: [loop.body(inner) for _, inner in loop.turns(activation)]
 
 
-MACROS: Final[Mapping[str, Callable[[Loop], Code]]] = {
+MACROS: Final[Mapping[str, Callable[[Comprehension], Code]]] = {
     "all": _quantified(False),
     "exists": _quantified(True),
     "exists_one": _exists_one,

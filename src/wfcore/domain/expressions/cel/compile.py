@@ -319,7 +319,7 @@ class _Compiler:
         self.bound.append(variable)
         body = self.compile(tree)
         self.bound.pop()
-        return closures.MACROS[name](closures.Loop(items, variable, body, self.size - before))
+        return closures.MACROS[name](closures.Comprehension(items, variable, body, self.size - before))
 
 
 _SYMBOLS: Final = {

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from wfcore.domain.expressions.cel.values import (
     CHARACTERS_PER_STEP,
     TYPES,
-    Budget,
+    EvaluationBudget,
     ExpressionError,
     Value,
     in_int64,
@@ -37,7 +37,7 @@ PARSING: Final = 8
 
 
 def _int64(compute: Callable[[int, int], int]) -> Function:
-    def checked(_: Budget, a: int, b: int) -> int:
+    def checked(_: EvaluationBudget, a: int, b: int) -> int:
         return in_int64(compute(a, b))
 
     return checked
@@ -68,7 +68,7 @@ def _ratio(a: float, b: float) -> float:
 def _free(compute: Callable[[Any, Any], Value]) -> Function:
     """An operator that costs nothing; what a calendar cannot hold is an error."""
 
-    def checked(_: Budget, a: Value, b: Value) -> Value:
+    def checked(_: EvaluationBudget, a: Value, b: Value) -> Value:
         try:
             return compute(a, b)
         except OverflowError:
@@ -77,12 +77,12 @@ def _free(compute: Callable[[Any, Any], Value]) -> Function:
     return checked
 
 
-def _join_text(budget: Budget, a: str, b: str) -> str:
+def _join_text(budget: EvaluationBudget, a: str, b: str) -> str:
     budget.spend(1 + (len(a) + len(b)) // CHARACTERS_PER_STEP)
     return a + b
 
 
-def _join_lists(budget: Budget, a: list[Value], b: list[Value]) -> list[Value]:
+def _join_lists(budget: EvaluationBudget, a: list[Value], b: list[Value]) -> list[Value]:
     budget.spend(1 + len(a) + len(b))
     return a + b
 
@@ -135,35 +135,35 @@ def _bad(value: Value, kind: str) -> ExpressionError:
     return ExpressionError(f"{shown(value)} is no {kind}")
 
 
-def _int_of_double(_: Budget, value: float) -> int:
+def _int_of_double(_: EvaluationBudget, value: float) -> int:
     if not math.isfinite(value):
         raise _bad(value, "int")
     return in_int64(math.trunc(value))
 
 
-def _int_of_text(_: Budget, text: str) -> int:
+def _int_of_text(_: EvaluationBudget, text: str) -> int:
     if not _INT.fullmatch(text):
         raise _bad(text, "int")
     return in_int64(int(text))
 
 
-def _double_of_int(_: Budget, value: int) -> float:
+def _double_of_int(_: EvaluationBudget, value: int) -> float:
     return float(in_int64(value))
 
 
-def _double_of_text(_: Budget, text: str) -> float:
+def _double_of_text(_: EvaluationBudget, text: str) -> float:
     if len(text) > 400 or not _DOUBLE.fullmatch(text):
         raise _bad(text, "double")
     return float(text)
 
 
-def _bool_of_text(_: Budget, text: str) -> bool:
+def _bool_of_text(_: EvaluationBudget, text: str) -> bool:
     if text not in _TRUE | _FALSE:
         raise _bad(text, "bool")
     return text in _TRUE
 
 
-def _timestamp(budget: Budget, text: str) -> datetime:
+def _timestamp(budget: EvaluationBudget, text: str) -> datetime:
     """RFC 3339, section 5.6."""
     budget.spend(PARSING)
     if not _TIMESTAMP.fullmatch(text):
@@ -174,14 +174,14 @@ def _timestamp(budget: Budget, text: str) -> datetime:
         raise _bad(text, "timestamp") from None
 
 
-def _timestamp_of_int(_: Budget, seconds: int) -> datetime:
+def _timestamp_of_int(_: EvaluationBudget, seconds: int) -> datetime:
     try:
         return datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
     except OverflowError:
         raise _bad(seconds, "timestamp") from None
 
 
-def _duration(budget: Budget, text: str) -> timedelta:
+def _duration(budget: EvaluationBudget, text: str) -> timedelta:
     budget.spend(PARSING)
     match = _DURATION.fullmatch(text) if len(text) <= 200 else None
     if match is None:
@@ -196,19 +196,19 @@ def _duration(budget: Budget, text: str) -> timedelta:
 # Text and time
 
 
-def _size(_: Budget, value: str | list[Value] | dict[Value, Value]) -> int:
+def _size(_: EvaluationBudget, value: str | list[Value] | dict[Value, Value]) -> int:
     return len(value)
 
 
 def _text_test(test: Callable[[str, str], bool]) -> Function:
-    def paid(budget: Budget, text: str, part: str) -> bool:
+    def paid(budget: EvaluationBudget, text: str, part: str) -> bool:
         budget.read(text)
         return test(text, part)
 
     return paid
 
 
-def _matches(budget: Budget, text: str, pattern: str) -> bool:
+def _matches(budget: EvaluationBudget, text: str, pattern: str) -> bool:
     """Search `text` for an RE2 pattern, in time linear in the text."""
     budget.spend(100 + len(text) + 10 * len(pattern))
     return bool(compiled_pattern(pattern).search(text))
@@ -246,7 +246,7 @@ def _zone(name: str) -> tzinfo:
 
 
 def _field(read: Callable[[datetime], int]) -> Overloads:
-    def local(budget: Budget, moment: datetime, zone: str = "UTC") -> int:
+    def local(budget: EvaluationBudget, moment: datetime, zone: str = "UTC") -> int:
         budget.spend(PARSING)
         try:
             return read(moment.astimezone(_zone(zone)))
@@ -257,17 +257,17 @@ def _field(read: Callable[[datetime], int]) -> Overloads:
 
 
 def _whole(unit: timedelta, read: Callable[[datetime], int]) -> Overloads:
-    def total(_: Budget, duration: timedelta) -> int:
+    def total(_: EvaluationBudget, duration: timedelta) -> int:
         return _quotient(duration // timedelta(microseconds=1), unit // timedelta(microseconds=1))
 
     return {**_field(read), (timedelta,): total}
 
 
-def _same(_: Budget, value: Value) -> Value:
+def _same(_: EvaluationBudget, value: Value) -> Value:
     return value
 
 
-def _text(_: Budget, value: Value) -> str:
+def _text(_: EvaluationBudget, value: Value) -> str:
     return text_of(value)
 
 

@@ -40,7 +40,7 @@ class Exhausted(Exception):
     """The budget is used up: the evaluation ends, whatever stands around."""
 
 
-class Budget:
+class EvaluationBudget:
     """How many steps an evaluation may still take. One step is a visited element or a few characters."""
 
     __slots__ = ("left",)
@@ -89,7 +89,7 @@ def describe(value: Value) -> str:
 # Equality and order
 
 
-def equal(budget: Budget, a: Value, b: Value) -> bool:
+def equal(budget: EvaluationBudget, a: Value, b: Value) -> bool:
     """CEL's `==`: by value between int and double, deep in lists and maps, false between other types."""
     kind = type(a)
     if kind is not type(b):
@@ -103,21 +103,21 @@ def equal(budget: Budget, a: Value, b: Value) -> bool:
     return bool(a == b)
 
 
-def _equal_lists(budget: Budget, a: list[Value], b: list[Value]) -> bool:
+def _equal_lists(budget: EvaluationBudget, a: list[Value], b: list[Value]) -> bool:
     if len(a) != len(b):
         return False
     budget.spend(len(a))
     return all(equal(budget, x, y) for x, y in zip(a, b, strict=True))
 
 
-def _equal_maps(budget: Budget, a: dict[Value, Value], b: dict[Value, Value]) -> bool:
+def _equal_maps(budget: EvaluationBudget, a: dict[Value, Value], b: dict[Value, Value]) -> bool:
     if a.keys() != b.keys():
         return False
     budget.spend(len(a))
     return all(equal(budget, value, b[key]) for key, value in a.items())
 
 
-def ordered(budget: Budget, a: Value, b: Value) -> None:
+def ordered(budget: EvaluationBudget, a: Value, b: Value) -> None:
     """Refuse what CEL does not order; strings pay for being read."""
     kind = type(a)
     if kind is str and type(b) is str:
@@ -126,7 +126,7 @@ def ordered(budget: Budget, a: Value, b: Value) -> None:
         raise ExpressionError(f"cannot compare {describe(a)} with {describe(b)}")
 
 
-def contained(budget: Budget, item: Value, container: Value) -> bool:
+def contained(budget: EvaluationBudget, item: Value, container: Value) -> bool:
     """CEL's `in`: an element of a list, a key of a map."""
     if type(container) is list:
         for element in container:
@@ -188,7 +188,7 @@ def text_of(value: Value) -> str:
     return str(value if type(value) is not int else in_int64(value))
 
 
-def to_json(budget: Budget, value: Value, depth: int = 0) -> Value:
+def to_json(budget: EvaluationBudget, value: Value, depth: int = 0) -> Value:
     """A result as plain JSON: timestamps and durations become text as in proto3's JSON; NaN is an error."""
     kind = type(value)
     if kind is str:
@@ -204,7 +204,7 @@ def to_json(budget: Budget, value: Value, depth: int = 0) -> Value:
     return value
 
 
-def _container_to_json(budget: Budget, value: Value, depth: int) -> Value:
+def _container_to_json(budget: EvaluationBudget, value: Value, depth: int) -> Value:
     if depth > MAX_DEPTH:
         raise ExpressionError(f"the result is nested deeper than {MAX_DEPTH} levels")
     budget.spend(1 + len(value))

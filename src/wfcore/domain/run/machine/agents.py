@@ -24,9 +24,9 @@ from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effec
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.interrupts import call_approval_of
 from wfcore.domain.run.machine.nodes import asks_somebody, is_broken_off
-from wfcore.domain.run.machine.replies import MOST_CALLS, Answer, answer_of, bounded, fit, said, tool_of
+from wfcore.domain.run.machine.replies import MOST_CALLS, ModelReply, answer_of, bounded, fit, said, tool_of
 from wfcore.domain.run.machine.spending import Spending
-from wfcore.domain.run.machine.visits import Talk
+from wfcore.domain.run.machine.visits import AgentLoop
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.records import MessageRecord
 from wfcore.domain.run.state import Interrupt
@@ -87,7 +87,7 @@ class Agents(Spending):
 
     def _compose(self, node: NodePlan, content: str) -> None:
         data = node.data
-        self.talks[node.index] = Talk()
+        self.talks[node.index] = AgentLoop()
         self._request(
             ComposeContext(
                 self._address(node.index, self.visits[node.index], 0),
@@ -125,14 +125,14 @@ class Agents(Spending):
 
     # The model's turn
 
-    def _go_round(self, node: NodePlan, talk: Talk) -> None:
+    def _go_round(self, node: NodePlan, talk: AgentLoop) -> None:
         """Ask for what comes next, unless the run is paused: `take_up` comes back to it."""
         while talk.todo and self._goes_on(node, talk):
             self._make_call(node, talk, talk.todo.popleft())
         if talk.asking and self._goes_on(node, talk):
             self._ask_model(node, talk)
 
-    def _goes_on(self, node: NodePlan, talk: Talk) -> bool:
+    def _goes_on(self, node: NodePlan, talk: AgentLoop) -> bool:
         return not self.paused and self.talks.get(node.index) is talk
 
     def take_up(self) -> None:
@@ -140,7 +140,7 @@ class Agents(Spending):
         for index, talk in list(self.talks.items()):
             self._go_round(self.plan.nodes[index], talk)
 
-    def _ask_model(self, node: NodePlan, talk: Talk) -> None:
+    def _ask_model(self, node: NodePlan, talk: AgentLoop) -> None:
         talk.asking = False
         if talk.rounds >= self.limits.max_agent_rounds:
             bound = self.limits.max_agent_rounds
@@ -148,7 +148,7 @@ class Agents(Spending):
         else:
             self._call_model(node, talk)
 
-    def _call_model(self, node: NodePlan, talk: Talk) -> None:
+    def _call_model(self, node: NodePlan, talk: AgentLoop) -> None:
         step, context = talk.next, talk.context
         talk.next += 1
         talk.rounds += 1
@@ -188,7 +188,7 @@ class Agents(Spending):
             self._attempt_failed(effect, str(judged["blocked"]), "guardrail", False)
             return
         talk = self.talks.get(node.index)
-        answer = Answer(entry.output) if talk is None else answer_of(entry.output, talk.next)
+        answer = ModelReply(entry.output) if talk is None else answer_of(entry.output, talk.next)
         output: JSON = answer.text
         if node.schema is not None and not answer.calls:
             output, why = fit(output, node.schema)
@@ -228,7 +228,7 @@ class Agents(Spending):
             more = attached(said.get("attachments")).human
             talk.heard.append({"type": "human", "id": name, "content": said["message"], **more})
 
-    def _transcript(self, node: NodePlan, talk: Talk) -> tuple[Mapping[str, JSON], ...]:
+    def _transcript(self, node: NodePlan, talk: AgentLoop) -> tuple[Mapping[str, JSON], ...]:
         """All that was said since, up to what the user said last."""
         for message in talk.heard:
             self._record(node, "human", message["id"], message["content"], attachments=message.get("attachments"))
@@ -245,7 +245,7 @@ class Agents(Spending):
 
     # The tools' turn
 
-    def _make_call(self, node: NodePlan, talk: Talk, step: int) -> None:
+    def _make_call(self, node: NodePlan, talk: AgentLoop, step: int) -> None:
         call = talk.open[step]
         tool, why = tool_of(talk.context, call)
         if len(talk.open) + len(talk.results) > MOST_CALLS:
@@ -286,10 +286,10 @@ class Agents(Spending):
         else:
             self._tell(node, talk, step, said(output), {"output": output})
 
-    def _tell_error(self, node: NodePlan, talk: Talk, step: int, message: str, reason: str) -> None:
+    def _tell_error(self, node: NodePlan, talk: AgentLoop, step: int, message: str, reason: str) -> None:
         self._tell(node, talk, step, f"error: {message}", {"error": self._error(node, message, reason)})
 
-    def _tell(self, node: NodePlan, talk: Talk, step: int, text: str, shown: Mapping[str, JSON]) -> None:
+    def _tell(self, node: NodePlan, talk: AgentLoop, step: int, text: str, shown: Mapping[str, JSON]) -> None:
         """One call of the round has its result; the model goes on when all have."""
         call, name = talk.open.pop(step), self._label(self._key(node, step, many=True))
         content = bounded(text)
@@ -341,14 +341,14 @@ class Agents(Spending):
         elif talk is not None:
             self._tell_error(node, talk, waiting.step, REFUSED[decided], decided)
 
-    def _anew(self, node: NodePlan, held: CallModel, talk: Talk | None) -> CallModel:
+    def _anew(self, node: NodePlan, held: CallModel, talk: AgentLoop | None) -> CallModel:
         """A call that waited, with what was said and taken away meanwhile."""
         if talk is None:
             return replace(held, guardrails=self._config().get("guardrails") or ())
         guardrails = talk.context.get("guardrails") or ()
         return replace(held, transcript=self._transcript(node, talk), context=talk.context, guardrails=guardrails)
 
-    def _break_off(self, index: int, talk: Talk) -> None:
+    def _break_off(self, index: int, talk: AgentLoop) -> None:
         """The calls that have no result get none any more: the conversation is whole all the same."""
         node = self.plan.nodes[index]
         for step, call in talk.open.items():

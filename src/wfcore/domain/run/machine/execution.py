@@ -6,14 +6,14 @@ what starts a node is in `nodes` and `agents`, what sets a child apart in `frame
 
 from collections.abc import Mapping, Sequence
 
-from wfcore.domain.expressions.expression import Budget
+from wfcore.domain.expressions.expression import EvaluationBudget
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Address, Effect
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.flow import Flow
 from wfcore.domain.run.machine.interrupts import interrupt_to_wire
-from wfcore.domain.run.machine.visits import Batch, Talk
+from wfcore.domain.run.machine.visits import AgentLoop, Batch
 from wfcore.domain.run.plan import NodePlan, Plan
 from wfcore.domain.run.records import Record
 from wfcore.domain.run.state import (
@@ -103,7 +103,7 @@ class Frame:
     skipped: int
     starter: e.Actor
     status: RunStatus
-    steps: Budget
+    steps: EvaluationBudget
     turn_began: int
     turn_open: bool
     usage: dict[str, float]
@@ -118,7 +118,7 @@ class Frame:
         self.scope: dict[str, JSON] = {}
         self.pending: dict[Address, Effect] = {}
         self.batches: dict[int, Batch] = {}
-        self.talks: dict[int, Talk] = {}
+        self.talks: dict[int, AgentLoop] = {}
         self.interrupts: dict[str, Interrupt] = {}
         self.asks: dict[int, dict[int, str]] = {}
         self.held: dict[str, Effect] = {}
@@ -216,7 +216,7 @@ class Frame:
             self.unset_interrupt(name)
             self.held.pop(name, None)
 
-    def _break_off(self, index: int, talk: Talk) -> None:
+    def _break_off(self, index: int, talk: AgentLoop) -> None:
         """An agent is given up in the middle of a round."""
 
     def give_up(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, cast
 
 import attrs
 
-from wfcore.domain.expressions.expression import MAX_STEPS, Budget
+from wfcore.domain.expressions.expression import MAX_STEPS, EvaluationBudget
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
@@ -29,12 +29,7 @@ from wfcore.domain.run.machine.interrupts import ANSWERS, verdict
 from wfcore.domain.run.machine.nodes import asks_somebody, is_broken_off
 from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.records import Record
-from wfcore.domain.run.state import (
-    RUN_MOVES,
-    Answer,
-    IllegalEntry,
-    RunStatus,
-)
+from wfcore.domain.run.state import RUN_MOVES, IllegalEntry, RunStatus, Vote
 
 Plans = Mapping[tuple[str, int, str], Plan]
 """The plans of children, by kind, id and variation of what was opened."""
@@ -53,7 +48,7 @@ class Machine(Agents):
         super().__init__(plan)
         self.plans = plans
         self.sink = sink
-        self.steps = Budget()
+        self.steps = EvaluationBudget()
         self.visited = self.skipped = 0
         self.asked = {}
         self.info: dict[str, JSON] = {}
@@ -246,7 +241,7 @@ class Machine(Agents):
         if waiting is None:
             return  # an answer before this one ended the run, or started its cycle anew
         assert entry.by is not None  # noqa: S101  (checked with the entry)
-        answer = Answer(decision.decision, entry.by, entry.at, decision.data)
+        answer = Vote(decision.decision, entry.by, entry.at, decision.data)
         answered = attrs.evolve(waiting, answers=(*waiting.answers, answer))
         frame = self._frame(waiting.within)
         decided = verdict(answered)

@@ -21,19 +21,19 @@ LONGEST_RESULT = 50_000
 
 
 @attrs.frozen
-class Answer:
+class ModelReply:
     """What a model said: text, and the calls `{"id", "name", "args"}` that it asks for."""
 
     text: JSON
     calls: tuple[Mapping[str, JSON], ...] = ()
 
 
-def answer_of(output: JSON, step: int) -> Answer:
+def answer_of(output: JSON, step: int) -> ModelReply:
     """The answer in the output of a model call, which may be anything. Ids of calls are made unique; `step` is that of
     the first call.
     """
     if not isinstance(output, dict):
-        return Answer(said(output))
+        return ModelReply(said(output))
     text, asked = output.get("text"), output.get("toolCalls")
     calls: dict[str, Mapping[str, JSON]] = {}
     for number, call in enumerate(asked if isinstance(asked, list) else (), step):
@@ -44,7 +44,7 @@ def answer_of(output: JSON, step: int) -> Answer:
             while ident in calls:
                 ident += "-"
         calls[ident] = {"id": ident, "name": name if isinstance(name, str) else "", "args": known.get("args", {})}
-    return Answer(text if isinstance(text, str) else "", tuple(calls.values()))
+    return ModelReply(text if isinstance(text, str) else "", tuple(calls.values()))
 
 
 def tool_of(context: Mapping[str, JSON], call: Mapping[str, JSON]) -> tuple[Mapping[str, JSON], str]:

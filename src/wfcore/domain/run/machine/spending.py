@@ -10,7 +10,7 @@ from wfcore.domain.run.effects import CallModel
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.interrupts import budget_of
 from wfcore.domain.run.machine.nodes import Nodes
-from wfcore.domain.run.machine.visits import Talk
+from wfcore.domain.run.machine.visits import AgentLoop
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.records import UsageRecord
 
@@ -22,7 +22,7 @@ class Spending(Nodes):
 
     __slots__ = ()
 
-    def _spend(self, node: NodePlan, effect: CallModel, talk: Talk | None = None) -> None:
+    def _spend(self, node: NodePlan, effect: CallModel, talk: AgentLoop | None = None) -> None:
         """Make this call; where the budget of the run or of this visit is spent, ask somebody first."""
         own = (self.info.get("config") or {}).get("budget")
         budgets: list[tuple[Mapping[str, JSON], Mapping[str, float]]] = [({**own, "of": "run"}, {})] if own else []

@@ -27,7 +27,7 @@ class Batch:
         return twin
 
 
-class Talk:
+class AgentLoop:
     """One visit of an agent that has a context: what was said since, and the round under way.
 
     `next` is the next step of the visit. Of the calls of the round, by step, `open` holds those without a result and
@@ -53,9 +53,9 @@ class Talk:
         self.allowances: Mapping[str, int] = {}
         self.rounds = 0
 
-    def copy(self) -> "Talk":
-        twin = Talk()
-        for name in Talk.__slots__:
+    def copy(self) -> "AgentLoop":
+        twin = AgentLoop()
+        for name in AgentLoop.__slots__:
             value = getattr(self, name)
             setattr(twin, name, value.copy() if isinstance(value, list | dict | deque) else value)
         return twin

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from wfcore.domain.resources.access import AccessConfig, GroupGrant, Principal
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, OwnershipTransfer
-from wfcore.ports.storage import Duplicate, Kept, Stale, Storage
+from wfcore.ports.storage import Duplicate, IdempotencyRecord, Stale, Storage
 from wfcore.testing.contracts.storage.values import (
     FULL,
     ORG,
@@ -219,7 +219,7 @@ class ResourcesContract:
 
     async def test_an_answer_is_kept_once(self, store: Storage) -> None:
         """`Duplicate` when this user's key is used already; another user's, kind's or organization's is another key."""
-        kept, other = Kept("f", {"z": [1.0, None], "a": "é"}), Kept("g", {})
+        kept, other = IdempotencyRecord("f", {"z": [1.0, None], "a": "é"}), IdempotencyRecord("g", {})
         async with store.transaction(ORG) as work:
             await work.answers.add("workflow", "u1", "k", kept)
             with pytest.raises(Duplicate):

@@ -20,7 +20,7 @@ from wfcore.domain.resources.access import (
 )
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, OwnershipTransfer, Resource, Variation
-from wfcore.ports.storage import Kept, Storage, UnitOfWork
+from wfcore.ports.storage import IdempotencyRecord, Storage, UnitOfWork
 
 ORG: Final = "11111111-1111-4111-8111-111111111111"
 OTHER_ORG: Final = "22222222-2222-4222-8222-222222222222"
@@ -114,7 +114,7 @@ async def write_everything(work: UnitOfWork) -> None:
     number = await work.workflows.next_id()
     await work.workflows.add(new_resource(number))
     await work.workflows.add_variation(number, new_variation("v1", deployed_at=at(2)))
-    await work.answers.add("workflow", "u1", "k", Kept("f", {"id": number}))
+    await work.answers.add("workflow", "u1", "k", IdempotencyRecord("f", {"id": number}))
     await work.directory.add_member(new_member("u1", groups=frozenset({"g1"})))
     await work.directory.add_group(Group("g1", "G1"))
     await work.directory.add_token(new_token("p"))
