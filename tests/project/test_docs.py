@@ -56,14 +56,14 @@ def _with_generated(page: str, table: str) -> tuple[str, str]:
 
 
 def test_the_lifecycle_table_is_that_of_the_code() -> None:
-    """The table in docs/concepts.md is the one that `move` looks into. Renew it: `python tests/house/renew.py`."""
+    """The table in docs/concepts.md is the one that `move` looks into. Renew it: `python tests/project/renew.py`."""
     stands, wanted = _with_generated("docs/concepts.md", diagram())
     assert stands == wanted
 
 
 @pytest.mark.anyio
 async def test_every_route_is_documented() -> None:
-    """The list in docs/http.md is the route table. Renew it: `python tests/house/renew.py`."""
+    """The list in docs/http.md is the route table. Renew it: `python tests/project/renew.py`."""
     stands, wanted = _with_generated("docs/http.md", await routes_in_words())
     assert stands == wanted
 
