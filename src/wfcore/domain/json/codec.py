@@ -1,7 +1,7 @@
-"""JSON values: their text, canonical form and fingerprint, their instants, and their check against a shape.
+"""JSON values: text, canonical form, fingerprint, instants, and checks against a shape.
 
-A shape is a TypedDict of `shapes`. Its JSON Schema is what a body is checked against and what clients are
-shown; what has been checked stays the plain tree it was.
+A shape is a TypedDict of `wfcore.api`. Its JSON Schema is the one that a body is checked against and that the
+OpenAPI document shows. A check does not convert the value.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ import orjson
 from msgspec import Meta
 
 from wfcore.domain.json.parsing import first_issues, wire_path
+from wfcore.domain.json.values import is_value, shape_of
 from wfcore.domain.kernel.errors import Issue, join_path, refuse
 from wfcore.domain.kernel.json_type import JSON
 
@@ -25,22 +26,22 @@ if TYPE_CHECKING:
     from jsonschema_rs import EvaluationErrorEntry, Validator
 
 NonEmpty = Annotated[str, Meta(min_length=1)]
-"""A text of at least one character, as a field of a shape."""
+"""The type of a shape's field: a string of at least one character."""
 
 # --- text, canonical form, fingerprint ---
 
 
 def dumps(value: JSON) -> str:
-    """Compact JSON text that keeps the order of keys. ValueError when `value` is not a JSON value."""
+    """Compact JSON text that keeps the order of keys. Raises ValueError when `value` is not a JSON value."""
     return _encode(value).decode()
 
 
 def canonical(value: JSON) -> bytes:
-    """The one text of all values that are equal as JSON: no spaces, sorted keys, shortest numbers.
+    """The same text for all values that are equal as JSON: no spaces, sorted keys, shortest numbers.
 
     1, 1.0 and 1e0 are one number; true and 1 are two values. As in RFC 8785, except that integers keep all
-    their digits, keys are sorted by code point and very large or small numbers may be written otherwise.
-    ValueError when `value` is no JSON value.
+    their digits, keys are sorted by code point and very large or small numbers may have another form.
+    Raises ValueError when `value` is not a JSON value.
     """
     text = _encode(value, orjson.OPT_SORT_KEYS)
     return _encode(_whole(value), orjson.OPT_SORT_KEYS) if _MAYBE_WHOLE_FLOAT.search(text) else text
@@ -60,7 +61,7 @@ def _encode(value: JSON, option: int = 0) -> bytes:
         text = orjson.dumps(value, option=_PLAIN | option)
     except TypeError as error:
         raise ValueError(f"not a JSON value: {error}") from None
-    if b"null" in text:  # orjson writes NaN and the infinities as null, the standard library finds them quickly
+    if b"null" in text:  # orjson writes NaN and the infinities as null; the standard library refuses them
         try:
             _strict(value)
         except ValueError:
@@ -72,7 +73,7 @@ _strict = json.JSONEncoder(allow_nan=False, check_circular=False, default=lambda
 
 
 def _whole(value: JSON) -> JSON:
-    """Floats that are whole as integers, where an integer can be written."""
+    """The value with whole floats as integers, if they fit in 64 bits."""
     if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
         return int(value)
     if isinstance(value, dict):
@@ -88,12 +89,12 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d
 
 
 def to_ms(instant: datetime) -> int:
-    """Milliseconds since 1970, finer digits cut off. TypeError for a naive datetime."""
+    """Milliseconds since 1970, rounded down. Raises TypeError for a naive datetime."""
     return (instant - EPOCH) // _MILLISECOND
 
 
 def from_ms(ms: int) -> datetime:
-    """The inverse of `to_ms`, in UTC. OverflowError outside of the years 1 to 9999."""
+    """The inverse of `to_ms`, in UTC. Raises OverflowError outside the years 1 to 9999."""
     return EPOCH + ms * _MILLISECOND
 
 
@@ -103,7 +104,7 @@ def iso_ms(epoch_ms: int) -> str:
 
 
 def parse_iso(text: str) -> int:
-    """An RFC 3339 instant as milliseconds since 1970, finer digits cut off. ValueError for anything else."""
+    """An RFC 3339 instant as milliseconds since 1970, rounded down. Raises ValueError for any other text."""
     if not _INSTANT.fullmatch(text):
         raise ValueError("not an RFC 3339 instant")
     return to_ms(datetime.fromisoformat(text))
@@ -122,23 +123,24 @@ _COMPONENTS = "#/components/schemas/"
 
 
 def component_name(shape: type) -> str:
-    """The name of the shape's schema: that of its class, without the `Dto` that tells it from a domain value."""
+    """The name of the shape's schema: the class name without the suffix `Dto`, which marks wire shapes."""
     return shape.__name__.removesuffix("Dto")
 
 
 def schema_ref(shape: type) -> dict[str, JSON]:
-    """A reference to the shape's schema among the components of an OpenAPI document."""
+    """A reference to the shape's schema in the components of an OpenAPI document."""
     return {"$ref": _COMPONENTS + component_name(shape)}
 
 
 def schemas_of(shapes: Iterable[type], prefix: str = _COMPONENTS) -> dict[str, dict[str, JSON]]:
-    """The JSON Schemas of `shapes` and of all they refer to, by name (JSON Schema 2020-12, OpenAPI 3.1)."""
-    components = msgspec.json.schema_components(shapes, ref_template=f"{prefix}{{name}}")[1]
+    """The JSON Schemas of `shapes` and of all shapes they refer to, by name (JSON Schema 2020-12, OpenAPI 3.1)."""
+    types = [shape_of(shape) if is_value(shape) else shape for shape in shapes]
+    components = msgspec.json.schema_components(types, ref_template=f"{prefix}{{name}}")[1]
     return {name.removesuffix("Dto"): _renamed(schema) for name, schema in components.items()}
 
 
 def _renamed(schema: JSON) -> JSON:
-    """The schema with its references as `component_name` spells them."""
+    """The schema with references to component names (see `component_name`)."""
     if isinstance(schema, list):
         return [_renamed(item) for item in schema]
     if not isinstance(schema, dict):
@@ -146,17 +148,17 @@ def _renamed(schema: JSON) -> JSON:
     return {key: item.removesuffix("Dto") if key == "$ref" else _renamed(item) for key, item in schema.items()}
 
 
-def page_of(rows: str, shape: type) -> dict[str, JSON]:
-    """The schema of a page of a list: the rows under their key, and the token of the next page or null."""
+def page_of(items: str, shape: type) -> dict[str, JSON]:
+    """The schema of one page of a list: the items under the key `items`, and the token of the next page or null."""
     properties = {
-        rows: {"type": "array", "items": schema_ref(shape)},
+        items: {"type": "array", "items": schema_ref(shape)},
         "nextPageToken": {"type": ["string", "null"]},
     }
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def closed(schema: dict[str, JSON]) -> dict[str, JSON]:
-    """The schema of a shape, refusing keys it does not name."""
+    """The schema of a shape, with unknown keys forbidden."""
     return schema | {"additionalProperties": False} if "properties" in schema else schema
 
 
@@ -166,18 +168,17 @@ S = TypeVar("S")
 
 
 def read(shape: type[S], data: JSON, path: str = "") -> S:
-    """`data` itself, typed as `shape`. Raises Malformed or Invalid with all faults that `check` finds."""
+    """`data` itself, typed as `shape`. Raises Malformed or Invalid with all issues of `check`."""
     refuse(check(shape, data, path))
     return cast("S", data)
 
 
 def check(shape: type, data: JSON, path: str = "") -> list[Issue]:
-    """All faults of `data` against `shape`, with wire paths below `path`.
+    """All issues of `data` against `shape`, with wire paths below `path`.
 
     Rules: `type` and `required` (a malformed request), `unknown`, `enum`, `const`, `integer`, `minLength`,
-    `maxLength`, `minimum`, `maximum`, `exclusiveMinimum`, `minItems`, `maxItems`, `pattern`. A missing key and an
-    unknown one are named by their own paths. A whole number is an integer however it is written: 7.0 passes, and
-    stays 7.0.
+    `maxLength`, `minimum`, `maximum`, `exclusiveMinimum`, `minItems`, `maxItems`, `pattern`. The path of
+    a missing or unknown key includes the key. A whole number is an integer in any notation: 7.0 passes unchanged.
     """
     validator, schema = _validator(shape)
     if validator.is_valid(data):
@@ -188,7 +189,7 @@ def check(shape: type, data: JSON, path: str = "") -> list[Issue]:
 
 
 def _distinct(issues: Iterable[Issue]) -> Iterator[Issue]:
-    """One issue for a place and rule: a missing key and a choice of another type are found more than once."""
+    """One issue for each path and rule: the validator reports a missing key and a wrong choice more than once."""
     seen = set()
     for issue in issues:
         if (issue.path, issue.rule) not in seen:
@@ -207,21 +208,21 @@ def _validator(shape: type) -> "tuple[Validator, JSON]":
 
 
 def _for_check(schema: JSON) -> JSON:
-    """The schema in a form whose errors are single and at their place."""
+    """The schema in a form that gives one error for each fault, at the path of the fault."""
     if isinstance(schema, list):
         return [_for_check(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    return closed(_plain({key: _for_check(item) for key, item in schema.items()}))
+    return closed(_single_error_form({key: _for_check(item) for key, item in schema.items()}))
 
 
-def _plain(schema: dict[str, JSON]) -> dict[str, JSON]:
+def _single_error_form(schema: dict[str, JSON]) -> dict[str, JSON]:
     match schema:
-        case {"type": "integer"}:  # 1.5 is a number of the wrong kind, not a value of the wrong type
+        case {"type": "integer"}:  # 1.5 breaks the rule `integer`, not `type`
             return schema | {"type": "number", "multipleOf": 1}
-        case {"anyOf": [branch, {"type": "null"}]}:  # the faults of the branch, not one that nothing matched
+        case {"anyOf": [branch, {"type": "null"}]}:  # report the faults of the branch instead of "no branch matches"
             return {"if": {"type": "null"}, "else": branch}
-        case {"$ref": str(ref)} if ref.startswith(_COMPONENTS):  # shown to clients, checked by its own domain
+        case {"$ref": str(ref)} if ref.startswith(_COMPONENTS):  # only for clients: a module of the domain checks the value
             return {key: item for key, item in schema.items() if key != "$ref"}
     return schema
 
@@ -258,7 +259,7 @@ def _issues(error: "EvaluationErrorEntry", schema: JSON, data: JSON) -> Iterator
     steps, (*_, value) = _follow(error["instanceLocation"], data)
     place = wire_path(steps)
     match keyword:
-        case "required" | "additionalProperties":  # the library looks at both at once and may name either
+        case "required" | "additionalProperties":  # the library checks both at once and may report either
             yield from _key_issues(steps, rules, value)
         case "type":
             yield _type_issue(place, expected, value)
@@ -282,7 +283,7 @@ def _key_issues(steps: list[str | int], rules: JSON, value: dict[str, JSON]) -> 
 
 
 def _follow(pointer: str, tree: JSON) -> tuple[list[str | int], list[JSON]]:
-    """The steps of a JSON Pointer (RFC 6901), and the values along its way, the whole first."""
+    """The steps of a JSON Pointer (RFC 6901), and the values on the way, from the root on."""
     steps, values = list[str | int](), [tree]
     for token in pointer.split("/")[1:]:
         key = token.replace("~1", "/").replace("~0", "~")

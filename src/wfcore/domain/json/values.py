@@ -1,0 +1,149 @@
+"""Typed values of JSON objects: one attrs class declares the shape, the check and the conversion.
+
+A class that `value` decorates is the only declaration of an object of the wire:
+
+- its fields, with the constraints of their annotations, are what `codec.check` checks and the OpenAPI document shows;
+- `parse` checks a tree, reports every fault with its path, and structures the tree with cattrs;
+- `to_json` gives the object back, equal to what was parsed.
+
+A field's name on the wire is its name in camel case, or the one that `wire` gives. A field whose default is `UNSET` may
+be absent; `UNSET` then says that it was, which is not the same as null.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache, reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Required,
+    TypedDict,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import attrs
+import cattrs
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+from msgspec import UNSET, UnsetType
+
+from wfcore.domain.kernel.json_type import JSON
+
+__all__ = ["UNSET", "UnsetType", "is_value", "shape_of", "structure", "to_json", "value", "wire", "wire_name"]
+
+T = TypeVar("T")
+
+_WIRE = "wfcore.wire"
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(attrs.field,))
+def value(cls: type[T]) -> type[T]:
+    """A frozen attrs class whose fields are given by keyword."""
+    return attrs.frozen(kw_only=True)(cls)
+
+
+def wire(name: str) -> dict[str, str]:
+    """The `metadata` of a field whose name on the wire is not its name in camel case."""
+    return {_WIRE: name}
+
+
+def wire_name(field: "attrs.Attribute[Any]") -> str:
+    """The name of a field on the wire."""
+    given: str | None = field.metadata.get(_WIRE)
+    if given is not None:
+        return given
+    head, *rest = field.name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def is_value(cls: Any) -> bool:
+    """Whether this is a class of values."""
+    return isinstance(cls, type) and attrs.has(cls)
+
+
+@cache
+def shape_of(cls: type) -> type:
+    """The TypedDict of the wire that a class of values declares: what msgspec makes a JSON Schema of."""
+    hints = get_type_hints(cls, include_extras=True)
+    keys = {
+        wire_name(field): _shaped(hints[field.name], required=field.default is attrs.NOTHING)
+        for field in attrs.fields(cls)
+    }
+    make: Callable[..., type] = TypedDict  # type: ignore[assignment]  # mypy knows only literal names and fields
+    shape = make(cls.__name__, keys, total=False)
+    shape.__doc__ = cls.__doc__
+    shape.__module__ = cls.__module__
+    return shape
+
+
+def _shaped(hint: Any, *, required: bool = False) -> Any:
+    """The annotation with every class of values replaced by its TypedDict, and without `UnsetType`."""
+    if required:
+        return Required[_shaped(hint)]
+    if is_value(hint):
+        return shape_of(hint)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return Annotated[(_shaped(arguments[0]), *arguments[1:])]
+    if origin in (Union, UnionType):
+        return reduce(or_, (_shaped(each) for each in arguments if each is not UnsetType))
+    if arguments and origin in (list, dict, tuple):
+        return origin[tuple(_shaped(each) for each in arguments)]
+    return hint
+
+
+# --- conversion ---
+
+
+def structure(cls: type[T], tree: Mapping[str, JSON]) -> T:
+    """The value of a tree that `codec.check` found no fault in."""
+    return _converter().structure(tree, cls)
+
+
+def to_json(value: Any) -> dict[str, JSON]:
+    """The object of a value: absent fields are left out, numbers and free objects are those that were parsed."""
+    tree: dict[str, JSON] = _converter().unstructure(value)
+    return tree
+
+
+@cache
+def _converter() -> cattrs.Converter:
+    converter = cattrs.Converter(detailed_validation=False, forbid_extra_keys=True)
+    converter.register_structure_hook_func(_is_verbatim, lambda tree, _: tree)
+    converter.register_structure_hook_func(lambda hint: hint is int, lambda number, _: int(number))
+    converter.register_structure_hook_factory(_may_be_absent, lambda hint: _present_hook(converter, hint))
+    converter.register_structure_hook_factory(attrs.has, lambda cls: _structure_hook(converter, cls))
+    converter.register_unstructure_hook_factory(attrs.has, lambda cls: _unstructure_hook(converter, cls))
+    return converter
+
+
+def _is_verbatim(hint: Any) -> bool:
+    """What stays the tree it is: texts, numbers with a fraction, booleans, free objects, and anything."""
+    return hint in (str, float, bool, Any, NoneType) or hint == dict[str, Any]
+
+
+def _may_be_absent(hint: Any) -> bool:
+    return get_origin(hint) in (Union, UnionType) and UnsetType in get_args(hint)
+
+
+def _present_hook(converter: cattrs.Converter, hint: Any) -> Callable[[Any, Any], Any]:
+    inner = reduce(or_, (each for each in get_args(hint) if each is not UnsetType))
+    return lambda tree, _: converter.structure(tree, inner)
+
+
+def _structure_hook(converter: cattrs.Converter, cls: type) -> Callable[[Any, Any], Any]:
+    names = {field.name: override(rename=wire_name(field)) for field in attrs.fields(cls)}
+    return make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True, **names)  # type: ignore[arg-type]
+
+
+def _unstructure_hook(converter: cattrs.Converter, cls: type) -> Callable[[Any], dict[str, Any]]:
+    names = {
+        field.name: override(rename=wire_name(field), omit_if_default=field.default is UNSET)
+        for field in attrs.fields(cls)
+    }
+    return make_dict_unstructure_fn(cls, converter, **names)  # type: ignore[arg-type]
