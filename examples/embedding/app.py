@@ -5,8 +5,8 @@
     curl -c jar -d '{"user": "ann", "password": "ann's"}' localhost:8000/login
     curl -b jar localhost:8000/automation/api/v1/workflows
 
-The product says who calls and to which organization they belong; wfcore asks it, and issues no tokens. Its workflows
-can use what the product can do: here, to send an invoice.
+The product authenticates each caller and names the caller's organization; wfcore calls `authenticate` for this, and
+issues no tokens. Workflows can use the tools of the product: here, `send_invoice`.
 """
 
 import hmac
@@ -21,13 +21,9 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from wfcore import bootstrap, tool
-from wfcore.adapters.http import app as automation
-from wfcore.domain.kernel.errors import Conflict
-from wfcore.domain.resources.access import Principal
-from wfcore.ports.providers import ToolCall
+import wfcore
 
-# The product as it was before: companies, users, sessions, invoices.
+# The product without wfcore: companies, users, sessions, invoices.
 
 
 @attrs.frozen
@@ -50,34 +46,34 @@ async def login(request: Request) -> Response:
     sent = await request.json()
     user = USERS.get(sent["user"])
     if user is None or not hmac.compare_digest(user.password.encode(), sent["password"].encode()):
-        return JSONResponse({"error": "no such user, or another password"}, 401)
+        return JSONResponse({"error": "unknown user or wrong password"}, 401)
     session = secrets.token_urlsafe()
     SESSIONS[session] = user
-    answer = JSONResponse({"user": user.name, "company": user.company})
-    answer.set_cookie("session", session, httponly=True, samesite="strict")
-    return answer
+    response = JSONResponse({"user": user.name, "company": user.company})
+    response.set_cookie("session", session, httponly=True, samesite="strict")
+    return response
 
 
 def user_of(connection: HTTPConnection) -> User | None:
     return SESSIONS.get(connection.cookies.get("session", ""))
 
 
-# What wfcore needs of it: a tool, who calls, and to be opened and closed.
+# The parts that wfcore needs: a tool, the authentication of callers, and a lifespan.
 
 
-@tool(idempotent=True)
-def send_invoice(customer: str, amount: float, call: ToolCall) -> dict[str, Any]:
-    """Send an invoice. The call's key is the same however often it is tried, so nobody is billed twice."""
+@wfcore.tool(idempotent=True)
+def send_invoice(customer: str, amount: float, call: wfcore.ToolCall) -> dict[str, Any]:
+    """Send an invoice. The key is the same in every attempt of one call, so no customer is billed twice."""
     invoice = {"customer": customer, "amount": amount, "company": call.org}
     return INVOICES.setdefault(call.key, {"number": len(INVOICES) + 1, **invoice})
 
 
-async def authenticate(connection: HTTPConnection) -> Principal | None:
-    """The product's user as wfcore sees them: a member of the company's organization."""
+async def authenticate(connection: HTTPConnection) -> wfcore.Principal | None:
+    """The principal for the product's user: a user of the company's organization."""
     user = user_of(connection)
     if user is None:
         return None
-    core: bootstrap.Core = connection.app.state.wfcore
+    core: wfcore.Core = connection.app.state.wfcore
     return core.principal(COMPANIES[user.company], user=user.name, email=f"{user.name}@example.com")
 
 
@@ -86,21 +82,21 @@ def build(database: str) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(product: Starlette) -> AsyncIterator[None]:
-        async with bootstrap.open(database, tools=[send_invoice]) as core:
+        async with wfcore.open(database, tools=[send_invoice]) as core:
             for name, uuid in COMPANIES.items():
                 await ensure_organization(core, name, uuid)
             product.state.wfcore = core
-            product.mount("/automation", automation(core, authenticate=authenticate))
+            product.mount("/automation", wfcore.http.app(core, authenticate=authenticate))
             yield
 
     return Starlette(routes=[Route("/login", login, methods=["POST"])], lifespan=lifespan)
 
 
-async def ensure_organization(core: bootstrap.Core, name: str, uuid: str) -> None:
+async def ensure_organization(core: wfcore.Core, name: str, uuid: str) -> None:
     try:
         await core.directory.create_organization(name, id=uuid)
-    except Conflict:
-        return  # it is there since an earlier start
+    except wfcore.Conflict:
+        return  # an earlier start created it
 
 
 app = build("sqlite:///product.db")

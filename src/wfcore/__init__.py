@@ -13,21 +13,41 @@ if TYPE_CHECKING:
     from wfcore.adapters import http
     from wfcore.adapters.tools.catalog import tool
     from wfcore.bootstrap import Core, open  # noqa: A004
-    from wfcore.domain.kernel.errors import WfcoreError
+    from wfcore.domain.kernel.errors import (
+        Conflict,
+        Forbidden,
+        Invalid,
+        Malformed,
+        NotFound,
+        RateLimited,
+        TooLarge,
+        Unauthenticated,
+        Unavailable,
+        WfcoreError,
+    )
     from wfcore.domain.resources.access import Principal
     from wfcore.ports.providers import ConnectionRequired, ModelProvider, Tool, ToolCall, ToolConnection, ToolFailed
     from wfcore.runtime.common.installation import Settings
 
 __all__ = [
+    "Conflict",
     "ConnectionRequired",
     "Core",
+    "Forbidden",
+    "Invalid",
+    "Malformed",
     "ModelProvider",
+    "NotFound",
     "Principal",
+    "RateLimited",
     "Settings",
+    "TooLarge",
     "Tool",
     "ToolCall",
     "ToolConnection",
     "ToolFailed",
+    "Unauthenticated",
+    "Unavailable",
     "WfcoreError",
     "http",
     "open",
@@ -35,15 +55,24 @@ __all__ = [
 ]
 
 _WHERE = {
+    "Conflict": "wfcore.domain.kernel.errors",
     "ConnectionRequired": "wfcore.ports.providers",
     "Core": "wfcore.bootstrap",
+    "Forbidden": "wfcore.domain.kernel.errors",
+    "Invalid": "wfcore.domain.kernel.errors",
+    "Malformed": "wfcore.domain.kernel.errors",
     "ModelProvider": "wfcore.ports.providers",
+    "NotFound": "wfcore.domain.kernel.errors",
     "Principal": "wfcore.domain.resources.access",
+    "RateLimited": "wfcore.domain.kernel.errors",
     "Settings": "wfcore.runtime.common.installation",
+    "TooLarge": "wfcore.domain.kernel.errors",
     "Tool": "wfcore.ports.providers",
     "ToolCall": "wfcore.ports.providers",
     "ToolConnection": "wfcore.ports.providers",
     "ToolFailed": "wfcore.ports.providers",
+    "Unauthenticated": "wfcore.domain.kernel.errors",
+    "Unavailable": "wfcore.domain.kernel.errors",
     "WfcoreError": "wfcore.domain.kernel.errors",
     "open": "wfcore.bootstrap",
     "tool": "wfcore.adapters.tools.catalog",

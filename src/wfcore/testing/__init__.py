@@ -1,1 +1,94 @@
-"""For those who embed wfcore or write an adapter: contract suites of the ports, strategies, builders and fakes."""
+"""Tests for programs that embed wfcore, and for adapters: contract suites, strategies, builders and fakes.
+
+    from wfcore.testing import FakeClock, StorageContract
+
+A contract suite is a class of tests: a subclass writes the factory methods and inherits every test. Each name is loaded
+when it is first used: importing this package loads neither pytest nor hypothesis, which most of the names need.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wfcore.adapters.models.scripted import ScriptedModel
+    from wfcore.testing.contracts.blobs import BlobsContract
+    from wfcore.testing.contracts.dispatcher import DispatcherContract
+    from wfcore.testing.contracts.events import EventsContract
+    from wfcore.testing.contracts.journal import JournalContract
+    from wfcore.testing.contracts.memories import MemoriesContract, WordsContract
+    from wfcore.testing.contracts.models import ModelsContract
+    from wfcore.testing.contracts.outbound import OutboundContract
+    from wfcore.testing.contracts.postings import PostingsContract
+    from wfcore.testing.contracts.storage.state_machine import StorageMachine
+    from wfcore.testing.contracts.storage.storage import StorageContract
+    from wfcore.testing.contracts.system import ClockContract, IdsContract
+    from wfcore.testing.contracts.telemetry import TelemetryContract
+    from wfcore.testing.contracts.tool_servers import ToolServersContract
+    from wfcore.testing.contracts.tools import ToolsContract
+    from wfcore.testing.fakes import FakeClock, SequentialIds
+    from wfcore.testing.graphs import BrokenGraph, broken_graphs, deployable_graphs
+    from wfcore.testing.histories import History, sketch
+
+__all__ = [
+    "BlobsContract",
+    "BrokenGraph",
+    "ClockContract",
+    "DispatcherContract",
+    "EventsContract",
+    "FakeClock",
+    "History",
+    "IdsContract",
+    "JournalContract",
+    "MemoriesContract",
+    "ModelsContract",
+    "OutboundContract",
+    "PostingsContract",
+    "ScriptedModel",
+    "SequentialIds",
+    "StorageContract",
+    "StorageMachine",
+    "TelemetryContract",
+    "ToolServersContract",
+    "ToolsContract",
+    "WordsContract",
+    "broken_graphs",
+    "deployable_graphs",
+    "sketch",
+]
+
+_WHERE = {
+    "BlobsContract": "wfcore.testing.contracts.blobs",
+    "BrokenGraph": "wfcore.testing.graphs",
+    "ClockContract": "wfcore.testing.contracts.system",
+    "DispatcherContract": "wfcore.testing.contracts.dispatcher",
+    "EventsContract": "wfcore.testing.contracts.events",
+    "FakeClock": "wfcore.testing.fakes",
+    "History": "wfcore.testing.histories",
+    "IdsContract": "wfcore.testing.contracts.system",
+    "JournalContract": "wfcore.testing.contracts.journal",
+    "MemoriesContract": "wfcore.testing.contracts.memories",
+    "ModelsContract": "wfcore.testing.contracts.models",
+    "OutboundContract": "wfcore.testing.contracts.outbound",
+    "PostingsContract": "wfcore.testing.contracts.postings",
+    "ScriptedModel": "wfcore.adapters.models.scripted",
+    "SequentialIds": "wfcore.testing.fakes",
+    "StorageContract": "wfcore.testing.contracts.storage.storage",
+    "StorageMachine": "wfcore.testing.contracts.storage.state_machine",
+    "TelemetryContract": "wfcore.testing.contracts.telemetry",
+    "ToolServersContract": "wfcore.testing.contracts.tool_servers",
+    "ToolsContract": "wfcore.testing.contracts.tools",
+    "WordsContract": "wfcore.testing.contracts.memories",
+    "broken_graphs": "wfcore.testing.graphs",
+    "deployable_graphs": "wfcore.testing.graphs",
+    "sketch": "wfcore.testing.histories",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module `wfcore.testing` has no attribute `{name}`")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,86 @@
+"""The names that programs may import: a change of these lists is a change for users."""
+
+import ast
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import wfcore
+import wfcore.testing
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+EXAMPLES = sorted(ROOT.glob("examples/**/*.py"))
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"^ {4}((?:from|import) \w[\w. ,]*)$", re.MULTILINE)
+
+WFCORE = [
+    "Conflict", "ConnectionRequired", "Core", "Forbidden", "Invalid", "Malformed", "ModelProvider", "NotFound",
+    "Principal", "RateLimited", "Settings", "TooLarge", "Tool", "ToolCall", "ToolConnection", "ToolFailed",
+    "Unauthenticated", "Unavailable", "WfcoreError", "http", "open", "tool",
+]  # fmt: skip
+TESTING = [
+    "BlobsContract", "BrokenGraph", "ClockContract", "DispatcherContract", "EventsContract", "FakeClock", "History",
+    "IdsContract", "JournalContract", "MemoriesContract", "ModelsContract", "OutboundContract", "PostingsContract",
+    "ScriptedModel", "SequentialIds", "StorageContract", "StorageMachine", "TelemetryContract", "ToolServersContract",
+    "ToolsContract", "WordsContract", "broken_graphs", "deployable_graphs", "sketch",
+]  # fmt: skip
+DOMAIN_PAGES = {"embedding.md", "machine.md"}
+"""Pages that show the pure machine itself; everything else uses the names of `wfcore` or of a port or adapter."""
+
+
+def test_names_of_wfcore() -> None:
+    """`wfcore` has exactly these names."""
+    assert wfcore.__all__ == sorted(WFCORE)
+    assert all(getattr(wfcore, name) is not None for name in WFCORE)
+
+
+def test_names_of_wfcore_testing() -> None:
+    """`wfcore.testing` has exactly these names, for type checkers too."""
+    assert dir(wfcore.testing) == wfcore.testing.__all__ == sorted(TESTING)
+    assert all(getattr(wfcore.testing, name) is not None for name in TESTING)
+    tree = ast.parse(Path(wfcore.testing.__file__).read_text())
+    typed = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert typed - {"import_module", "TYPE_CHECKING", "Any"} == set(TESTING)
+    with pytest.raises(AttributeError, match="nothing_such"):
+        _ = wfcore.testing.nothing_such
+
+
+def test_wfcore_testing_is_light() -> None:
+    """`import wfcore.testing` loads neither pytest nor hypothesis."""
+    code = "import sys, wfcore.testing; print(sorted({'pytest', 'hypothesis'} & set(sys.modules)))"
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ended.stdout == "[]\n"
+
+
+def _imports(source: str) -> list[tuple[str, str | None]]:
+    """What a program imports of wfcore: the module, and the name in it if there is one."""
+    found: list[tuple[str, str | None]] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, None) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [(node.module, alias.name) for alias in node.names]
+    return [(module, name) for module, name in found if module.split(".")[0] == "wfcore"]
+
+
+def _shown() -> list[tuple[str, str, str | None]]:
+    """Every import of wfcore in README, docs and examples: the file, the module, the name."""
+    texts = [(file.name, file.read_text()) for file in EXAMPLES]
+    for page in PAGES:
+        text = page.read_text()
+        texts += [(page.name, code) for code in [*PYTHON.findall(text), *INDENTED.findall(text)]]
+    return [(file, module, name) for file, text in texts for module, name in _imports(text)]
+
+
+@pytest.mark.parametrize(("file", "module", "name"), _shown())
+def test_a_shown_import_resolves(file: str, module: str, name: str | None) -> None:
+    """Every import that README, docs and examples show works; only the pages of the machine import the domain."""
+    found = import_module(module)
+    if name is not None and not hasattr(found, name):
+        import_module(f"{module}.{name}")
+    assert file in DOMAIN_PAGES or not module.startswith("wfcore.domain")
