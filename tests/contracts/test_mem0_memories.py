@@ -233,7 +233,7 @@ class TestOpening:
         """Another embedder than the one that filled the store is told apart by its length; the store stays free."""
         async with opening(tmp_path):
             pass
-        with pytest.raises(ValueError, match="have 64 numbers, and `dimensions` is 3"):
+        with pytest.raises(ValueError, match="have 64 numbers, but `dimensions` is 3"):
             await opening(tmp_path, dimensions=3).__aenter__()
         async with opening(tmp_path):
             pass

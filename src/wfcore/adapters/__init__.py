@@ -1,1 +1,1 @@
-"""Plugs for the ports, and the doors: HTTP and the command line."""
+"""Implementations of the ports, and the HTTP interface."""

@@ -1,7 +1,7 @@
 """Attachments as files of a local directory: one directory for each organization, one file for each key.
 
-A file is complete before it has its name, and durable before `put` returns. Names are checked, not cleaned: what is no
-plain name is no key, and nothing is followed that leads elsewhere.
+A file gets its name only when it is complete, and is durable before `put` returns. Names are checked, never rewritten:
+an organization or key that is not a plain name is refused, and symbolic links are not followed.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ _NAME: Final = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,127}", re.ASCII)
 
 
 class LocalBlobs:
-    """`wfcore.ports.blobs.Blobs` in a directory, made when first needed; with None, nothing can be kept.
+    """Implements the port `Blobs` in a directory, which is created on first use. With None, `put` raises Unavailable.
 
-    Several processes may share the directory.
+    Several processes can share the directory.
     """
 
     def __init__(self, directory: Path | None) -> None:
@@ -34,30 +34,30 @@ class LocalBlobs:
             raise Unavailable("no directory for attachments is configured")
         file = self._file(org, key)
         if file is None:
-            raise ValueError("this is no organization, or no key")
-        await asyncio.to_thread(_answering, self._write, file, data)
+            raise ValueError("the organization or the key is not a plain file name")
+        await asyncio.to_thread(_or_unavailable, self._write, file, data)
 
     async def get(self, org: str, key: str) -> bytes | None:
         file = self._file(org, key)
-        return None if file is None else await asyncio.to_thread(_answering, self._read, file)
+        return None if file is None else await asyncio.to_thread(_or_unavailable, self._read, file)
 
     async def size(self, org: str, key: str) -> int | None:
         file = self._file(org, key)
-        return None if file is None else await asyncio.to_thread(_answering, self._size, file)
+        return None if file is None else await asyncio.to_thread(_or_unavailable, self._size, file)
 
     async def delete(self, org: str, key: str) -> bool:
         file = self._file(org, key)
-        return file is not None and await asyncio.to_thread(_answering, self._remove, file)
+        return file is not None and await asyncio.to_thread(_or_unavailable, self._remove, file)
 
     def _file(self, org: str, key: str) -> Path | None:
-        """Where the content is or will be; None for what is no name."""
+        """The path of the content; None when the organization or the key is not a plain name."""
         if self._root is None or not (_NAME.fullmatch(org) and _NAME.fullmatch(key)):
             return None
         return self._root / org / key[:2].replace(".", "_") / key
 
     def _is_plain(self, file: Path) -> bool:
-        """Whether the file would be where its name says: no link leads from the directory to somewhere else."""
-        assert self._root is not None  # noqa: S101  (there is a file)
+        """Whether the path has no symbolic link below the root directory."""
+        assert self._root is not None  # noqa: S101  (a path exists only below a root)
         return file.resolve() == self._root.resolve() / file.relative_to(self._root)
 
     def _read(self, file: Path) -> bytes | None:
@@ -76,9 +76,9 @@ class LocalBlobs:
         return True
 
     def _write(self, file: Path, data: bytes) -> None:
-        _make(file.parent)
+        _make_durable(file.parent)
         if not self._is_plain(file):
-            raise OSError("a link stands in the way")
+            raise OSError("the path contains a symbolic link")
         draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
         try:
             handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -92,19 +92,19 @@ class LocalBlobs:
         _sync(file.parent)
 
 
-def _answering(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What came of the work. A file that went away meanwhile, or a full disk, is the store's not answering."""
+def _or_unavailable(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The result of `work`. Raises Unavailable for any OSError, such as a removed file or a full disk."""
     try:
         return work(*args, **kwargs)
     except OSError as error:
         raise Unavailable("the directory of attachments does not answer") from error
 
 
-def _make(directory: Path) -> None:
-    """Make the directory and those above it, each durable in the one around it."""
+def _make_durable(directory: Path) -> None:
+    """Create the directory and its parents; each entry is synced to disk in its parent."""
     if directory.is_dir():
         return
-    _make(directory.parent)
+    _make_durable(directory.parent)
     directory.mkdir(0o700, exist_ok=True)
     _sync(directory.parent)
 

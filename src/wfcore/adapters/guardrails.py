@@ -1,8 +1,8 @@
-"""The built-in guardrails, and the catalog of those of one installation.
+"""The built-in guardrails, and the catalog of the guardrails of one installation.
 
-`redact-emails` puts `[email]` for e-mail addresses, `redact-secrets` puts `[secret]` for what looks like a key, a token
-or a password. `block-patterns` (`patterns`: RE2 patterns) blocks a text in which one is found, `json-schema` (`schema`)
-one that is no JSON, or does not fit. All of them take time linear in the text, whatever customers write into options.
+`redact-emails` replaces e-mail addresses with `[email]`, `redact-secrets` replaces keys, tokens and passwords with
+`[secret]`. `block-patterns` (`patterns`: RE2 patterns) blocks a text that matches a pattern, `json-schema` (`schema`)
+blocks a text that is not JSON or does not match the schema. Each takes time linear in the text, whatever its options.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,14 +20,14 @@ from wfcore.domain.kernel.errors import Issue, Malformed
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.guardrails import Allowed, Blocked, Guardrail, Replaced, Verdict
 
-MOST: Final = 20
-"""Guardrails that one access configuration may name."""
-MOST_PATTERNS: Final = 100
+MAX_GUARDRAILS: Final = 20
+"""Guardrails that one access configuration can name."""
+MAX_PATTERNS: Final = 100
 
 EMAIL: Final = r"[\pL\pN._%+'&=*!#$/?^{|}~-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)+"
 
 DIGITS: Final = (str.isdigit,)
-SHUFFLED: Final = (str.isupper, str.islower, str.isdigit)
+MIXED_CASE_AND_DIGITS: Final = (str.isupper, str.islower, str.isdigit)
 
 SECRETS: Final = (
     (r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)", ()),
@@ -38,14 +38,14 @@ SECRETS: Final = (
     (r"\b(?:sk|pk|rk|whsec|glpat|svc|gh[opsur]|github_pat|xox[aboprs])[_-][\w-]{16,}={0,2}", DIGITS),
     (r"(?i)\bbearer\s+[\w.~+/-]{16,}={0,2}", DIGITS),
     (r"(?i)\b(?:api[_-]?key|secret|token|password|passwd|pwd)[\"']?\s*[:=]\s*[\"']?[^\s\"',;]{6,}", DIGITS),
-    (r"[\w+]{32,}={0,2}", SHUFFLED),
+    (r"[\w+]{32,}={0,2}", MIXED_CASE_AND_DIGITS),
 )
-"""What a secret looks like, and of which kinds it has to have a character, so as not to be a word."""
+"""Patterns of secrets. A match counts only if it has a character of each listed kind: ordinary words do not."""
 
 
 @attrs.frozen
 class Redaction:
-    """Puts a mark for whatever one of the patterns finds, if it has a character of each kind."""
+    """Replaces each match of a pattern with `mark`, if the match has a character of each kind."""
 
     name: str
     mark: str
@@ -64,7 +64,7 @@ class Redaction:
 
 @attrs.frozen
 class PatternBlock:
-    """Blocks a text in which one of the patterns is found."""
+    """Blocks a text that matches one of the patterns."""
 
     name: str
     patterns: Sequence[str]
@@ -72,13 +72,13 @@ class PatternBlock:
     def check(self, text: str) -> Verdict:
         for number, pattern in enumerate(self.patterns, 1):
             if compiled_pattern(pattern).search(text):
-                return Blocked(f"pattern {number} of those that are not allowed is in the text")
+                return Blocked(f"the text matches forbidden pattern {number}")
         return Allowed()
 
 
 @attrs.frozen
 class SchemaBlock:
-    """Blocks a text that is no JSON, or does not fit the schema."""
+    """Blocks a text that is not JSON, or does not match the schema."""
 
     name: str
     schema: Schema
@@ -87,36 +87,36 @@ class SchemaBlock:
         try:
             value = parse_json(text.encode(errors="replace"))
         except Malformed:
-            return Blocked("the text is no JSON")
+            return Blocked("the text is not valid JSON")
         issues = self.schema.check(value, "")
-        return Blocked(f"the text does not fit its schema: rule `{issues[0].rule}`") if issues else Allowed()
+        return Blocked(f"the text does not match its schema: rule `{issues[0].rule}`") if issues else Allowed()
 
 
-PLAIN: Final[Mapping[str, Guardrail]] = {
+WITHOUT_OPTIONS: Final[Mapping[str, Guardrail]] = {
     "redact-emails": Redaction("redact-emails", "[email]", [(EMAIL, ())]),
     "redact-secrets": Redaction("redact-secrets", "[secret]", SECRETS),
 }
-"""The built-in ones that have no options."""
+"""The built-in guardrails without options."""
 
 
-def _block(options: Mapping[str, JSON]) -> Guardrail:
+def _pattern_block(options: Mapping[str, JSON]) -> Guardrail:
     return PatternBlock("block-patterns", tuple(options["patterns"]))
 
 
-def _schema(options: Mapping[str, JSON]) -> Guardrail:
+def _schema_block(options: Mapping[str, JSON]) -> Guardrail:
     return SchemaBlock("json-schema", compile_schema(options["schema"]))
 
 
 def _pattern_issues(options: Mapping[str, JSON], path: str) -> list[Issue]:
     patterns = options.get("patterns")
-    if not isinstance(patterns, list) or not 1 <= len(patterns) <= MOST_PATTERNS:
-        return [Issue(f"{path}.patterns", f"must be an array of 1 to {MOST_PATTERNS} patterns", "patterns")]
+    if not isinstance(patterns, list) or not 1 <= len(patterns) <= MAX_PATTERNS:
+        return [Issue(f"{path}.patterns", f"must be an array of 1 to {MAX_PATTERNS} patterns", "patterns")]
     places = ((f"{path}.patterns[{index}]", pattern) for index, pattern in enumerate(patterns))
-    return [Issue(place, why, "pattern") for place, pattern in places if (why := _wrong(pattern))]
+    return [Issue(place, why, "pattern") for place, pattern in places if (why := _pattern_fault(pattern))]
 
 
-def _wrong(pattern: JSON) -> str:
-    """Why this is no pattern; "" when it is one."""
+def _pattern_fault(pattern: JSON) -> str:
+    """Why the value is not a valid pattern; "" when it is valid."""
     if not isinstance(pattern, str) or not pattern:
         return "must be an RE2 pattern"
     try:
@@ -133,61 +133,63 @@ def _schema_issues(options: Mapping[str, JSON], path: str) -> list[Issue]:
 
 
 @attrs.frozen
-class _Kind:
-    """A guardrail with options: which, what is wrong with given ones, and how it is made of right ones."""
+class _GuardrailKind:
+    """A kind of guardrail with options: their names, their validation, and a factory for valid options."""
 
     options: frozenset[str]
     issues: Callable[[Mapping[str, JSON], str], list[Issue]]
     make: Callable[[Mapping[str, JSON]], Guardrail]
 
 
-KINDS: Final[Mapping[str, _Kind]] = {
-    "block-patterns": _Kind(frozenset({"patterns"}), _pattern_issues, _block),
-    "json-schema": _Kind(frozenset({"schema"}), _schema_issues, _schema),
+WITH_OPTIONS: Final[Mapping[str, _GuardrailKind]] = {
+    "block-patterns": _GuardrailKind(frozenset({"patterns"}), _pattern_issues, _pattern_block),
+    "json-schema": _GuardrailKind(frozenset({"schema"}), _schema_issues, _schema_block),
 }
 
 
 class GuardrailCatalog:
-    """`wfcore.ports.guardrails.Guardrails` over the given ones, which check every agent, and the built-in ones.
+    """Implements the port `Guardrails`: the built-in guardrails, and those in `everywhere`, which check every agent.
 
-    ValueError for a name that is empty, built in or given twice.
+    Raises ValueError for a name that is empty, built in or used twice.
     """
 
     def __init__(self, everywhere: Iterable[Guardrail] = ()) -> None:
         self.everywhere: Sequence[Guardrail] = tuple(everywhere)
         for number, own in enumerate(self.everywhere):
-            taken = {*PLAIN, *KINDS, *(one.name for one in self.everywhere[:number])}
+            taken = {*WITHOUT_OPTIONS, *WITH_OPTIONS, *(one.name for one in self.everywhere[:number])}
             if not own.name or own.name in taken:
-                raise ValueError(f"there are two guardrails `{own.name}`" if own.name else "a guardrail has no name")
+                raise ValueError(
+                    f"guardrail `{own.name}` is defined twice" if own.name else "a guardrail must have a name"
+                )
         self._made = lru_cache(maxsize=256)(self._make)
 
     @cached_property
-    def _plain(self) -> Mapping[str, Guardrail]:
-        return {**PLAIN, **{own.name: own for own in self.everywhere}}
+    def _without_options(self) -> Mapping[str, Guardrail]:
+        return {**WITHOUT_OPTIONS, **{own.name: own for own in self.everywhere}}
 
     def get(self, named: JSON) -> Guardrail | None:
         return self._made(dumps(named))
 
     def _make(self, text: str) -> Guardrail | None:
         named = parse_json(text.encode())
-        if self._faults(named, ""):
+        if self._issues_of(named, ""):
             return None
         options = named if isinstance(named, dict) else {"name": named}
-        return self._plain.get(options["name"]) or KINDS[options["name"]].make(options)
+        return self._without_options.get(options["name"]) or WITH_OPTIONS[options["name"]].make(options)
 
     def issues(self, named: Sequence[JSON], path: str) -> list[Issue]:
-        if len(named) > MOST:
-            return [Issue(path, f"has more than {MOST} guardrails", "maxItems")]
-        return [issue for index, one in enumerate(named) for issue in self._faults(one, f"{path}[{index}]")]
+        if len(named) > MAX_GUARDRAILS:
+            return [Issue(path, f"has more than {MAX_GUARDRAILS} guardrails", "maxItems")]
+        return [issue for index, one in enumerate(named) for issue in self._issues_of(one, f"{path}[{index}]")]
 
-    def _faults(self, named: JSON, path: str) -> list[Issue]:
+    def _issues_of(self, named: JSON, path: str) -> list[Issue]:
         options = named if isinstance(named, dict) else {"name": named}
         name = options.get("name")
         if not isinstance(name, str):
             return [Issue(path, "must be the name of a guardrail, or an object with its `name`", "type")]
-        kind = KINDS.get(name)
-        if kind is None and name not in self._plain:
-            return [Issue(path, f"there is no guardrail `{name[:80]}`", "reference")]
+        kind = WITH_OPTIONS.get(name)
+        if kind is None and name not in self._without_options:
+            return [Issue(path, f"unknown guardrail `{name[:80]}`", "reference")]
         extra = options.keys() - {"name", *(kind.options if kind else ())}
-        unknown = [Issue(f"{path}.{key}", f"is no option of `{name}`", "unknown") for key in sorted(extra)]
+        unknown = [Issue(f"{path}.{key}", f"is not an option of `{name}`", "unknown") for key in sorted(extra)]
         return unknown + (kind.issues(options, path) if kind else [])

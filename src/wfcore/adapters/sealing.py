@@ -1,7 +1,7 @@
-"""Sealing secrets with AES-256-GCM, and the key of an embedded database, kept in a file beside it.
+"""Encryption of secrets with AES-256-GCM, and the key file beside an embedded database.
 
 A sealed text is `1.<key id>.<nonce and ciphertext in base64url>`. Its place is authenticated with it, so that it
-opens in no other row or field. Of the secret key, which serves for page tokens too, keys of their own are derived.
+cannot be opened in another row or field. The secret key also signs page tokens, so each use has a derived key.
 """
 
 import base64
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wfcore.domain.kernel.errors import Unavailable
+from wfcore.extras import needs_extra
 from wfcore.ports.sealing import Unsealable
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ NONCE_BYTES: Final = 12
 
 
 class Sealing:
-    """Implements the port `Sealer`. `keys` gives the secret keys when first needed: the first one seals, all open."""
+    """Implements the port `Sealer`. `keys` is called on first use: its first key seals, every key opens."""
 
     def __init__(self, keys: Callable[[], Sequence[bytes]]) -> None:
         self._load = keys
@@ -41,9 +42,10 @@ class Sealing:
 
     @cached_property
     def _ciphers(self) -> "dict[str, AESGCM]":
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        with needs_extra("secrets", "the encryption of secrets"):
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        keys = reversed(self._secrets)  # the first key has the last word, should one be named twice
+        keys = reversed(self._secrets)  # when two keys have one id, the first key wins
         return {_derived(key, "key id")[:8].hex(): AESGCM(_derived(key, "sealing")) for key in keys}
 
     def seal(self, text: str, *place: str) -> str:
@@ -52,24 +54,25 @@ class Sealing:
         return f"1.{name}.{base64.urlsafe_b64encode(sealed).decode()}"
 
     def open(self, sealed: str, *place: str) -> str:
-        from cryptography.exceptions import InvalidTag
+        with needs_extra("secrets", "the encryption of secrets"):
+            from cryptography.exceptions import InvalidTag
 
         cipher = self._ciphers.get(_key_id(sealed))
         if cipher is None:
-            raise Unsealable("sealed by another key")
+            raise Unsealable("sealed with another key")
         try:
             raw = base64.b64decode(sealed.rpartition(".")[2], altchars=b"-_", validate=True)
             return cipher.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], msgspec.json.encode(place)).decode()
         except (InvalidTag, ValueError):
             raise Unsealable("sealed for another place, or altered") from None
 
-    def knows(self, sealed: str) -> bool:
+    def has_key_for(self, sealed: str) -> bool:
         try:
             return _key_id(sealed) in self._ciphers
         except Unavailable:
             return False
 
-    def mark(self, value: bytes) -> str:
+    def fingerprint(self, value: bytes) -> str:
         return hmac.digest(_derived(self._secrets[0], "marks"), value, hashlib.sha256).hex()
 
 
@@ -83,7 +86,7 @@ def _key_id(sealed: str) -> str:
 
 
 def decode_key(text: str, where: str) -> bytes:
-    """32 bytes from base64url, padded or not. ValueError, which does not show the text: it may be half a secret."""
+    """32 bytes from base64url, padded or not. The message of its ValueError does not show the text, a likely secret."""
     try:
         key = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
@@ -94,26 +97,26 @@ def decode_key(text: str, where: str) -> bytes:
 
 
 def file_of(database: str) -> Path | None:
-    """The file of an embedded database; None for one in memory, and for what is no URL of a file."""
+    """The file of an embedded database; None for one in memory, and for a URL that does not name a file."""
     path = database.removeprefix("sqlite:///")
     return None if path in (database, "", ":memory:") or "?" in path else Path(path)
 
 
 def key_beside(database: Path | None) -> bytes:
-    """The key in `<database>.key`, made now when there is none; a passing one for a database in memory.
+    """The key in `<database>.key`, which is created if missing; a temporary key for a database in memory.
 
-    However many processes begin at once, all get the same key, and none a half-written one: the file is complete
-    before it has its name, and the name can be given once. Raises ValueError when the file holds no key.
+    Processes that start at the same time all get the same, complete key: the file is complete before it gets its
+    name, and only one process can create the name. Raises ValueError when the file does not hold a key.
     """
     if database is None:
         return secrets.token_bytes(KEY_BYTES)
     file = database.with_name(database.name + ".key")
     if not file.exists():
-        _make(file)
+        _create(file)
     return decode_key(file.read_text("ascii", "replace").strip(), str(file))
 
 
-def _make(file: Path) -> None:
+def _create(file: Path) -> None:
     draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

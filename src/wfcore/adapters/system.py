@@ -1,4 +1,4 @@
-"""The clock of the machine, and its random ids."""
+"""The system clock, and random ids."""
 
 import asyncio
 import secrets
@@ -11,7 +11,7 @@ from wfcore.domain.kernel.ids import ALPHABET
 
 
 class SystemClock:
-    """`wfcore.ports.system.Clock`."""
+    """Implements the port `Clock` with the clock of the machine and timers of the event loop."""
 
     def now(self) -> int:
         return time.time_ns() // 1_000_000
@@ -19,12 +19,12 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    def alarm(self, seconds: float, ring: Callable[[], None]) -> Callable[[], object]:
-        return asyncio.get_running_loop().call_later(seconds, ring).cancel
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
+        return asyncio.get_running_loop().call_later(seconds, callback).cancel
 
 
 class RandomIds:
-    """`wfcore.ports.system.Ids`: unique because random, from the operating system's source."""
+    """Implements the port `Ids` with the operating system's random source."""
 
     def uuid(self) -> str:
         return str(uuid_utils.uuid7())

@@ -309,7 +309,7 @@ def test_ids_are_plain(tool_id: str) -> None:
 
 def test_an_id_is_given_once() -> None:
     """Two tools of one id are refused, whether functions or tools."""
-    with pytest.raises(ValueError, match="two tools `send_invoice`"):
+    with pytest.raises(ValueError, match="tool `send_invoice` is defined twice"):
         ToolRegistry([send_invoice, Tool("send_invoice", lambda params, call: None, "x")])
     ToolRegistry([Tool("a" * 128, lambda params, call: None, "x"), Tool("A-z_0.9", lambda params, call: None, "x")])
 

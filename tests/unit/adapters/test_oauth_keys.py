@@ -12,7 +12,7 @@ from loopback import answer, redirect, serving
 from wfcore.adapters.oauth import AccessTokens
 from wfcore.adapters.oauth import issuer as module
 from wfcore.adapters.oauth.cache import COOL_DOWN, FRESH, STALE, KeyCache
-from wfcore.adapters.oauth.issuer import Issuer, Silent, metadata_places
+from wfcore.adapters.oauth.issuer import Issuer, KeysUnavailable, metadata_urls
 from wfcore.adapters.oauth.keys import VerificationKey, read_keys
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.testing.fakes import FakeClock
@@ -38,7 +38,7 @@ class Scripted:
         await self.gate.wait()
         found = self.sets[min(self.asked, len(self.sets)) - 1]
         if found is None:
-            raise Silent("nobody there")
+            raise KeysUnavailable("nobody there")
         return read_keys(found)
 
 
@@ -176,7 +176,7 @@ class TestDiscovery:
     )  # fmt: skip
     def test_places(self, issuer: str, places: list[str]) -> None:
         """Before the path by RFC 8414, behind it by OpenID Connect."""
-        assert metadata_places(issuer) == places
+        assert metadata_urls(issuer) == places
 
     async def test_a_token_is_verified_from_the_issuer_alone(self) -> None:
         """From the configured issuer to an identity: three requests, and none for the second token."""
@@ -204,9 +204,9 @@ class TestDiscovery:
             ({"issuer": "SELF/", "jwks_uri": "SELF/jwks"}, "another issuer"),
             ({"issuer": "https://evil.example", "jwks_uri": "SELF/jwks"}, "another issuer"),
             (["SELF"], "another issuer"),
-            ({"issuer": "SELF"}, "no `jwks_uri`"),
-            ({"issuer": "SELF", "jwks_uri": 1}, "no `jwks_uri`"),
-            ({"issuer": "SELF", "jwks_uri": "file:///etc/passwd"}, "no `jwks_uri`"),
+            ({"issuer": "SELF"}, "no valid `jwks_uri`"),
+            ({"issuer": "SELF", "jwks_uri": 1}, "no valid `jwks_uri`"),
+            ({"issuer": "SELF", "jwks_uri": "file:///etc/passwd"}, "no valid `jwks_uri`"),
             ({"issuer": "SELF", "jwks_uri": "http://[::1/jwks"}, "Invalid IPv6 URL"),
         ],
     )
@@ -214,41 +214,41 @@ class TestDiscovery:
         """Another issuer's, or without an address of keys: silence with its reason, and no further request."""
         async with serving(b"") as server:
             server.answers = [said(json.loads(json.dumps(metadata).replace("SELF", server.url)))]
-            with pytest.raises(Silent, match=why):
+            with pytest.raises(KeysUnavailable, match=why):
                 await Issuer(server.url).keys()
             assert len(server.heard) == 1
 
     async def test_tls_is_not_given_up(self) -> None:
         """An https issuer does not name keys on http."""
-        with pytest.raises(Silent, match="jwks_uri"):
+        with pytest.raises(KeysUnavailable, match="jwks_uri"):
             module._jwks_uri({"issuer": "https://i", "jwks_uri": "http://i/jwks"}, "https://i")
 
     @pytest.mark.parametrize(
         ("said", "why"),
         [
-            (answer(500), "it answers 500"),
-            (redirect("http://127.0.0.1:1/"), "it answers 302"),
+            (answer(500), "status 500"),
+            (redirect("http://127.0.0.1:1/"), "status 302"),
             (answer(200, b"<html>"), "not JSON"),
             (answer(200, b'{"keys": [], "keys": []}'), "repeated key"),
-            (answer(200, b"[]"), "no JWK Set"),
-            (said({"keys": []}), "no key that could verify"),
-            (said({"keys": [{"kty": "oct", "k": "AAAA"}]}), "no key that could verify"),
-            (answer(200, b" " * (2**20 + 1)), "more than 1048576 bytes"),
-            (answer(200, b"{}", content_length=10), "no answer"),
-            (b"HTTP/1.1", "no answer"),
+            (answer(200, b"[]"), "not a JWK Set"),
+            (said({"keys": []}), "no key that can verify"),
+            (said({"keys": [{"kty": "oct", "k": "AAAA"}]}), "no key that can verify"),
+            (answer(200, b" " * (2**20 + 1)), "longer than 1048576 bytes"),
+            (answer(200, b"{}", content_length=10), "no response"),
+            (b"HTTP/1.1", "no response"),
         ],
     )
     async def test_what_is_no_key_set(self, said: bytes, why: str) -> None:
         """Errors, redirects, endless bodies, broken connections: one error of our own with the reason."""
         async with serving(said) as server:
-            with pytest.raises(Silent, match=why):
+            with pytest.raises(KeysUnavailable, match=why):
                 await Issuer("https://issuer.example", f"{server.url}/jwks").keys()
 
     async def test_an_issuer_that_says_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Time is bounded for all of it."""
         monkeypatch.setattr(module, "SECONDS", 0.05)
         async with serving(None) as server:
-            with pytest.raises(Silent, match="within"):
+            with pytest.raises(KeysUnavailable, match="within"):
                 await Issuer("https://issuer.example", f"{server.url}/jwks").keys()
 
     async def test_nobody_there(self) -> None:
@@ -256,12 +256,12 @@ class TestDiscovery:
         async with serving(b"") as server:
             gone = server.url
         for issuer in (Issuer(gone), Issuer(gone, f"{gone}/jwks")):
-            with pytest.raises(Silent, match="no answer: ConnectError"):
+            with pytest.raises(KeysUnavailable, match="no response: ConnectError"):
                 await issuer.keys()
 
     async def test_metadata_nowhere(self) -> None:
         """Both places were tried; a page that is no JSON is none."""
         async with serving(answer(200, b"<html>"), answer(404)) as server:
-            with pytest.raises(Silent, match="metadata cannot be read"):
+            with pytest.raises(KeysUnavailable, match="metadata cannot be read"):
                 await Issuer(server.url).keys()
             assert len(server.heard) == 2

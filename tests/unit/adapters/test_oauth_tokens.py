@@ -378,7 +378,7 @@ class TestKeySet:
     @pytest.mark.parametrize("tree", [None, [], {}, {"keys": {}}, {"keys": None}, "keys"])
     def test_what_is_no_set_is_told(self, tree: Any) -> None:
         """An answer that is something else is an error, not a set without keys."""
-        with pytest.raises(ValueError, match="no JWK Set"):
+        with pytest.raises(ValueError, match="not a JWK Set"):
             read_keys(tree)
 
     def test_a_key_keeps_to_its_own_algorithm(self) -> None:

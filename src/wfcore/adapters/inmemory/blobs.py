@@ -14,7 +14,7 @@ class InMemoryBlobs:
 
     async def put(self, org: str, key: str, data: bytes) -> None:
         if not (_NAME.fullmatch(org) and _NAME.fullmatch(key)):
-            raise ValueError("this is no organization, or no key")
+            raise ValueError("the organization or the key is not a plain file name")
         self._kept[org, key] = bytes(data)
 
     async def get(self, org: str, key: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Long-term memories in mem0 (docs.mem0.ai), kept on this machine: no telemetry, no model, no network."""
+"""Long-term memories in mem0 (docs.mem0.ai), stored locally: no telemetry, no model, no network."""
 
 from wfcore.adapters.mem0.memories import Mem0Memories
 

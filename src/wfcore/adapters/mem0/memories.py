@@ -1,7 +1,7 @@
 """Long-term memories in mem0's local store.
 
-Organization and skill are mem0's `agent_id`. What mem0 would make itself (id, hash, times) or change (metadata, order)
-stands in its metadata as it was given: there are no two truths of a memory, and its text is mem0's.
+Organization and skill form mem0's `agent_id`. Values that mem0 would generate (id, hash, times) or change (metadata,
+order) are stored unchanged in its metadata; the text of the memory is stored by mem0 only.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ from wfcore.adapters.mem0.offline import Embed, close, opened
 from wfcore.ports.providers import Memory
 
 THRESHOLD: Final = 0.1
-"""Similarity with the query (cosine) from which a memory is found at all."""
+"""The least cosine similarity of a memory with the query for the memory to be found."""
 
 _ALL: Final = 1_000_000_000
 _DELETED: Final = {"owner": "", "record": ""}
-"""What is left of a deleted memory, beside its key and its place."""
+"""The payload of a deleted memory, beside its key and its position."""
 
 Row = Mapping[str, Any]
 T = TypeVar("T")
 
 
 @attrs.define
-class _Mark:
-    """Where a memory is: mem0's own id for it, and whose it is; empty when it was deleted."""
+class _Slot:
+    """The position of a memory: mem0's own id for it, and its owner; the owner of a deleted memory is empty."""
 
     row: str
     owner: str
@@ -40,14 +40,14 @@ class _Mark:
 class Mem0Memories:
     """Implements the port `MemoryBackend`, open inside `async with`.
 
-    A memory is kept as it was given, never rewritten by a model. `place` is a directory, for one process at a time.
-    `embed` makes of a text a vector of `dimensions` numbers; it is called in a worker thread, one text at a time.
-    A search gives those whose similarity with the query is at least `threshold`, 0 to 1: an embedder that knows
-    meanings finds what shares no word with it.
+    A memory is stored unchanged, never rewritten by a model. `place` is a directory, for one process at a time.
+    `embed` turns a text into a vector of `dimensions` numbers; it is called in a worker thread, one text at a time.
+    A search returns memories whose similarity with the query is at least `threshold`, 0 to 1: a semantic embedder also
+    finds memories that share no word with the query.
 
     Opening raises ImportError without the extra `mem0`, ValueError when the vectors in `place` have another length,
-    RuntimeError when it is open already or the program imported mem0 with its telemetry on. When `embed` raises, a
-    call raises Unavailable and has changed nothing. A deleted memory leaves an empty one that marks its place.
+    RuntimeError when the store is already open or the program imported mem0 with its telemetry on. When `embed` raises,
+    a call raises Unavailable and changes nothing. A deleted memory leaves an empty record that keeps its position.
     """
 
     def __init__(self, place: str | Path, *, embed: Embed, dimensions: int, threshold: float = THRESHOLD) -> None:
@@ -55,14 +55,14 @@ class Mem0Memories:
             raise ValueError("`dimensions` must be at least 1")
         if not 0 <= threshold <= 1:
             raise ValueError("`threshold` must be 0 to 1")
-        self._place, self._embed = Path(place), embed
+        self._directory, self._embed = Path(place), embed
         self._dimensions, self._threshold = dimensions, threshold
-        # One thread does all the work: what it has read does not change before it writes.
+        # One thread does all the work: nothing changes between its read and its write.
         self._thread = ThreadPoolExecutor(1, "mem0")
         self._library: Any = None
-        self._marks: dict[str, dict[str, _Mark]] = {}
-        """By scope and id, in order of creation: mem0 finds quickly by its own ids alone, and keeps no order."""
-        self._places = count()
+        self._slots: dict[str, dict[str, _Slot]] = {}
+        """By scope and id, in order of creation: mem0 finds quickly by its own ids only, and does not keep order."""
+        self._next_position = count()
 
     async def __aenter__(self) -> Self:
         try:
@@ -84,38 +84,38 @@ class Mem0Memories:
     async def add(self, org: str, skill_id: int, memory: Memory) -> None:
         def add() -> None:
             scope = _scope(org, skill_id)
-            marks = self._marks.setdefault(scope, {})
-            if memory.id in marks:
+            slots = self._slots.setdefault(scope, {})
+            if memory.id in slots:
                 return
-            payload = {**_payload(memory), "key": memory.id, "place": next(self._places)}
+            payload = {**_payload(memory), "key": memory.id, "place": next(self._next_position)}
             added = self._library.add(memory.memory, agent_id=scope, metadata=payload, infer=False)
-            marks[memory.id] = _Mark(added["results"][0]["id"], payload["owner"])
+            slots[memory.id] = _Slot(added["results"][0]["id"], payload["owner"])
 
         await self._work(add)
 
     async def get(self, org: str, skill_id: int, memory_id: str) -> Memory | None:
         def get() -> Memory | None:
-            mark = self._kept(_scope(org, skill_id), memory_id)
-            return None if mark is None else self._read(mark)
+            slot = self._live_slot(_scope(org, skill_id), memory_id)
+            return None if slot is None else self._read(slot)
 
         return await self._work(get)
 
     async def replace(self, org: str, skill_id: int, memory: Memory, *, old: Memory | None = None) -> bool:
         def replace() -> bool:
-            mark = self._kept(_scope(org, skill_id), memory.id)
-            if mark is None or (old is not None and self._read(mark) != old):
+            slot = self._live_slot(_scope(org, skill_id), memory.id)
+            if slot is None or (old is not None and self._read(slot) != old):
                 return False
-            self._write(mark, memory.memory, _payload(memory))
+            self._write(slot, memory.memory, _payload(memory))
             return True
 
         return await self._work(replace)
 
     async def delete(self, org: str, skill_id: int, memory_id: str) -> bool:
         def delete() -> bool:
-            mark = self._kept(_scope(org, skill_id), memory_id)
-            if mark is not None:
-                self._write(mark, "", _DELETED)
-            return mark is not None
+            slot = self._live_slot(_scope(org, skill_id), memory_id)
+            if slot is not None:
+                self._write(slot, "", _DELETED)
+            return slot is not None
 
         return await self._work(delete)
 
@@ -123,20 +123,20 @@ class Mem0Memories:
         self, org: str, skill_id: int, *, limit: int, after: str | None = None, user_id: str | None = None
     ) -> Sequence[Memory]:
         def page() -> Sequence[Memory]:
-            marks = self._marks.get(_scope(org, skill_id), {})
-            ids = iter(marks)
-            if after is not None and after not in ids:  # which takes all up to it
+            slots = self._slots.get(_scope(org, skill_id), {})
+            ids = iter(slots)
+            if after is not None and after not in ids:  # `in` consumes the iterator up to `after`
                 return []
-            kept = (mark for mark in map(marks.__getitem__, ids) if mark.owner)
-            of_user = (mark for mark in kept if user_id is None or mark.owner == _owner(user_id))
-            return [self._read(mark) for mark in islice(of_user, limit)]
+            kept = (slot for slot in map(slots.__getitem__, ids) if slot.owner)
+            of_user = (slot for slot in kept if user_id is None or slot.owner == _owner(user_id))
+            return [self._read(slot) for slot in islice(of_user, limit)]
 
         return await self._work(page)
 
     async def search(
         self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None, shared: bool = False
     ) -> Sequence[Memory]:
-        """`MemoryBackend.search`, by the embedder's measure in the place of words."""
+        """`MemoryBackend.search`, by similarity of vectors instead of common words."""
         if not query.strip():
             return []
         owners = [] if user_id is None else [_owner(user_id), *([_owner(None)] if shared else [])]
@@ -150,30 +150,30 @@ class Mem0Memories:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _open(self) -> None:
-        self._library = opened(self._place, self._embed, self._dimensions)
+        self._library = opened(self._directory, self._embed, self._dimensions)
         rows = self._library.get_all(filters={"agent_id": "*"}, top_k=_ALL, show_expired=True)["results"]
-        for row in sorted(rows, key=_place):
-            marks = self._marks.setdefault(row["agent_id"], {})
-            marks[row["metadata"]["key"]] = _Mark(row["id"], row["metadata"]["owner"])
-        self._places = count(1 + max(map(_place, rows), default=-1))
+        for row in sorted(rows, key=_position):
+            slots = self._slots.setdefault(row["agent_id"], {})
+            slots[row["metadata"]["key"]] = _Slot(row["id"], row["metadata"]["owner"])
+        self._next_position = count(1 + max(map(_position, rows), default=-1))
 
     def _close(self) -> None:
         if self._library is not None:
             close(self._library)
 
-    def _kept(self, scope: str, memory_id: str) -> _Mark | None:
-        mark = self._marks.get(scope, {}).get(memory_id)
-        return mark if mark is not None and mark.owner else None
+    def _live_slot(self, scope: str, memory_id: str) -> _Slot | None:
+        slot = self._slots.get(scope, {}).get(memory_id)
+        return slot if slot is not None and slot.owner else None
 
-    def _read(self, mark: _Mark) -> Memory:
-        return _memory(self._library.get(mark.row))
+    def _read(self, slot: _Slot) -> Memory:
+        return _memory(self._library.get(slot.row))
 
-    def _write(self, mark: _Mark, text: str, payload: Mapping[str, str]) -> None:
-        self._library.update(mark.row, text=text, metadata=payload)
-        mark.owner = payload["owner"]
+    def _write(self, slot: _Slot, text: str, payload: Mapping[str, str]) -> None:
+        self._library.update(slot.row, text=text, metadata=payload)
+        slot.owner = payload["owner"]
 
 
-# mem0 takes the text `*` of a filter for everything, and cuts white space off some: no id is a filter as it stands.
+# In a mem0 filter `*` matches everything, and white space is stripped: an id must be prefixed before it is a filter.
 
 
 def _scope(org: str, skill_id: int) -> str:
@@ -184,13 +184,13 @@ def _owner(user_id: str | None) -> str:
     return "nobody" if user_id is None else f"user:{user_id}"
 
 
-def _place(row: Row) -> int:
+def _position(row: Row) -> int:
     place: int = row["metadata"]["place"]
     return place
 
 
 def _payload(memory: Memory) -> dict[str, Any]:
-    """A memory as mem0's metadata, all but its text."""
+    """All of a memory except its text, as mem0's metadata."""
     record = attrs.asdict(memory, recurse=False, filter=attrs.filters.exclude("memory"))
     return {"owner": _owner(memory.user_id), "record": json.dumps(record, default=dict, ensure_ascii=False)}
 

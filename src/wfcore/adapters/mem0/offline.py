@@ -1,7 +1,7 @@
-"""The library mem0, brought to work with nothing but a directory and a function.
+"""The library mem0, configured to use only a directory and an embedding function.
 
-By itself it reports what is done with it, fetches notices, writes into the home directory, loads models of language
-and of words from elsewhere, logs what it keeps, and has a history of what was deleted. Each is declined here.
+By default it sends telemetry, fetches notices, writes into the home directory, downloads language models, logs the
+memories, and keeps a history of deleted ones. This module turns each of these off.
 """
 
 import logging
@@ -13,43 +13,44 @@ from pathlib import Path
 from typing import Any, Final
 
 from wfcore.domain.kernel.errors import Unavailable
+from wfcore.extras import needs_extra
 
 Embed = Callable[[str], Sequence[float]]
-"""From a text to its vector. Texts of white space alone never reach it."""
+"""Returns the vector of a text. It is never called with a text of white space only."""
 
 _COLLECTION: Final = "memories"
 _NONE: Final = "none"
-"""Under this name mem0 finds what stands in the place of a model."""
+"""The provider name under which mem0 finds the replacement for a model."""
 
 
-def opened(place: Path, embed: Embed, dimensions: int) -> Any:
-    """A `mem0.Memory` on the local store in this directory, to be used by the calling thread alone.
+def opened(directory: Path, embed: Embed, dimensions: int) -> Any:
+    """A `mem0.Memory` on the local store in this directory. Only the calling thread can use it.
 
     Raises ImportError without the extra; ValueError when the vectors in the store have another length; RuntimeError
-    when the store is open already, or mem0 was imported with its telemetry on.
+    when the store is already open, or mem0 was imported with its telemetry on.
     """
-    place.mkdir(parents=True, exist_ok=True)
-    library = _imported(place)
-    memory = library.Memory(_configuration(place, dimensions))
+    directory.mkdir(parents=True, exist_ok=True)
+    library = _imported(directory)
+    memory = library.Memory(_configuration(directory, dimensions))
     memory.embedding_model = _Embedder(embed, dimensions)
-    memory.vector_store._has_bm25_slot = False  # noqa: SLF001  (else a model of words is loaded, where fastembed is)
+    memory.vector_store._has_bm25_slot = False  # noqa: SLF001  (else a model is loaded if fastembed is installed)
     memory.db.close()
     memory.db = _NoHistory()
     found = memory.vector_store.col_info().config.params.vectors.size
     if found != dimensions:
         close(memory)
-        raise ValueError(f"the vectors in `{place}` have {found} numbers, and `dimensions` is {dimensions}")
+        raise ValueError(f"the vectors in `{directory}` have {found} numbers, but `dimensions` is {dimensions}")
     return memory
 
 
 def close(memory: Any) -> None:
-    """Another may open the store."""
+    """Close the store, so that it can be opened again."""
     memory.close()
     memory.vector_store.client.close()
 
 
 class _Embedder:
-    """The function that was given, as mem0 calls it."""
+    """The embedding function in the interface that mem0 calls."""
 
     def __init__(self, embed: Embed, dimensions: int) -> None:
         self._embed, self._dimensions = embed, dimensions
@@ -60,21 +61,21 @@ class _Embedder:
         try:
             vector = [float(number) for number in self._embed(text)]
         except Exception as error:
-            raise Unavailable("the embedder of memories gave no vector") from error
+            raise Unavailable("the embedder of memories failed") from error
         if len(vector) != self._dimensions:
-            raise ValueError(f"`embed` gave {len(vector)} numbers, and `dimensions` is {self._dimensions}")
+            raise ValueError(f"`embed` returned {len(vector)} numbers, but `dimensions` is {self._dimensions}")
         return vector
 
 
-class Nothing:
-    """In the place of a language model: memories are kept as they are given."""
+class NoModel:
+    """Replaces the language model: memories are stored unchanged."""
 
     def __init__(self, config: object) -> None:
         pass
 
 
 class _NoHistory:
-    """In the place of the history, which would keep what was replaced and deleted."""
+    """Replaces the history, which would keep replaced and deleted memories."""
 
     def add_history(self, *_: object, **__: object) -> None:
         pass
@@ -83,13 +84,10 @@ class _NoHistory:
         pass
 
 
-def _imported(place: Path) -> Any:
-    """The library, imported so that it neither reports nor writes outside of the directory."""
-    try:
-        with _environment(MEM0_TELEMETRY="False", MEM0_DIR=str(place)):
-            library = import_module("mem0")
-    except ImportError as error:
-        raise ImportError("memories in mem0 need an extra: pip install 'wfcore[mem0]'", name=error.name) from None
+def _imported(directory: Path) -> Any:
+    """The library, imported so that it neither sends telemetry nor writes outside of the directory."""
+    with needs_extra("mem0", "the memory backend mem0"), _environment(MEM0_TELEMETRY="False", MEM0_DIR=str(directory)):
+        library = import_module("mem0")
     if import_module("mem0.memory.telemetry").MEM0_TELEMETRY:
         raise RuntimeError("mem0 was imported with its telemetry on: set MEM0_TELEMETRY=False in the environment")
     language: Any = import_module("mem0.utils.spacy_models")
@@ -100,12 +98,12 @@ def _imported(place: Path) -> Any:
     return library
 
 
-def _configuration(place: Path, dimensions: int) -> Any:
+def _configuration(directory: Path, dimensions: int) -> Any:
     factories, configs = import_module("mem0.utils.factory"), import_module("mem0.configs.base")
-    nothing = f"{__name__}.{Nothing.__name__}"
-    factories.EmbedderFactory.provider_to_class[_NONE] = nothing
-    factories.LlmFactory.register_provider(_NONE, nothing)
-    store = {"path": str(place), "collection_name": _COLLECTION, "embedding_model_dims": dimensions}
+    no_model = f"{__name__}.{NoModel.__name__}"
+    factories.EmbedderFactory.provider_to_class[_NONE] = no_model
+    factories.LlmFactory.register_provider(_NONE, no_model)
+    store = {"path": str(directory), "collection_name": _COLLECTION, "embedding_model_dims": dimensions}
     return configs.MemoryConfig(
         vector_store={"provider": "qdrant", "config": store},
         embedder=configs.EmbedderConfig.model_construct(provider=_NONE, config={}),

@@ -1,11 +1,11 @@
-"""The issuer's keys, kept: at most one request at a time and one in an interval, whatever the tokens ask for."""
+"""A cache of the issuer's keys. It sends one request at a time, and at most one in an interval, for any tokens."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from wfcore.adapters.oauth.issuer import Silent
+from wfcore.adapters.oauth.issuer import KeysUnavailable
 from wfcore.adapters.oauth.keys import VerificationKey, choose
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.system import Clock
@@ -15,35 +15,35 @@ logger = logging.getLogger(__name__)
 Keys = tuple[VerificationKey, ...]
 
 FRESH: Final = 300
-"""Seconds after which keys are asked for again."""
+"""Seconds after which the keys are fetched again."""
 STALE: Final = 3_600
-"""Seconds that keys go on being used while the issuer cannot be asked. Then no token can be judged."""
+"""Seconds for which cached keys are used while the issuer does not answer. After that no token can be verified."""
 COOL_DOWN: Final = 5
-"""Seconds between two requests, so that unknown key ids, which anybody can make up, do not become requests."""
+"""Seconds between two requests. Anybody can invent key ids: they must not cause a request each."""
 
 
 class KeyCache:
-    """Keys by id."""
+    """The issuer's keys, fetched with `fetch`."""
 
     def __init__(self, fetch: Callable[[], Awaitable[Keys]], clock: Clock) -> None:
         self._fetch = fetch
         self._clock = clock
         self._keys: Keys = ()
         self._fetched_at: int | None = None
-        self._asked_at: int | None = None
-        self._flight: asyncio.Task[None] | None = None
-        self._silent = False
+        self._requested_at: int | None = None
+        self._request: asyncio.Task[None] | None = None
+        self._is_failing = False
 
     async def find(self, kid: str | None, algorithm: str) -> list[VerificationKey]:
-        """The keys that a token with this header may be signed with. Unavailable when no token can be judged.
+        """The keys that can have signed a token with this header. Raises Unavailable when all keys are too old.
 
-        While the issuer is silent, tokens of keys that are known do not wait for it.
+        While the issuer does not answer, a token with a known key does not wait for it.
         """
         fresh = self._within(self._fetched_at, FRESH)
-        if not fresh and (flight := self._ask()) is not None and not self._silent:
-            await asyncio.shield(flight)
-        if not (found := self._choose(kid, algorithm)) and (flight := self._ask()) is not None:
-            await asyncio.shield(flight)
+        if not fresh and (request := self._requested()) is not None and not self._is_failing:
+            await asyncio.shield(request)
+        if not (found := self._choose(kid, algorithm)) and (request := self._requested()) is not None:
+            await asyncio.shield(request)
             found = self._choose(kid, algorithm)
         if not self._within(self._fetched_at, STALE):
             raise Unavailable("the issuer of access tokens does not answer")
@@ -52,28 +52,28 @@ class KeyCache:
     def _choose(self, kid: str | None, algorithm: str) -> list[VerificationKey]:
         return choose(self._keys, kid, algorithm) if self._within(self._fetched_at, STALE) else []
 
-    def _ask(self) -> asyncio.Task[None] | None:
-        """The request that is under way, or a new one; None while it is too early for one.
+    def _requested(self) -> asyncio.Task[None] | None:
+        """The request in flight, or a new one; None before `COOL_DOWN` has passed.
 
-        It is a task of its own: the request of whoever came first may be cancelled, and others wait too.
+        The request is a separate task: several callers wait for it, and each of them can be cancelled.
         """
-        if self._flight is None and not self._within(self._asked_at, COOL_DOWN):
-            self._flight = asyncio.create_task(self._refresh())
-        return self._flight
+        if self._request is None and not self._within(self._requested_at, COOL_DOWN):
+            self._request = asyncio.create_task(self._refresh())
+        return self._request
 
     async def _refresh(self) -> None:
-        self._asked_at = self._clock.now()
+        self._requested_at = self._clock.now()
         try:
             self._keys = await self._fetch()
-            self._silent, self._fetched_at = False, self._clock.now()
+            self._is_failing, self._fetched_at = False, self._clock.now()
         except Exception as reason:
-            self._silent = True
+            self._is_failing = True
             logger.warning(
-                "no keys from the issuer of access tokens: %s", reason, exc_info=not isinstance(reason, Silent)
+                "no keys from the issuer of access tokens: %s", reason, exc_info=not isinstance(reason, KeysUnavailable)
             )
         finally:
-            self._flight, self._asked_at = None, self._clock.now()
+            self._request, self._requested_at = None, self._clock.now()
 
     def _within(self, since: int | None, seconds: int) -> bool:
-        """Whether that was less than so many seconds ago. A clock that was set back ends every wait."""
+        """Whether `since` is less than `seconds` ago. It is not when the clock was set back, which ends every wait."""
         return since is not None and 0 <= self._clock.now() - since < seconds * 1000

@@ -1,6 +1,6 @@
-"""Asking an issuer for its keys: discovery (RFC 8414, OpenID Connect Discovery), then the JWK Set.
+"""Requests for an issuer's keys: discovery (RFC 8414, OpenID Connect Discovery), then the JWK Set.
 
-The issuer is the operator's choice, so its address is not guarded; size and time of what it says are bounded.
+The operator configures the issuer, so the address guard does not apply; size and time of responses are bounded.
 """
 
 import asyncio
@@ -16,51 +16,51 @@ from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 
 SECONDS: Final = 10.0
-"""For all of it, discovery included."""
-MOST_BYTES: Final = 2**20
+"""For all requests together, discovery included."""
+MAX_BYTES: Final = 2**20
 
 _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
 
-class Silent(Exception):
-    """The issuer gave no keys; the message says why, for the operator."""
+class KeysUnavailable(Exception):
+    """The keys cannot be fetched; the message gives the reason to the operator."""
 
 
 @attrs.frozen
 class Issuer:
-    """Where keys come from: the `jwks_url`, or what the issuer's own metadata names."""
+    """The source of the keys: `jwks_url`, or by default the address in the issuer's metadata."""
 
     url: str
     jwks_url: str | None = None
 
     async def keys(self) -> tuple[VerificationKey, ...]:
-        """The keys as they are now. Raises Silent."""
+        """The current keys. Raises KeysUnavailable."""
         try:
             async with asyncio.timeout(SECONDS), httpx2.AsyncClient(follow_redirects=False) as client:
-                place = self.jwks_url or await self._discovered(client)
-                found = read_keys(await _fetched(client, place))
+                url = self.jwks_url or await self._discovered(client)
+                found = read_keys(await _fetched(client, url))
         except TimeoutError:
-            raise Silent(f"no whole answer within {SECONDS:g} seconds") from None
+            raise KeysUnavailable(f"no complete response within {SECONDS:g} seconds") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise Silent(f"no answer: {type(error).__name__}") from None
+            raise KeysUnavailable(f"no response: {type(error).__name__}") from None
         except (ValueError, WfcoreError) as error:
-            raise Silent(str(error)) from None
+            raise KeysUnavailable(str(error)) from None
         if not found:
-            raise Silent("it has no key that could verify a token")
+            raise KeysUnavailable("the JWK Set has no key that can verify a token")
         return found
 
     async def _discovered(self, client: httpx2.AsyncClient) -> str:
-        for place in metadata_places(self.url):
+        for url in metadata_urls(self.url):
             try:
-                metadata = await _fetched(client, place)
-            except (Silent, WfcoreError):
+                metadata = await _fetched(client, url)
+            except (KeysUnavailable, WfcoreError):
                 continue
             return _jwks_uri(metadata, self.url)
-        raise Silent("its metadata cannot be read")
+        raise KeysUnavailable("the metadata cannot be read")
 
 
-def metadata_places(issuer: str) -> list[str]:
-    """Where the metadata stands: RFC 8414, 3.1, and OpenID Connect Discovery 1.0, 4."""
+def metadata_urls(issuer: str) -> list[str]:
+    """The addresses of the metadata: RFC 8414, 3.1, and OpenID Connect Discovery 1.0, 4."""
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
     return [
@@ -70,24 +70,24 @@ def metadata_places(issuer: str) -> list[str]:
 
 
 def _jwks_uri(metadata: JSON, issuer: str) -> str:
-    """Metadata that names another issuer may be another's (RFC 8414, 3.3), and TLS is not given up half way."""
+    """The `jwks_uri` of metadata that names this issuer (RFC 8414, 3.3); an https issuer needs an https address."""
     if not isinstance(metadata, dict) or metadata.get("issuer") != issuer:
-        raise Silent("its metadata names another issuer")
-    place = metadata.get("jwks_uri")
+        raise KeysUnavailable("the metadata names another issuer")
+    url = metadata.get("jwks_uri")
     schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
-    if not isinstance(place, str) or urlsplit(place).scheme not in schemes:
-        raise Silent("its metadata has no `jwks_uri` that can be used")
-    return place
+    if not isinstance(url, str) or urlsplit(url).scheme not in schemes:
+        raise KeysUnavailable(f"the metadata has no valid `jwks_uri`: use {' or '.join(schemes)}")
+    return url
 
 
-async def _fetched(client: httpx2.AsyncClient, place: str) -> JSON:
-    """The JSON at this address. Raises Silent, Malformed or an error of the transport."""
+async def _fetched(client: httpx2.AsyncClient, url: str) -> JSON:
+    """The JSON at this address. Raises KeysUnavailable, Malformed or an error of the transport."""
     body = bytearray()
-    async with client.stream("GET", place, headers=_HEADERS) as response:
+    async with client.stream("GET", url, headers=_HEADERS) as response:
         if response.status_code != httpx2.codes.OK:
-            raise Silent(f"it answers {response.status_code}")
+            raise KeysUnavailable(f"the issuer responded with status {response.status_code}")
         async for piece in response.aiter_raw():
             body += piece
-            if len(body) > MOST_BYTES:
-                raise Silent(f"its answer has more than {MOST_BYTES} bytes")
+            if len(body) > MAX_BYTES:
+                raise KeysUnavailable(f"the response is longer than {MAX_BYTES} bytes")
     return parse_json(bytes(body))

@@ -1,4 +1,4 @@
-"""The keys of an issuer: what of a JWK Set (RFC 7517) may verify a signature, and how it does."""
+"""The keys of an issuer: which keys of a JWK Set (RFC 7517) can verify a signature, and the verification."""
 
 import re
 from base64 import urlsafe_b64decode
@@ -12,7 +12,7 @@ from joserfc.jws import JWSRegistry
 
 from wfcore.domain.kernel.json_type import JSON
 
-MOST_KEYS: Final = 100
+MAX_KEYS: Final = 100
 RSA_BITS: Final = range(2048, 8193)
 
 _RSA: Final = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"})
@@ -23,10 +23,10 @@ _CURVES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("OKP", "Ed25519"): frozenset({"Ed25519"}),
 }
 ALGORITHMS: Final = _RSA.union(*_CURVES.values())
-"""Asymmetric ones alone. A key verifies only what its own type allows, whatever a token says (RFC 8725, 3.1)."""
+"""Asymmetric algorithms only. The type of the key, not the token, selects the algorithm (RFC 8725, 3.1)."""
 
-_SAME: Final = {"EdDSA": "Ed25519"}
-"""The earlier spelling (RFC 9864)."""
+_RENAMED: Final = {"EdDSA": "Ed25519"}
+"""The deprecated name and its replacement (RFC 9864)."""
 _PUBLIC: Final = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x")}
 _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
@@ -35,14 +35,14 @@ _registry: Final = JWSRegistry(algorithms=sorted(ALGORITHMS))
 
 @attrs.frozen
 class VerificationKey:
-    """A public key, and the algorithms it may be used with."""
+    """A public key, and the algorithms that it can be used with."""
 
     kid: str | None
     algorithms: frozenset[str]
     key: Key = attrs.field(repr=False)
 
     def verifies(self, algorithm: str, message: bytes, signature: bytes) -> bool:
-        """Whether the signature is this key's under an algorithm that is one of its own."""
+        """Whether this key made the signature. `algorithm` must be one of `algorithms`."""
         try:
             return bool(_registry.get_alg(algorithm).verify(message, signature, self.key))
         except (JoseError, ValueError):
@@ -50,13 +50,13 @@ class VerificationKey:
 
 
 def algorithm_of(name: JSON) -> str | None:
-    """The algorithm of this name; None for one that is not offered: `none`, every HMAC, and what nobody knows."""
-    known = _SAME.get(name, name) if isinstance(name, str) else None
+    """The algorithm of this name; None for an unsupported one: `none`, every HMAC, and unknown names."""
+    known = _RENAMED.get(name, name) if isinstance(name, str) else None
     return known if known in ALGORITHMS else None
 
 
 def choose(keys: Sequence[VerificationKey], kid: str | None, algorithm: str) -> list[VerificationKey]:
-    """The keys that may have made a signature. A token that names no key has to leave no choice."""
+    """The keys that can have made a signature. Without a `kid`, exactly one key must fit the algorithm."""
     fit = [key for key in keys if algorithm in key.algorithms]
     if kid is not None:
         return [key for key in fit if key.kid == kid]
@@ -64,11 +64,11 @@ def choose(keys: Sequence[VerificationKey], kid: str | None, algorithm: str) -> 
 
 
 def read_keys(tree: JSON) -> tuple[VerificationKey, ...]:
-    """The usable keys of a JWK Set; what is not one of them is passed over (RFC 7517, 5). ValueError for no set."""
+    """The usable keys of a JWK Set; others are ignored (RFC 7517, 5). Raises ValueError if `tree` is not a JWK Set."""
     entries = tree.get("keys") if isinstance(tree, dict) else None
     if not isinstance(entries, list):
-        raise ValueError("it is no JWK Set")  # noqa: TRY004  (a value from outside, not a caller's mistake)
-    return tuple(_usable(entries[:MOST_KEYS]))
+        raise ValueError("the response is not a JWK Set")  # noqa: TRY004  (a value from outside, not a caller's error)
+    return tuple(_usable(entries[:MAX_KEYS]))
 
 
 def _usable(entries: Sequence[JSON]) -> Iterator[VerificationKey]:
@@ -86,7 +86,7 @@ def _is_for_verifying(entry: Mapping[str, JSON]) -> bool:
 
 
 def _algorithms(entry: Mapping[str, JSON]) -> frozenset[str]:
-    """What the key's type and size allow, narrowed to the `alg` it names."""
+    """The algorithms that the key's type and size allow, restricted to its `alg` if present."""
     kty, curve = entry.get("kty"), entry.get("crv")
     if kty == "RSA":
         allowed = _RSA if _bits(entry.get("n")) in RSA_BITS else frozenset()
@@ -98,14 +98,14 @@ def _algorithms(entry: Mapping[str, JSON]) -> frozenset[str]:
 
 
 def _bits(modulus: JSON) -> int:
-    """The size of an RSA key; 0 for what is none."""
+    """The size of an RSA key in bits; 0 for an invalid modulus."""
     if not isinstance(modulus, str) or len(modulus) > RSA_BITS[-1] // 6 + 2 or not _BASE64URL.fullmatch(modulus):
         return 0
     return int.from_bytes(urlsafe_b64decode(modulus + "=" * (-len(modulus) % 4))).bit_length()
 
 
 def _imported(entry: Mapping[str, JSON]) -> Key | None:
-    """The key, made of its public numbers alone: no private part, certificate or address is looked at."""
+    """The key, made from its public parameters only: private parameters, certificates and addresses are ignored."""
     public: dict[str, str | list[str]] = {name: str(entry.get(name)) for name in ("kty", *_PUBLIC[entry["kty"]])}
     try:
         key = JWKRegistry.import_key(public)

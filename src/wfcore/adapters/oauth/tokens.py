@@ -1,7 +1,7 @@
-"""Verifying a JWT access token (RFC 9068), with the lessons of RFC 8725.
+"""Verification of a JWT access token (RFC 9068), with the recommendations of RFC 8725.
 
-What a token says of itself chooses nothing: algorithms are an allow-list, the key comes from the issuer's own set, and
-its type must fit. Nothing of a token is looked at before its signature has been verified but what finds the key.
+A token cannot choose how it is verified: the algorithms are an allow-list, the key comes from the issuer's own set, and
+its type must match. Before the signature is verified, only the parts that select the key are read.
 """
 
 import logging
@@ -22,24 +22,24 @@ from wfcore.ports.system import Clock
 logger = logging.getLogger(__name__)
 
 LEEWAY: Final = 60
-"""Seconds by which two clocks may differ."""
-MOST_CHARACTERS: Final = 16_384
+"""Seconds by which two clocks can differ."""
+MAX_CHARACTERS: Final = 16_384
 
 _JWS: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)", re.ASCII)
 _TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
 _REFUSED: Final = ("b64", "crit", "cty", "enc", "jku", "jwk", "x5c", "x5u", "zip")
-"""Header parameters that would bring a key, an address, another form or a rule of their own."""
+"""Header parameters that would supply a key, an address, another encoding or additional rules."""
 _LIMITS: Final = JsonLimits(max_depth=16, max_values=4_000)
 
 Tree = dict[str, Any]
 
 
 class TokenRefused(Exception):
-    """The token is no good; the message says why, for the operator's log and for nobody else."""
+    """The token is invalid; the message gives the reason, which only the operator's log shows."""
 
 
 class AccessTokens:
-    """Implements the port `TokenVerifier` for one issuer; a token has to be made out to `audience`."""
+    """Implements the port `TokenVerifier` for one issuer; a token must be issued for `audience`."""
 
     def __init__(
         self,
@@ -58,57 +58,57 @@ class AccessTokens:
 
     async def verify(self, token: str) -> Identity | None:
         try:
-            claims = await self._genuine(token)
+            claims = await self._verified_claims(token)
             self._check(claims)
             return _identity(claims, self._names)
         except TokenRefused as reason:
             logger.info("an access token was refused: %s", reason)
             return None
 
-    async def _genuine(self, token: str) -> Tree:
-        """The claims of a token whose signature is the issuer's."""
-        found = _JWS.fullmatch(token) if len(token) <= MOST_CHARACTERS else None
+    async def _verified_claims(self, token: str) -> Tree:
+        """The claims of a token whose signature is valid."""
+        found = _JWS.fullmatch(token) if len(token) <= MAX_CHARACTERS else None
         if found is None:
-            raise TokenRefused("it is no signed JWT, or a very long one")
+            raise TokenRefused(f"not a signed JWT of at most {MAX_CHARACTERS} characters")
         header, payload, signature = (_decoded(part) for part in found.groups())
         kid, algorithm = _header(_object(header))
         message = token.rpartition(".")[0].encode()
         keys = await self._keys.find(kid, algorithm)
         if not any(key.verifies(algorithm, message, signature) for key in keys):
-            raise TokenRefused("the signature is none of the issuer's" if keys else "the issuer has no such key")
+            raise TokenRefused("the signature is invalid" if keys else "the issuer has no such key")
         return _object(payload)
 
     def _check(self, claims: Tree) -> None:
         """The rules of RFC 9068, 4, and RFC 7519, 4.1."""
         now, audience = self._clock.now() / 1000, claims.get("aud")
         if claims.get("iss") != self.issuer:
-            raise TokenRefused("another issuer's")
+            raise TokenRefused("issued by another issuer")
         if self.audience not in (_texts(audience, "aud") if isinstance(audience, list) else [audience]):
-            raise TokenRefused("made out to another audience")
+            raise TokenRefused("issued for another audience")
         _text(claims, "sub")
         if _instant(claims, "exp") <= now - LEEWAY:
             raise TokenRefused("expired")
         for name in ("nbf", "iat"):
             if name in claims and _instant(claims, name) > now + LEEWAY:
-                raise TokenRefused(f"`{name}` lies in the future")
+                raise TokenRefused(f"`{name}` is in the future")
 
 
 def _header(header: Tree) -> tuple[str | None, str]:
-    """The key's id, if one is named, and the algorithm."""
+    """The key id, if the header has one, and the algorithm."""
     if any(name in header for name in _REFUSED):
-        raise TokenRefused("its header asks for what is not offered")
+        raise TokenRefused("the header has an unsupported parameter")
     kind, algorithm = header.get("typ"), algorithm_of(header.get("alg"))
     if not isinstance(kind, str) or not kind.isascii() or kind.lower() not in _TYPES:
-        raise TokenRefused("it is not typed `at+jwt`")
+        raise TokenRefused("the type is not `at+jwt`")
     if algorithm is None:
-        raise TokenRefused("its algorithm is not offered")
+        raise TokenRefused("the algorithm is not supported")
     return (None if "kid" not in header else _text(header, "kid")), algorithm
 
 
 def _identity(claims: Tree, names: ClaimNames) -> Identity:
     org, email = _text(claims, names.organization), claims.get(names.email) if names.email else None
     if not is_uuid(org):
-        raise TokenRefused("its organization is no UUID in lower case with hyphens")
+        raise TokenRefused(f"`{names.organization}` is not a UUID in lower case with hyphens")
     return Identity(
         org,
         _text(claims, names.user),
@@ -120,7 +120,7 @@ def _identity(claims: Tree, names: ClaimNames) -> Identity:
 
 
 def _scopes(claims: Tree) -> frozenset[str]:
-    """RFC 8693, 4.2: a text with spaces; some issuers send a list."""
+    """The scopes: a text separated by spaces (RFC 8693, 4.2); some issuers send a list."""
     scope = claims.get("scope", "")
     return frozenset(scope.split(" ") if isinstance(scope, str) else _texts(scope, "scope"))
 
@@ -128,21 +128,21 @@ def _scopes(claims: Tree) -> frozenset[str]:
 def _text(tree: Tree, name: str) -> str:
     value = tree.get(name)
     if not isinstance(value, str) or not 1 <= len(value) <= 255:
-        raise TokenRefused(f"`{name}` is no text of 1 to 255 characters")
+        raise TokenRefused(f"`{name}` is not a text of 1 to 255 characters")
     return value
 
 
 def _texts(value: Any, name: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise TokenRefused(f"`{name}` is no list of texts")
+        raise TokenRefused(f"`{name}` is not a list of texts")
     return value
 
 
 def _instant(claims: Tree, name: str) -> float:
-    """A NumericDate: seconds since the Unix epoch, fractions allowed; a boolean is no number."""
+    """A NumericDate: seconds since the Unix epoch, fractions allowed. A boolean is refused."""
     value: Any = claims.get(name)
     if type(value) not in (int, float):
-        raise TokenRefused(f"`{name}` is no number")
+        raise TokenRefused(f"`{name}` is not a number")
     return float(value)
 
 
@@ -150,18 +150,18 @@ def _object(text: bytes) -> Tree:
     try:
         tree = parse_json(text, _LIMITS)
     except WfcoreError:
-        raise TokenRefused("a part of it is not strict JSON") from None
+        raise TokenRefused("the header or the payload is not strict JSON") from None
     if not isinstance(tree, dict):
-        raise TokenRefused("a part of it is no object")
+        raise TokenRefused("the header or the payload is not an object")
     return tree
 
 
 def _decoded(part: str) -> bytes:
-    """Base64url in its one spelling: other trailing bits would be another text for the same token."""
+    """Canonical base64url only: with other trailing bits, two texts would stand for one token."""
     try:
         decoded = urlsafe_b64decode(part + "=" * (-len(part) % 4))
     except ValueError:
         decoded = b""
     if urlsafe_b64encode(decoded).rstrip(b"=") != part.encode():
-        raise TokenRefused("a part of it is not base64url")
+        raise TokenRefused("a part of the token is not base64url")
     return decoded

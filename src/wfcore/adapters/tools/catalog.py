@@ -1,7 +1,7 @@
 """The tool catalog: functions of the embedding program, and the built-in tools.
 
 A function becomes a tool by its signature: its name is the id, its docstring the description, its annotations the
-JSON Schema of the arguments. A parameter annotated `ToolCall` is given the call and is no argument.
+JSON Schema of the arguments. A parameter annotated `ToolCall` receives the call and is not an argument.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ID = re.compile(r"[a-zA-Z0-9_.-]{1,128}", re.ASCII)
-_MARK = "__wfcore_tool__"
-_PLAIN = (str, int, float, bool, list, dict, NoneType, Any)
+_OPTIONS_ATTRIBUTE = "__wfcore_tool__"
+_JSON_TYPES = (str, int, float, bool, list, dict, NoneType, Any)
 
 
 @attrs.frozen
-class _Marks:
-    """What `tool` says of a function beyond its signature."""
+class _ToolOptions:
+    """The options of `tool` for one function."""
 
     id: str | None = None
     name: str | None = None
@@ -61,25 +61,26 @@ def tool(
     idempotent: bool = False,
     provider: str | None = None,
 ) -> Any:
-    """Say more of a function that is a tool: its id, a name and description for people, whether it may block.
+    """Set options of a function that is a tool: its id, a name and description for people, whether it can block.
 
-    A plain function runs in a worker thread; with `blocking=False` it runs on the event loop and has to be quick.
-    `idempotent`: it may be called again under the same key, when nobody knows how the first call ended. `provider`: it
-    needs the organization's connection to that service, and finds it in its call.
+    A plain function runs in a worker thread; with `blocking=False` it runs on the event loop and must be quick.
+    `idempotent`: it can be called again under the same key when the outcome of the first call is unknown. `provider`:
+    it needs the organization's connection to that service, which its `ToolCall` holds.
     """
 
     def mark(function: Any) -> Any:
         marked = partial(function) if inspect.ismethod(function) else function
-        setattr(marked, _MARK, _Marks(id, name, description, blocking, idempotent, provider))
+        setattr(marked, _OPTIONS_ATTRIBUTE, _ToolOptions(id, name, description, blocking, idempotent, provider))
         return marked
 
     return mark if function is None else mark(function)
 
 
 class ToolRegistry:
-    """`wfcore.ports.providers.Tools` over the given tools and the built-in ones, those of other adapters included.
+    """Implements the port `Tools`: the given tools and the built-in ones, including those of other adapters.
 
-    ValueError for an id that is malformed, built in or given twice; TypeError for a function that can be no tool.
+    Raises ValueError for an id that is malformed, built in or used twice; TypeError for a function that cannot be a
+    tool.
     """
 
     def __init__(self, tools: Iterable[Callable[..., Any] | Tool] = (), built_in: Iterable[Tool] = ()) -> None:
@@ -88,7 +89,7 @@ class ToolRegistry:
         for entry in given:
             _check_id(entry.id)
             if entry.id in self._tools:
-                raise ValueError(f"there are two tools `{entry.id}`")
+                raise ValueError(f"tool `{entry.id}` is defined twice")
             self._tools[entry.id] = entry
 
     def get(self, tool_id: str) -> Tool | None:
@@ -100,45 +101,47 @@ class ToolRegistry:
 
 def _check_id(tool_id: str) -> None:
     if not _ID.fullmatch(tool_id):
-        raise ValueError(f"`{tool_id}` is no tool id: 1 to 128 of letters, digits, `_`, `.` and `-`")
+        raise ValueError(f"`{tool_id}` is not a valid tool id: use 1 to 128 letters, digits, `_`, `.` and `-`")
     if tool_id.startswith("core."):
-        raise ValueError(f"`{tool_id}`: ids that begin with `core.` are those of built-in tools")
+        raise ValueError(f"`{tool_id}`: ids that begin with `core.` are reserved for built-in tools")
 
 
 def tool_of(function: Callable[..., Any]) -> Tool:
-    """The tool that a function is. TypeError, naming the parameter, for a signature that cannot be one."""
+    """The tool made from a function. Raises TypeError that names the parameter for an unsupported signature."""
     bare = function.func if isinstance(function, partial) else function
-    marks: _Marks = getattr(function, _MARK, None) or getattr(bare, _MARK, None) or _Marks()
-    tool_id = marks.id or str(getattr(bare, "__name__", type(bare).__name__))
-    called = _called(bare, tool_id)
+    options: _ToolOptions = (
+        getattr(function, _OPTIONS_ATTRIBUTE, None) or getattr(bare, _OPTIONS_ATTRIBUTE, None) or _ToolOptions()
+    )
+    tool_id = options.id or str(getattr(bare, "__name__", type(bare).__name__))
+    called = _annotated_function(bare, tool_id)
     arguments = _Arguments.of(function, called, tool_id)
     return Tool(
         tool_id,
         arguments.caller(function),
-        marks.name or tool_id.replace("_", " "),
-        marks.description if marks.description is not None else inspect.getdoc(bare) or "",
+        options.name or tool_id.replace("_", " "),
+        options.description if options.description is not None else inspect.getdoc(bare) or "",
         arguments.schema,
-        marks.blocking,
+        options.blocking,
         inspect.iscoroutinefunction(inspect.unwrap(called)),
-        idempotent=marks.idempotent,
-        provider=marks.provider,
+        idempotent=options.idempotent,
+        provider=options.provider,
     )
 
 
-def _called(bare: Any, tool_id: str) -> Callable[..., Any]:
-    """The function whose annotations count: that of a callable object is its `__call__`."""
+def _annotated_function(bare: Any, tool_id: str) -> Callable[..., Any]:
+    """The function whose annotations are read: for a callable object, its `__call__`."""
     if isinstance(bare, type) or not callable(bare):
-        raise TypeError(f"tool `{tool_id}`: give a function or a callable object, no {type(bare).__name__}")
+        raise TypeError(f"tool `{tool_id}`: use a function or a callable object, not `{type(bare).__name__}`")
     called: Callable[..., Any] = bare if inspect.isroutine(bare) else type(bare).__call__
     inner = inspect.unwrap(called)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-        raise TypeError(f"tool `{tool_id}`: a generator gives no single result")
+        raise TypeError(f"tool `{tool_id}`: a generator does not return a single result")
     return called
 
 
 @attrs.frozen
 class _Arguments:
-    """The parameters of a function: their schema, those to convert, and the one that is given the call."""
+    """The parameters of a function: their schema, the types to convert to, and the one that receives the call."""
 
     schema: Mapping[str, JSON]
     types: Mapping[str, Any]
@@ -153,7 +156,7 @@ class _Arguments:
         ]
         calls = [parameter.name for parameter in given if parameter.annotation is ToolCall]
         if len(calls) > 1:
-            raise TypeError(f"tool `{tool_id}`: only one parameter can be given the call, not `{'`, `'.join(calls)}`")
+            raise TypeError(f"tool `{tool_id}`: only one parameter can receive the call, not `{'`, `'.join(calls)}`")
         arguments = [parameter for parameter in given if parameter.annotation is not ToolCall]
         types = {entry.name: entry.annotation for entry in arguments if not _is_json(entry.annotation)}
         return cls(_schema(tool_id, arguments), types, calls[0] if calls else None)
@@ -174,7 +177,7 @@ class _Arguments:
 
 
 def _convert(value: JSON, wanted: Any, path: str) -> Any:
-    """`value` as the annotated type. `ToolFailed`, not to be tried again, with the wire path of what does not fit."""
+    """`value` as the annotated type. Raises a `ToolFailed` without retry that names the path of an invalid value."""
     try:
         return msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
@@ -190,7 +193,7 @@ def _hints(called: Callable[..., Any], tool_id: str) -> Mapping[str, Any]:
 
 
 def _parameters(function: Callable[..., Any], tool_id: str) -> Mapping[str, inspect.Parameter]:
-    """Those that a call can give by name. What a partial has bound is no argument: nobody may see or replace it."""
+    """The parameters that a call passes by name. Those that a partial has bound are hidden and cannot be replaced."""
     try:
         parameters = inspect.signature(function).parameters
     except ValueError as error:
@@ -198,12 +201,12 @@ def _parameters(function: Callable[..., Any], tool_id: str) -> Mapping[str, insp
     bound = function.keywords if isinstance(function, partial) else {}
     for name, parameter in parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise TypeError(f"tool `{tool_id}`: parameter `{name}` cannot be given by name")
+            raise TypeError(f"tool `{tool_id}`: parameter `{name}` cannot be passed by name")
     return {name: parameter for name, parameter in parameters.items() if name not in bound}
 
 
 def _is_json(annotation: Any) -> bool:
-    """Whether a value that fits the schema fits the annotation as it is."""
+    """Whether a value that matches the schema matches the annotation without conversion."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _is_json(inner[0])
@@ -211,7 +214,7 @@ def _is_json(annotation: Any) -> bool:
         return inner[0] is str and _is_json(inner[1])
     if origin in (list, Union, UnionType):
         return all(_is_json(part) for part in inner)
-    return origin is Literal or annotation in _PLAIN
+    return origin is Literal or annotation in _JSON_TYPES
 
 
 def _schema(tool_id: str, parameters: Sequence[inspect.Parameter]) -> Mapping[str, JSON]:
@@ -234,7 +237,7 @@ def _schema(tool_id: str, parameters: Sequence[inspect.Parameter]) -> Mapping[st
 
 
 def _default(parameter: inspect.Parameter) -> dict[str, JSON]:
-    """The default as the schema shows it, if it is one that JSON can show."""
+    """The default for the schema, if it can be written as JSON."""
     if parameter.default is parameter.empty:
         return {}
     try:
@@ -243,8 +246,8 @@ def _default(parameter: inspect.Parameter) -> dict[str, JSON]:
         return {}
 
 
-# Built-in tools. The run machine performs the plain ones itself; with `retry`, `forEach` or approval they come here.
-# The machine takes their rendered parameters as they are, so nothing checks them here either.
+# Built-in tools. The run machine performs the plain ones itself; with `retry`, `forEach` or approval they are called
+# here. The machine does not validate their rendered parameters, so they are not validated here either.
 
 
 def _transform(params: Mapping[str, JSON], _: ToolCall) -> JSON:
@@ -261,7 +264,7 @@ async def _wait(params: Mapping[str, JSON], _: ToolCall) -> JSON:
 
 
 def _workflow(params: Mapping[str, JSON], _: ToolCall) -> JSON:
-    raise ToolFailed("only a workflow's own node can call a workflow by `core.workflow`", retryable=False)
+    raise ToolFailed("`core.workflow` can only be called by a node of a workflow", retryable=False)
 
 
 def _built_in(tool_id: str, run: Callable[..., Any], description: str, **properties: JSON) -> Tool:
@@ -279,13 +282,13 @@ def _built_in(tool_id: str, run: Callable[..., Any], description: str, **propert
 
 
 BUILT_IN = (
-    _built_in(TRANSFORM, _transform, "Gives back `value`, rendered.", value={}),
+    _built_in(TRANSFORM, _transform, "Returns `value`, rendered.", value={}),
     _built_in(FAIL, _fail, "Fails with `message`.", message={}),
-    _built_in(WAIT, _wait, "Goes on after `seconds`; a durable timer.", seconds={"type": "number", "minimum": 0}),
+    _built_in(WAIT, _wait, "Continues after `seconds`; a durable timer.", seconds={"type": "number", "minimum": 0}),
     _built_in(
         WORKFLOW,
         _workflow,
-        "Runs a workflow with `input`, and gives back its output.",
+        "Runs a workflow with `input`, and returns its output.",
         workflowId={"type": "integer", "minimum": 1},
         input={"type": "object", "default": {}},
     ),

@@ -1,4 +1,4 @@
-"""The built-in tools `core.remember` and `core.recall`: an agent's own use of the memories of its skill."""
+"""The built-in tools `core.remember` and `core.recall`: an agent's access to the memories of its skill."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,15 +10,20 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Memory, MemoryBackend, Tool, ToolCall, ToolFailed
 from wfcore.ports.system import Clock
 
-LONGEST: Final = 10_000
+MAX_CHARACTERS: Final = 10_000
 """Characters of a memory that an agent writes."""
-MOST: Final = 10
-"""Memories that it is told at once."""
+MAX_RECALLED: Final = 10
+"""Memories in one result of `core.recall`."""
 
 REMEMBER: Final[Mapping[str, JSON]] = {
     "type": "object",
     "properties": {
-        "memory": {"type": "string", "pattern": r"\S", "maxLength": LONGEST, "description": "One fact, in words"},
+        "memory": {
+            "type": "string",
+            "pattern": r"\S",
+            "maxLength": MAX_CHARACTERS,
+            "description": "One fact, in words",
+        },
         "metadata": {"type": "object", "maxProperties": 50},
     },
     "required": ["memory"],
@@ -33,23 +38,25 @@ RECALL: Final[Mapping[str, JSON]] = {
 
 
 def memory_tools(memories: MemoryBackend, clock: Clock) -> list[Tool]:
-    """Both, for agents with a skill. What is written is about the user who started the run, and says in its metadata
-    which run and message it is from; the same call writes once. What is found is of that user, or of no end user.
+    """Both tools, for agents with a skill.
+
+    A new memory belongs to the user who started the run, and its metadata names the run and the message; a repeated
+    call writes it once. A search finds the memories of that user, and those without a user.
     """
 
     async def remember(params: Mapping[str, JSON], call: ToolCall) -> JSON:
         skill, name = _skill(call), str(uuid5(NAMESPACE_URL, f"{call.org}/{call.key}"))
         if await memories.get(call.org, skill, name) is None:
             text, now = params["memory"], clock.now()
-            told = {**params.get("metadata", {}), "runId": call.run_id, "messageId": call.message_id}
-            await memories.add(call.org, skill, Memory(name, text, text_hash(text), told, now, now, call.user_id))
+            metadata = {**params.get("metadata", {}), "runId": call.run_id, "messageId": call.message_id}
+            await memories.add(call.org, skill, Memory(name, text, text_hash(text), metadata, now, now, call.user_id))
         return {"id": name}
 
     async def recall(params: Mapping[str, JSON], call: ToolCall) -> JSON:
         found = await memories.search(
-            call.org, _skill(call), params["query"], limit=MOST, user_id=call.user_id, shared=True
+            call.org, _skill(call), params["query"], limit=MAX_RECALLED, user_id=call.user_id, shared=True
         )
-        return {"memories": [_told(memory) for memory in found]}
+        return {"memories": [_to_wire(memory) for memory in found]}
 
     about = "of the user you talk with, for later conversations"
     return [
@@ -64,6 +71,6 @@ def _skill(call: ToolCall) -> int:
     return call.skill_id
 
 
-def _told(memory: Memory) -> dict[str, JSON]:
+def _to_wire(memory: Memory) -> dict[str, JSON]:
     made = iso_ms(memory.created_at)
     return {"id": memory.id, "memory": memory.memory, "metadata": memory.metadata, "createdAt": made}
