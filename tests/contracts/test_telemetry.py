@@ -3,7 +3,7 @@
 from opentelemetry.sdk.trace import TracerProvider
 
 from wfcore.adapters.telemetry import Metrics, Traces
-from wfcore.adapters.telemetry.several import Several
+from wfcore.adapters.telemetry.fan_out import FanOut
 from wfcore.ports.telemetry import Telemetry
 from wfcore.testing.contracts.telemetry import TelemetryContract
 
@@ -23,6 +23,6 @@ class TestTracesWithoutAnSdk(TelemetryContract):
         return Traces()
 
 
-class TestSeveral(TelemetryContract):
+class TestFanOut(TelemetryContract):
     def make_telemetry(self) -> Telemetry:
-        return Several([Metrics(), Traces(TracerProvider()), Traces()])
+        return FanOut([Metrics(), Traces(TracerProvider()), Traces()])

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from wfcore.adapters import telemetry
 from wfcore.adapters.telemetry import Metrics, Traces
-from wfcore.adapters.telemetry.several import Several
+from wfcore.adapters.telemetry.fan_out import FanOut
 from wfcore.ports.telemetry import WorkKind
 from wfcore.settings.installation import BadSettings, load
 
@@ -57,7 +57,7 @@ def test_work_in_a_block_is_part_of_it() -> None:
 def test_both_at_once_nest() -> None:
     """With several listening, each one's span is within its own."""
     (first, one), (second, two) = recorded(), recorded()
-    both = Several([first, second])
+    both = FanOut([first, second])
     node = both.begin(WorkKind.node, ids={"node": "a", "run": "r"})
     both.begin(WorkKind.effect, {"kind": "core"}, parent=node).end("succeeded")
     node.end("succeeded")

@@ -1,9 +1,11 @@
-"""Telemetry: metrics for Prometheus and traces for OpenTelemetry, each an extra, and both at once.
+"""Telemetry: metrics for Prometheus and traces for OpenTelemetry, each an extra. Both can be used at once.
 
-`wfcore.open(database, telemetry=[Metrics(), Traces()])` tells them of everything.
+`wfcore.open(database, telemetry=[Metrics(), Traces()])` reports all work to both.
 """
 
 from typing import TYPE_CHECKING, Any
+
+from wfcore.extras import needs_extra
 
 if TYPE_CHECKING:
     from wfcore.adapters.telemetry.opentelemetry import Traces
@@ -21,7 +23,5 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module, extra = _EXTRAS[name]
-    try:
+    with needs_extra(extra, f"`{name}`"):
         return getattr(import_module(f"{__name__}.{module}"), name)
-    except ImportError as error:
-        raise ImportError(f"`{name}` needs an extra: pip install 'wfcore[{extra}]'", name=error.name) from None

@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry. Only its API is needed here: without an SDK that the program sets up, nothing is kept."""
+"""Traces by OpenTelemetry. This module needs its API only: without an SDK in the program, no span is recorded."""
 
 from time import time_ns
 from types import TracebackType
@@ -7,7 +7,7 @@ from typing import Final, Self
 from opentelemetry import context as contexts
 from opentelemetry import propagate, trace
 
-from wfcore.adapters.telemetry.unheeded import Unheeded
+from wfcore.adapters.telemetry.noop import NoopSpan
 from wfcore.ports.telemetry import NONE, Counted, Ids, Labels, Level, Span, Timed, WorkKind
 
 NAMES: Final = {
@@ -21,17 +21,17 @@ NAMES: Final = {
     "attempt": "wfcore.effect.attempt",
     "request": "wfcore.request.id",
 }
-"""Attributes by our names: the semantic conventions of OpenTelemetry where they have one."""
+"""Attribute names by label: the semantic conventions of OpenTelemetry where they define one."""
 
 CARRIED: Final = ("traceparent", "tracestate")
-"""Ids of a request that say of which trace it is part (W3C Trace Context)."""
+"""Ids of a request that name its trace (W3C Trace Context)."""
 
 TRACED: Final = frozenset({WorkKind.request, WorkKind.turn, WorkKind.node, WorkKind.effect})
 FAILED: Final = frozenset({"failed", "timeout", "broken_off"})
 
 
 class Traces:
-    """`wfcore.ports.telemetry.Telemetry` as spans of `provider`, or of the one that the program has set."""
+    """Implements the port `Telemetry` as spans of `provider`; by default, of the program's tracer provider."""
 
     traces: Final = True
 
@@ -40,41 +40,41 @@ class Traces:
 
     def begin(self, kind: WorkKind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
         if kind not in TRACED:
-            return Unheeded()
-        around = parent.around if isinstance(parent, _Traced) else None
+            return NoopSpan()
+        context = parent.context if isinstance(parent, _TracedSpan) else None
         if kind is WorkKind.request:
-            around = propagate.extract({name: str(ids[name]) for name in CARRIED if name in ids})
-        told = {name: value for name, value in {**labels, **ids}.items() if name not in CARRIED}
-        attributes = {NAMES[name]: value for name, value in told.items()}
-        side = trace.SpanKind.SERVER if kind is WorkKind.request else trace.SpanKind.INTERNAL
-        return _Traced(kind, self._tracer.start_span(_name(kind, {**labels, **ids}), around, side, attributes), labels)
+            context = propagate.extract({name: str(ids[name]) for name in CARRIED if name in ids})
+        given = {**labels, **ids}
+        attributes = {NAMES[name]: value for name, value in given.items() if name not in CARRIED}
+        span_kind = trace.SpanKind.SERVER if kind is WorkKind.request else trace.SpanKind.INTERNAL
+        return _TracedSpan(kind, self._tracer.start_span(_name(kind, given), context, span_kind, attributes), labels)
 
-    def took(self, what: Timed, seconds: float, outcome: str) -> None:
-        """Nothing: a span for every write would drown the others."""
+    def record_duration(self, what: Timed, seconds: float, outcome: str) -> None:
+        """Does nothing: a span for each write would hide the other spans."""
 
     def count(self, what: Counted, labels: Labels = NONE) -> None:
-        """Nothing: counts are no traces."""
+        """Does nothing: a trace has no counters."""
 
     def level(self, what: Level, value: float) -> None:
-        """Nothing: levels are no traces."""
+        """Does nothing: a trace has no gauges."""
 
 
-def _name(kind: WorkKind, told: Ids) -> str:
-    """A span's name: short, and not different for every one of its kind (OpenTelemetry, Trace API, Span)."""
+def _name(kind: WorkKind, given: Ids) -> str:
+    """A span's name: short and of low cardinality (OpenTelemetry, Trace API, Span)."""
     match kind:
         case WorkKind.request:
-            return f"{told['method']} {told.get('route', '')}".strip()
+            return f"{given['method']} {given.get('route', '')}".strip()
         case WorkKind.node:
-            return f"node {told['node']}"
+            return f"node {given['node']}"
         case WorkKind.effect:
-            return f"{told['kind']} {told.get('tool', '')}".strip()
+            return f"{given['kind']} {given.get('tool', '')}".strip()
     return str(kind)
 
 
-class _Traced:
+class _TracedSpan:
     """A span of OpenTelemetry."""
 
-    __slots__ = ("_began", "_kind", "_labels", "_span", "_token", "around")
+    __slots__ = ("_began", "_kind", "_labels", "_span", "_token", "context")
 
     def __init__(self, kind: WorkKind, span: trace.Span, labels: Labels) -> None:
         self._kind = kind
@@ -82,10 +82,10 @@ class _Traced:
         self._labels = labels
         self._began = time_ns()
         self._token: object = None
-        self.around = trace.set_span_in_context(span)
+        self.context = trace.set_span_in_context(span)
 
     def __enter__(self) -> Self:
-        self._token = contexts.attach(self.around)
+        self._token = contexts.attach(self.context)
         return self
 
     def __exit__(

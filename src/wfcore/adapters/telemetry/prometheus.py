@@ -1,11 +1,11 @@
-"""Metrics in the format of Prometheus (its documentation, Exposition formats), kept by its own client library."""
+"""Metrics in the format of Prometheus (its documentation, Exposition formats), kept by the official client library."""
 
 from time import perf_counter
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from wfcore.adapters.telemetry.unheeded import Unheeded
+from wfcore.adapters.telemetry.noop import NoopSpan
 from wfcore.ports.telemetry import NONE, Counted, Ids, Labels, Level, Span, Timed, WorkKind
 
 REQUESTS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -14,14 +14,14 @@ WRITES: Final = (0.00001, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0
 """Upper bounds of the histograms' buckets, in seconds."""
 
 OUTCOMES: Final = ("written", "conflict", "failed")
-"""How an append ends."""
+"""The outcomes of an append."""
 
 
 class Metrics:
-    """`wfcore.ports.telemetry.Telemetry` as metrics, all named `wfcore_...`.
+    """Implements the port `Telemetry` as metrics, all named `wfcore_...`.
 
-    They go to `registry`, such as `prometheus_client.REGISTRY` of a product with metrics of its own; without one,
-    to a registry that holds nothing else. ValueError for a second one on the same registry.
+    `registry` can be that of a product with its own metrics, such as `prometheus_client.REGISTRY`; by default, a new
+    registry is created. Raises ValueError for a second instance on one registry.
     """
 
     traces: Final = False
@@ -55,16 +55,16 @@ class Metrics:
 
     def begin(self, kind: WorkKind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
         if kind is WorkKind.effect:
-            return _Timer(self._effects, labels)
+            return _TimedSpan(self._effects, labels)
         if kind is WorkKind.request:
-            return _Timer(self._requests, labels)
+            return _TimedSpan(self._requests, labels)
         return (
-            _Held(self._streams if kind is WorkKind.stream else self._turns)
+            _GaugeSpan(self._streams if kind is WorkKind.stream else self._turns)
             if kind is not WorkKind.node
-            else Unheeded()
+            else NoopSpan()
         )
 
-    def took(self, what: Timed, seconds: float, outcome: str) -> None:
+    def record_duration(self, what: Timed, seconds: float, outcome: str) -> None:
         (self._appends[outcome] if what is Timed.append else self._commits).observe(seconds)
 
     def count(self, what: Counted, labels: Labels = NONE) -> None:
@@ -74,12 +74,12 @@ class Metrics:
         self._lag.set(value)
 
     def text(self) -> bytes:
-        """Everything in the registry, as it is scraped."""
+        """The whole registry in the exposition format."""
         return generate_latest(self._registry)
 
 
 class _Series:
-    """How long work of a kind took, and how often it ended how. `counter` has one label more, for the latter."""
+    """Duration and outcomes of one kind of work. `counter` has one more label than `histogram`: the outcome."""
 
     def __init__(self, histogram: Histogram, counter: Counter) -> None:
         self._histogram = histogram
@@ -92,29 +92,29 @@ class _Series:
         counter.inc()
 
     def _new(self, values: tuple[str, ...], outcome: str) -> tuple[Histogram, Counter]:
-        """Looked up once: there are as many as the labels have values."""
+        """The child metrics of these labels, cached: a look-up in the library is slow, and label values are few."""
         found = self._histogram.labels(*values), self._counter.labels(*values, outcome)
         self._series[outcome, *values] = found
         return found
 
 
-class _Timer(Unheeded):
-    """A span that knows when it began. Labels come in the order in which the metrics have them."""
+class _TimedSpan(NoopSpan):
+    """A span that measures its duration. Labels come in the order in which the metrics declare them."""
 
-    __slots__ = ("_all", "_began", "_labels")
+    __slots__ = ("_began", "_labels", "_series")
 
     def __init__(self, series: _Series, labels: Labels) -> None:
-        self._all = series
+        self._series = series
         self._labels = labels
         self._began = perf_counter()
 
     def end(self, outcome: str, labels: Labels = NONE, *, seconds: float | None = None) -> None:
         took = perf_counter() - self._began if seconds is None else seconds
-        self._all.ended((*self._labels.values(), *labels.values()), outcome, took)
+        self._series.ended((*self._labels.values(), *labels.values()), outcome, took)
 
 
-class _Held(Unheeded):
-    """A span that counts while it lasts."""
+class _GaugeSpan(NoopSpan):
+    """A span that is counted in a gauge until it ends."""
 
     __slots__ = ("_gauge",)
 

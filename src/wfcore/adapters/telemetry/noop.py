@@ -1,4 +1,4 @@
-"""The span of what is of no interest."""
+"""A span that records nothing."""
 
 from types import TracebackType
 from typing import Self
@@ -6,8 +6,8 @@ from typing import Self
 from wfcore.ports.telemetry import NONE, Labels
 
 
-class Unheeded:
-    """A span that tells nobody. Only `end` ends a span, so that its block does nothing in those that tell, too."""
+class NoopSpan:
+    """A span that records nothing. Only `end` ends a span: leaving the `with` block does nothing."""
 
     __slots__ = ()
 
@@ -17,7 +17,7 @@ class Unheeded:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def end(self, outcome: str, labels: Labels = NONE, *, seconds: float | None = None) -> None:
-        """Nothing."""
+        """Does nothing."""

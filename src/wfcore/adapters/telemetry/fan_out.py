@@ -1,4 +1,4 @@
-"""Several who listen, as one."""
+"""One `Telemetry` in front of several."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -8,33 +8,33 @@ from typing import Self
 from wfcore.ports.telemetry import NONE, Counted, Ids, Labels, Level, Span, Telemetry, Timed, WorkKind
 
 
-class Several:
-    """`wfcore.ports.telemetry.Telemetry` that tells each of these."""
+class FanOut:
+    """Implements the port `Telemetry` by forwarding each call to every one of `targets`."""
 
-    def __init__(self, listening: Sequence[Telemetry]) -> None:
-        self._listening = tuple(listening)
-        self.traces = any(one.traces for one in listening)
+    def __init__(self, targets: Sequence[Telemetry]) -> None:
+        self._targets = tuple(targets)
+        self.traces = any(one.traces for one in targets)
 
     def begin(self, kind: WorkKind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
-        parents = parent.spans if isinstance(parent, _Spans) else [None] * len(self._listening)
-        pairs = zip(self._listening, parents, strict=True)
-        return _Spans([one.begin(kind, labels, ids, parent=above) for one, above in pairs])
+        parents = parent.spans if isinstance(parent, _FanOutSpan) else [None] * len(self._targets)
+        pairs = zip(self._targets, parents, strict=True)
+        return _FanOutSpan([one.begin(kind, labels, ids, parent=above) for one, above in pairs])
 
-    def took(self, what: Timed, seconds: float, outcome: str) -> None:
-        for one in self._listening:
-            one.took(what, seconds, outcome)
+    def record_duration(self, what: Timed, seconds: float, outcome: str) -> None:
+        for one in self._targets:
+            one.record_duration(what, seconds, outcome)
 
     def count(self, what: Counted, labels: Labels = NONE) -> None:
-        for one in self._listening:
+        for one in self._targets:
             one.count(what, labels)
 
     def level(self, what: Level, value: float) -> None:
-        for one in self._listening:
+        for one in self._targets:
             one.level(what, value)
 
 
-class _Spans:
-    """The same work, as each of them knows it."""
+class _FanOutSpan:
+    """The spans of one piece of work, one for each target."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self.spans = spans
