@@ -15,8 +15,9 @@ from wfcore.adapters.sql.store import Commits, Hot, Rows, Store
 from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
-from wfcore.domain.run.entries import Entry, decode_entry, encode_entry
+from wfcore.domain.run.entries import Entry, encode_entry
 from wfcore.domain.run.state import Interrupt, RunStatus
+from wfcore.domain.run.versions import decode_stored
 from wfcore.ports.audit import AuditRow, decided
 from wfcore.ports.conversations import said
 from wfcore.ports.journal import (
@@ -116,7 +117,7 @@ class SqlJournal:
         org = await self._org(execution.org)
         while True:
             rows = await self._database.look_up(sql.READ, execution.id, org, after, READ_AT_ONCE)
-            entries += [decode_entry(text) for _, text in rows]
+            entries += [decode_stored(text) for _, text in rows]
             if len(rows) < READ_AT_ONCE:
                 return await self._whole(execution, entries)
             after = rows[-1][0]
