@@ -2,6 +2,6 @@
 
 import sys
 
-from wfcore.cli.main import main
+from wfcore.cli.launch import main
 
 sys.exit(main())

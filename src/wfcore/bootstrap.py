@@ -23,6 +23,7 @@ from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.kernel.ids import normalize_email
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role
+from wfcore.extras import needs_extra
 from wfcore.ports.blobs import Blobs
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.guardrails import Guardrail
@@ -169,9 +170,9 @@ async def open(  # noqa: A001  (the name of the public function)
     if listener is not None:
         journal = observed_journal(journal, listener)
     embedded = EmbeddedDispatcher(
-        journal, clock, concurrency=settings.max_concurrent_runs, tell=hints.tell_workers if hints else None
+        journal, clock, concurrency=settings.max_concurrent_runs, notify=hints.notify_workers if hints else None
     )
-    hub = EventHub(hints.tell_followers, hints.in_company) if hints else EventHub()
+    hub = EventHub(hints.notify_followers, hints.has_peers) if hints else EventHub()
     ports = Ports(
         storage,
         journal,
@@ -194,7 +195,7 @@ async def open(  # noqa: A001  (the name of the public function)
         await _ready(storage, migrate=migrate)
         core = Core(ports)
         if hints:
-            await hints.open(embedded.hear, hub.hear)
+            await hints.open(embedded.receive, hub.receive)
         if worker:
             await ports.dispatcher.start(core.driver)
             core.scheduler.start()
@@ -248,9 +249,9 @@ def _listener(telemetry: Sequence[Telemetry]) -> Telemetry | None:
     """All who listen, as one; None for nobody."""
     if len(telemetry) < 2:
         return telemetry[0] if telemetry else None
-    from wfcore.adapters.telemetry.several import Several
+    from wfcore.adapters.telemetry.fan_out import FanOut
 
-    return Several(telemetry)
+    return FanOut(telemetry)
 
 
 async def _stores(
@@ -272,16 +273,14 @@ async def _stores(
     from wfcore.adapters.sql.storage import SqlStorage
 
     opened = await _database(database, synchronous)
-    told = None if listener is None else partial(listener.took, Timed.commit, outcome="written")
+    told = None if listener is None else partial(listener.record_duration, Timed.commit, outcome="written")
     return SqlStorage(opened), SqlJournal(opened, told, prices), SqlMemories(opened)
 
 
 async def _database(url: str, synchronous: Literal["FULL", "NORMAL"]) -> "Store":
     if is_server(url):
-        try:
+        with needs_extra("postgres", "a PostgreSQL database"):
             from wfcore.adapters.sql.postgres.database import PostgresDatabase
-        except ModuleNotFoundError as error:
-            raise Unavailable("PostgreSQL needs more packages: install `wfcore[postgres]`") from error
 
         server = PostgresDatabase(url, synchronous=synchronous)
         await server.open()

@@ -1,6 +1,7 @@
 """The table `[models.NAME]` of the settings: what it may say, and the provider that it stands for."""
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -69,12 +70,20 @@ def provider_of(where: str, model: ModelSettings) -> ModelProvider:
         from wfcore.adapters.models.scripted import ScriptedModel
 
         return ScriptedModel()
-    from wfcore.adapters.models.anthropic import AnthropicModel
-    from wfcore.adapters.models.openai import OpenAIModel
-
-    kind = AnthropicModel if model.provider == "anthropic" else OpenAIModel
-    told: dict[str, Any] = {name: value for name in OPTIONS if (value := getattr(model, name)) is not None}
+    given = {name: value for name in OPTIONS if (value := getattr(model, name)) is not None}
+    options: dict[str, Any] = {name.removesuffix("_seconds"): value for name, value in given.items()}
     try:
-        return kind(str(model.model), **{name.removesuffix("_seconds"): value for name, value in told.items()})
+        return _class_of(model.provider)(str(model.model), **options)
     except (ImportError, ValueError) as error:
         raise BadSettings(f"`{where}`: {error}") from None
+
+
+def _class_of(provider: str) -> Callable[..., ModelProvider]:
+    """The adapter's class. Raises MissingExtra when its SDK is not installed."""
+    if provider == "anthropic":
+        from wfcore.adapters.models.anthropic import AnthropicModel
+
+        return AnthropicModel
+    from wfcore.adapters.models.openai import OpenAIModel
+
+    return OpenAIModel

@@ -9,6 +9,8 @@ when it is first used: importing this package loads neither pytest nor hypothesi
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from wfcore.extras import needs_extra
+
 if TYPE_CHECKING:
     from wfcore.adapters.models.scripted import ScriptedModel
     from wfcore.testing.contracts.blobs import BlobsContract
@@ -86,7 +88,8 @@ _WHERE = {
 
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
-        return getattr(import_module(_WHERE[name]), name)
+        with needs_extra("testing", f"`wfcore.testing.{name}`"):
+            return getattr(import_module(_WHERE[name]), name)
     raise AttributeError(f"module `wfcore.testing` has no attribute `{name}`")
 
 

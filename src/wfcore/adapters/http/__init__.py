@@ -1,5 +1,8 @@
-"""The HTTP door: both APIs of the interface as one ASGI application. It translates; every rule is a use case's."""
+"""The HTTP adapter: both APIs of the interface as one ASGI application. It translates; use cases hold every rule."""
 
-from wfcore.adapters.http.application import app
+from wfcore.extras import needs_extra
+
+with needs_extra("server", "the HTTP interface"):
+    from wfcore.adapters.http.application import app
 
 __all__ = ["app"]

@@ -15,10 +15,13 @@ from wfcore.adapters.models.completions import (
     tokens,
     unreadable,
 )
-from wfcore.adapters.models.remote import NO_KEY, RemoteModel, http_client
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.extras import needs_extra
 from wfcore.ports.providers import Delta, ModelError, ModelRequest, TokenUsage, ToolDefinition
+
+with needs_extra("anthropic", "a model of the provider `anthropic`"):
+    from wfcore.adapters.models.remote import NO_KEY, RemoteModel, http_client
 
 ENDINGS: Final = {
     "end_turn": "stop",
@@ -98,10 +101,9 @@ class AnthropicModel(RemoteModel):
 
 
 def _sdk() -> ModuleType:
-    try:
+    with needs_extra("anthropic", "a model of the provider `anthropic`"):
         import anthropic
-    except ImportError:
-        raise ImportError("models of the provider `anthropic` need an extra: pip install 'wfcore[anthropic]'") from None
+
     return anthropic
 
 

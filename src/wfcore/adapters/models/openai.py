@@ -14,10 +14,13 @@ from wfcore.adapters.models.completions import (
     tokens,
     unreadable,
 )
-from wfcore.adapters.models.remote import NO_KEY, RemoteModel, http_client
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.extras import needs_extra
 from wfcore.ports.providers import Delta, ModelError, ModelRequest, TokenUsage, ToolDefinition
+
+with needs_extra("openai", "a model of the provider `openai`"):
+    from wfcore.adapters.models.remote import NO_KEY, RemoteModel, http_client
 
 ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 ENDINGS: Final = {"stop": "stop", "length": "length", "content_filter": "refusal", "tool_calls": "tool_calls"}
@@ -84,10 +87,9 @@ class OpenAIModel(RemoteModel):
 
 
 def _sdk() -> ModuleType:
-    try:
+    with needs_extra("openai", "a model of the provider `openai`"):
         import openai
-    except ImportError:
-        raise ImportError("models of the provider `openai` need an extra: pip install 'wfcore[openai]'") from None
+
     return openai
 
 

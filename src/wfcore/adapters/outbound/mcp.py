@@ -24,6 +24,7 @@ from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.kernel.errors import Invalid, Malformed
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.extras import needs_extra
 from wfcore.ports.providers import ConnectionRequired, ToolFailed
 from wfcore.ports.tool_servers import CALL_KEY, ServedTool, ToolListing
 
@@ -174,10 +175,9 @@ class McpTools:
 
 
 def _sdk() -> ModuleType:
-    try:
+    with needs_extra("mcp", "a tool of an MCP server"):
         import mcp
-    except ImportError:
-        raise ImportError("tools of MCP servers need an extra: pip install 'wfcore[mcp]'") from None
+
     for name in LOGGERS:
         logging.getLogger(name).addFilter(_is_heard)
     return mcp

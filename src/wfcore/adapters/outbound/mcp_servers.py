@@ -14,6 +14,7 @@ import attrs
 from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.extras import MissingExtra, needs_extra
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
 from wfcore.ports.system import Clock
 from wfcore.ports.tool_servers import ToolListing
@@ -60,17 +61,17 @@ class McpServers:
         self._under_way: dict[Key, asyncio.Task[ToolListing]] = {}
         self._tasks: set[asyncio.Task[ToolListing]] = set()
 
-    async def listing(self, org: str, connection: ToolConnection, *, anew: bool = False) -> ToolListing:
+    async def listing(self, org: str, connection: ToolConnection, *, refresh: bool = False) -> ToolListing:
         key = _key(org, connection)
         kept = self._kept.get(key)
-        if kept is not None and not anew and kept.fresh(self._clock.now()):
+        if kept is not None and not refresh and kept.fresh(self._clock.now()):
             self._kept.move_to_end(key)
             return kept.listing
         try:
             return await asyncio.shield(self._asked(key, connection))
         except ToolFailed as error:
             kept = self._kept.get(key)
-            if anew or not error.retryable or kept is None or not kept.serves(self._clock.now()):
+            if refresh or not error.retryable or kept is None or not kept.serves(self._clock.now()):
                 raise
             return kept.listing
 
@@ -118,12 +119,13 @@ class McpServers:
             self._kept.popitem(last=False)
 
     def _server(self, key: Key, connection: ToolConnection, **bounds: Any) -> "McpTools":
-        from wfcore.adapters.outbound.mcp import McpTools
-
         url, headers = connection.config["url"], connection.config.get("headers") or {}
         try:
+            with needs_extra("mcp", "a tool of an MCP server"):
+                from wfcore.adapters.outbound.mcp import McpTools
+
             return McpTools(url, headers, self._guard, changed=lambda: self._forget(key), **bounds)
-        except ImportError as error:
+        except MissingExtra as error:
             raise ToolFailed(str(error), retryable=False) from None
 
     def _forget(self, key: Key) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from wfcore.adapters.outbound.guard import AddressGuard, AddressRefused
+from wfcore.extras import MissingExtra, needs_extra
 from wfcore.ports.outbound import Undelivered
 
 SECONDS: Final = 20.0
@@ -22,8 +23,11 @@ class GuardedOutbound:
         self._seconds = seconds
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
-        from wfcore.adapters.outbound.client import Broken, Client
-
+        try:
+            with needs_extra("http", "the posting of a message"):
+                from wfcore.adapters.outbound.client import Broken, Client
+        except MissingExtra as error:
+            raise Undelivered(str(error)) from None
         try:
             return await Client(self._guard, seconds=self._seconds).status("POST", url, headers, body)
         except (Broken, AddressRefused) as error:

@@ -14,6 +14,7 @@ from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import Malformed
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.extras import MissingExtra, needs_extra
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 
 if TYPE_CHECKING:
@@ -57,9 +58,12 @@ def http_tool(guard: AddressGuard) -> Tool:
     """`core.http`, reaching what the guard lets through."""
 
     async def run(params: Mapping[str, JSON], call: ToolCall) -> JSON:
-        from wfcore.adapters.outbound.client import Broken, Client
-
         headers, content = _request(params, call)
+        try:
+            with needs_extra("http", "the tool `core.http`"):
+                from wfcore.adapters.outbound.client import Broken, Client
+        except MissingExtra as error:
+            raise ToolFailed(str(error), retryable=False) from None
         try:
             answer = await Client(guard).send(params.get("method", "GET"), params["url"], headers, content)
         except AddressRefused as error:

@@ -10,6 +10,7 @@ from cyclopts.validators import Number
 
 from wfcore.adapters.sealing import file_of
 from wfcore.cli.opening import DATABASE, Config, Database, Flag, Tools, opened
+from wfcore.extras import needs_extra
 from wfcore.logs import Format, LevelName, configure
 
 if TYPE_CHECKING:
@@ -106,8 +107,9 @@ def _secret(configured: bytes | None, database: str) -> bytes:
 
 
 def _server(application: "ASGIApp", url: str) -> "Server":
-    from uvicorn import Config as Settings
-    from uvicorn import Server
+    with needs_extra("server", "the server"):
+        from uvicorn import Config as Settings
+        from uvicorn import Server
 
     class Announced(Server):
         """Says when it answers, and takes a signal for an order to end, not for a way to die."""

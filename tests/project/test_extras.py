@@ -1,0 +1,199 @@
+"""Each extra is optional: without its packages the core works, and a use of the extra names it."""
+
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from importlib.metadata import distribution, packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from wfcore.domain.kernel.errors import Unavailable
+from wfcore.extras import MissingExtra, needs_extra
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = {
+    extra: {
+        canonicalize_name(requirement.name)
+        for requirement in map(Requirement, requirements)
+        if requirement.name != "wfcore"
+    }
+    for extra, requirements in PROJECT["optional-dependencies"].items()
+    if extra != "all"
+}
+GOAL = 25
+"""The greatest number of distributions that `pip install wfcore` may install, `wfcore` included."""
+
+TWENTY_LINES = (ROOT / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
+RESULT = "{'refunded': 7}"
+"""What that program prints last."""
+
+_GUARD = "from wfcore.adapters.outbound.guard import AddressGuard; guard = AddressGuard.allowing([])"
+USES = {
+    "anthropic": "from wfcore.adapters.models.anthropic import AnthropicModel; AnthropicModel('m', api_key='k')",
+    "cli": "from wfcore.cli.launch import main; sys.exit(main(['--version']))",
+    "http": f"""
+{_GUARD}
+from wfcore.adapters.outbound.tool import http_tool
+from wfcore.ports.providers import ToolCall
+asyncio.run(http_tool(guard).run({{"url": "https://example.org"}}, ToolCall("key", 1, "org", "run", "user")))""",
+    "mcp": f"""
+{_GUARD}
+from wfcore.adapters.outbound.mcp_servers import McpServers
+from wfcore.adapters.system import SystemClock
+from wfcore.ports.providers import ToolConnection
+servers = McpServers(guard, SystemClock())
+connection = ToolConnection("c", "tools", "mcp", {{"url": "https://example.org"}})
+asyncio.run(servers.listing("org", connection))""",
+    "mem0": """
+from wfcore.adapters.mem0 import Mem0Memories
+async def use():
+    async with Mem0Memories("memories", embed=lambda text: [1.0, 0.0], dimensions=2):
+        pass
+asyncio.run(use())""",
+    "metrics": "from wfcore.adapters.telemetry import Metrics",
+    "oauth": "from wfcore.adapters.oauth import AccessTokens",
+    "openai": "from wfcore.adapters.models.openai import OpenAIModel; OpenAIModel('m', api_key='k')",
+    "otel": "from wfcore.adapters.telemetry import Traces",
+    "postgres": """
+import wfcore
+async def use():
+    async with wfcore.open("postgresql://localhost:1/nothing"):
+        pass
+asyncio.run(use())""",
+    "secrets": "from wfcore.adapters.sealing import Sealing; Sealing(lambda: [bytes(32)]).seal('text', 'place')",
+    "server": "import wfcore; wfcore.http.app",
+    "testing": "import wfcore.testing; wfcore.testing.StorageContract",
+}
+"""A use of each extra."""
+
+
+@cache
+def packages_of(distributions: frozenset[str]) -> frozenset[str]:
+    """The importable packages of these distributions."""
+    return frozenset(
+        package
+        for package, owners in packages_distributions().items()
+        if {canonicalize_name(owner) for owner in owners} & distributions
+    )
+
+
+def closure(name: str) -> set[str]:
+    """The distributions that an installation of this one brings, without its extras."""
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        name = canonicalize_name(pending.pop())
+        if name in found:
+            continue
+        found.add(name)
+        pending += [
+            requirement.name
+            for requirement in map(Requirement, distribution(name).requires or ())
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        ]
+    return found
+
+
+def core() -> frozenset[str]:
+    """The distributions of the core, by `pyproject.toml` and not by the metadata of what is installed."""
+    return frozenset(
+        {"wfcore", *(name for text in PROJECT["dependencies"] for name in closure(Requirement(text).name))}
+    )
+
+
+def beyond_the_core() -> frozenset[str]:
+    """Every importable package that `pip install wfcore` does not install."""
+    return frozenset(packages_distributions()) - packages_of(core()) - {"sitecustomize", "_virtualenv"}
+
+
+def without(packages: frozenset[str], program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the program in a fresh interpreter in which the packages cannot be imported."""
+    command = [sys.executable, str(Path(__file__).with_name("blocked.py")), ",".join(packages)]
+    return subprocess.run(
+        [*command, f"import asyncio, sys\n{program}"],
+        cwd=folder, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+
+def names(extra: str, ended: subprocess.CompletedProcess[str]) -> None:
+    """The program failed with an error that names the extra."""
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].endswith(f"install `wfcore[{extra}]`"), ended.stderr
+
+
+def test_every_extra_has_a_use() -> None:
+    assert set(USES) == set(EXTRAS)
+
+
+def test_all() -> None:
+    """The extra `all` installs every extra but `testing`."""
+    (requirement,) = map(Requirement, PROJECT["optional-dependencies"]["all"])
+    assert requirement.extras == set(EXTRAS) - {"testing"}
+
+
+def test_the_core_is_small() -> None:
+    assert len(core()) <= GOAL
+
+
+def test_the_core_alone(tmp_path: Path) -> None:
+    """The README's program needs no distribution that `pip install wfcore` does not install."""
+    blocked = beyond_the_core()
+    assert {"starlette", "httpx2", "cyclopts", "cryptography"} <= blocked
+    ended = without(blocked, TWENTY_LINES, tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert RESULT in ended.stdout
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_without_the_extra(extra: str, tmp_path: Path) -> None:
+    """The README's program works, then a use names the extra."""
+    ended = without(packages_of(frozenset(EXTRAS[extra]) - core()), TWENTY_LINES + USES[extra], tmp_path)
+    assert RESULT in ended.stdout, ended.stderr
+    names(extra, ended)
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_without_any_extra(extra: str, tmp_path: Path) -> None:
+    """With the core alone, a use names its extra and no other."""
+    names(extra, without(beyond_the_core(), USES[extra], tmp_path))
+
+
+def test_the_command_without_its_extra(tmp_path: Path) -> None:
+    """It prints one line."""
+    ended = without(packages_of(frozenset(EXTRAS["cli"])), USES["cli"], tmp_path)
+    message = "error: the command `wfcore` needs packages that are not installed: install `wfcore[cli]`\n"
+    assert (ended.returncode, ended.stderr, ended.stdout) == (1, message, "")
+
+
+def test_serve_names_the_extra(tmp_path: Path) -> None:
+    """With the command line alone, `wfcore serve` fails with one line."""
+    program = "from wfcore.cli.launch import main; sys.exit(main(['serve', '--port', '0', '--database', 'sqlite://']))"
+    ended = without(packages_of(frozenset(EXTRAS["server"])), program, tmp_path)
+    message = "error: the HTTP interface needs packages that are not installed: install `wfcore[server]`\n"
+    assert (ended.returncode, ended.stderr) == (1, message)
+
+
+class TestNeedsExtra:
+    def test_a_missing_package(self) -> None:
+        """The error is one of an import and one of the library."""
+        expected = pytest.raises(MissingExtra, match=r"^a use needs packages .* `wfcore\[some\]`$")
+        with expected as caught, needs_extra("some", "a use"):
+            import a_package_that_is_not_there  # noqa: F401
+        assert isinstance(caught.value, ImportError)
+        assert isinstance(caught.value, Unavailable)
+        assert (caught.value.extra, caught.value.http) == ("some", 503)
+
+    def test_an_inner_extra_is_the_one_named(self) -> None:
+        with pytest.raises(MissingExtra) as caught, needs_extra("outer", "a use"), needs_extra("inner", "a use"):
+            raise ImportError("no module", name="package")
+        assert caught.value.extra == "inner"
+
+    def test_a_fault_of_wfcore_passes_through(self) -> None:
+        with pytest.raises(ImportError) as caught, needs_extra("some", "a use"):
+            raise ImportError("cannot import", name="wfcore.domain")
+        assert not isinstance(caught.value, MissingExtra)
