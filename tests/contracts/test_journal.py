@@ -104,7 +104,7 @@ APPENDS = st.builds(
     changes=st.lists(st.builds(RunChange, RUN_IDS, STATUS, st.integers(0, 9), st.none() | st.just({})), max_size=1),
     interrupts=st.none()
     | st.lists(st.sampled_from("abc"), max_size=2, unique=True).map(lambda ids: [*map(interrupt, ids)]),
-    moves=st.booleans(),
+    updates_claim=st.booleans(),
     wakes=st.booleans(),
     wake_at=st.none() | st.integers(0, 9),
     claimed_by=WORKER,

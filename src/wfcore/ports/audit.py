@@ -1,7 +1,7 @@
-"""The audit of an organization: who did what to what, when and from where.
+"""The audit of an organization: which user did what to which object, when and from where.
 
-A row is written in the same transaction as the change it tells of, and never changed. Decisions on runs are entries
-of the journal; the store that keeps these writes their rows, as `decided` reads them from the entries.
+A row is written in the same transaction as the change that it records, and never changes. Decisions on runs are entries
+of the journal; the journal's store writes their rows, which `decision_rows` derives from the entries.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,21 +18,21 @@ from wfcore.domain.run.entries import Actor, Cancelled, Entry, Paused, Resumed
 
 @attrs.frozen
 class Origin:
-    """From where a call came. One through the library itself, inside the embedding program, says nothing of it."""
+    """Where a call came from. Both fields are None for a call of the library by the embedding program."""
 
     request_id: str | None = None
     remote_address: str | None = None
 
 
 ORIGIN: Final[ContextVar[Origin]] = ContextVar("wfcore_origin", default=Origin())  # noqa: B039  (it is frozen)
-"""The origin of the call under way: a door to the outside sets it around each request."""
+"""The origin of the current call. The HTTP adapter sets it for each request."""
 
 
 @attrs.frozen
 class AuditRow:
-    """One thing that was done. `user_id` is None for the operator, who acts without a principal.
+    """One recorded action. `user_id` is None for the operator, who acts without a principal.
 
-    `action` is `<kind>.<verb>`; kind and id name what it was done to. `key` counts the rows of a store.
+    `action` is `<kind>.<verb>`; `kind` and `resource_id` name its object. `key` numbers the rows of a store.
     """
 
     at: datetime
@@ -47,7 +47,7 @@ class AuditRow:
 
 @attrs.frozen
 class AuditFilter:
-    """Which rows are wanted: all that are None are no matter. `since` is included, `until` is not."""
+    """Selects rows; a field that is None does not filter. `since` is included, `until` is not."""
 
     user_id: str | None = None
     action: str | None = None
@@ -59,29 +59,29 @@ class AuditRepository(Protocol):
     """The rows of one organization."""
 
     async def add(self, row: AuditRow) -> None:
-        """Its `key` is the store's to give."""
+        """Write the row. The store assigns its `key`."""
         ...
 
     async def page(
         self, wanted: AuditFilter, *, limit: int, before: tuple[datetime, int] | None = None
     ) -> list[AuditRow]:
-        """Newest first, by time and key; those behind the row of this time and key."""
+        """Newest first, by time and key; only rows older than the row with the time and key `before`."""
         ...
 
 
 _DECISIONS: Final = (Resumed, Cancelled, Paused)
 
 
-def decided(entries: Iterable[Entry]) -> list[AuditRow]:
-    """What people decided on a turn, whose id is left to be filled in. What the system does is nobody's decision."""
+def decision_rows(entries: Iterable[Entry]) -> list[AuditRow]:
+    """The audit rows of what users decided in these entries; the caller fills in `resource_id`, the run's id."""
     return [row for entry in entries if isinstance(entry, _DECISIONS) and (row := _decision(entry))]
 
 
 def _decision(entry: Entry) -> AuditRow | None:
     match entry:
         case Resumed(by=Actor() as by):
-            answers = [{"interruptId": one.interrupt_id, "decision": one.decision} for one in entry.decisions]
-            details = {"resumedBy": entry.run_id, "decisions": answers}
+            decisions = [{"interruptId": one.interrupt_id, "decision": one.decision} for one in entry.decisions]
+            details = {"resumedBy": entry.run_id, "decisions": decisions}
             return AuditRow(from_ms(entry.at), by.user_id, "run.resume", "run", "", details)
         case Cancelled(by=by):
             return AuditRow(from_ms(entry.at), by.user_id, "run.cancel", "run", "")

@@ -1,4 +1,4 @@
-"""Where content is kept that is too large for a row: the attachments of runs."""
+"""The store of content that is too large for a row: the attachments of runs."""
 
 from typing import Protocol
 
@@ -6,14 +6,14 @@ from typing import Protocol
 class Blobs(Protocol):
     """Content of organizations, each by a key.
 
-    Every call names the organization, and nothing it does reaches another's. A key is 1 to 128 of `[a-z0-9._-]` and
-    does not begin with a dot; under what is no key there is nothing. Callers make keys of the content: what is kept
-    under one never changes. Implementers: content is durable when `put` returns, and is never there in parts;
-    `Unavailable` when the store does not answer.
+    Every call names the organization and cannot reach the content of another. A key is 1 to 128 characters of
+    `[a-z0-9._-]` and does not begin with a dot; nothing is stored under an invalid key. Callers derive keys from the
+    content, so the content of a key never changes. Implementers: content is durable when `put` returns, and is never
+    partial; `Unavailable` when the store does not respond.
     """
 
     async def put(self, org: str, key: str, data: bytes) -> None:
-        """Keep the content; a second time changes nothing. ValueError for what is no key."""
+        """Store the content; a second call changes nothing. ValueError for an invalid key."""
         ...
 
     async def get(self, org: str, key: str) -> bytes | None:
@@ -21,9 +21,9 @@ class Blobs(Protocol):
         ...
 
     async def size(self, org: str, key: str) -> int | None:
-        """How many bytes are kept; None when there are none."""
+        """The size of the content in bytes; None when there is none."""
         ...
 
     async def delete(self, org: str, key: str) -> bool:
-        """Forget the content; False when there was none."""
+        """Delete the content; False when there was none."""
         ...

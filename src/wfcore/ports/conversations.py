@@ -1,12 +1,12 @@
-"""ConversationRepository: what users and agents said to each other, by thread (interface, Conversation).
+"""The messages of users and agents, by thread (interface, Conversation).
 
-Their rows are written by the journal: the message records of an append, in the same transaction as its entries.
+The journal writes them: the message records of an append, in the same transaction as its entries.
 
-A thread id is data that clients choose, never identity. So a conversation is what the runs of one user said in one
-thread: messages go to the conversation of who started the execution, whatever the thread is called, and only a user's
-own runs make a workflow or skill take part in it. Whoever names a thread of somebody else writes nothing into that
-one's conversation, and is told nothing of it that could not be seen before. What is said within a frame (by a
-subordinate, or in a workflow that was called) is no turn of the conversation and takes no part in it.
+A thread id is data that clients choose; it does not identify anybody. A conversation therefore consists of the
+messages of one user's runs in one thread. Messages go to the conversation of the user who started the execution, and
+only that user's own runs add participants to it. A user who names another user's thread writes nothing into that
+conversation and learns nothing new of it. Messages within a frame (of a subordinate, or of a called workflow) are not
+part of the conversation.
 """
 
 import json
@@ -22,9 +22,9 @@ from wfcore.domain.run.records import MessageRecord
 
 @attrs.frozen
 class Conversation:
-    """What one user and the agents said in one thread. Obtained from the store, never made up: it carries the tenant.
+    """The conversation of one user in one thread. Only the store creates one, because it carries the tenant.
 
-    `skills` took part, by id. Times are epoch milliseconds, of the first and of the latest message.
+    `skills` are the ids of the participants. Times are epoch milliseconds, of the first and of the latest message.
     """
 
     org: str
@@ -38,8 +38,8 @@ class Conversation:
 
 @attrs.frozen
 class MessageSize:
-    """A message without its text. `length` is that of the text and of the tool calls as JSON, in bytes of UTF-8;
-    `attached` are the tokens of its attachments as estimated.
+    """A message without its text. `length` is the size of the text and of the tool calls as JSON, in bytes of UTF-8;
+    `attached` is the estimated number of tokens of its attachments.
     """
 
     seq: int
@@ -64,60 +64,61 @@ class Message:
     attachments: Mapping[str, JSON] | None = None
 
     def to_wire(self) -> dict[str, JSON]:
-        """Interface, Message. `toolCallId` is there when it answers a tool call."""
-        answered = {} if self.tool_call_id is None else {"toolCallId": self.tool_call_id}
+        """Interface, Message. Only the result of a tool call has `toolCallId`."""
+        result_of = {} if self.tool_call_id is None else {"toolCallId": self.tool_call_id}
         attached = {} if self.attachments is None else {"attachments": self.attachments}
         calls = list(self.tool_calls)
-        return {"type": self.type, "content": self.content, "id": self.id, "toolCalls": calls, **answered, **attached}
+        return {"type": self.type, "content": self.content, "id": self.id, "toolCalls": calls, **result_of, **attached}
 
 
 class ConversationRepository(Protocol):
-    """Reading what the journal wrote, and forgetting it."""
+    """Reads and deletes what the journal wrote."""
 
     async def own(self, org: str, thread_id: str, user_id: str) -> Conversation | None:
-        """The conversation of this user in this thread: the one that a run of the user carries on."""
+        """The conversation of this user in this thread, which the user's runs continue."""
         ...
 
     async def visible(self, principal: Principal, thread_id: str, *, skill_id: int | None = None) -> list[Conversation]:
-        """Those of this thread that the principal may see, latest first; with `skill_id`, if that skill took part.
+        """The conversations of this thread that the principal can see, latest first.
 
-        Visible are its own, and those in which a workflow or skill took part whose grants let it use them.
+        These are its own, and those with a participant (workflow or skill) that it can use. With `skill_id`: only
+        those in which that skill participated.
         """
         ...
 
     async def page(
         self, principal: Principal, *, limit: int, before: tuple[int, int] | None = None, skill_id: int | None = None
     ) -> list[list[Conversation]]:
-        """Threads, latest first, each as what `visible` gives of it.
+        """Threads, latest first, each as the conversations that `visible` returns of it.
 
-        `before` is the place of a thread, (`updated_at`, `key`) of its first conversation: those behind it.
+        `before` is (`updated_at`, `key`) of a thread's first conversation: only older threads are returned.
         """
         ...
 
-    async def heads(
+    async def message_sizes(
         self, conversations: Sequence[Conversation], *, limit: int, before: int | None = None
     ) -> list[MessageSize]:
-        """The newest messages of these together, newest first, with a `seq` less than `before`.
+        """The sizes of the newest messages of these conversations together, newest first, `seq` less than `before`.
 
         The cost grows with `limit`, not with the length of a conversation.
         """
         ...
 
     async def messages(self, conversations: Sequence[Conversation], *, after: int, up_to: int) -> list[Message]:
-        """The messages of these together with `after` < `seq` <= `up_to`, oldest first."""
+        """The messages of these conversations together with `after` < `seq` <= `up_to`, oldest first."""
         ...
 
     async def remove(self, conversation: Conversation) -> bool:
-        """Forget the conversation and all its messages; False when it is gone already."""
+        """Delete the conversation and all its messages; False when it does not exist any more."""
         ...
 
 
-def said(records: Sequence[object]) -> list[MessageRecord]:
-    """The records that are turns of the conversation."""
+def message_records(records: Sequence[object]) -> list[MessageRecord]:
+    """The message records that belong to the conversation: those outside of frames."""
     return [record for record in records if isinstance(record, MessageRecord) and not record.path]
 
 
 def length_of(record: MessageRecord) -> int:
-    """What `MessageSize.length` says."""
+    """The value of `MessageSize.length`."""
     calls = json.dumps(list(record.tool_calls), ensure_ascii=False, separators=(",", ":")) if record.tool_calls else ""
     return len(record.content.encode()) + len(calls.encode())

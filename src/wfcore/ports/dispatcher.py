@@ -1,4 +1,4 @@
-"""Who drives which execution, and when."""
+"""The dispatcher decides which worker drives which execution, and when."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -10,7 +10,7 @@ from wfcore.ports.journal import ExecutionRef
 
 @attrs.frozen
 class Capabilities:
-    """What a dispatcher promises, so that its contract suite asks for no more. Times in seconds."""
+    """What a dispatcher guarantees. Its contract suite tests exactly this. Times are in seconds."""
 
     serial_per_execution: bool
     transactional_wake: bool
@@ -27,41 +27,43 @@ class Handler(Protocol):
         ...
 
     def signal(self, execution: ExecutionRef) -> bool:
-        """Have the one that drives this execution look at the journal again; False when it is not driven here."""
+        """Make the driver of this execution read the journal again; False when this process does not drive it."""
         ...
 
     def lengths(self) -> Mapping[ExecutionRef, int]:
-        """How far each execution that is driven here has been read."""
+        """How many journal entries the driver has read, for each execution that this process drives."""
         ...
 
 
 class Dispatcher(Protocol):
-    """Implementers: an execution with `wake_at` due and nobody on it is handled, also after any process died.
+    """Implementers: an execution whose `wake_at` is due and that no worker holds is handled, even after a process died.
 
-    Wake-ups are hints: duplicates, reordering and spurious ones are legal, a lost one is repaired from the store.
-    One execution is never handled twice at once by live workers.
+    Wake-ups are hints. They can be duplicate, reordered or spurious; a lost one is recovered from the store.
+    Two live workers never handle the same execution at the same time.
     """
 
     capabilities: Capabilities
 
     @property
     def worker(self) -> int | None:
-        """The number under which executions may be claimed for this process as they are created; None when it
-        does not work, or has its hands full: they are then taken up by whoever is free."""
+        """The worker number under which this process can claim executions when it creates them.
+
+        None when this process does not work or has no free capacity: any free worker then claims them.
+        """
         ...
 
     def wake(self, execution: ExecutionRef) -> None:
-        """Something happened to this execution: look at it now, or let the one that drives it look again."""
+        """This execution has changed: handle it now, or signal its driver to read the journal again."""
         ...
 
     def adopt(self, execution: ExecutionRef) -> None:
-        """Handle this execution, which was claimed for `worker` in the transaction that wrote it."""
+        """Handle this execution, which the transaction that created it claimed for `worker`."""
         ...
 
     async def start(self, handler: Handler) -> None:
-        """Begin to work. Returns when this process can claim."""
+        """Start working. Returns when this process can claim executions."""
         ...
 
     async def stop(self, grace: float) -> None:
-        """Take nothing new, let what runs go on for `grace` seconds, then break it off. It is taken up elsewhere."""
+        """Claim nothing new, wait `grace` seconds for running executions, then cancel and release them."""
         ...

@@ -1,4 +1,4 @@
-"""Checks of what agents say, before anybody is told and anything is written (interface, AccessConfig: guardrails)."""
+"""Checks of agents' texts before they are published or written (interface, AccessConfig: guardrails)."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,19 +11,19 @@ from wfcore.domain.kernel.json_type import JSON
 
 @attrs.frozen
 class Allowed:
-    """The text may be said as it is."""
+    """The text passes unchanged."""
 
 
 @attrs.frozen
 class Replaced:
-    """This is to be said in its place."""
+    """`text` takes the place of the checked text."""
 
     text: str
 
 
 @attrs.frozen
 class Blocked:
-    """It is not to be said at all. `why` is told to everybody, so it repeats nothing of the text."""
+    """The text must not be published. `why` is shown to every reader, so it quotes nothing of the text."""
 
     why: str
 
@@ -32,10 +32,10 @@ Verdict = Allowed | Replaced | Blocked
 
 
 class Guardrail(Protocol):
-    """Implementers: the same text always gets the same verdict, at once and without a touch of the outside world.
+    """Implementers: a pure function of the text, without I/O.
 
-    `check` is asked of every whole text that an agent says. Where a run's clients take back what they were shown, it
-    is asked of the text so far, too, up to the last white space. One that raises has blocked the text.
+    `check` is called with every complete text of an agent. Where the clients of a run can retract shown text, it is
+    also called with the partial text, up to the last white space. A check that raises blocks the text.
     """
 
     @property
@@ -45,19 +45,19 @@ class Guardrail(Protocol):
 
 
 class Guardrails(Protocol):
-    """The guardrails of one installation, as access configurations and runs name them: a name, or an object with the
-    `name` and the options of that guardrail.
+    """The guardrails of one installation. Access configurations and runs refer to one by its name, or by an object
+    with its `name` and its options.
     """
 
     @property
     def everywhere(self) -> Sequence[Guardrail]:
-        """Those that check every agent, named or not."""
+        """Those that check every agent, whether it refers to them or not."""
         ...
 
     def get(self, named: JSON) -> Guardrail | None:
-        """None for one that is not there, or whose options are wrong."""
+        """The guardrail of this reference; None for an unknown name or invalid options."""
         ...
 
     def issues(self, named: Sequence[JSON], path: str) -> list[Issue]:
-        """Why these cannot be had, at wire paths below `path`."""
+        """The errors of these references, at wire paths below `path`."""
         ...

@@ -1,4 +1,4 @@
-"""Who an access token of an issuer outside speaks for (interface, Authentication 2)."""
+"""Access tokens of external issuers, and the identities that they state (interface, Authentication 2)."""
 
 from typing import Protocol
 
@@ -7,9 +7,9 @@ import attrs
 
 @attrs.frozen
 class Identity:
-    """What a genuine token says. It grants nothing by itself: the organization's own member row decides that.
+    """The claims of a verified token. They grant nothing by themselves: the organization's member row decides.
 
-    `email` and `groups` are None where the token does not speak of them, and then the member row's count.
+    `email` and `groups` are None where the token does not state them; those of the member row are used then.
     """
 
     org_uuid: str
@@ -22,7 +22,7 @@ class Identity:
 
 @attrs.frozen
 class ClaimNames:
-    """Which claims of a token hold what. One that is None is not read, and the member row counts."""
+    """The names of the claims to read. A claim whose name is None is not read; the member row is used instead."""
 
     organization: str = "org_id"
     user: str = "sub"
@@ -41,13 +41,12 @@ class TokenVerifier(Protocol):
 
     @property
     def audience(self) -> str:
-        """What a token has to be made out to: this server."""
+        """The audience that a token must have: the identifier of this server."""
         ...
 
     async def verify(self, token: str) -> Identity | None:
-        """Who the token speaks for; None for every text that is no token, or none that counts here and now.
+        """The identity that the token states; None for a text that is not a valid token for this server now.
 
-        Implementers: never raise because of the text, whatever it is. Raise `Unavailable` when no token can be
-        judged.
+        Implementers: never raise because of the text. Raise `Unavailable` when tokens cannot be verified at present.
         """
         ...

@@ -1,9 +1,9 @@
-"""The journal of executions, the rows that go with it, and who works on what.
+"""The journal of executions, the rows that derive from it, and the claims of workers.
 
-The journal is the truth; runs, open interrupts and wake-ups are rows written in the same transaction. `append` is a
-compare-and-set on the journal's length: of two writers that read the same length exactly one succeeds, and the other
-learns it. Nothing is acknowledged before it is durable, as far as the adapter says it is (`Journal.durable`).
-Appends of many executions may share one commit. All times are epoch milliseconds.
+The journal is the source of truth; runs, open interrupts and wake-ups are rows written in the same transaction.
+`append` is a compare-and-set on the journal's length: of two writers that read the same length exactly one succeeds,
+and the other gets `JournalConflict`. A write is acknowledged only when it is durable, if the adapter is durable at all
+(`Journal.durable`). Appends of many executions can share one commit. All times are epoch milliseconds.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ from wfcore.ports.usage import UsageRows
 
 
 class JournalConflict(Exception):
-    """The journal is longer than the writer thought, or its claim is gone. Nothing was written: read it and go on."""
+    """The journal has more entries than the writer expected, or the writer lost its claim. Nothing was written."""
 
 
 class RunExists(Exception):
-    """The organization has a run of this id already. Nothing was written."""
+    """The organization already has a run with this id. Nothing was written."""
 
 
 class ExecutionRef(Struct, frozen=True):
-    """An execution of an organization. Obtained from the store, never made up: it carries the tenant."""
+    """An execution of an organization. Only the store creates one, because it carries the tenant."""
 
     org: str
     id: int
@@ -38,7 +38,7 @@ class ExecutionRef(Struct, frozen=True):
 
 @attrs.frozen
 class Execution:
-    """The row of an execution: what it runs, and who started it. The variation is pinned."""
+    """The row of an execution: what it runs, and which user started it. The variation is pinned."""
 
     ref: ExecutionRef
     kind: Literal["workflow", "skill", "assistant", "action"]
@@ -54,8 +54,7 @@ class Execution:
 @attrs.frozen
 class RunRow:
     """One turn. `fingerprint` is a digest of target, body and principal; `result` holds output, error, interrupts and
-    usage; `key` is its place among the organization's runs, those that began later having greater ones, and 0 for what
-    was not read from the store.
+    usage. `key` orders the organization's runs by their start; it is 0 for a row that was not read from the store.
     """
 
     id: str
@@ -77,8 +76,9 @@ class RunRow:
 
 @attrs.frozen
 class NewExecution:
-    """What `begin` writes beside the first entries. `is_draft`: the variation was not deployed, and may be dropped
-    where no execution has pinned it.
+    """What `begin` writes in addition to the first entries.
+
+    `is_draft`: the variation was never deployed, and can be dropped while no execution has pinned it.
     """
 
     org: str
@@ -91,13 +91,13 @@ class NewExecution:
 
 
 def run_info(kind: str, resource_id: int | None, thread_id: str) -> dict[str, JSON]:
-    """What expressions read as `run` of an execution's row: with these the `info` of its first entry begins."""
+    """The part of the expression variable `run` that comes from the execution's row, for `info` of the first entry."""
     return {"target": {"type": kind, "id": resource_id}, "threadId": thread_id}
 
 
 @attrs.frozen
 class NewRun:
-    """A run that begins with these entries, and perhaps ends with them: `result` is as that of `RunRow`."""
+    """A run that begins, and possibly ends, with the entries of the same append. `result` is as in `RunRow`."""
 
     id: str
     user_id: str
@@ -108,7 +108,7 @@ class NewRun:
     result: JSON = None
 
     def row(self, execution: Execution, key: int = 0) -> RunRow:
-        """What is read of it once it has been written."""
+        """The row that the store returns after the run was written."""
         finished = None if self.status.under_way else self.at
         return RunRow(self.id, execution.ref, self.user_id, self.fingerprint, self.status, self.parent_run_id, None,
                       self.result, self.at, self.at, finished, execution.kind, execution.resource_id,
@@ -117,7 +117,7 @@ class NewRun:
 
 @attrs.frozen
 class RunChange:
-    """A run's row as it is from now on. `result` and `resumed_by` stay as they were when None."""
+    """The new values of a run's row. `result` and `resumed_by` stay unchanged when None."""
 
     id: str
     status: RunStatus
@@ -129,12 +129,13 @@ class RunChange:
 class Append(Struct, frozen=True):
     """One transaction on one execution: entries after the first `expected`, and the rows that change with them.
 
-    `interrupts`: all that are open from now on (None: unchanged). `wake_at`: when somebody has to
-    look at the execution again if nobody does before (None: no need). `claimed_by`: the worker that holds the
-    execution from now on, None for nobody. Both are written only when `moves` is true: the hot append touches one
-    table. `wakes` makes the execution due at once and leaves whoever holds it alone. With `holder` set the append
-    succeeds only while that worker holds the execution. `records` become rows of `Journal.conversations` and
-    `Journal.usage`: those of the user who started the execution.
+    - `interrupts`: all interrupts that are open after this append (None: unchanged).
+    - `updates_claim`: write `wake_at` and `claimed_by`. False in the hot append, which touches one table.
+    - `wake_at`: when a worker must handle the execution again at the latest (None: never).
+    - `claimed_by`: the worker that holds the execution after this append (None: no worker).
+    - `wakes`: make the execution due at once and keep its claim.
+    - `holder`: the append succeeds only while this worker holds the execution.
+    - `records`: rows of `Journal.conversations` and `Journal.usage`, for the user who started the execution.
     """
 
     expected: int
@@ -142,7 +143,7 @@ class Append(Struct, frozen=True):
     new_run: NewRun | None = None
     changes: Sequence[RunChange] = ()
     interrupts: Sequence[Interrupt] | None = None
-    moves: bool = False
+    updates_claim: bool = False
     wakes: bool = False
     wake_at: int | None = None
     claimed_by: int | None = None
@@ -162,7 +163,7 @@ class OpenInterrupt:
 
 @attrs.frozen
 class Holder:
-    """A worker that holds executions, and when it last said that it is alive."""
+    """A worker that holds executions, and the time of its last heartbeat."""
 
     worker: int
     host: str
@@ -171,35 +172,35 @@ class Holder:
 
 
 class Journal(Protocol):
-    """Implementers: every method either did all it says, durably, or raised and did nothing.
+    """Implementers: a method either does everything it documents, durably, or raises and changes nothing.
 
-    Cancelling a caller while it waits leaves the outcome unknown to it, never half written: reading again decides.
+    A caller that is cancelled while it waits does not know the outcome, but a write is never partial: read again.
     """
 
     durable: bool
 
     @property
     def conversations(self) -> ConversationRepository:
-        """What the message records of appends became."""
+        """The messages that appends recorded."""
         ...
 
     @property
     def usage(self) -> UsageRows:
-        """What the usage records of appends became."""
+        """The usage that appends recorded."""
         ...
 
     async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
         """Create an execution with its first entries and `append.new_run`. `RunExists` when the run id is taken.
 
-        `wake_at` and `claimed_by` are written in any case. `NotFound` for an organization that does not exist.
+        `wake_at` and `claimed_by` are always written. `NotFound` for an organization that does not exist.
         """
         ...
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
         """Write after exactly `append.expected` entries, else `JournalConflict`; `RunExists` for a taken run id.
 
-        A taken run id is told first. Without entries it is still a comparison. An interrupt that stays open
-        keeps its place in the inbox. `NotFound` for a change of a run that the execution does not have.
+        `RunExists` takes precedence. An append without entries still compares the length. An interrupt that stays open
+        keeps its position in the inbox. `NotFound` for a change of a run that the execution does not have.
         """
         ...
 
@@ -216,7 +217,7 @@ class Journal(Protocol):
         ...
 
     async def find_turn(self, org: str, run_id: str) -> tuple[RunRow, Execution] | None:
-        """The same with the row of its execution, in one read."""
+        """The organization's run of this id with the row of its execution, in one read."""
         ...
 
     async def list_runs(
@@ -229,54 +230,55 @@ class Journal(Protocol):
         resource: tuple[str, int] | None = None,
         principal: Principal | None = None,
     ) -> list[RunRow]:
-        """Runs, those that began last first, with a `key` smaller than `before`; `resource` is (kind, id).
+        """Runs with a `key` smaller than `before`, latest start first; `resource` is (kind, id).
 
-        With `principal`: only runs it started, and runs of resources whose grants let it use them.
+        With `principal`: only the runs that it started, and runs of resources that it can use.
         """
         ...
 
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
     ) -> list[OpenInterrupt]:
-        """Open interrupts in the order in which they were opened, those with `key` greater than `after`; those `of`
-        some executions, where they are named.
+        """Open interrupts with a `key` greater than `after`, in the order in which they were opened.
+
+        With `of`: only those of these executions.
         """
         ...
 
     async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
-        """How many entries each journal has now; what does not exist is left out."""
+        """How many entries each journal has now; executions that do not exist are left out."""
         ...
 
-    # Who works on what
+    # Workers and claims
 
     async def register(self, host: str, pid: int, now: int) -> int:
-        """A new worker's number, never given twice."""
+        """Register a new worker. Returns its number, which is never reused."""
         ...
 
     async def heartbeat(self, worker: int, now: int) -> None:
-        """The worker is alive. A worker that is not registered (any more) is registered again."""
+        """Record that the worker is alive. A worker that is not registered is registered again."""
         ...
 
     async def holders(self) -> list[Holder]:
-        """The workers that hold executions, by number. One that nobody registered has no host and was never seen."""
+        """The workers that hold executions, by number. An unregistered one has an empty host and `seen_at` 0."""
         ...
 
-    async def held(self, worker: int) -> list[ExecutionRef]:
+    async def held_by(self, worker: int) -> list[ExecutionRef]:
         """The executions that this worker holds, by number."""
         ...
 
     async def release(self, worker: int) -> int:
-        """Take everything from a worker that is gone; returns how many executions it held. Those are due at once."""
+        """Release all claims of a dead worker. Returns how many executions it held; they are due at once."""
         ...
 
     async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
-        """Take up to `limit` executions that are due and held by nobody, the longest due first.
+        """Claim up to `limit` executions that are due and that no worker holds, the longest due first.
 
-        Of several claimants, in any number of processes, exactly one gets each. Its queued run becomes a running
-        one. Claiming is a sign of life, like a heartbeat.
+        Exactly one of several concurrent claimants, in any number of processes, gets each execution. The execution's
+        queued run becomes a running one. A claim counts as a heartbeat of the worker.
         """
         ...
 
     async def next_wake(self) -> int | None:
-        """The earliest time at which an execution that nobody holds is due; None when there is none."""
+        """The earliest time at which an execution that no worker holds is due; None when there is none."""
         ...

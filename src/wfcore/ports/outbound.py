@@ -1,19 +1,19 @@
-"""How wfcore itself sends messages to addresses that customers name."""
+"""Requests of wfcore itself to addresses that customers configure."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 
 class Undelivered(Exception):
-    """Nobody took the message, or it is not known whether anybody did: in words that name no secret."""
+    """No response was received, so the delivery failed or is unknown. The message contains no secret."""
 
 
 class Outbound(Protocol):
-    """Implementers: connections go to public addresses, and to those that the operator lets through, only."""
+    """Implementers: connect only to public addresses and to those that the operator allows."""
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
-        """The status of the answer, a redirect's too: none is followed, and no body is read.
+        """Send the body. Returns the status of the response; redirects are not followed and no body is read.
 
-        Header names are in lower case. `Undelivered` when there is no answer in time.
+        Header names are in lower case. `Undelivered` when there is no response in time.
         """
         ...

@@ -1,6 +1,6 @@
-"""What is owed to team chats: for each message that came, the answer to be posted whenever its run comes to a rest.
+"""Pending deliveries to team chats: each received message gets a response whenever its run comes to rest.
 
-A row is there before its run, so that no crash comes between a run and its answer. All times are epoch milliseconds.
+A row is written before its run, so that a crash cannot lose the response. All times are epoch milliseconds.
 """
 
 from collections.abc import Mapping
@@ -14,38 +14,39 @@ from wfcore.domain.run.state import RunStatus
 
 @attrs.frozen
 class Posting:
-    """What is owed to one message. `id` is the run that the message started, `run_id` the turn to be told of now.
+    """The deliveries for one message. `id` is the run that the message started, `run_id` the turn to report now.
 
-    `mark` is the fingerprint of the message, and `place` what goes back with each answer. `told` is the status of which
-    there is nothing more to say; the turn may be resumed or cancelled. `tries` are those of the answer to come, the one
-    under way included. `next_at` is None when nothing is owed any more.
+    - `fingerprint`: the digest of the message. `place`: what each response returns to the chat unchanged.
+    - `reported`: the latest status of the turn that was delivered; None before the first delivery.
+    - `tries`: attempts of the next delivery, the current one included.
+    - `next_at`: when the next attempt is due; None when no delivery is pending.
     """
 
     id: str
     interface_id: str
-    mark: str
+    fingerprint: str
     place: Mapping[str, JSON]
     run_id: str
     next_at: int | None
-    told: RunStatus | None = None
+    reported: RunStatus | None = None
     tries: int = 0
 
 
 @attrs.frozen
 class DuePosting:
-    """Whose posting is due."""
+    """A posting that is due, and its organization."""
 
     org: str
     id: str
 
 
 class PostingRepository(Protocol):
-    """What one organization's interfaces owe. An interface need not be there, nor a run."""
+    """The pending deliveries of one organization. The interface or the run of a row need not exist."""
 
     async def get(self, id: str) -> Posting | None: ...
 
     async def put(self, posting: Posting) -> None:
-        """Add it, or replace the one of the same id."""
+        """Add the posting, or replace the one with the same id."""
         ...
 
     async def remove(self, id: str) -> None: ...

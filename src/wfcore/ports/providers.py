@@ -1,4 +1,4 @@
-"""What runs reach out to: tools, models, memories, and whoever listens to their events."""
+"""What runs use outside of wfcore: tools, models, memories, and the subscribers of their events."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
@@ -16,7 +16,7 @@ from wfcore.ports.journal import ExecutionRef
 
 
 class ToolFailed(Exception):
-    """The tool says why it failed. `retryable` False: trying again cannot help."""
+    """The tool failed, with a message that says why. `retryable` False: another attempt cannot succeed."""
 
     reason = "failed"
 
@@ -27,9 +27,9 @@ class ToolFailed(Exception):
 
 
 class ConnectionRequired(ToolFailed):
-    """There is no connection that the tool could use, or its service refused the credentials: somebody has to connect.
+    """The tool has no connection to use, or its service refused the credentials.
 
-    The run then asks for it by a `connect` interrupt (interface, Events), and calls the tool again.
+    The run opens a `connect` interrupt (interface, Events), and calls the tool again when it is resolved.
     """
 
     reason = "connection_required"
@@ -40,7 +40,7 @@ class ConnectionRequired(ToolFailed):
 
 @attrs.frozen
 class ToolConnection:
-    """The connection that a call may use. `config` has the secrets in the clear: no `repr` shows it."""
+    """The connection that a call can use. `config` holds the secrets in clear text, so no `repr` shows it."""
 
     id: str
     provider: str
@@ -49,10 +49,12 @@ class ToolConnection:
 
 
 class ToolCall(Struct, frozen=True):
-    """What a tool is told beside its arguments. `key` is the same for every attempt of the same call (RFC draft
-    "The Idempotency-Key HTTP Header Field"): a tool that changes the world uses it to do so once. `connection` is there
-    when the tool names a `provider`; `skill_id` and `message_id` when an agent called it, the latter being the message
-    that asked for it."""
+    """The context of a tool call, passed in addition to its arguments.
+
+    `key` is the same for every attempt of the same call (RFC draft "The Idempotency-Key HTTP Header Field"): a tool
+    with side effects uses it to perform them once. `connection` is set when the tool names a `provider`. `skill_id`
+    and `message_id` are set when an agent called the tool; the latter is the message that requested the call.
+    """
 
     key: str
     attempt: int
@@ -69,8 +71,8 @@ class Tool:
     """A tool of the catalog. `parameters` is the JSON Schema of the arguments.
 
     `run` takes the arguments and the call; a plain function runs in a worker thread unless `blocking` is False. A tool
-    that is not `idempotent` is called once for each attempt: when the worker ends while it runs, its outcome is
-    unknown, and the attempt has failed. An idempotent one is called again, under the same key.
+    that is not `idempotent` is called once for each attempt: when its worker dies during the call, the outcome is
+    unknown and the attempt fails. An idempotent tool is called again, with the same key.
     """
 
     id: str
@@ -84,11 +86,11 @@ class Tool:
     """Whether arguments are checked against `parameters` before the call."""
     idempotent: bool = False
     provider: str | None = None
-    """Whose connection the tool needs: that of the organization which has this `provider`."""
+    """The tool needs the organization's connection with this `provider`."""
 
 
 class Tools(Protocol):
-    """The catalog of one installation. Implementers: the same id always means the same tool."""
+    """The catalog of one installation. Implementers: an id always returns the same tool."""
 
     def get(self, tool_id: str) -> Tool | None: ...
 
@@ -101,15 +103,15 @@ class Tools(Protocol):
 
 
 MOST_CALLS: Final = 64
-"""Tool calls of one answer."""
+"""The most tool calls of one completion."""
 LONGEST_NAME: Final = 200
-"""Characters of a tool call's id, and of its name."""
+"""The most characters of a tool call's id, and of its name."""
 LONGEST_ARGUMENTS: Final = 1_000_000
-"""Characters of the arguments of one answer's tool calls together."""
+"""The most characters of the arguments of one completion's tool calls together."""
 
 
 class ModelError(Exception):
-    """The provider refused, failed, or broke off. A half answer is never taken for a whole one."""
+    """The provider refused, failed, or ended the stream early. A partial completion is never used."""
 
     def __init__(self, message: str, *, retryable: bool = True, reason: str = "model_failed") -> None:
         super().__init__(message)
@@ -120,7 +122,7 @@ class ModelError(Exception):
 
 @attrs.frozen
 class ToolDefinition:
-    """A tool as the model is told of it. `name` matches `^[A-Za-z0-9_-]{1,64}$`, `parameters` is a JSON Schema."""
+    """A tool as described to the model. `name` matches `^[A-Za-z0-9_-]{1,64}$`, `parameters` is a JSON Schema."""
 
     name: str
     description: str = ""
@@ -131,8 +133,8 @@ class ToolDefinition:
 class ModelRequest:
     """One call. `messages` are in the interface's Message shape, `settings` in its modelSettings shape.
 
-    A human message may carry `images: [{"mimeType", "data"}]`, the data in base64. Of an ai message's `toolCalls`,
-    each has been answered by a tool message with its `toolCallId`.
+    A human message can carry `images: [{"mimeType", "data"}]`, the data in base64. Each of an ai message's `toolCalls`
+    has a tool message with its `toolCallId`.
     """
 
     messages: Sequence[Mapping[str, JSON]]
@@ -145,14 +147,14 @@ class ModelRequest:
 
 @attrs.frozen
 class TextDelta:
-    """Some more text of the answer."""
+    """The next part of the text."""
 
     text: str
 
 
 @attrs.frozen
 class ToolCallDelta:
-    """Some more of a tool call. Calls are counted from 0; the first fragment of each has its whole id and name."""
+    """The next fragment of a tool call. `index` counts from 0; the first fragment has the whole id and name."""
 
     index: int
     id: str = ""
@@ -162,7 +164,7 @@ class ToolCallDelta:
 
 @attrs.frozen
 class TokenUsage:
-    """What the call consumed, in tokens."""
+    """The usage of the call, in tokens."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -170,7 +172,7 @@ class TokenUsage:
 
 @attrs.frozen
 class Finished:
-    """The answer is whole. `reason`: `stop`, `tool_calls` (exactly when there are some), `length` or `refusal`."""
+    """The completion is whole. `reason`: `stop`, `tool_calls` (exactly when there are some), `length` or `refusal`."""
 
     reason: str = "stop"
 
@@ -181,18 +183,18 @@ Delta = TextDelta | ToolCallDelta | TokenUsage | Finished
 class ModelProvider(Protocol):
     """Implementers: the stream ends with exactly one `Finished`, or raises `ModelError`; closing it ends the call.
 
-    `TokenUsage` comes at most once, after everything but `Finished`; before an error, too, where it is known. What the
-    provider cannot be told is refused. Whether a call is of a tool that was offered is for the caller to see.
+    `TokenUsage` comes at most once, directly before `Finished`, or before an error where it is known. A request that
+    the provider cannot express is refused. The caller checks that the called tools were offered.
     """
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]: ...
 
 
 def collect_calls(deltas: Iterable[Delta]) -> list[dict[str, JSON]]:
-    """The tool calls of a whole answer, in the interface's shape `{"id", "name", "args"}`.
+    """The tool calls of a whole completion, in the interface's shape `{"id", "name", "args"}`.
 
-    `args` is an object. Arguments that are none stay the text they came as, for the model to be told of its mistake;
-    no arguments at all are `{}`. Raises ModelError as `CallCollector` does.
+    `args` is an object, `{}` for empty arguments. Arguments that are not a JSON object stay text, so that the model
+    can be informed of its mistake. Raises ModelError as `CallCollector` does.
     """
     collector = CallCollector()
     for delta in deltas:
@@ -202,10 +204,10 @@ def collect_calls(deltas: Iterable[Delta]) -> list[dict[str, JSON]]:
 
 
 class CallCollector:
-    """Puts the fragments of one answer's tool calls together, as they come.
+    """Joins the fragments of one completion's tool calls as they arrive.
 
-    ModelError for fragments that are no calls: an index out of order, an id or name that is missing, not printable or
-    over LONGEST_NAME, an id for the second time, more than MOST_CALLS calls or LONGEST_ARGUMENTS characters.
+    ModelError for invalid fragments: an index out of order, an id or name that is missing, not printable or longer
+    than LONGEST_NAME, a repeated id, more than MOST_CALLS calls or LONGEST_ARGUMENTS characters.
     """
 
     def __init__(self) -> None:
@@ -227,9 +229,9 @@ class CallCollector:
         self._arguments[delta.index].append(delta.arguments)
 
     def calls(self) -> list[dict[str, JSON]]:
-        """As `collect_calls` gives them, in the order they began in."""
-        told = zip(self._begun.items(), self._arguments, strict=True)
-        return [{"id": call, "name": name, "args": _arguments("".join(parts))} for (call, name), parts in told]
+        """The calls as `collect_calls` returns them, in the order of their first fragments."""
+        calls = zip(self._begun.items(), self._arguments, strict=True)
+        return [{"id": call, "name": name, "args": _arguments("".join(parts))} for (call, name), parts in calls]
 
     def _begin(self, call: ToolCallDelta) -> None:
         for text in (call.id, call.name):
@@ -238,7 +240,7 @@ class CallCollector:
         if call.id in self._begun:
             raise ModelError(f"two tool calls have the id `{call.id[:40]}`")
         if len(self._begun) == MOST_CALLS:
-            raise ModelError(f"the model asked for more than {MOST_CALLS} tool calls at once")
+            raise ModelError(f"the model requested more than {MOST_CALLS} tool calls at once")
         self._begun[call.id] = call.name
         self._arguments.append([])
 
@@ -269,21 +271,21 @@ class Memory:
 
 
 class MemoryBackend(Protocol):
-    """Memories of scopes. Every call names organization and scope; a memory of another scope is None or absent.
+    """Memories of scopes. Every call names organization and scope; a memory of another scope is not found.
 
-    Implementers: metadata is kept verbatim; `hash` follows the text; lists are in order of creation.
+    Implementers: metadata is kept verbatim; `hash` is that of the text; lists are in order of creation.
     """
 
     async def add(self, org: str, skill_id: int, memory: Memory) -> None:
-        """Keep it. One of the same id that is there already stays as it is, one that was deleted stays deleted."""
+        """Store the memory. An existing one with the same id stays unchanged, a deleted one stays deleted."""
         ...
 
     async def get(self, org: str, skill_id: int, memory_id: str) -> Memory | None: ...
 
     async def replace(self, org: str, skill_id: int, memory: Memory, *, old: Memory | None = None) -> bool:
-        """Put the new text and metadata in the place of the memory with the same id; False when there is none.
+        """Replace text and metadata of the memory with the same id; False when there is none.
 
-        With `old` only while that is what is kept: of two that replace the same at once, one gets False.
+        With `old`: only while the stored memory equals it. Of two concurrent replacements one gets False.
         """
         ...
 
@@ -292,14 +294,16 @@ class MemoryBackend(Protocol):
     async def list(
         self, org: str, skill_id: int, *, limit: int, after: str | None = None, user_id: str | None = None
     ) -> Sequence[Memory]:
-        """At most `limit`, those created after the memory with id `after`; `user_id` narrows to that end user's."""
+        """At most `limit` memories created after the one with id `after`; with `user_id` only that end user's."""
         ...
 
     async def search(
         self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None, shared: bool = False
     ) -> Sequence[Memory]:
-        """Those that share a word with the query, best first; `user_id` narrows to that end user's, `shared` adds to
-        them those of no end user."""
+        """Memories that share a word with the query, best first.
+
+        With `user_id` only those of that end user; `shared` adds those without an end user.
+        """
         ...
 
 
@@ -307,12 +311,12 @@ class MemoryBackend(Protocol):
 
 
 class Subscription(Protocol):
-    """Events of one execution from the moment of subscribing on, in order, in batches."""
+    """Events of one execution since the subscription began, in order, in batches."""
 
     async def next(self, timeout: float) -> list[Event] | None:
-        """The next batch; None after `timeout` seconds without one, or sooner when another process wrote something.
+        """The next batch; None after `timeout` seconds without one, or sooner when another process wrote entries.
 
-        None is the reader's sign to look at the journal. `Lagged` when the reader was too slow.
+        After None the reader must read the journal. `Lagged` when the reader was too slow.
         """
         ...
 
@@ -320,17 +324,17 @@ class Subscription(Protocol):
 
 
 class Lagged(Exception):
-    """The reader fell behind and events were dropped for it: read the journal and subscribe again."""
+    """The subscriber was too slow and events were dropped: it must read the journal and subscribe again."""
 
 
 class EventSink(Protocol):
-    """Tells listeners in this process what has become durable. A hint: the journal is what counts.
+    """Delivers durable events to the subscribers in this process. A hint: the journal is the source of truth.
 
-    Implementers: publishing never waits for a listener; a slow one is dropped with `Lagged`.
+    Implementers: publishing never waits for a subscriber; a slow one is dropped with `Lagged`.
     """
 
-    def wanted(self, execution: ExecutionRef) -> bool:
-        """Whether somebody listens; if not, events need not even be made."""
+    def has_subscribers(self, execution: ExecutionRef) -> bool:
+        """Whether the execution has subscribers; if not, no events need to be made."""
         ...
 
     def publish(self, execution: ExecutionRef, events: Sequence[Event]) -> None: ...

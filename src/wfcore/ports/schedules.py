@@ -1,4 +1,4 @@
-"""The timers of schedules that are switched on: when each fires next, and what became of the slots before.
+"""The timers of enabled schedules: when each fires next, and the outcome of its latest slots.
 
 A slot is an instant at which a schedule fires. All times are epoch milliseconds.
 """
@@ -13,7 +13,7 @@ PauseReason = Literal["deployer_gone", "deployer_lost_access", "input_refused"]
 
 @attrs.frozen
 class Missed:
-    """A slot without a run: nobody was there in time, the run before went on, or the run could not start."""
+    """A slot without a run: no worker was up in time, the previous run was still active, or the run could not start."""
 
     at: int
     reason: MissReason
@@ -21,7 +21,7 @@ class Missed:
 
 @attrs.frozen
 class Pause:
-    """Why a schedule switched itself off: in one word, and in words for people."""
+    """Why a schedule was disabled automatically: a reason code, and a message for users."""
 
     reason: PauseReason
     message: str
@@ -29,8 +29,8 @@ class Pause:
 
 @attrs.frozen
 class Timer:
-    """The timer of one workflow. `next_at` is None when it never fires again, and when it was paused: `paused` tells
-    why. `missed` holds the latest ones, in order.
+    """The timer of one workflow. `next_at` is None when it never fires again or is paused; `paused` holds the reason.
+    `missed` holds the latest missed slots, in order.
     """
 
     workflow_id: int
@@ -43,19 +43,19 @@ class Timer:
 
 @attrs.frozen
 class DueTimer:
-    """Whose timer is due."""
+    """A timer that is due, and its organization."""
 
     org: str
     workflow_id: int
 
 
 class ScheduleRepository(Protocol):
-    """The timers of one organization's workflows. A workflow need not be there."""
+    """The timers of one organization's workflows. The workflow of a timer need not exist."""
 
     async def get(self, workflow_id: int) -> Timer | None: ...
 
     async def put(self, timer: Timer) -> None:
-        """Add it, or replace the one of the same workflow."""
+        """Add the timer, or replace the one of the same workflow."""
         ...
 
     async def remove(self, workflow_id: int) -> None: ...

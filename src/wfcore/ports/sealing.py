@@ -1,27 +1,27 @@
-"""How secrets of customers are kept: encrypted under a key that the store does not have."""
+"""Encryption of customers' secrets under a key that the store does not have."""
 
 from typing import Protocol
 
 
 class Unsealable(Exception):
-    """What was sealed cannot be read: sealed by another key, for another place, or altered."""
+    """The sealed text cannot be decrypted: another key or another place was used, or it was altered."""
 
 
 class Sealer(Protocol):
-    """Implementers: what is sealed for one place opens in no other; keys can be replaced without losing anything."""
+    """Implementers: a text sealed for one place cannot be opened for another; keys can be rotated without loss."""
 
     def seal(self, text: str, *place: str) -> str:
-        """The text as only a key holder can read it. `place` says where it belongs. `Unavailable` without a key."""
+        """Encrypt the text and bind it to `place`, the path of its owner. `Unavailable` without a key."""
         ...
 
     def open(self, sealed: str, *place: str) -> str:
-        """The text that was sealed for this very place. `Unsealable` when that cannot be."""
+        """Decrypt a text that was sealed for exactly this place. `Unsealable` when it cannot be decrypted."""
         ...
 
-    def knows(self, sealed: str) -> bool:
-        """Whether the key is here that sealed this; without a look at what is inside."""
+    def has_key_for(self, sealed: str) -> bool:
+        """Whether this installation has the key that sealed this text. Nothing is decrypted."""
         ...
 
-    def mark(self, value: bytes) -> str:
-        """A fingerprint that nobody without the key can try guesses against."""
+    def fingerprint(self, value: bytes) -> str:
+        """A keyed digest: without the key, nobody can test guesses of the value against it."""
         ...

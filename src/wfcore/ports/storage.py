@@ -1,8 +1,8 @@
-"""Where organizations, members, tokens, workflows and skills are kept.
+"""The store of organizations, members, tokens, workflows and skills.
 
-One unit of work per use case. A repository belongs to one organization from its construction: no call without a
-tenant exists. JSON is kept verbatim: what is read is equal to what was written, key order included. Times are
-aware datetimes in UTC with millisecond precision.
+One unit of work per use case. A repository belongs to one organization from its construction, so every call has a
+tenant. JSON is kept verbatim: what is read equals what was written, key order included. Times are aware datetimes in
+UTC with millisecond precision.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,16 +26,16 @@ from wfcore.ports.webhooks import FoundWebhook, WebhookRepository
 
 
 class Duplicate(Exception):
-    """What has to be unique is there already. Nothing was written."""
+    """A value that must be unique exists already. Nothing was written."""
 
 
 class Stale(Exception):
-    """The row was changed by somebody else since it was read. Nothing was written."""
+    """Another transaction changed the row since it was read. Nothing was written."""
 
 
 @attrs.frozen
 class FoundInterface:
-    """Whose interface it is."""
+    """An interface and its organization."""
 
     org: str
     row: Interface
@@ -43,22 +43,24 @@ class FoundInterface:
 
 @attrs.frozen
 class IdempotencyRecord:
-    """The kept answer to a create: what its key was used for, and the answer."""
+    """The stored response to a create request. `fingerprint` is that of the request body."""
 
     fingerprint: str
-    answer: JSON
+    response: JSON
 
 
 class ResourceRepository(Protocol):
     """The workflows, or the skills, of one organization."""
 
     async def next_id(self) -> int:
-        """The next number of this kind, counted from 1. Never given twice, not even after a rollback of the caller's
-        choice to delete; a rolled back transaction may give it again."""
+        """The next id of this kind, counted from 1. An id is never reused, not even after a deletion.
+
+        The ids of a transaction that was rolled back can be assigned again.
+        """
         ...
 
     async def slugs_taken(self, slugs: Collection[str]) -> set[str]:
-        """Which of these slugs resources of this kind have."""
+        """Those of these slugs that resources of this kind have."""
         ...
 
     async def add(self, resource: Resource) -> None:
@@ -68,31 +70,31 @@ class ResourceRepository(Protocol):
     async def get(self, id: int) -> Resource | None: ...
 
     async def save(self, old: Resource, new: Resource) -> None:
-        """Replace the row that was read as `old`. `Stale` when it has changed since. The grants follow the access."""
+        """Replace the row that was read as `old`, and its grants. `Stale` when the row has changed since."""
         ...
 
     async def page(
         self, principal: Principal, *, limit: int, after: int = 0, status: str | None = None, query: str | None = None
     ) -> list[Resource]:
-        """Those the principal may use or manage, by id ascending, ids greater than `after`, at most `limit`.
+        """Resources that the principal can use or manage, by id ascending, ids greater than `after`, at most `limit`.
 
-        `status` None: all but the deleted ones. `deleted`: only those the principal may manage. `query`: name or
-        slug contains it, ASCII letters in either case.
+        `status` None: all except deleted ones. `deleted`: only those that the principal can manage. `query`: text that
+        name or slug contains; ASCII letters match in either case.
         """
         ...
 
     async def offered_to(self, user_id: str) -> list[Resource]:
-        """Those whose ownership a pending transfer offers to this user, deleted ones too, by id ascending."""
+        """Resources whose ownership a pending transfer offers to this user, deleted ones included, by id ascending."""
         ...
 
     async def add_variation(self, id: int, variation: Variation) -> None: ...
 
     async def save_variation(self, id: int, variation: Variation) -> None:
-        """Replace what may change of a variation: `deployed_at`."""
+        """Replace the mutable field of a variation, `deployed_at`."""
         ...
 
     async def drop_variation(self, id: int, variation_id: str) -> None:
-        """Forget a draft, unless an execution has pinned it."""
+        """Delete a draft, unless an execution has pinned it."""
         ...
 
     async def variation(self, id: int, variation_id: str) -> Variation | None: ...
@@ -116,11 +118,11 @@ class DirectoryRepository(Protocol):
     async def members(
         self, *, limit: int, after: str = "", group: str | None = None, role: Role | None = None
     ) -> list[Member]:
-        """By user id, ascending; those in this group, those of this role."""
+        """By user id, ascending; only members of this group and of this role, where given."""
         ...
 
     async def remove_member(self, user_id: str) -> None:
-        """Forget the member, and which groups it was in."""
+        """Delete the member and its group memberships."""
         ...
 
     async def add_group(self, group: Group) -> None:
@@ -130,19 +132,19 @@ class DirectoryRepository(Protocol):
     async def groups(
         self, ids: Collection[str] | None = None, *, limit: int | None = None, after: str = ""
     ) -> list[Group]:
-        """All groups, or those of these ids, by id ascending."""
+        """All groups, or those with these ids, by id ascending."""
         ...
 
     async def rename_group(self, group: Group) -> None: ...
 
     async def remove_group(self, id: str) -> None:
-        """Forget the group, and who was in it."""
+        """Delete the group and its memberships."""
         ...
 
     async def unmanaged(self, subjects: Collection[str], *, limit: int) -> list[tuple[Kind, int]]:
-        """What these subjects are given the management of, and no member can manage as things stand now.
+        """Resources that grant management to these subjects and that no current member can manage.
 
-        By kind and id, ascending; deleted resources do not count. The implicit group always has somebody in it.
+        By kind and id, ascending, without deleted resources. The implicit group counts as never empty.
         """
         ...
 
@@ -153,18 +155,18 @@ class DirectoryRepository(Protocol):
     async def token(self, prefix: str) -> AccessToken | None: ...
 
     async def tokens(self, user_id: str, *, limit: int, after: str = "") -> list[AccessToken]:
-        """Those of one member, by prefix, ascending."""
+        """The tokens of one member, by prefix, ascending."""
         ...
 
     async def revoke_token(self, prefix: str, at: datetime) -> None: ...
 
     async def revoke_tokens(self, user_id: str, at: datetime) -> None:
-        """All of this user's. What is revoked already stays as it is."""
+        """Revoke all tokens of this user. Tokens that are revoked already stay unchanged."""
         ...
 
 
 class InterfaceRepository(Protocol):
-    """The interface rows of one organization's workflows. A workflow need not be there."""
+    """The interface rows of one organization's workflows. The workflow of a row need not exist."""
 
     async def add(self, interface: Interface) -> None:
         """`Duplicate` when the workflow has a row of this id."""
@@ -177,23 +179,23 @@ class InterfaceRepository(Protocol):
         ...
 
     async def save(self, interface: Interface) -> None:
-        """Replace what may change of a row: `config` and `sealed`. `Stale` when it is gone."""
+        """Replace the mutable fields of a row, `config` and `sealed`. `Stale` when the row does not exist any more."""
         ...
 
     async def remove(self, workflow_id: int, id: str) -> None: ...
 
     async def clear(self, workflow_id: int) -> int:
-        """Remove all rows of the workflow; how many there were."""
+        """Delete all rows of the workflow. Returns how many there were."""
         ...
 
 
 class IdempotencyRepository(Protocol):
-    """The kept answers to creates of one organization, by what was created, the caller and the Idempotency-Key."""
+    """The stored responses to creates of one organization, by kind of object, caller and Idempotency-Key."""
 
     async def find(self, kind: str, user_id: str, key: str) -> IdempotencyRecord | None: ...
 
-    async def add(self, kind: str, user_id: str, key: str, kept: IdempotencyRecord) -> None:
-        """`Duplicate` when this user's key is used for this kind already."""
+    async def add(self, kind: str, user_id: str, key: str, record: IdempotencyRecord) -> None:
+        """`Duplicate` when this user has used the key for this kind already."""
         ...
 
 
@@ -221,14 +223,14 @@ class RecordRepository(Protocol[Row]):
         ...
 
     async def save(self, row: Row) -> None:
-        """Replace the row of this id. `Stale` when it is gone."""
+        """Replace the row with this id. `Stale` when it does not exist any more."""
         ...
 
     async def remove(self, id: str) -> None: ...
 
 
 class UnitOfWork(Protocol):
-    """Everything one use case reads and writes of one organization."""
+    """All repositories of one organization, for one use case."""
 
     @property
     def workflows(self) -> ResourceRepository: ...
@@ -243,7 +245,7 @@ class UnitOfWork(Protocol):
     def interfaces(self) -> InterfaceRepository: ...
 
     @property
-    def answers(self) -> IdempotencyRepository: ...
+    def idempotency(self) -> IdempotencyRepository: ...
 
     @property
     def schedules(self) -> ScheduleRepository: ...
@@ -268,51 +270,51 @@ class UnitOfWork(Protocol):
 
 class Storage(Protocol):
     """Implementers: a transaction that ends without an exception is durable when the context manager returns, shielded
-    from cancellation; one that ends with an exception leaves nothing. Readers never wait for writers."""
+    from cancellation; one that ends with an exception changes nothing. Readers never wait for writers."""
 
     def transaction(self, org: str) -> AbstractAsyncContextManager[UnitOfWork]:
-        """A unit of work that may write. Writers of one store come one after the other, or behave as if they did."""
+        """A unit of work that can write. The writers of one store are serializable."""
         ...
 
     def reading(self, org: str) -> AbstractAsyncContextManager[UnitOfWork]:
-        """A consistent view without writing."""
+        """A unit of work that only reads, from one consistent snapshot."""
         ...
 
-    async def peek(self, org: str, kind: Kind, id: int) -> Resource | None:
-        """The resource as it was last committed; None too for an organization that does not exist.
+    async def find_resource(self, org: str, kind: Kind, id: int) -> Resource | None:
+        """The resource as last committed; None also for an organization that does not exist.
 
-        The same as `get` in a unit of work of its own, for the paths that every run takes: it has to be cheap.
+        The same as `get` in its own unit of work. Every run calls it, so it must be cheap.
         """
         ...
 
     async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
-        """The access token of this prefix and the member whose it is, as last committed; None when either is missing.
+        """The access token with this prefix and its member, as last committed; None when either is missing.
 
-        Every request asks: it has to be cheap.
+        Every request calls it, so it must be cheap.
         """
         ...
 
     async def due_timers(self, now: int, *, limit: int) -> Sequence[DueTimer]:
         """The timers of all organizations with a `next_at` not after `now` (epoch milliseconds), the longest due first.
 
-        It is asked every second: it has to be cheap.
+        It is called every second, so it must be cheap.
         """
         ...
 
     async def find_webhook(self, digest: str) -> FoundWebhook | None:
-        """The webhook of this digest, whatever its organization, as it was last committed. It has to be cheap."""
+        """The webhook with this digest, of any organization, as last committed. It must be cheap."""
         ...
 
     async def due_postings(self, now: int, *, limit: int) -> Sequence[DuePosting]:
-        """What all organizations owe with a `next_at` not after `now`, and can be told: the turn is there and at rest,
-        and either its status was not told or it was resumed. The longest due first.
+        """The pending postings of all organizations that can be delivered now, the longest due first.
 
-        It is asked every second: it has to be cheap.
+        Their `next_at` is not after `now`, their turn exists and is at rest, and either its status was not reported
+        or it was resumed. It is called every second, so it must be cheap.
         """
         ...
 
     async def find_interface(self, id: str) -> FoundInterface | None:
-        """The interface row of this id, whatever its organization, as it was last committed. It has to be cheap."""
+        """The interface row with this id, of any organization, as last committed. It must be cheap."""
         ...
 
     async def add_organization(self, organization: Organization) -> None:
@@ -326,11 +328,11 @@ class Storage(Protocol):
         ...
 
     async def upgrade(self) -> None:
-        """Bring the schema to this release's; nothing to do when it is there already."""
+        """Migrate the schema to this release; without effect when it is current."""
         ...
 
     async def check(self) -> str | None:
-        """None when the schema is this release's and the store answers; else what is wrong, in words."""
+        """None when the store responds and its schema is that of this release; otherwise the problem as text."""
         ...
 
     async def close(self) -> None: ...

@@ -1,29 +1,30 @@
-"""The clock and the ids of the world outside. Nothing else in wfcore reads a clock or makes an id."""
+"""Clock and id generator. No other code of wfcore reads a clock or makes an id."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time. Implementers: `now` never goes backwards by more than the system's clock does."""
+    """Implementers: `now` never goes backwards by more than the system clock does."""
 
     def now(self) -> int:
         """Milliseconds since the Unix epoch."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; a fake clock returns when it has been moved that far."""
+        """Wait; a fake clock returns when the test has advanced it that far."""
         ...
 
-    def alarm(self, seconds: float, ring: Callable[[], None]) -> Callable[[], object]:
-        """Have `ring` called after so long, in a turn of the running event loop; it may be a little early. Calling what
-        is returned calls the alarm off.
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
+        """Call `callback` from the running event loop after `seconds`, possibly slightly earlier.
+
+        Returns a function that cancels the call.
         """
         ...
 
 
 class Ids(Protocol):
-    """Ids and secrets. Implementers: no value is ever returned twice, by any process."""
+    """Ids and secrets. Implementers: no two calls, of any process, return the same value."""
 
     def uuid(self) -> str:
         """A new UUID of version 7 (RFC 9562) in canonical text form."""

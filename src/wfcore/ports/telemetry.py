@@ -1,7 +1,7 @@
-"""What is told of work as it happens, to whoever measures and traces it: how long it took and how it ended.
+"""Measurements and traces of work: how long it took and how it ended.
 
-`labels` have few values, which this program chooses: they become labels of metrics. `ids` tell one thing from the
-next and go to traces only. Neither ever carries arguments, outputs, or text that somebody wrote.
+`labels` have few values, all chosen by this program, and become labels of metrics. `ids` identify single objects and
+go to traces only. Neither ever carries arguments, outputs, or text that a user wrote.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 RUN: Final[ContextVar[str]] = ContextVar("wfcore_run", default="")
-"""The run that is being driven here, for whoever logs; "" outside of any."""
+"""The id of the run that the current task drives, for log records; "" outside of a run."""
 
 Labels = Mapping[str, str]
 Ids = Mapping[str, str | int]
@@ -19,31 +19,31 @@ NONE: Final[Mapping[str, str]] = {}
 
 
 class WorkKind(StrEnum):
-    """The kinds of work that have a beginning and an end here."""
+    """The kinds of work that are measured from start to end."""
 
     request = "request"
-    """One HTTP request, to its answer. Labels `method`, `route`; ended with `status` beside."""
+    """One HTTP request until its response. Labels `method`, `route`; `status` is added at the end."""
     stream = "stream"
     """One event stream that is being read."""
     turn = "turn"
-    """An execution in the hands of this process, until it waits or ends. Ids `run`, `org`."""
+    """An execution that this process drives, until it waits or ends. Ids `run`, `org`."""
     node = "node"
-    """One visit of a node that has something done, from its first effect to its last."""
+    """One visit of a node that has effects, from its first effect to its last."""
     effect = "effect"
     """One attempt of a call. Label `kind`: `core`, `app`, `mcp`, `model`, `child` or `context`; id `tool`."""
 
 
 class Timed(StrEnum):
-    """What is only timed, with how it ended."""
+    """Work of which only duration and outcome are measured."""
 
     append = "append"
-    """One append to a journal: `written`, refused for a `conflict`, or `failed`."""
+    """One append to a journal. Outcomes: `written`, `conflict`, `failed`."""
     commit = "commit"
-    """One commit of the store, which many appends may share."""
+    """One commit of the store, which many appends can share."""
 
 
 class Counted(StrEnum):
-    """What is only counted."""
+    """Events that are only counted."""
 
     run_started = "run_started"
     run_ended = "run_ended"
@@ -51,14 +51,14 @@ class Counted(StrEnum):
 
 
 class Level(StrEnum):
-    """What goes up and down."""
+    """Gauges: values that go up and down."""
 
     dispatch_lag = "dispatch_lag"
-    """Seconds since the execution was due that has waited longest for somebody to take it up."""
+    """For how many seconds the longest waiting execution has been due without being claimed."""
 
 
 class Span(Protocol):
-    """Work under way. In a `with` block of it, other work is part of it; leaving the block does not end it."""
+    """Work in progress. Work that begins in its `with` block is a part of it; leaving the block does not end it."""
 
     def __enter__(self) -> Self: ...
 
@@ -67,26 +67,26 @@ class Span(Protocol):
     ) -> None: ...
 
     def end(self, outcome: str, labels: Labels = NONE, *, seconds: float | None = None) -> None:
-        """It is over; `seconds` after it began when that was not just now. Once only.
+        """End the work, once. `seconds` is its duration when it did not end just now.
 
-        `labels` are those that were not known at its beginning.
+        `labels` are those that were unknown when it began.
         """
         ...
 
 
 class Telemetry(Protocol):
-    """Implementers: never raise and never wait. What is of no interest costs next to nothing."""
+    """Implementers: never raise and never wait. A measurement that is not used costs almost nothing."""
 
     @property
     def traces(self) -> bool:
-        """Whether nodes and ids are of interest; if not, effects are told without them."""
+        """Whether nodes and ids are used; if not, effects are reported without them."""
         ...
 
     def begin(self, kind: WorkKind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
-        """Work begins. It is part of `parent`, else of the work in whose block this is called."""
+        """Begin work, as a part of `parent`, otherwise of the work in whose `with` block this is called."""
         ...
 
-    def took(self, what: Timed, seconds: float, outcome: str) -> None: ...
+    def record_duration(self, what: Timed, seconds: float, outcome: str) -> None: ...
 
     def count(self, what: Counted, labels: Labels = NONE) -> None: ...
 
@@ -94,7 +94,7 @@ class Telemetry(Protocol):
 
 
 class Exposition(Protocol):
-    """Metrics as text, for whoever scrapes them."""
+    """Metrics as text, for a scraper."""
 
     @property
     def content_type(self) -> str: ...

@@ -1,4 +1,4 @@
-"""Servers of tools outside, reached by an organization's connections (interface, connections of kind `mcp`)."""
+"""External tool servers, reached by an organization's connections (interface, connections of kind `mcp`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
@@ -9,14 +9,14 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ToolConnection
 
 CALL_KEY: Final = "io.wfcore/idempotency-key"
-"""Where the `_meta` of a call carries its key, for servers that know to call once (Model Context Protocol, `_meta`)."""
+"""The field of a call's `_meta` that carries its idempotency key (Model Context Protocol, `_meta`)."""
 
 
 @attrs.frozen
 class ServedTool:
-    """A tool as its server lists it: somebody else's words. `parameters` is a JSON Schema, checked and bounded.
+    """A tool as its server lists it: untrusted text. `parameters` is a JSON Schema, checked and bounded.
 
-    `digest` changes when anything of the definition does, also what is cut off of the description here.
+    `digest` is that of the whole definition, including the part of the description that is cut off here.
     """
 
     name: str
@@ -27,9 +27,9 @@ class ServedTool:
 
 @attrs.frozen
 class ToolListing:
-    """The tools that can be used, as the server orders them, and why others cannot, by name.
+    """The usable tools in the server's order, and by name why others are left out.
 
-    `fresh_for`: for how many seconds the server says that it holds; None when it does not say.
+    `fresh_for`: for how many seconds the listing stays valid according to the server; None when it does not state that.
     """
 
     tools: Sequence[ServedTool]
@@ -38,18 +38,18 @@ class ToolListing:
 
 
 class ToolServers(Protocol):
-    """Lists and calls what servers offer. Both raise `ToolFailed`, `ConnectionRequired` when the server refuses the
-    credentials.
+    """Lists and calls the tools of servers. Both raise `ToolFailed`, and `ConnectionRequired` when the server refuses
+    the credentials.
 
-    Implementers: a server is hostile until shown otherwise, so size and time are bounded, and no error repeats a
-    secret of the connection. A cancelled call is cancelled at the server.
+    Implementers: servers are untrusted, so size and time are bounded, and no error contains a secret of the
+    connection. A cancelled call is cancelled at the server.
     """
 
-    async def listing(self, org: str, connection: ToolConnection, *, anew: bool = False) -> ToolListing:
-        """What the server offers; `anew`: what it offers now, not what it offered a moment ago.
+    async def listing(self, org: str, connection: ToolConnection, *, refresh: bool = False) -> ToolListing:
+        """The tools that the server offers; `refresh`: bypass the cache.
 
-        Implementers: a listing may be kept for a short time, never for another connection or configuration, and is
-        forgotten once the server says that it changed. However many ask, the server is asked once at a time.
+        Implementers: a listing can be cached for a short time, per connection and configuration, and is dropped when
+        the server reports a change. Concurrent callers share one request to the server.
         """
         ...
 
@@ -60,5 +60,5 @@ class ToolServers(Protocol):
         ...
 
     async def close(self) -> None:
-        """Break off what is under way."""
+        """Cancel what is in progress."""
         ...

@@ -1,4 +1,4 @@
-"""What models consumed, call by call. Rows are written by the journal, in the same transaction as the entries."""
+"""The usage of models, call by call. The journal writes the rows, in the same transaction as the entries."""
 
 from collections.abc import Iterable
 from typing import Final, Literal, Protocol, get_args
@@ -14,7 +14,7 @@ GROUPS: Final[tuple[str, ...]] = get_args(GroupBy)
 
 @attrs.frozen
 class UsageSum:
-    """The sum of some calls. `cost` is in billionths of the operator's unit of money, None when none has a price."""
+    """The sum of some calls. `cost` is in billionths of the operator's currency unit, None when no call has a price."""
 
     key: str | None
     calls: int = 0
@@ -25,19 +25,19 @@ class UsageSum:
 
 
 class UsageRows(Protocol):
-    """Reading what the journal wrote."""
+    """Reads what the journal wrote."""
 
     async def sums(
         self, org: str, group_by: GroupBy, *, since: int, until: int, user_id: str | None = None
     ) -> list[UsageSum]:
-        """Of the calls from `since` to before `until` (epoch milliseconds), of one user's executions if given.
+        """The calls from `since` to before `until` (epoch milliseconds), of one user's executions if given, by key.
 
-        One for each key, ascending, numbers by their value; calls of no skill, workflow or named model have the key
-        None, which comes first. A day is one of UTC, `2026-01-31`.
+        One sum for each key, ascending, numbers by their value. Calls without a skill, workflow or named model have
+        the key None, which comes first. A day is in UTC, `2026-01-31`.
         """
         ...
 
 
-def consumed(records: Iterable[object]) -> list[UsageRecord]:
-    """The records of usage, those within frames too."""
+def usage_records(records: Iterable[object]) -> list[UsageRecord]:
+    """The usage records, including those within frames."""
     return [record for record in records if isinstance(record, UsageRecord)]

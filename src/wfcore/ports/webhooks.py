@@ -1,4 +1,4 @@
-"""The webhooks of workflows, as they are kept: nothing in a row lets its reader send a message."""
+"""The webhooks of workflows as they are stored: a row alone does not allow its reader to send a message."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen
 class WebhookRow:
-    """The webhook of one workflow: the digest of its id, by which it is found, and id and secret, sealed."""
+    """The webhook of one workflow: the digest of its id, by which it is found, and the sealed id and secret."""
 
     workflow_id: int
     digest: str
@@ -16,17 +16,17 @@ class WebhookRow:
 
 @attrs.frozen
 class FoundWebhook:
-    """Whose webhook it is."""
+    """A webhook and its organization."""
 
     org: str
     row: WebhookRow
 
 
 class WebhookRepository(Protocol):
-    """The webhooks of one organization's workflows. A workflow need not be there."""
+    """The webhooks of one organization's workflows. The workflow of a row need not exist."""
 
     async def get(self, workflow_id: int) -> WebhookRow | None: ...
 
     async def put(self, row: WebhookRow) -> None:
-        """Add it, or replace that of the same workflow. `Duplicate` when another workflow has its digest."""
+        """Add the row, or replace that of the same workflow. `Duplicate` when another workflow has its digest."""
         ...

@@ -30,9 +30,9 @@ class FakeClock:
             return
         await self._awake(seconds)
 
-    def alarm(self, seconds: float, ring: Callable[[], None]) -> Callable[[], object]:
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
         awake = self._awake(seconds)
-        awake.add_done_callback(lambda done: None if done.cancelled() else ring())
+        awake.add_done_callback(lambda done: None if done.cancelled() else callback())
         return awake.cancel
 
     def _awake(self, seconds: float) -> asyncio.Future[None]:

@@ -85,7 +85,7 @@ async def test_readers_of_other_processes_are_told() -> None:
     """Every publication is passed on with nothing but its execution, and others might listen to anything."""
     told: list[ExecutionRef] = []
     hub = EventHub(told.append)
-    assert hub.wanted(ONE)
+    assert hub.has_subscribers(ONE)
     hub.publish(ONE, events(2))
     hub.publish(ONE, [])
     assert told == [ONE]
@@ -95,12 +95,12 @@ async def test_without_other_processes_only_readers_here_count() -> None:
     """As long as there is nobody elsewhere, what nobody reads here is not wanted; asked anew each time."""
     company = list[str]()
     hub = EventHub(lambda _: None, lambda: bool(company))
-    assert not hub.wanted(ONE)
+    assert not hub.has_subscribers(ONE)
     reading = hub.subscribe(ONE)
-    assert (hub.wanted(ONE), hub.wanted(OTHER)) == (True, False)
+    assert (hub.has_subscribers(ONE), hub.has_subscribers(OTHER)) == (True, False)
     reading.close()
     company.append("another one")
-    assert hub.wanted(ONE)
+    assert hub.has_subscribers(ONE)
 
 
 async def test_what_another_process_wrote_sends_to_the_journal() -> None:
@@ -109,11 +109,11 @@ async def test_what_another_process_wrote_sends_to_the_journal() -> None:
     reading, other = hub.subscribe(ONE), hub.subscribe(OTHER)
     waiting = asyncio.ensure_future(reading.next(LONG))
     await asyncio.sleep(0)
-    hub.hear(ONE)
+    hub.receive(ONE)
     async with asyncio.timeout(10):
         assert await waiting is None
     hub.publish(ONE, events(1))
-    hub.hear(ONE)
+    hub.receive(ONE)
     async with asyncio.timeout(10):
         assert [await reading.next(LONG), await reading.next(LONG)] == [events(1), None]
     with pytest.raises(TimeoutError):

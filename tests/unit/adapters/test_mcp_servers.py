@@ -37,7 +37,7 @@ class Asking:
         return ToolConnection("c", "p", "mcp", config)
 
     async def names(self, org: str = ORG, *, anew: bool = False, **headers: str) -> list[str]:
-        listing = await self.servers.listing(org, self.connection(**headers), anew=anew)
+        listing = await self.servers.listing(org, self.connection(**headers), refresh=anew)
         return [tool.name for tool in listing.tools]
 
     async def call(self, name: str = "add", **arguments: Any) -> Any:

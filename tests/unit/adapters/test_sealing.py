@@ -54,7 +54,7 @@ def test_keys_are_replaced() -> None:
     both = sealing(NEW, OLD)
     after = both.seal("s", "p")
     assert both.open(before, "p") == both.open(after, "p") == sealing(NEW).open(after, "p") == "s"
-    assert [sealing(NEW).knows(one) for one in (before, after, "")] == [False, True, False]
+    assert [sealing(NEW).has_key_for(one) for one in (before, after, "")] == [False, True, False]
     with pytest.raises(Unsealable):
         sealing(NEW).open(before, "p")
 
@@ -63,13 +63,13 @@ def test_without_a_key_nothing_is_sealed() -> None:
     """Unavailable on sealing; a list that only asks whether a seal can be read is told that it cannot."""
     with pytest.raises(Unavailable, match="no secret key is configured"):
         sealing().seal("s", "p")
-    assert not sealing().knows(sealing(OLD).seal("s", "p"))
+    assert not sealing().has_key_for(sealing(OLD).seal("s", "p"))
 
 
 def test_marks_are_of_value_and_key() -> None:
     """Equal values have equal marks under one key, and under another key none that could be compared."""
-    assert sealing(OLD).mark(b"a") == sealing(OLD, NEW).mark(b"a")
-    assert len({sealing(OLD).mark(b"a"), sealing(OLD).mark(b"b"), sealing(NEW).mark(b"a")}) == 3
+    assert sealing(OLD).fingerprint(b"a") == sealing(OLD, NEW).fingerprint(b"a")
+    assert len({sealing(OLD).fingerprint(b"a"), sealing(OLD).fingerprint(b"b"), sealing(NEW).fingerprint(b"a")}) == 3
 
 
 def test_the_key_is_asked_for_once_and_late() -> None:

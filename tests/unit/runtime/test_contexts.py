@@ -291,20 +291,20 @@ class TestRuns:
         lines = [line for at in range(300) for line in turn(at, 20)]
         execution = await talked(bench, *lines)
         kept, read = bench.core.ports.journal.conversations, list[int]()
-        before = kept.heads
+        before = kept.message_sizes
 
         async def counted(*args: Any, **more: Any) -> Any:
             heads = await before(*args, **more)
             read.append(len(heads))
             return heads
 
-        kept.heads = counted  # type: ignore[method-assign]
+        kept.message_sizes = counted  # type: ignore[method-assign]
         contexts = Contexts(bench.core.ports)
         context = await contexts.composed(execution, effect(number, settings={"contextWindow": 2_000}))
         assert read == [PAGE]
         assert 0 < context["tokenEstimate"] <= 1_000 + 10
         assert ("conversation", THREAD) in left(context)
-        kept.heads = before  # type: ignore[method-assign]
+        kept.message_sizes = before  # type: ignore[method-assign]
         whole = await contexts.composed(execution, effect(number, settings={"contextWindow": 100_000}))
         asking = CallModel((1, 1, 1), 1, "k1", number, None, (), {}, context=whole)
         assert len((await contexts.request(execution, asking)).messages) == len(lines) + 1

@@ -47,7 +47,7 @@ RANDOM = {"sealed"}
 ASIDE = {
     "Storage.upgrade", "Storage.check", "Storage.close",  # opening and closing
     "Journal.register", "Journal.heartbeat", "Journal.holders", "Journal.release", "Journal.claim_due",
-    "Journal.next_wake", "Journal.lengths", "Journal.held",  # the dispatcher's: see `test_a_run_under_way`
+    "Journal.next_wake", "Journal.lengths", "Journal.held_by",  # the dispatcher's: see `test_a_run_under_way`
 }  # fmt: skip
 """What no use case calls by itself."""
 

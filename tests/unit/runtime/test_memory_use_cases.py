@@ -208,7 +208,7 @@ class TestChanges:
         assert await cases.create(bench.me, number, {"memory": "tea"}, key="k") == made
         assert await cases.page(bench.me, number) == await cases.search(bench.me, number, query="tea") == []
         async with bench.core.ports.storage.reading(bench.org) as work:
-            kept = await work.answers.find("memory", bench.me.user_id, "k")
+            kept = await work.idempotency.find("memory", bench.me.user_id, "k")
         assert kept is not None
         assert "tea" not in repr(kept)
 

@@ -1,9 +1,11 @@
-"""The embedded dispatcher: executions are driven in this process, and the store says which are due.
+"""The embedded dispatcher: it drives executions in this process, and finds due ones in the store.
 
-Any number of processes may work on one store. A claim is a column; a worker that died is noticed by the others, and
-at once by a process on the same machine, which asks the operating system. Nothing is kept in memory for what waits.
+Any number of processes can work on one store. A claim is a column of the execution. Other workers detect a dead one by
+its missing heartbeats; on the same machine they find out at once from the process table. A waiting execution takes no
+memory.
 
-The store is the truth, and looked at every beat. What processes tell each other (`tell`, `hear`) only saves the beat.
+The store is authoritative and polled every `HEARTBEAT` seconds. Notifications between processes (`notify`, `receive`)
+only shorten the wait for the next poll.
 """
 
 import asyncio
@@ -24,37 +26,39 @@ log = logging.getLogger("wfcore.dispatcher")
 
 Handle = Callable[[ExecutionRef], Awaitable[None]]
 
-BEAT = 1.0
-"""Seconds between two heartbeats, and two looks for the dead, for what is due and for what others wrote."""
+HEARTBEAT = 1.0
+"""Seconds between two heartbeats, and between two polls for dead workers, due executions and foreign writes."""
 
-AT_ONCE = 50
-"""Executions that are claimed at once, so that several workers share what falls due together."""
+CLAIM_BATCH = 50
+"""Executions in one claim: small, so that several workers share executions that fall due together."""
 
-SOON = 0.005
-"""Seconds to the next round when something is due that this one did not get."""
+RECLAIM_DELAY = 0.005
+"""Seconds to the next round when an execution is due that this round did not claim."""
 
-SILENCE = 4.0
+DEAD_AFTER = 4.0
 """Seconds without a heartbeat after which a worker on another machine counts as dead."""
 
-HEARING = 2 * BEAT
-"""Seconds of silence that one look can find, at most: who was away or without a database has heard nobody."""
+MAX_SILENCE_STEP = 2 * HEARTBEAT
+"""The most seconds of silence that one poll adds. A worker that was suspended or without a database saw no heartbeats,
+and must not conclude that the others are dead.
+"""
 
-STUCK = 60.0
-"""Seconds without a heartbeat after which no worker counts as alive, whatever the process table says."""
+STUCK_AFTER = 60.0
+"""Seconds without a heartbeat after which a worker counts as dead even if its process exists."""
 
-PATIENCE = 10.0
-"""Seconds before an execution that could not be driven is tried again."""
+RETRY_DELAY = 10.0
+"""Seconds before the next attempt at an execution that could not be driven."""
 
 
 class EmbeddedDispatcher:
-    """Drives up to `concurrency` executions at once, each in a task of its own."""
+    """Implements the port `Dispatcher`: drives up to `concurrency` executions at once, each in its own task."""
 
     capabilities = Capabilities(
         serial_per_execution=True,
         transactional_wake=True,
         interrupts_running=True,
-        timer_lag=BEAT,
-        death_detected_within=SILENCE + BEAT,
+        timer_lag=HEARTBEAT,
+        death_detected_within=DEAD_AFTER + HEARTBEAT,
     )
 
     def __init__(
@@ -63,22 +67,22 @@ class EmbeddedDispatcher:
         clock: Clock,
         *,
         concurrency: int = 1_000,
-        tell: Callable[[ExecutionRef], None] | None = None,
+        notify: Callable[[ExecutionRef], None] | None = None,
     ) -> None:
-        """`tell` hears of every execution that others may have to look at; theirs is the `hear` of their dispatcher."""
+        """`notify` is called with each execution that other processes must check: there it reaches `receive`."""
         self._journal = journal
         self._clock = clock
         self._concurrency = concurrency
-        self._tell = tell
-        self._here = this_machine()
+        self._notify = notify
+        self._machine = this_machine()
         self._worker: int | None = None
         self._handler: Handler | None = None
         self._active: dict[ExecutionRef, asyncio.Task[None]] = {}
-        self._again: set[ExecutionRef] = set()
-        self._news = asyncio.Event()
+        self._wake_again: set[ExecutionRef] = set()
+        self._woken = asyncio.Event()
         self._rounds: asyncio.Task[None] | None = None
         self._next_beat = 0
-        self._looked = 0
+        self._polled_at = 0
         self._silences: dict[int, Silence] = {}
 
     @property
@@ -86,30 +90,30 @@ class EmbeddedDispatcher:
         return self._worker if len(self._active) < self._concurrency else None
 
     def wake(self, execution: ExecutionRef) -> None:
-        if self._tell is not None and execution not in self._active:
-            self._tell(execution)
-        self.hear(execution)
+        if self._notify is not None and execution not in self._active:
+            self._notify(execution)
+        self.receive(execution)
 
-    def hear(self, execution: ExecutionRef) -> None:
-        """The same as a wake-up, told by another process."""
+    def receive(self, execution: ExecutionRef) -> None:
+        """A wake-up from another process."""
         if execution in self._active and self._handler is not None:
-            self._again.add(execution)
+            self._wake_again.add(execution)
             self._handler.signal(execution)
-        self._news.set()
+        self._woken.set()
 
     def adopt(self, execution: ExecutionRef) -> None:
         if self._worker is None:
             return
         if execution in self._active:
-            self._again.add(execution)
+            self._wake_again.add(execution)
         else:
             assert self._handler is not None  # noqa: S101
             self._launch(execution, self._handler.handle)
 
     async def start(self, handler: Handler) -> None:
         self._handler = handler
-        self._worker = await self._journal.register(self._here, os.getpid(), self._clock.now())
-        await self._bury_the_dead()
+        self._worker = await self._journal.register(self._machine, os.getpid(), self._clock.now())
+        await self._release_dead_workers()
         self._rounds = asyncio.create_task(self._work())
 
     async def stop(self, grace: float) -> None:
@@ -124,45 +128,45 @@ class EmbeddedDispatcher:
         for task in tasks.values():
             task.cancel()
         await asyncio.gather(*tasks.values(), return_exceptions=True)
-        with _told("executions could not be given back: they are taken up once this worker counts as dead"):
+        with _logged("executions could not be released: others claim them once this worker counts as dead"):
             await self._journal.release(worker)
         for execution in tasks:
             self.wake(execution)
 
     async def _drain(self, worker: int, grace: float) -> None:
-        """Let what is under way come to a rest. Until then this worker is alive to the others."""
+        """Wait for active executions, at most `grace` seconds, and send heartbeats meanwhile."""
         loop = asyncio.get_running_loop()
         end = loop.time() + grace
         while self._active and (left := end - loop.time()) > 0:
-            await asyncio.wait(self._active.values(), timeout=min(BEAT, left))
-            with _told("a heartbeat failed"):
+            await asyncio.wait(self._active.values(), timeout=min(HEARTBEAT, left))
+            with _logged("a heartbeat failed"):
                 await self._journal.heartbeat(worker, self._clock.now())
 
     # Rounds
 
     async def _work(self) -> None:
-        """For ever: one failed round (a full disk, a locked database) is told, and the next one tries again."""
+        """Run rounds until stopped. A failed round (a full disk, a locked database) is logged, and repeated."""
         while self._worker is not None:
-            self._news.clear()
+            self._woken.clear()
             try:
                 await self._round()
-                moment = await self._next_moment()
+                moment = await self._next_round_at()
             except Exception:
                 log.exception("a round of the dispatcher failed")
-                moment = self._clock.now() + int(BEAT * 1000)
-            await self._have_news(moment)
+                moment = self._clock.now() + int(HEARTBEAT * 1000)
+            await self._wait_for_wake(moment)
 
-    async def _have_news(self, moment: int) -> None:
-        """Until there are some, or it is that time."""
+    async def _wait_for_wake(self, moment: int) -> None:
+        """Wait for a wake-up, at most until `moment`, in milliseconds since the Unix epoch."""
         left = (moment - self._clock.now()) / 1000
         if left > 0:
-            call_off = self._clock.alarm(left, self._news.set)
+            cancel = self._clock.call_later(left, self._woken.set)
         else:
-            call_off = asyncio.get_running_loop().call_later(SOON, self._news.set).cancel
+            cancel = asyncio.get_running_loop().call_later(RECLAIM_DELAY, self._woken.set).cancel
         try:
-            await self._news.wait()
+            await self._woken.wait()
         finally:
-            call_off()
+            cancel()
 
     async def _round(self) -> None:
         worker, now = self._worker, self._clock.now()
@@ -170,7 +174,7 @@ class EmbeddedDispatcher:
             return
         if now >= self._next_beat:
             await self._beat(worker, now)
-        free = min(self._concurrency - len(self._active), AT_ONCE)
+        free = min(self._concurrency - len(self._active), CLAIM_BATCH)
         if free > 0 and await self._is_something_due():
             for execution in await self._journal.claim_due(worker, now, free):
                 self.adopt(execution)
@@ -178,60 +182,60 @@ class EmbeddedDispatcher:
     async def _beat(self, worker: int, now: int) -> None:
         if self._active:
             await self._journal.heartbeat(worker, now)
-            await self._notice_other_writers()
-        await self._bury_the_dead()
-        await self._take_up_what_is_held(worker)
-        self._next_beat = now + int(BEAT * 1000)
+            await self._signal_foreign_writes()
+        await self._release_dead_workers()
+        await self._resume_lost_claims(worker)
+        self._next_beat = now + int(HEARTBEAT * 1000)
 
-    async def _take_up_what_is_held(self, worker: int) -> None:
-        """Drive what was claimed by a write whose answer was lost: nobody here knows of it, and nobody else may."""
-        for execution in await self._journal.held(worker):
+    async def _resume_lost_claims(self, worker: int) -> None:
+        """Drive executions claimed by a write whose outcome was lost: no task here drives them, and no other worker can."""
+        for execution in await self._journal.held_by(worker):
             if execution not in self._active:
                 self._launch(execution, self._handle_if_mine)
 
     async def _is_something_due(self) -> bool:
-        """Asked first, because a claim is a write and this is none."""
+        """Checked before a claim, because a claim is a write and this is a read."""
         due = await self._journal.next_wake()
         return due is not None and due <= self._clock.now()
 
-    async def _next_moment(self) -> int:
-        """When the next round is: sooner than the next beat when something falls due before."""
+    async def _next_round_at(self) -> int:
+        """When the next round is, in milliseconds since the Unix epoch: at the next heartbeat or the next due time."""
         due = await self._journal.next_wake() if len(self._active) < self._concurrency else None
         return self._next_beat if due is None else min(self._next_beat, due)
 
-    async def _notice_other_writers(self) -> None:
+    async def _signal_foreign_writes(self) -> None:
         assert self._handler is not None  # noqa: S101
         read = self._handler.lengths()
         for execution, length in (await self._journal.lengths(list(read))).items():
             if length > read[execution]:
                 self._handler.signal(execution)
 
-    async def _bury_the_dead(self) -> None:
-        """Free what dead workers hold."""
+    async def _release_dead_workers(self) -> None:
+        """Release the executions that dead workers hold."""
         others = [holder for holder in await self._journal.holders() if holder.worker != self._worker]
         now = self._clock.now()
         self._silences = {holder.worker: self._silence_of(holder, now) for holder in others}
-        self._looked = now
+        self._polled_at = now
         for holder in others:
             if self._is_dead(holder, now):
                 freed = await self._journal.release(holder.worker)
                 extra = {"worker": holder.worker, "executions": freed}
-                log.warning("worker died; its executions are taken up", extra=extra)
+                log.warning("worker died; its executions are released", extra=extra)
 
     def _is_dead(self, holder: Holder, now: int) -> bool:
-        """Here the process table tells; elsewhere, or of a process that is there but does nothing (or is another one
-        with the same number), only silence.
+        """On this machine the process table decides; elsewhere, the time without heartbeats. That time also decides for a
+        process that hangs, and for another process with a reused number.
         """
-        if holder.host == self._here:
-            return not is_alive(holder.pid) or (now - holder.seen_at) / 1000 > STUCK
-        return self._silences[holder.worker].seconds >= SILENCE
+        if holder.host == self._machine:
+            return not is_alive(holder.pid) or (now - holder.seen_at) / 1000 > STUCK_AFTER
+        return self._silences[holder.worker].seconds >= DEAD_AFTER
 
     def _silence_of(self, holder: Holder, now: int) -> "Silence":
-        """How long it has been silent by our own clock: those of two machines differ."""
+        """The time without heartbeats by the own clock: the clocks of two machines differ."""
         before = self._silences.get(holder.worker)
         if before is None or before.seen_at != holder.seen_at:
             return Silence(holder.seen_at, 0.0)
-        return Silence(holder.seen_at, before.seconds + min((now - self._looked) / 1000, HEARING))
+        return Silence(holder.seen_at, before.seconds + min((now - self._polled_at) / 1000, MAX_SILENCE_STEP))
 
     # Executions
 
@@ -240,30 +244,30 @@ class EmbeddedDispatcher:
         self._active[execution] = task
 
     async def _handle(self, execution: ExecutionRef, handle: Handle) -> None:
-        """Have it driven, and once more for whatever came in meanwhile."""
+        """Drive the execution, and again while wake-ups arrived in the meantime."""
         try:
-            await self._try(execution, handle)
-            while execution in self._again:
-                self._again.discard(execution)
-                self._news.set()
-                await self._try(execution, self._handle_if_mine)
+            await self._attempt(execution, handle)
+            while execution in self._wake_again:
+                self._wake_again.discard(execution)
+                self._woken.set()
+                await self._attempt(execution, self._handle_if_mine)
         finally:
             del self._active[execution]
-            self._again.discard(execution)
+            self._wake_again.discard(execution)
             if len(self._active) == self._concurrency - 1:
-                self._news.set()
+                self._woken.set()
 
-    async def _try(self, execution: ExecutionRef, handle: Handle) -> None:
-        """A failure (a full disk, a locked database) keeps the claim, and is followed by another try after a while."""
+    async def _attempt(self, execution: ExecutionRef, handle: Handle) -> None:
+        """After a failure (a full disk, a locked database) the claim is kept, and the execution tried again later."""
         try:
             await handle(execution)
         except Exception:
             log.exception("an execution could not be driven", extra={"execution": execution.id})
-            await self._clock.sleep(PATIENCE)
-            self._again.add(execution)
+            await self._clock.sleep(RETRY_DELAY)
+            self._wake_again.add(execution)
 
     async def _handle_if_mine(self, execution: ExecutionRef) -> None:
-        """It may have been adopted again, or given away, since it was handled."""
+        """Drive the execution if this worker still holds its claim."""
         assert self._handler is not None  # noqa: S101
         holder = (await self._journal.execution(execution)).claimed_by
         if holder is not None and holder == self._worker:
@@ -271,8 +275,8 @@ class EmbeddedDispatcher:
 
 
 @contextlib.contextmanager
-def _told(message: str) -> Iterator[None]:
-    """A failure (of the store) is logged, and the end goes on."""
+def _logged(message: str) -> Iterator[None]:
+    """Log a failure, and continue."""
     try:
         yield
     except Exception:
@@ -281,14 +285,14 @@ def _told(message: str) -> Iterator[None]:
 
 @attrs.frozen
 class Silence:
-    """The last sign of life of a worker, and how many seconds there has been no other."""
+    """The last heartbeat of a worker (milliseconds since the Unix epoch), and the seconds since, by the own clock."""
 
     seen_at: int
     seconds: float
 
 
 def this_machine() -> str:
-    """What tells machines apart as far as process numbers go: host name, boot, and process namespace."""
+    """An identity within which process numbers are unique: host name, boot, and process namespace."""
     parts = [socket.gethostname()]
     with contextlib.suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -297,7 +301,7 @@ def this_machine() -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of this machine with that number runs; a zombie does not."""
+    """Whether a process of this machine with that number runs. A zombie does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,7 +1,7 @@
-"""The event sink of one process: who follows a run here hears of it without asking the store.
+"""The event sink of one process: its subscribers receive events of a run without reading the store.
 
-Everything happens on one event loop: publishing puts references to events into the readers' lists and wakes them.
-Other processes are told (`tell`) that there is something new, not what: their readers (`hear`) look it up.
+Everything happens on one event loop: publishing appends references to events to the subscriptions and wakes them.
+Other processes are notified (`notify`, `receive`) that an execution has new events, and read these from the journal.
 """
 
 import asyncio
@@ -12,98 +12,98 @@ from wfcore.domain.run.events import Event
 from wfcore.ports.journal import ExecutionRef
 from wfcore.ports.providers import Lagged
 
-MOST: Final = 10_000
-"""Events kept for a reader that is slow; with more it is told that it lags."""
+MAX_UNREAD: Final = 10_000
+"""Events buffered for a slow subscriber; with more, its `next` raises Lagged."""
 
 
 class EventHub:
-    """`wfcore.ports.providers.EventSink`. What nobody listens to costs one look into a dict."""
+    """Implements the port `EventSink`. An event without subscribers costs one look-up in a dict."""
 
     def __init__(
-        self, tell: Callable[[ExecutionRef], None] | None = None, in_company: Callable[[], bool] = lambda: True
+        self, notify: Callable[[ExecutionRef], None] | None = None, has_peers: Callable[[], bool] = lambda: True
     ) -> None:
-        """`tell` passes on that an execution has something new, while another process is there to hear it; theirs is
-        the `hear` of their hub.
+        """`notify` is called with each execution that has new events, while `has_peers` reports other processes; there
+        it reaches `receive`.
         """
-        self._tell = tell
-        self._in_company = in_company
-        self._listening: dict[ExecutionRef, set[HubSubscription]] = {}
+        self._notify = notify
+        self._has_peers = has_peers
+        self._subscriptions: dict[ExecutionRef, set[HubSubscription]] = {}
 
-    def wanted(self, execution: ExecutionRef) -> bool:
-        """Whether somebody listens here, or might in another process."""
-        return execution in self._listening or (self._tell is not None and self._in_company())
+    def has_subscribers(self, execution: ExecutionRef) -> bool:
+        """Whether the execution has a subscriber here, or can have one in another process."""
+        return execution in self._subscriptions or (self._notify is not None and self._has_peers())
 
     def publish(self, execution: ExecutionRef, events: Sequence[Event]) -> None:
-        """Hand `events` to whoever listens. One that has too many unread ones is dropped here and now."""
-        if self._tell is not None and events:
-            self._tell(execution)
-        listening = self._listening.get(execution)
-        if listening and events:
-            for subscription in tuple(listening):
-                subscription.hear(events)
+        """Deliver `events` to the subscribers. A subscriber with too many unread events is dropped at once."""
+        if self._notify is not None and events:
+            self._notify(execution)
+        subscriptions = self._subscriptions.get(execution)
+        if subscriptions and events:
+            for subscription in tuple(subscriptions):
+                subscription.receive(events)
 
-    def hear(self, execution: ExecutionRef) -> None:
-        """Another process published something: whoever listens here is sent to the journal."""
-        for subscription in self._listening.get(execution, ()):
+    def receive(self, execution: ExecutionRef) -> None:
+        """Another process published events: make the subscribers here read the journal."""
+        for subscription in self._subscriptions.get(execution, ()):
             subscription.send_to_journal()
 
     def subscribe(self, execution: ExecutionRef) -> "HubSubscription":
         subscription = HubSubscription(self, execution)
-        self._listening.setdefault(execution, set()).add(subscription)
+        self._subscriptions.setdefault(execution, set()).add(subscription)
         return subscription
 
-    def leave(self, execution: ExecutionRef, subscription: "HubSubscription") -> None:
-        """Forget a subscription, and the execution with its last one; leaving twice is leaving once."""
-        listening = self._listening.get(execution, set())
-        listening.discard(subscription)
-        if not listening:
-            self._listening.pop(execution, None)
+    def unsubscribe(self, execution: ExecutionRef, subscription: "HubSubscription") -> None:
+        """Remove a subscription, and the execution with its last one. A second call does nothing."""
+        subscriptions = self._subscriptions.get(execution, set())
+        subscriptions.discard(subscription)
+        if not subscriptions:
+            self._subscriptions.pop(execution, None)
 
 
 class HubSubscription:
-    """What one reader has not taken yet. Once it lags it keeps nothing: the journal has everything."""
+    """The unread events of one subscriber. Once it lags, nothing is buffered: the journal has all events."""
 
-    __slots__ = ("_elsewhere", "_execution", "_heard", "_hub", "_lagged", "_waiting")
+    __slots__ = ("_events", "_execution", "_hub", "_lagged", "_read_journal", "_waiting")
 
     def __init__(self, hub: EventHub, execution: ExecutionRef) -> None:
         self._hub = hub
         self._execution = execution
-        self._heard: list[Event] = []
+        self._events: list[Event] = []
         self._lagged = False
-        self._elsewhere = False
+        self._read_journal = False
         self._waiting: asyncio.Future[None] | None = None
 
-    def hear(self, events: Sequence[Event]) -> None:
-        if len(self._heard) + len(events) > MOST:
+    def receive(self, events: Sequence[Event]) -> None:
+        if len(self._events) + len(events) > MAX_UNREAD:
             self._lagged = True
             self.close()
         else:
-            self._heard += events
+            self._events += events
         if self._waiting is not None:
             _wake(self._waiting)
 
     def send_to_journal(self) -> None:
-        """Have the reader end its wait as it would after its timeout."""
-        self._elsewhere = True
+        """End the wait of `next` as its timeout would, so that the caller reads the journal."""
+        self._read_journal = True
         if self._waiting is not None:
             _wake(self._waiting)
 
     async def next(self, timeout: float) -> list[Event] | None:
-        """`Subscription.next`. One reader at a time; RuntimeError for a second."""
-        if not self._heard and not self._lagged and not self._elsewhere:
+        """`Subscription.next`. Raises RuntimeError while another call waits."""
+        if not self._events and not self._lagged and not self._read_journal:
             await self._wait(timeout)
         if self._lagged:
             raise Lagged
-        heard, self._heard = self._heard, []
-        if heard:
-            return heard
-        self._elsewhere = False
+        events, self._events = self._events, []
+        if events:
+            return events
+        self._read_journal = False
         return None
 
     def close(self) -> None:
-        """Hear no more; whoever still waits is left to its timeout."""
-        self._hub.leave(self._execution, self)
-        self._heard = []
+        """Receive no more events. A call of `next` that waits ends with its timeout."""
+        self._hub.unsubscribe(self._execution, self)
+        self._events = []
 
     async def _wait(self, seconds: float) -> None:
         if self._waiting is not None:

@@ -65,7 +65,7 @@ class MemoryConversations:
         found.sort(key=lambda parts: _place(parts[0]), reverse=True)
         return [parts for parts in found if before is None or _place(parts[0]) < before][:limit]
 
-    async def heads(
+    async def message_sizes(
         self, conversations: Sequence[Conversation], *, limit: int, before: int | None = None
     ) -> list[MessageSize]:
         heads = [head for held in self._find(conversations) for head, _ in held.messages]

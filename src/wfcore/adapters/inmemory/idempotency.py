@@ -19,7 +19,7 @@ class MemoryAnswers:
     async def find(self, kind: str, user_id: str, key: str) -> IdempotencyRecord | None:
         return deepcopy(self.rows.get((kind, user_id, key)))
 
-    async def add(self, kind: str, user_id: str, key: str, kept: IdempotencyRecord) -> None:
+    async def add(self, kind: str, user_id: str, key: str, record: IdempotencyRecord) -> None:
         if (kind, user_id, key) in self.rows:
             raise Duplicate("kept")
-        self.rows[kind, user_id, key] = deepcopy(kept)
+        self.rows[kind, user_id, key] = deepcopy(record)

@@ -12,8 +12,8 @@ from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt, RunStatus
-from wfcore.ports.audit import AuditRow, decided
-from wfcore.ports.conversations import said
+from wfcore.ports.audit import AuditRow, decision_rows
+from wfcore.ports.conversations import message_records
 from wfcore.ports.journal import (
     Append,
     Execution,
@@ -26,7 +26,7 @@ from wfcore.ports.journal import (
     RunExists,
     RunRow,
 )
-from wfcore.ports.usage import consumed
+from wfcore.ports.usage import usage_records
 
 Usable = Callable[[str, Principal, str, int], bool]
 """Whether, in an organization, a principal may use the resource of a kind and id."""
@@ -109,10 +109,10 @@ class MemoryJournal:
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
         held = self._check(execution.org, self._find(execution), append)
-        if noted := decided(append.entries):
+        if noted := decision_rows(append.entries):
             self._note(execution.org, [attrs.evolve(row, resource_id=held.runs[-1]) for row in noted])
         self._write(held, append)
-        if append.moves:
+        if append.updates_claim:
             self._move(held, append.wake_at, append.claimed_by)
         if append.wakes:
             self._move(held, 0, held.claimed_by)
@@ -190,7 +190,7 @@ class MemoryJournal:
         found = [(number, self._workers.get(number, nobody)) for number in holding]
         return [Holder(number, worker.host, worker.pid, worker.seen_at) for number, worker in found]
 
-    async def held(self, worker: int) -> list[ExecutionRef]:
+    async def held_by(self, worker: int) -> list[ExecutionRef]:
         return [held.row.ref for held in self._held.values() if held.claimed_by == worker]
 
     async def release(self, worker: int) -> int:
@@ -238,8 +238,8 @@ class MemoryJournal:
         if append.interrupts is not None:
             self._replace_interrupts(held, append.interrupts)
         if append.records:
-            self.conversations.add(held.row, said(append.records))
-            self.usage.add(held.row, consumed(append.records))
+            self.conversations.add(held.row, message_records(append.records))
+            self.usage.add(held.row, usage_records(append.records))
 
     def _put_run(self, run: RunRow) -> None:
         self._runs.setdefault(run.execution.org, {})[run.id] = run

@@ -76,8 +76,8 @@ class MemoryUnitOfWork:
         return MemoryOrgRows(self.tenant.connections)
 
     @property
-    def answers(self) -> MemoryAnswers:
-        return MemoryAnswers(self.tenant.answers)
+    def idempotency(self) -> MemoryAnswers:
+        return MemoryAnswers(self.tenant.idempotency)
 
     @property
     def schedules(self) -> MemorySchedules:
@@ -123,7 +123,7 @@ class MemoryStorage:
         """Write rows of the audit down at once: those that the in-memory journal has."""
         self._logs[org].extend(rows)
 
-    async def peek(self, org: str, kind: Kind, id: int) -> Resource | None:
+    async def find_resource(self, org: str, kind: Kind, id: int) -> Resource | None:
         self._refuse_closed()
         tenant = self._tenants.get(org)
         return tenant.shelves[kind].rows.get(id) if tenant else None
@@ -182,7 +182,7 @@ class MemoryStorage:
         row = await self._find_run(org, posting.run_id)
         if row is None or row.status.under_way:
             return False
-        return row.resumed_by is not None or posting.told is not row.status
+        return row.resumed_by is not None or posting.reported is not row.status
 
     async def find_interface(self, id: str) -> FoundInterface | None:
         self._refuse_closed()

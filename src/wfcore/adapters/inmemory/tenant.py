@@ -25,7 +25,7 @@ class Tenant:
     groups: dict[str, Group] = attrs.Factory(dict)
     tokens: dict[str, AccessToken] = attrs.Factory(dict)
     interfaces: dict[InterfaceKey, Interface] = attrs.Factory(dict)
-    answers: dict[AnswerKey, IdempotencyRecord] = attrs.Factory(dict)
+    idempotency: dict[AnswerKey, IdempotencyRecord] = attrs.Factory(dict)
     timers: dict[int, Timer] = attrs.Factory(dict)
     webhooks: dict[int, WebhookRow] = attrs.Factory(dict)
     context_items: dict[str, ContextItem] = attrs.Factory(dict)
@@ -39,7 +39,7 @@ class Tenant:
             shelves,
             *people,
             dict(self.interfaces),
-            dict(self.answers),
+            dict(self.idempotency),
             timers=dict(self.timers),
             webhooks=dict(self.webhooks),
             context_items=dict(self.context_items),

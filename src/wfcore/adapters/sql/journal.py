@@ -18,8 +18,8 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry, encode_entry
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.domain.run.versions import decode_stored
-from wfcore.ports.audit import AuditRow, decided
-from wfcore.ports.conversations import said
+from wfcore.ports.audit import AuditRow, decision_rows
+from wfcore.ports.conversations import message_records
 from wfcore.ports.journal import (
     Append,
     Execution,
@@ -33,7 +33,7 @@ from wfcore.ports.journal import (
     RunExists,
     RunRow,
 )
-from wfcore.ports.usage import consumed
+from wfcore.ports.usage import usage_records
 
 READ_AT_ONCE: Final = 500
 """Entries read in one turn of the event loop: about a millisecond."""
@@ -88,7 +88,7 @@ class SqlJournal:
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
         org = self._orgs.get(execution.org) or await self._org(execution.org)
-        texts, noted = _texts(append.entries), decided(append.entries)
+        texts, noted = _texts(append.entries), decision_rows(append.entries)
         if texts and not noted and _is_plain(append):
             return await self._commits.insert(_rows(execution.id, org, append, texts))
 
@@ -99,7 +99,7 @@ class SqlJournal:
                 _note(hot, execution.id, org, append, noted)
             _write(hot, execution.id, org, append, texts)
             self._leave(hot, execution.id, append)
-            if append.moves:
+            if append.updates_claim:
                 hot.execute(sql.MOVE, (execution.id, append.wake_at, append.claimed_by))
             if append.wakes:
                 hot.execute(sql.WAKE, (execution.id,))
@@ -109,8 +109,8 @@ class SqlJournal:
     def _leave(self, hot: Hot, number: int, append: Append) -> None:
         """What the run leaves behind beside its journal."""
         if append.records:
-            add_messages(hot, number, said(append.records))
-            add_usage(hot, number, consumed(append.records), self._prices)
+            add_messages(hot, number, message_records(append.records))
+            add_usage(hot, number, usage_records(append.records), self._prices)
 
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
         entries: list[Entry] = []
@@ -195,7 +195,7 @@ class SqlJournal:
     async def holders(self) -> list[Holder]:
         return [Holder(*row) for row in await self._database.look_up(sql.HOLDERS)]
 
-    async def held(self, worker: int) -> list[ExecutionRef]:
+    async def held_by(self, worker: int) -> list[ExecutionRef]:
         return [ExecutionRef(org, number) for org, number in await self._database.look_up(sql.HELD, worker)]
 
     async def release(self, worker: int) -> int:
@@ -250,7 +250,7 @@ def _rows(number: int, org: int | None, append: Append, texts: list[str]) -> Row
 
 def _is_plain(append: Append) -> bool:
     """Whether nothing but the journal changes."""
-    rows = append.new_run or append.changes or append.moves or append.wakes or append.records
+    rows = append.new_run or append.changes or append.updates_claim or append.wakes or append.records
     return not rows and append.interrupts is None
 
 

@@ -59,7 +59,7 @@ class SqlUnitOfWork:
         return SqlInterfaces(self.connection, self.org)
 
     @cached_property
-    def answers(self) -> SqlAnswers:
+    def idempotency(self) -> SqlAnswers:
         return SqlAnswers(self.connection, self.org)
 
     @cached_property
@@ -127,7 +127,7 @@ class SqlStorage:
         async with self.database.reading() as connection:
             yield await _unit_of_work(connection, org)
 
-    async def peek(self, org: str, kind: Kind, id: int) -> Resource | None:
+    async def find_resource(self, org: str, kind: Kind, id: int) -> Resource | None:
         for row in await self.database.look_up(PEEK, org, kind.value, id):
             return _seen(org, row)
         return None

@@ -156,7 +156,7 @@ class Sources:
         heads, last = list[MessageHead](), None
         room = history_room(window_of(settings))
         while room >= 0:
-            page = await self._conversations.heads([own], limit=PAGE, before=last)
+            page = await self._conversations.message_sizes([own], limit=PAGE, before=last)
             heads += [
                 MessageHead(row.seq, row.type, size_tokens(row.length) + row.attached + MESSAGE_TOKENS) for row in page
             ]

@@ -105,7 +105,7 @@ class Conversations:
 
     async def _allow(self, me: Principal, skill: int) -> None:
         if skill:
-            authorize(me, await self._ports.storage.peek(me.org_uuid, Kind.SKILL, skill), "use")
+            authorize(me, await self._ports.storage.find_resource(me.org_uuid, Kind.SKILL, skill), "use")
 
     async def _visible(self, me: Principal, skill: int, thread_id: str) -> Parts:
         await self._allow(me, skill)
@@ -117,7 +117,7 @@ class Conversations:
     async def _view(
         self, me: Principal, skill: int, parts: Parts, window: Window, before: int | None = None
     ) -> ConversationView:
-        heads = await self._kept.heads(parts, limit=window.messages + 1, before=before)
+        heads = await self._kept.message_sizes(parts, limit=window.messages + 1, before=before)
         totals = accumulate(head.length for head in heads[: window.messages])
         count = max(sum(total <= window.size for total in totals), min(window.least, len(heads)))
         if not count:
@@ -139,7 +139,7 @@ class Conversations:
 
 async def can_use(ports: Ports, me: Principal, skill: int) -> bool:
     try:
-        authorize(me, await ports.storage.peek(me.org_uuid, Kind.SKILL, skill), "use")
+        authorize(me, await ports.storage.find_resource(me.org_uuid, Kind.SKILL, skill), "use")
     except (NotFound, Forbidden):
         return False
     return True

@@ -33,7 +33,7 @@ async def find_surface(ports: Ports, kind: InterfaceKind, id: str) -> Endpoint:
     found = await ports.storage.find_interface(id)
     if found is None or found.row.kind is not kind:
         raise NotFound
-    workflow = await ports.storage.peek(found.org, Kind.WORKFLOW, found.row.workflow_id)
+    workflow = await ports.storage.find_resource(found.org, Kind.WORKFLOW, found.row.workflow_id)
     if workflow is None or workflow.status is Status.DELETED:
         raise NotFound
     return Endpoint(found.org, found.row, workflow)

@@ -102,7 +102,7 @@ class Poster:
         if read is None or read.next_at is None or read.next_at > now:
             return None
         posting, row = await self._latest(due.org, read)
-        if row is None or row.status.under_way or posting.told is row.status:
+        if row is None or row.status.under_way or posting.reported is row.status:
             await self._write(due.org, read, posting)
             return None
         if posting.tries >= MOST_TRIES:
@@ -119,7 +119,7 @@ class Poster:
         """The posting of the turn that the execution has come to: a wait that was answered needs no telling."""
         row = await latest_turn(self._ports.journal, org, posting.run_id)
         if row is not None and row.id != posting.run_id:
-            posting = attrs.evolve(posting, run_id=row.id, told=None, tries=0)
+            posting = attrs.evolve(posting, run_id=row.id, reported=None, tries=0)
         return posting, row
 
     async def _addressed(self, posting: Posting) -> tuple[Interface, str] | None:
@@ -163,7 +163,7 @@ class Poster:
     async def _close(self, org: str, read: Posting, posting: Posting, row: RunRow, *, given_up: bool) -> None:
         """Nothing more is said of the turn as it is. One that waits may come to something else."""
         next_at = self._ports.clock.now() if row.status is RunStatus.interrupted else None
-        told = attrs.evolve(posting, told=row.status, tries=0, next_at=next_at)
+        told = attrs.evolve(posting, reported=row.status, tries=0, next_at=next_at)
         await self._write(org, read, told, given_up=given_up)
 
     async def _write(self, org: str, read: Posting, new: Posting, *, given_up: bool = False) -> bool:

@@ -44,7 +44,7 @@ class _Arrived:
 
     def check_same(self, owed: Posting | None) -> None:
         """Conflict `key_reused` when what is owed under this name is owed to another message, or to none."""
-        if owed is None or owed.mark != self.mark:
+        if owed is None or owed.fingerprint != self.mark:
             raise conflict("this webhook-id came with another message", "key_reused")
 
 

@@ -58,7 +58,7 @@ def settled(
         begun,
         changes if begun else (run_change(machine),),
         waiting if waiting or asked else None,
-        moves=True,
+        updates_claim=True,
         wake_at=machine.next_due(),
         holder=holder,
         records=machine.take_records(),

@@ -268,7 +268,7 @@ class Session:
             self._timer = None
         if moment is not None:
             left = (moment - self._ports.clock.now()) / 1000
-            self._timer = moment, self._ports.clock.alarm(left, partial(self._ring, moment))
+            self._timer = moment, self._ports.clock.call_later(left, partial(self._ring, moment))
 
     def _ring(self, moment: int) -> None:
         self._timer = None
@@ -329,12 +329,12 @@ class Session:
         except JournalConflict:
             self._dirty = True
             return False
-        self._free = append.moves
+        self._free = append.updates_claim
         if self._asked or self.machine.interrupts:
             self._asked = list(self.machine.interrupts.values())
         if self.machine.sink:
             self._events.publish(self._ref, self.machine.take_events())
-        elif self.machine.sink is None and self._events.wanted(self._ref):
+        elif self.machine.sink is None and self._events.has_subscribers(self._ref):
             await self._tell_again()
         return True
 
@@ -362,7 +362,7 @@ class Session:
 
     def _collect_events(self) -> None:
         machine = self.machine
-        if not self._events.wanted(self._ref):
+        if not self._events.has_subscribers(self._ref):
             machine.sink = None
         elif machine.sink is None:
             machine.sink = []
@@ -392,4 +392,6 @@ class Session:
 
     async def _let_go(self, wake_at: int | None) -> bool:
         """Write nothing but that nobody holds the execution until then."""
-        return await self._commit(Append(self.machine.length, (), moves=True, wake_at=wake_at, holder=self._holder))
+        return await self._commit(
+            Append(self.machine.length, (), updates_claim=True, wake_at=wake_at, holder=self._holder)
+        )

@@ -68,7 +68,7 @@ class _ObservedJournal:
             outcome = "written"
             return done
         finally:
-            self._telemetry.took(Timed.append, perf_counter() - began, outcome)
+            self._telemetry.record_duration(Timed.append, perf_counter() - began, outcome)
 
     async def _goes_on(self, org: str, run_id: str) -> bool:
         """Whether a turn that another one takes over was still under way: if not, its end was counted before."""

@@ -133,7 +133,7 @@ class RunReading:
         """Runs of the assistant and of single actions are of nobody but who started them."""
         if execution.resource_id is None:
             return me.user_id == execution.user_id
-        resource = await self._ports.storage.peek(me.org_uuid, Kind(execution.kind), execution.resource_id)
+        resource = await self._ports.storage.find_resource(me.org_uuid, Kind(execution.kind), execution.resource_id)
         try:
             authorize(me, resource, "use")
         except (NotFound, Forbidden):

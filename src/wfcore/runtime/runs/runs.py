@@ -185,7 +185,7 @@ class Runs(RunReading):
             append = settled(machine, 0, (started,), begun=run)
         else:
             run = new_run(machine, new.user_id, fingerprint, None, queued=worker is None)
-            append = Append(0, (started,), run, (), waiting, moves=True, wake_at=now, claimed_by=worker)
+            append = Append(0, (started,), run, (), waiting, updates_claim=True, wake_at=now, claimed_by=worker)
         ref = await self._ports.journal.begin(new, append)
         execution = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id,
                               run.id, 1, worker)  # fmt: skip
@@ -295,7 +295,7 @@ class Runs(RunReading):
         else:
             run = new_run(machine, me.user_id, fingerprint, row.id, queued=not was_open and worker is None)
             waiting = tuple(machine.interrupts.values())
-            append = Append(expected, (entry,), run, (old,), waiting, moves=not was_open, wakes=was_open,
+            append = Append(expected, (entry,), run, (old,), waiting, updates_claim=not was_open, wakes=was_open,
                             wake_at=machine.at, claimed_by=None if was_open else worker,
                             records=machine.take_records())  # fmt: skip
         await self._ports.journal.append(execution.ref, append)
@@ -345,7 +345,7 @@ class Runs(RunReading):
         """What was written has events: tell those who listen."""
         events = machine.take_events()
         machine.sink = None
-        if events and self._ports.events.wanted(ref):
+        if events and self._ports.events.has_subscribers(ref):
             self._ports.events.publish(ref, events)
 
 

@@ -53,7 +53,7 @@ class Suggestions:
 
     async def _last_words(self, conversation: Conversation) -> str:
         """What the user said last, as far as that was lately."""
-        for head in await self._kept.heads([conversation], limit=LOOKED_AT):
+        for head in await self._kept.message_sizes([conversation], limit=LOOKED_AT):
             if head.type == "human":
                 (message,) = await self._kept.messages([conversation], after=head.seq - 1, up_to=head.seq)
                 return message.content

@@ -91,7 +91,7 @@ class Targets:
 
     async def _chosen(self, me: Principal, kind: Kind, number: int, draft: bool) -> str:
         """The id of the variation that is to run, for who may use it; a draft for who manages it, too."""
-        resource = await self._ports.storage.peek(me.org_uuid, kind, number)
+        resource = await self._ports.storage.find_resource(me.org_uuid, kind, number)
         authorize(me, resource, "use")
         assert resource is not None  # noqa: S101  (authorize raised)
         if draft:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from wfcore.domain.json.codec import dumps
-from wfcore.domain.json.nesting import DEEPEST, is_deeper
+from wfcore.domain.json.nesting import MAX_VALUE_DEPTH, is_deeper
 from wfcore.domain.json.schema import Schema, compile_schema
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallTool
@@ -60,7 +60,7 @@ class ToolCalls:
         return output
 
     async def _run_served(self, execution: Execution, effect: CallTool) -> JSON:
-        tool = await self._served.tool(execution.ref.org, effect.tool, anew=bool(effect.definition))
+        tool = await self._served.tool(execution.ref.org, effect.tool, refresh=bool(effect.definition))
         _check_arguments(compile_schema(tool.parameters), effect.params)
         if effect.definition:
             _check_definition(tool, effect.definition)
@@ -104,8 +104,8 @@ class ToolCalls:
             raise ToolFailed(f"the tool's result is no JSON value: {error}", retryable=False) from None
         if len(text) > self._most_bytes:
             raise ToolFailed(f"the tool's result has {len(text)} bytes, more than {self._most_bytes}", retryable=False)
-        if text.count(b"[") + text.count(b"{") > DEEPEST and is_deeper(kept):
-            raise ToolFailed(f"the tool's result is nested deeper than {DEEPEST} levels", retryable=False)
+        if text.count(b"[") + text.count(b"{") > MAX_VALUE_DEPTH and is_deeper(kept):
+            raise ToolFailed(f"the tool's result is nested deeper than {MAX_VALUE_DEPTH} levels", retryable=False)
         return kept
 
 

@@ -59,7 +59,9 @@ class Connections(RecordServiceBase[Connection]):
         kind, status = ConnectionKind(data["kind"]), ConnectionStatus(data.get("status", "active"))
         sealed = _sealed(sealer, me.org_uuid, new_id, secret)
         made = Connection(new_id, data["name"], data["provider"], kind, plain, sealed, status)
-        asked = None if key is None else sealer.mark(canonical(data))  # a plain hash would let secrets be guessed
+        asked = (
+            None if key is None else sealer.fingerprint(canonical(data))
+        )  # a plain hash would let secrets be guessed
         return await self._create(me, made, key=key, asked=asked, shown=_without_secrets)
 
     @needs("*:write")
@@ -84,7 +86,7 @@ class Connections(RecordServiceBase[Connection]):
         return {"name": row.name, "provider": row.provider, "kind": row.kind.value, "status": row.status.value}
 
     def _seen(self, row: Connection) -> Connection:
-        readable = all(map(self._ports.sealer.knows, row.sealed.values()))
+        readable = all(map(self._ports.sealer.has_key_for, row.sealed.values()))
         return row if readable else attrs.evolve(row, status=ConnectionStatus.UNREADABLE)
 
     def _changed(self, org: str, old: Connection, data: Mapping[str, JSON]) -> Connection:

@@ -77,11 +77,11 @@ class ServedTools:
         self._servers = ports.tool_servers
         self._use = ConnectionUse(ports)
 
-    async def server(self, org: str, connection_id: str, *, anew: bool = False) -> ListedServer:
+    async def server(self, org: str, connection_id: str, *, refresh: bool = False) -> ListedServer:
         """The server that a connection leads to. `ToolFailed` when it cannot be asked, or does not answer."""
         opened = await self._use.of_id(org, connection_id, ConnectionKind.MCP)
         try:
-            listing = await self._servers.listing(org, opened.handed, anew=anew)
+            listing = await self._servers.listing(org, opened.handed, refresh=refresh)
         except ToolFailed as error:
             await self._use.worked(org, opened, error)
             raise opened.failed(error) from None
@@ -89,9 +89,9 @@ class ServedTools:
             await self._use.worked(org, opened)
         return ListedServer(opened, listing)
 
-    async def tool(self, org: str, tool_id: str, *, anew: bool = False) -> Tool:
+    async def tool(self, org: str, tool_id: str, *, refresh: bool = False) -> Tool:
         """The tool of this id. `NoSuchTool` when its server has none; `ToolFailed` as of `server`."""
-        server = await self.server(org, connection_of(tool_id), anew=anew)
+        server = await self.server(org, connection_of(tool_id), refresh=refresh)
         return self.tool_of(org, server, server.tool(tool_id))
 
     async def looked_up(self, org: str, tool_ids: Iterable[str]) -> LookedUp:

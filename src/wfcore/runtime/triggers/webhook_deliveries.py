@@ -51,7 +51,7 @@ class Deliveries:
         found = await self._ports.storage.find_webhook(hash_secret(id))
         if found is None:
             raise NotFound
-        workflow = await self._ports.storage.peek(found.org, Kind.WORKFLOW, found.row.workflow_id)
+        workflow = await self._ports.storage.find_resource(found.org, Kind.WORKFLOW, found.row.workflow_id)
         if workflow is None or workflow.status is Status.DELETED:
             raise NotFound
         webhook = opened(self._ports, found.org, found.row)

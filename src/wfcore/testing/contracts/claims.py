@@ -31,7 +31,7 @@ class ClaimsContract(OnAsyncio):
         ref = await begin(journal, claimed_by=1)
         for number, moves in ((2, False), (2, True)):
             with pytest.raises(JournalConflict):
-                await journal.append(ref, Append(1, steps(1), holder=number, moves=moves))
+                await journal.append(ref, Append(1, steps(1), holder=number, updates_claim=moves))
         await journal.append(ref, Append(1, steps(1, 1), holder=1))
         await journal.release(1)
         with pytest.raises(JournalConflict):
@@ -66,8 +66,8 @@ class ClaimsContract(OnAsyncio):
         ref = await begin(journal)
         for refused in (
             Append(2, steps(1, 2), wakes=True),
-            Append(2, (), moves=True, wake_at=NOW),
-            Append(1, steps(1, 1), moves=True, claimed_by=7, wake_at=NOW, holder=8),
+            Append(2, (), updates_claim=True, wake_at=NOW),
+            Append(1, steps(1, 1), updates_claim=True, claimed_by=7, wake_at=NOW, holder=8),
         ):
             with pytest.raises(JournalConflict):
                 await journal.append(ref, refused)
@@ -82,7 +82,7 @@ class ClaimsContract(OnAsyncio):
         assert await journal.next_wake() == 0
         assert await journal.claim_due(1, 0, 9) == [free]
         await journal.append(held, Append(2, steps(1, 2), holder=9))
-        await journal.append(held, Append(3, (), holder=9, moves=True, wakes=True))
+        await journal.append(held, Append(3, (), holder=9, updates_claim=True, wakes=True))
         assert await journal.claim_due(1, 0, 9) == [held]
 
     async def test_a_queued_run_runs_once_it_is_claimed(self, journal: Journal) -> None:
@@ -123,11 +123,11 @@ class ClaimsContract(OnAsyncio):
         begun = await begin(journal, "r-1", claimed_by=worker)
         await begin(journal, "r-2", claimed_by=other)
         ref = await due(journal, "r-3", 0)
-        assert await journal.held(worker) == [begun]
+        assert await journal.held_by(worker) == [begun]
         assert await journal.claim_due(worker, NOW, 9) == [ref]
-        assert await journal.held(worker) == [begun, ref]
+        assert await journal.held_by(worker) == [begun, ref]
         await journal.release(worker)
-        assert await journal.held(worker) == []
+        assert await journal.held_by(worker) == []
 
     async def test_holders_say_when_they_were_seen(self, journal: Journal) -> None:
         """Exactly the workers that hold something, by number, with their latest heartbeat."""

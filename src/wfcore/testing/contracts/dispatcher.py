@@ -60,7 +60,7 @@ class Recorder:
         while True:
             self.read[execution] = (await self._journal.execution(execution)).length
             try:
-                return await self._journal.append(execution, Append(self.read[execution], (), moves=True))
+                return await self._journal.append(execution, Append(self.read[execution], (), updates_claim=True))
             except JournalConflict:
                 continue
 
@@ -216,7 +216,7 @@ class DispatcherContract(OnAsyncio):
     async def test_adopted_while_the_former_handling_ends(self, bench: Bench) -> None:
         """A claim that was made for this worker is handled, also when the handler has not returned yet."""
         ref, returns = await bench.given_back()
-        await bench.write(ref, moves=True, wake_at=NOW, claimed_by=bench.dispatcher.worker)
+        await bench.write(ref, updates_claim=True, wake_at=NOW, claimed_by=bench.dispatcher.worker)
         bench.dispatcher.adopt(ref)
         returns.set()
         await bench.until_parked(ref, 2)
@@ -224,9 +224,9 @@ class DispatcherContract(OnAsyncio):
     async def test_adopted_and_taken_away(self, bench: Bench) -> None:
         """A claim that is gone before its turn came is not handled."""
         ref, returns = await bench.given_back()
-        await bench.write(ref, moves=True, wake_at=NOW, claimed_by=bench.dispatcher.worker)
+        await bench.write(ref, updates_claim=True, wake_at=NOW, claimed_by=bench.dispatcher.worker)
         bench.dispatcher.adopt(ref)
-        await bench.write(ref, moves=True)
+        await bench.write(ref, updates_claim=True)
         returns.set()
         bench.handler.after = None
         await bench.rounds()

@@ -117,16 +117,16 @@ class EventsContract(OnAsyncio):
 
     async def test_wanted_while_somebody_listens(self, sink: EventSink) -> None:
         """From the first subscription of that execution to the close of its last; closing twice is closing once."""
-        assert not sink.wanted(ONE)
+        assert not sink.has_subscribers(ONE)
         first, second = sink.subscribe(ONE), sink.subscribe(ONE)
-        assert sink.wanted(ONE)
-        assert not sink.wanted(OTHER)
-        assert not sink.wanted(FOREIGN)
+        assert sink.has_subscribers(ONE)
+        assert not sink.has_subscribers(OTHER)
+        assert not sink.has_subscribers(FOREIGN)
         first.close()
         first.close()
-        assert sink.wanted(ONE)
+        assert sink.has_subscribers(ONE)
         second.close()
-        assert not sink.wanted(ONE)
+        assert not sink.has_subscribers(ONE)
 
     async def test_a_closed_subscription_hears_nothing(self, sink: EventSink) -> None:
         """After `close` nothing comes, neither what was unread nor what is published; others are not disturbed."""
@@ -149,7 +149,7 @@ class EventsContract(OnAsyncio):
         reading = sink.subscribe(ONE)
         sink.publish(ONE, events(self.most))
         sink.publish(ONE, events(1, self.most + 1))
-        assert not sink.wanted(ONE)
+        assert not sink.has_subscribers(ONE)
         for _ in range(2):
             with pytest.raises(Lagged):
                 await reading.next(LONG)

@@ -80,7 +80,9 @@ class JournalContract(ClaimsContract, RecordsContract):
         change = RunChange("r-1", RunStatus.done, NOW + 1)
         for changes in ((), (change,)):
             with pytest.raises(JournalConflict):
-                await journal.append(ref, Append(expected, steps(count, 7), changes=changes, moves=True, wake_at=0))
+                await journal.append(
+                    ref, Append(expected, steps(count, 7), changes=changes, updates_claim=True, wake_at=0)
+                )
             if count:
                 with pytest.raises(JournalConflict):
                     await journal.append(ref, Append(expected, steps(count, 7)))
@@ -91,7 +93,7 @@ class JournalContract(ClaimsContract, RecordsContract):
     async def test_an_append_without_entries_only_changes_rows(self, journal: Journal) -> None:
         """With the right length and no entries, the rows change and the journal stays."""
         ref = await begin(journal, entries=steps(2))
-        await journal.append(ref, Append(2, (), moves=True, wake_at=NOW + 9))
+        await journal.append(ref, Append(2, (), updates_claim=True, wake_at=NOW + 9))
         assert await journal.next_wake() == NOW + 9
         assert await journal.read(ref) == list(steps(2))
 
@@ -118,7 +120,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         ref = await begin(journal, claimed_by=1)
         kinds = await outcomes(
             journal.append(ref, Append(1, steps(1, 1), holder=1)),
-            journal.append(ref, Append(2, steps(1, 2), holder=1, moves=True, wake_at=5)),
+            journal.append(ref, Append(2, steps(1, 2), holder=1, updates_claim=True, wake_at=5)),
             journal.append(ref, Append(3, steps(1, 3), holder=1)),
             journal.append(ref, Append(3, steps(1, 4))),
         )
@@ -171,7 +173,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         for expected in (1, 7):
             run = NewRun("r-1", "ann", b"f", RunStatus.running, NOW)
             with pytest.raises(RunExists):
-                await journal.append(ref, Append(expected, steps(1), new_run=run, moves=True, wake_at=5))
+                await journal.append(ref, Append(expected, steps(1), new_run=run, updates_claim=True, wake_at=5))
         assert await journal.lengths([ref]) == {ref: 1}
         assert len(await journal.list_runs(ORG, limit=9)) == 2
         assert await journal.next_wake() is None
@@ -371,7 +373,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert [row.execution.org for row in await journal.list_runs(OTHER_ORG, limit=9)] == [OTHER_ORG]
         with pytest.raises(NotFound):
             await journal.execution(foreign)
-        for append in (Append(1, steps(1)), Append(1, (), moves=True, wake_at=0)):
+        for append in (Append(1, steps(1)), Append(1, (), updates_claim=True, wake_at=0)):
             with pytest.raises(JournalConflict):
                 await journal.append(foreign, append)
         assert await journal.lengths([ref]) == {ref: 1}

@@ -64,7 +64,9 @@ class PostingsContract:
         """Every field is kept; putting again replaces, removing forgets, and organizations are apart."""
         store, _ = stores
         first = new_posting("a")
-        second = attrs.evolve(first, run_id="b", next_at=None, told=RunStatus.interrupted, tries=3, place={"b": [2]})
+        second = attrs.evolve(
+            first, run_id="b", next_at=None, reported=RunStatus.interrupted, tries=3, place={"b": [2]}
+        )
         for row in (first, second):
             await put(store, row)
             async with store.reading(ORG) as work:
@@ -106,8 +108,8 @@ class PostingsContract:
     async def test_what_was_told_is_due_when_it_changes(self, stores: Stores) -> None:
         """A turn whose status was told is not due, until it has another, or a resume has made another turn of it."""
         store, journal = stores
-        await put(store, attrs.evolve(new_posting("a"), told=RunStatus.interrupted))
-        await put(store, attrs.evolve(new_posting("c"), told=RunStatus.interrupted))
+        await put(store, attrs.evolve(new_posting("a"), reported=RunStatus.interrupted))
+        await put(store, attrs.evolve(new_posting("c"), reported=RunStatus.interrupted))
         await run(journal, "c", RunStatus.cancelled)
         new = NewExecution(ORG, "workflow", 1, "v-1", "ann", "t-1")
         ref = await journal.begin(new, Append(0, (), NewRun("a", "ann", b"f", RunStatus.interrupted, 1)))

@@ -83,7 +83,7 @@ class RecordsContract:
         first, second = await journal.conversations.messages(found, after=0, up_to=2**62)
         assert (first.attachments, second.attachments) == (attachments, None)
         assert (first.to_wire()["attachments"], "attachments" in second.to_wire()) == (attachments, False)
-        heads = await journal.conversations.heads(found, limit=9)
+        heads = await journal.conversations.message_sizes(found, limit=9)
         assert [(head.length, head.attached) for head in heads] == [(2, 0), (2, 1_640)]
 
     async def test_an_execution_begins_with_records(self, journal: Journal) -> None:
@@ -210,20 +210,20 @@ class RecordsContract:
         await talked(journal, [human("\u00e9\u00e9\u00e9\u00e92")], user="bob")
         await talked(journal, [human("3", skill_id=5)], run="again")
         ann, bob = await own(journal, "ann"), await own(journal, "bob")
-        both = await journal.conversations.heads([ann, bob], limit=9)
+        both = await journal.conversations.message_sizes([ann, bob], limit=9)
         assert [(head.type, head.length, head.skill_id) for head in both] == [
             ("human", 1, 5), ("human", 9, None), ("ai", 5, None), ("human", 1, None),
         ]  # fmt: skip
-        assert await journal.conversations.heads([ann], limit=9) == [both[0], both[2], both[3]]
-        assert await journal.conversations.heads([ann, bob], limit=2, before=both[0].seq) == both[1:3]
-        assert await journal.conversations.heads([ann], limit=9, before=both[3].seq) == []
+        assert await journal.conversations.message_sizes([ann], limit=9) == [both[0], both[2], both[3]]
+        assert await journal.conversations.message_sizes([ann, bob], limit=2, before=both[0].seq) == both[1:3]
+        assert await journal.conversations.message_sizes([ann], limit=9, before=both[3].seq) == []
 
     async def test_a_range_is_exact(self, journal: Journal) -> None:
         """`after` is left out, `up_to` is in it; conversations of others in between are not."""
         await talked(journal, [human(str(number)) for number in range(4)])
         await talked(journal, [human("other")], user="bob")
         ann = await own(journal)
-        heads = await journal.conversations.heads([ann], limit=9)
+        heads = await journal.conversations.message_sizes([ann], limit=9)
         found = await journal.conversations.messages([ann], after=heads[3].seq, up_to=heads[1].seq)
         assert [message.content for message in found] == ["1", "2"]
         assert await journal.conversations.messages([ann], after=heads[0].seq, up_to=2**62) == []
@@ -238,7 +238,7 @@ class RecordsContract:
         assert not await journal.conversations.remove(ann)
         assert await journal.conversations.own(ORG, "t-1", "ann") is None
         assert await texts(journal, [ann, bob]) == ["ho"]
-        assert await journal.conversations.heads([ann], limit=9) == []
+        assert await journal.conversations.message_sizes([ann], limit=9) == []
         await talked(journal, [human("again", NOW + 1)])
         again = await own(journal)
         assert (again.key == ann.key, await texts(journal, [again])) == (False, ["again"])
@@ -248,7 +248,7 @@ class RecordsContract:
         await talked(journal, [human("hi")])
         await talked(journal, [human("ho")], org=OTHER_ORG)
         foreign = attrs.evolve(await own(journal), org=OTHER_ORG)
-        assert await journal.conversations.heads([foreign], limit=9) == []
+        assert await journal.conversations.message_sizes([foreign], limit=9) == []
         assert await texts(journal, [foreign]) == []
         theirs = await journal.conversations.own(OTHER_ORG, "t-1", "ann")
         assert theirs

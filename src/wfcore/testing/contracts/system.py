@@ -47,7 +47,7 @@ class ClockContract(OnAsyncio):
         """In a turn of the loop of its own, once that much time has passed."""
         clock, rung = self.make_clock(), asyncio.Event()
         began = clock.now()
-        clock.alarm(0.02, rung.set)
+        clock.call_later(0.02, rung.set)
         await asyncio.sleep(0)
         assert not rung.is_set()
         self.let_pass(clock, 0.02)
@@ -57,8 +57,8 @@ class ClockContract(OnAsyncio):
     async def test_an_alarm_that_was_called_off_is_silent(self, anyio_backend: str) -> None:
         """Also when it is called off twice, and while others ring."""
         clock, rung, other = self.make_clock(), list[str](), asyncio.Event()
-        call_off = clock.alarm(0.01, lambda: rung.append("off"))
-        clock.alarm(0.02, other.set)
+        call_off = clock.call_later(0.01, lambda: rung.append("off"))
+        clock.call_later(0.02, other.set)
         call_off()
         call_off()
         self.let_pass(clock, 0.02)

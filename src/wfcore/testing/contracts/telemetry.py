@@ -68,8 +68,8 @@ class TelemetryContract(OnAsyncio):
         """Everything that is timed, counted or measured, with the labels that it comes with."""
         telemetry = self.make_telemetry()
         for outcome in ("written", "conflict", "failed"):
-            telemetry.took(Timed.append, 0.001, outcome)
-        telemetry.took(Timed.commit, 0.001, "written")
+            telemetry.record_duration(Timed.append, 0.001, outcome)
+        telemetry.record_duration(Timed.commit, 0.001, "written")
         telemetry.count(Counted.run_started)
         telemetry.count(Counted.run_ended, {"status": "done"})
         telemetry.level(Level.dispatch_lag, 2.5)

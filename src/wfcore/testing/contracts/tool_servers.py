@@ -73,7 +73,7 @@ class ToolServersContract:
     async def test_a_listing_stands(self, outlet: Outlet) -> None:
         """Asked again, or by many at once, or anew: what has not changed has the same digests."""
         first = await outlet.servers.listing(ORG, outlet.good)
-        again = [outlet.servers.listing(ORG, outlet.good, anew=anew) for anew in (False, True, True)]
+        again = [outlet.servers.listing(ORG, outlet.good, refresh=anew) for anew in (False, True, True)]
         for listing in await asyncio.gather(*again):
             assert [tool.digest for tool in listing.tools] == [tool.digest for tool in first.tools]
         assert len({tool.digest for tool in first.tools}) == len(first.tools)

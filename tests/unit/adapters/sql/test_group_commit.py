@@ -90,7 +90,7 @@ class TestSharing:
         """Each refusal reaches its own caller with its own reason, and the rest of the batch is written."""
         one, two = await many(journal, 2)
         kinds = await outcomes(
-            journal.append(one, Append(1, steps(1), moves=True, wake_at=2**70)),
+            journal.append(one, Append(1, steps(1), updates_claim=True, wake_at=2**70)),
             begin(journal, "r-1"),
             begin(journal, "r-9", org="nowhere"),
             journal.append(two, Append(1, steps(1))),

@@ -210,7 +210,7 @@ class TestTransactions:
             other.execute("SELECT id FROM executions FOR UPDATE")
             late = [asyncio.create_task(journal.append(ref, Append(1, steps(1, 1)))) for ref in refs]
             await idle()
-            late += [asyncio.create_task(journal.append(refs[0], Append(1, (), moves=True)))]
+            late += [asyncio.create_task(journal.append(refs[0], Append(1, (), updates_claim=True)))]
             await idle()
             end_connections(url, but=other.info.backend_pid)
             outcomes = await asyncio.gather(*late[:3], return_exceptions=True)
@@ -333,9 +333,9 @@ class TestCommits:
         journal = SqlJournal(database)
         refs = [await begin(journal, f"r-{number}") for number in range(3)]
         outcomes = await asyncio.gather(
-            journal.append(refs[0], Append(1, steps(1, 1), moves=True, wake_at=7)),
+            journal.append(refs[0], Append(1, steps(1, 1), updates_claim=True, wake_at=7)),
             begin(journal, "r-1", wake_at=1),
-            journal.append(refs[1], Append(2, steps(1, 1), moves=True, wake_at=2)),
+            journal.append(refs[1], Append(2, steps(1, 1), updates_claim=True, wake_at=2)),
             journal.append(refs[2], Append(1, steps(2, 1))),
             return_exceptions=True,
         )
@@ -402,7 +402,7 @@ class TestSeveralProcesses:
         ref = await begin(journal, "r-1", claimed_by=1)
         async with database.writing() as connection:
             await connection.exec_driver_sql("UPDATE executions SET claimed_by = NULL WHERE id = ?", (ref.id,))
-            late = asyncio.create_task(journal.append(ref, Append(1, steps(1, 1), holder=1, moves=moves)))
+            late = asyncio.create_task(journal.append(ref, Append(1, steps(1, 1), holder=1, updates_claim=moves)))
             await idle()
         with pytest.raises(JournalConflict):
             await late
@@ -432,7 +432,7 @@ class TestSeveralProcesses:
             async with database.writing() as connection:
                 await connection.exec_driver_sql("SELECT id FROM executions WHERE id = ? FOR UPDATE", (ref.id,))
                 tasks = [
-                    asyncio.create_task(late.append(ref, Append(1, entries, moves=True)))
+                    asyncio.create_task(late.append(ref, Append(1, entries, updates_claim=True)))
                     for entries in ((), steps(1, 1))
                 ]
                 await idle()

@@ -127,7 +127,7 @@ class SqlConversations:
             found[one.thread_id].append(one)
         return [parts for parts in found.values() if parts]
 
-    async def heads(
+    async def message_sizes(
         self, conversations: Sequence[Conversation], *, limit: int, before: int | None = None
     ) -> list[MessageSize]:
         found = await self._of_each(conversations, _HEADS, before=LAST if before is None else before, limit=limit)

@@ -25,8 +25,8 @@ class SqlAnswers:
         row = (await self.connection.execute(found)).first()
         return IdempotencyRecord(row.fingerprint, json.loads(row.answer)) if row else None
 
-    async def add(self, kind: str, user_id: str, key: str, kept: IdempotencyRecord) -> None:
+    async def add(self, kind: str, user_id: str, key: str, record: IdempotencyRecord) -> None:
         row = {"org": self.org, "kind": kind, "user_id": user_id, "key": key}
-        row |= {"fingerprint": kept.fingerprint, "answer": to_json(kept.answer)}
+        row |= {"fingerprint": record.fingerprint, "answer": to_json(record.response)}
         if not (await self.connection.execute(insert_new(answers).values(row))).rowcount:
             raise Duplicate("kept")

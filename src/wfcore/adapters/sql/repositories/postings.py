@@ -37,6 +37,7 @@ class SqlPostings:
     async def put(self, posting: Posting) -> None:
         await self.remove(posting.id)
         row = attrs.asdict(posting, recurse=False) | {"org": self.org, "place": to_json(posting.place)}
+        row["told"], row["mark"] = row.pop("reported"), row.pop("fingerprint")
         await self.connection.execute(postings.insert().values(row))
 
     async def remove(self, id: str) -> None:
@@ -47,5 +48,5 @@ class SqlPostings:
 
 
 def _posting(row: sa.Row[Any]) -> Posting:
-    place, told = json.loads(row.place), RunStatus(row.told) if row.told else None
-    return Posting(row.id, row.interface_id, row.mark, place, row.run_id, row.next_at, told, row.tries)
+    place, reported = json.loads(row.place), RunStatus(row.told) if row.told else None
+    return Posting(row.id, row.interface_id, row.mark, place, row.run_id, row.next_at, reported, row.tries)

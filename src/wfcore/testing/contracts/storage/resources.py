@@ -54,13 +54,13 @@ class ResourcesContract:
         async with store.transaction(ORG) as work:
             await work.workflows.add(new_resource(1))
             await work.workflows.add(FULL)
-            assert await store.peek(ORG, Kind.WORKFLOW, 1) is None
-        assert await store.peek(ORG, Kind.WORKFLOW, 1) == new_resource(1)
-        assert await store.peek(ORG, Kind.WORKFLOW, FULL.id) == FULL
-        assert await store.peek(ORG, Kind.SKILL, 1) is None
-        assert await store.peek(ORG, Kind.WORKFLOW, 99) is None
-        assert await store.peek(OTHER_ORG, Kind.WORKFLOW, 1) is None
-        assert await store.peek("33333333-3333-4333-8333-333333333333", Kind.WORKFLOW, 1) is None
+            assert await store.find_resource(ORG, Kind.WORKFLOW, 1) is None
+        assert await store.find_resource(ORG, Kind.WORKFLOW, 1) == new_resource(1)
+        assert await store.find_resource(ORG, Kind.WORKFLOW, FULL.id) == FULL
+        assert await store.find_resource(ORG, Kind.SKILL, 1) is None
+        assert await store.find_resource(ORG, Kind.WORKFLOW, 99) is None
+        assert await store.find_resource(OTHER_ORG, Kind.WORKFLOW, 1) is None
+        assert await store.find_resource("33333333-3333-4333-8333-333333333333", Kind.WORKFLOW, 1) is None
 
     async def test_a_stale_save_changes_nothing(self, store: Storage) -> None:
         """`Stale` when the row has changed since it was read; the winner's stands."""
@@ -221,18 +221,18 @@ class ResourcesContract:
         """`Duplicate` when this user's key is used already; another user's, kind's or organization's is another key."""
         kept, other = IdempotencyRecord("f", {"z": [1.0, None], "a": "é"}), IdempotencyRecord("g", {})
         async with store.transaction(ORG) as work:
-            await work.answers.add("workflow", "u1", "k", kept)
+            await work.idempotency.add("workflow", "u1", "k", kept)
             with pytest.raises(Duplicate):
-                await work.answers.add("workflow", "u1", "k", other)
-            await work.answers.add("workflow", "u2", "k", other)
-            await work.answers.add("skill", "u1", "k", other)
+                await work.idempotency.add("workflow", "u1", "k", other)
+            await work.idempotency.add("workflow", "u2", "k", other)
+            await work.idempotency.add("skill", "u1", "k", other)
             for _ in range(2):
-                found = await work.answers.find("workflow", "u1", "k")
+                found = await work.idempotency.find("workflow", "u1", "k")
                 assert found is not None
                 assert repr(found) == repr(kept)
-                found.answer["z"].clear()
-            assert await work.answers.find("workflow", "u2", "k") == other
-            assert await work.answers.find("skill", "u1", "k") == other
-            assert await work.answers.find("workflow", "u1", "other") is None
+                found.response["z"].clear()
+            assert await work.idempotency.find("workflow", "u2", "k") == other
+            assert await work.idempotency.find("skill", "u1", "k") == other
+            assert await work.idempotency.find("workflow", "u1", "other") is None
         async with store.reading(OTHER_ORG) as work:
-            assert await work.answers.find("workflow", "u1", "k") is None
+            assert await work.idempotency.find("workflow", "u1", "k") is None

@@ -114,7 +114,7 @@ async def write_everything(work: UnitOfWork) -> None:
     number = await work.workflows.next_id()
     await work.workflows.add(new_resource(number))
     await work.workflows.add_variation(number, new_variation("v1", deployed_at=at(2)))
-    await work.answers.add("workflow", "u1", "k", IdempotencyRecord("f", {"id": number}))
+    await work.idempotency.add("workflow", "u1", "k", IdempotencyRecord("f", {"id": number}))
     await work.directory.add_member(new_member("u1", groups=frozenset({"g1"})))
     await work.directory.add_group(Group("g1", "G1"))
     await work.directory.add_token(new_token("p"))
@@ -125,7 +125,7 @@ async def what_is_written(work: UnitOfWork) -> list[bool]:
     found = (
         await work.workflows.get(1),
         await work.workflows.variation(1, "v1"),
-        await work.answers.find("workflow", "u1", "k"),
+        await work.idempotency.find("workflow", "u1", "k"),
         await work.directory.member("u1"),
         await work.directory.groups(["g1"]),
         await work.directory.token("p"),
