@@ -187,7 +187,7 @@ async def test_no_canary_sings(tmp_path: Path, logged: list[str]) -> None:
         "spans": "\n".join(span.to_json() for span in exporter.get_finished_spans()),
         "answers": "\n".join(f"{answer.headers}\n{answer.text}" for answer in told if not _shows_a_workflow(answer)),
     }
-    assert "a request failed" in places["logs"]
+    assert "request failed" in places["logs"]
     assert "no such table" in places["logs"]
     assert "wfcore.access" in places["logs"]
     assert "node login" in places["spans"]

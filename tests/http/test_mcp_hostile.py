@@ -328,7 +328,7 @@ class TestTransport:
         reply = json.loads(answer.text.rstrip().rpartition("data: ")[2])
         assert reply["error"] == {"code": -32603, "message": "internal error"}
         assert CANARY not in answer.text
-        monkeypatch.setattr(mcp_server, "_listed", broken)
+        monkeypatch.setattr(mcp_server, "_described", broken)
         answer = await ada.post(path, json=LIST, headers=BOTH)
         assert_envelope(answer, 500, "INTERNAL_ERROR", "INTERNAL")
         assert CANARY not in answer.text

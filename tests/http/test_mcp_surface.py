@@ -155,7 +155,7 @@ class TestTool:
             assert "no money" in failed.content[0].text
             with pytest.raises(mcp.MCPError) as unknown:
                 await client.call_tool("other", {})
-        assert (unknown.value.code, unknown.value.message) == (-32602, "there is no tool `other`")
+        assert (unknown.value.code, unknown.value.message) == (-32602, "unknown tool `other`: see `tools/list`")
 
     @ERAS
     async def test_a_parked_run_is_a_result_that_says_so(self, real_world: World, mode: str) -> None:

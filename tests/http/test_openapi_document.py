@@ -9,7 +9,7 @@ import pytest
 from clients import APPROVAL, POLL, Json, World, chain, deployed
 
 from wfcore.adapters.http.openapi.document import document
-from wfcore.adapters.http.openapi.examples import ANSWERS, PARAMETERS, REQUESTS
+from wfcore.adapters.http.openapi.examples import PARAMETERS, REQUESTS, RESPONSES
 from wfcore.adapters.http.route_table import route_table
 from wfcore.domain.json.codec import check
 
@@ -97,7 +97,7 @@ class TestExamples:
     def test_every_example_fits_its_schema(self, described: Json) -> None:
         """Examples of bodies, answers and path parameters validate, and none is of something that is not there."""
         components = described["components"]
-        for name, example in {**REQUESTS, **ANSWERS}.items():
+        for name, example in {**REQUESTS, **RESPONSES}.items():
             schema = {"$ref": f"#/components/schemas/{name}", "components": components}
             jsonschema_rs.validate(schema, example)
         shown = {p["name"]: p for p in values(described) if isinstance(p, dict) and p.get("in") == "path"}

@@ -318,7 +318,7 @@ class TestJoining:
                     break
         let_go(name)
         assert (await until(ada, "r", "done"))["output"] == name
-        subscribers = real_world.core.ports.events._listening  # type: ignore[attr-defined]
+        subscribers = real_world.core.ports.events._subscriptions  # type: ignore[attr-defined]
         assert not subscribers
 
 

@@ -87,7 +87,9 @@ class TestTokenScopes:
             wanted = expected_scopes(route) or ()
             missing = missing_scopes(caller_scopes(scope), wanted)
             path = re.sub(r"\{\w+\}", "77", route.path)
-            answer = await caller.request(route.method, path, content=b"{" if route.body or route.takes else None)
+            answer = await caller.request(
+                route.method, path, content=b"{" if route.body or route.request_media_types else None
+            )
             if missing:
                 error = assert_envelope(answer, 403, "FORBIDDEN", "PERMISSION_DENIED")
                 assert error["info"] == {"missing": missing} | dict.fromkeys(route.error_info, 77)
@@ -95,7 +97,7 @@ class TestTokenScopes:
             else:
                 nothing = "{" in route.path or route.name == "metrics"  # which nobody counts in this world
                 nothing = nothing and route.name not in SAYS_THE_SAME
-                expected = 400 if route.body else 404 if nothing else 201 if route.takes else 200
+                expected = 400 if route.body else 404 if nothing else 201 if route.request_media_types else 200
                 assert answer.status_code == expected, route.name
 
     async def test_starting_and_following_a_run_takes_invoke_alone(self, either: World) -> None:

@@ -113,7 +113,7 @@ class TestChunks:
 
     async def test_silence_is_filled_with_comments(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """While nothing happens a comment keeps the connection alive; no reader takes it for an event."""
-        monkeypatch.setattr(sse, "HEARTBEAT", 0.002)
+        monkeypatch.setattr(sse, "HEARTBEAT_SECONDS", 0.002)
         messages = list[Message]()
 
         async def quiet() -> AsyncGenerator[list[Event], None]:
@@ -127,7 +127,7 @@ class TestChunks:
 
     async def test_a_stalled_reader_is_let_go(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A reader that takes nothing does not hold the stream for ever; it can come back."""
-        monkeypatch.setattr(sse, "STALLED", 0.005)
+        monkeypatch.setattr(sse, "STALL_SECONDS", 0.005)
         closed = asyncio.Event()
 
         async def batches() -> AsyncGenerator[list[Event], None]:

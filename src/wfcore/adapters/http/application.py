@@ -1,4 +1,4 @@
-"""The ASGI application: authentication, token scope, body, use case, in this order; the envelope around every error."""
+"""The ASGI application: authentication, token scopes, body and use case, in this order, with the error envelope."""
 
 import logging
 import re
@@ -20,7 +20,7 @@ from wfcore.adapters.http.core.access_log import RequestLog
 from wfcore.adapters.http.core.authentication import Authenticate, by_token, challenge, origin_of
 from wfcore.adapters.http.core.rate_limits import RateLimits
 from wfcore.adapters.http.core.request_parsing import BodyLimits, Disconnected, parse_body, read_body, read_query
-from wfcore.adapters.http.core.responses import error_answer
+from wfcore.adapters.http.core.responses import error_response
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.core.router import Router, segments_of
 from wfcore.adapters.http.route_table import Services, route_table
@@ -30,6 +30,7 @@ from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
+from wfcore.extras import MissingExtra
 from wfcore.ports.audit import ORIGIN, Origin
 from wfcore.ports.identity import TokenVerifier
 from wfcore.ports.telemetry import Exposition
@@ -43,7 +44,7 @@ DEPRECATED_SINCE = "@1767225600"
 """2026-01-01T00:00:00Z as RFC 9745 writes it."""
 
 _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
-_SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+_SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
 
 def app(
@@ -58,17 +59,19 @@ def app(
     metrics: Exposition | None = None,
     metrics_token: str | None = None,
 ) -> ASGIApp:
-    """Both APIs over an open core, to be served alone or mounted in an application that is there already.
+    """Both APIs over an open core, to be served alone or mounted in an existing application.
 
-    `authenticate` gives the principal of a request; without it personal access tokens are asked for and, with `oauth`
-    (`wfcore.adapters.oauth.AccessTokens`), the access tokens of that issuer are taken beside them. `mount` is the
-    path prefix where no outer application sets `root_path`. `secret` seals page tokens: processes that serve the
-    same clients share it; without it tokens die with the process. A body may have `max_request_bytes` (the core's
-    settings without it) and take `receive_timeout` seconds to arrive. `metrics` are shown at `/metrics`, to whoever
-    sends `metrics_token` as a bearer token, or to anybody without one.
+    `authenticate` returns the principal of a request. Without it, personal access tokens are accepted and, with `oauth`
+    (`wfcore.adapters.oauth.AccessTokens`), also the access tokens of that issuer. `mount` is the path prefix where no
+    outer application sets `root_path`. `secret` seals page tokens: processes that serve the same clients must share it;
+    without it, page tokens are valid only until the process ends. `max_request_bytes` is the size limit of a body
+    (default: the core's settings), `receive_timeout` the seconds that it can take to arrive. `metrics` are served at
+    `/metrics`; with `metrics_token`, only to requests with that bearer token.
+
+    Raises ValueError for both `authenticate` and `oauth`.
     """
     if authenticate and oauth:
-        raise ValueError("`authenticate` decides alone who calls: give it or `oauth`, not both")
+        raise ValueError("use either `authenticate` or `oauth`, not both")
     return Application(
         core,
         authenticate or by_token(core.directory, oauth),
@@ -81,7 +84,7 @@ def app(
 
 
 class Application:
-    """The application. One instance serves any number of requests at a time."""
+    """The application. One instance serves concurrent requests."""
 
     def __init__(
         self,
@@ -117,34 +120,34 @@ class Application:
         headers = _HEADERS | {"X-Request-Id": request_id}
         access = RequestLog(self._core.ports.telemetry, connection, request_id)
         with access:
-            with access.part():
-                response = await self._answer(connection, receive, headers, access)
+            with access.in_span():
+                response = await self._respond(connection, receive, headers, access)
             if response is not None:
-                access.answered(response.status_code, streams=isinstance(response, EventSourceResponse))
+                access.response_ready(response.status_code, streams=isinstance(response, EventSourceResponse))
                 await _deliver(response, scope, receive, _Outgoing(send, scope["method"], headers), request_id)
 
-    async def _answer(
+    async def _respond(
         self, connection: HTTPConnection, receive: Receive, headers: dict[str, str], access: RequestLog
     ) -> Response | None:
-        """The response, whatever happens; None when the client has gone."""
+        """The response, an error response included; None when the client has disconnected."""
         request_id = headers["X-Request-Id"]
-        outside = ORIGIN.set(Origin(request_id, connection.client.host if connection.client else None))
+        token = ORIGIN.set(Origin(request_id, connection.client.host if connection.client else None))
         try:
-            return await self._respond(connection, receive, headers, access)
+            return await self._handle(connection, receive, headers, access)
         except Disconnected:
             return None
         except WfcoreError as error:
             if error.http >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                logger.error("a request could not be served: %s", error, extra={"request_id": request_id})  # noqa: TRY400
-                error = _for_outside(error)
-            return error_answer(error, request_id, challenge=self._challenge(connection))
+                logger.error("request failed: %s", error, extra={"request_id": request_id})  # noqa: TRY400
+                error = _without_details(error)
+            return error_response(error, request_id, challenge=self._challenge(connection))
         except Exception:
-            logger.exception("a request failed", extra={"request_id": request_id})
-            return error_answer(WfcoreError("internal error"), request_id)
+            logger.exception("request failed", extra={"request_id": request_id})
+            return error_response(WfcoreError("internal error"), request_id)
         finally:
-            ORIGIN.reset(outside)
+            ORIGIN.reset(token)
 
-    async def _respond(
+    async def _handle(
         self, connection: HTTPConnection, receive: Receive, headers: dict[str, str], access: RequestLog
     ) -> Response:
         scope = connection.scope
@@ -154,8 +157,8 @@ class Application:
         access.route = route.path
         if route.successor is not None:
             headers |= _deprecation(route, root, segments)
-        with _telling({name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}):
-            me = await self._admit(connection, route, access)
+        with _errors_with_info({name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}):
+            me = await self._authorize(connection, route, access)
             query = read_query(scope["query_string"], route.query)
             body = await self._body(connection, receive, route)
             return await route.handle(
@@ -169,7 +172,7 @@ class Application:
                     self._tokens,
                     headers["X-Request-Id"],
                     origin_of(connection),
-                    partial(read_body, connection.headers, receive, self._limits.at_most(route.most_bytes)),
+                    partial(read_body, connection.headers, receive, self._limits.at_most(route.max_body_bytes)),
                 )
             )
 
@@ -181,7 +184,7 @@ class Application:
         return challenge(connection, quote(self._root(connection)) + self._metadata(connection))
 
     def _metadata(self, connection: HTTPConnection) -> str:
-        """Where it is told who issues tokens: for what is asked for, or else for all of this server (RFC 9728, 3.1)."""
+        """The path of the metadata of the requested resource, or else of this server (RFC 9728, 3.1)."""
         try:
             below = segments_of(connection.scope, self._root(connection))
             self._router.find("GET", [*METADATA_PATH.split("/")[1:], *below])
@@ -189,8 +192,8 @@ class Application:
             return METADATA_PATH
         return "/".join([METADATA_PATH, *(quote(segment, safe="") for segment in below)])
 
-    async def _admit(self, connection: HTTPConnection, route: Route, access: RequestLog) -> Principal | None:
-        """Who calls, with the token scopes that the route takes; None on the open routes."""
+    async def _authorize(self, connection: HTTPConnection, route: Route, access: RequestLog) -> Principal | None:
+        """The principal, who must have the route's token scopes; None on open routes. Counts for the rate limits."""
         if route.scopes is None:
             return None
         me = access.caller = await self._authenticate(connection)
@@ -208,26 +211,28 @@ class Application:
 
 
 def _request_id(connection: HTTPConnection) -> str | None:
-    """The client's own id of the request, where it is one that can stand in logs."""
+    """The client's own request id, if it is safe to log."""
     given = connection.headers.get("X-Request-Id", "")
-    return given if _SANE_ID.fullmatch(given) else None
+    return given if _SAFE_ID.fullmatch(given) else None
 
 
-def _for_outside(error: WfcoreError) -> WfcoreError:
-    """What another program said of its fault, a database's perhaps, is for the log alone."""
-    return error if error.__cause__ is None else type(error)("a part that is needed does not answer")
+def _without_details(error: WfcoreError) -> WfcoreError:
+    """The error for the client: the message of another program, such as a database, is only for the log."""
+    if error.__cause__ is None or isinstance(error, MissingExtra):
+        return error
+    return type(error)("a required service is not available")
 
 
 def _deprecation(route: Route, root: str, segments: Sequence[str]) -> dict[str, str]:
-    """The headers of a call by its earlier name (RFC 9745; RFC 8288, `successor-version`)."""
+    """The headers of a call to a deprecated path (RFC 9745; RFC 8288, `successor-version`)."""
     below = segments[route.base.count("/") :]
-    place = quote(root) + "/".join([str(route.successor), *(quote(segment, safe="") for segment in below)])
-    return {"Deprecation": DEPRECATED_SINCE, "Link": f'<{place}>; rel="successor-version"'}
+    target = quote(root) + "/".join([str(route.successor), *(quote(segment, safe="") for segment in below)])
+    return {"Deprecation": DEPRECATED_SINCE, "Link": f'<{target}>; rel="successor-version"'}
 
 
 @contextmanager
-def _telling(info: Mapping[str, JSON]) -> Iterator[None]:
-    """Errors that come out of here say this beside their own `info`."""
+def _errors_with_info(info: Mapping[str, JSON]) -> Iterator[None]:
+    """Add this to the `info` of errors that leave the block."""
     try:
         yield
     except WfcoreError as error:
@@ -236,25 +241,25 @@ def _telling(info: Mapping[str, JSON]) -> Iterator[None]:
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
-    """The core is opened and closed by whoever serves it: nothing is to be done."""
+    """Acknowledge startup and shutdown: the caller of `app` opens and closes the core."""
     for phase in ("startup", "shutdown"):
         await receive()
         await send({"type": f"lifespan.{phase}.complete"})
 
 
 async def _deliver(response: Response, scope: Scope, receive: Receive, send: "_Outgoing", request_id: str) -> None:
-    """Send it, to its end if anybody takes it."""
+    """Send the response. A client that disconnects or stalls is not an error."""
     try:
         await response(scope, receive, send)
         await send.finish()
     except SendTimeoutError:
-        logger.info("a reader took nothing for too long", extra={"request_id": request_id})
+        logger.info("a client stalled and was disconnected", extra={"request_id": request_id})
     except Exception:
-        logger.exception("a response broke off", extra={"request_id": request_id})
+        logger.exception("sending a response failed", extra={"request_id": request_id})
 
 
 class _Outgoing:
-    """What a response sends, with these headers on it, and no body in answer to HEAD."""
+    """A `send` that adds these headers, and drops the body of a response to HEAD."""
 
     def __init__(self, send: Send, method: str, headers: Mapping[str, str]) -> None:
         self._send = send
@@ -273,6 +278,6 @@ class _Outgoing:
         await self._send(message)
 
     async def finish(self) -> None:
-        """End a stream that the server's shutdown cut, so that its reader sees an end and no broken connection."""
+        """End a stream that shutdown interrupted, so that its client sees an end and not a broken connection."""
         if self._more:
             await self({"type": "http.response.body", "body": b"", "more_body": False})

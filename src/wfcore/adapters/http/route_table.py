@@ -1,4 +1,4 @@
-"""The route table: every route there is (interface, Endpoints). Router, OpenAPI document and docs are made of it."""
+"""The route table: every route (interface, Endpoints). Router, OpenAPI document and docs are generated from it."""
 
 import logging
 from typing import Protocol, TypedDict
@@ -6,17 +6,17 @@ from typing import Protocol, TypedDict
 from starlette.responses import Response
 
 from wfcore.adapters.http.chat.routes import ChatAppRoutes
-from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.core.turns import Turns
 from wfcore.adapters.http.mcp.routes import McpRoutes
 from wfcore.adapters.http.openapi.document import document
 from wfcore.adapters.http.routes.contexts import ContextRoutes
 from wfcore.adapters.http.routes.conversations import ConversationRoutes
-from wfcore.adapters.http.routes.members import PeopleRoutes
 from wfcore.adapters.http.routes.memories import MemoryRoutes
 from wfcore.adapters.http.routes.metrics import MetricsPage
 from wfcore.adapters.http.routes.oauth import OAuthRoutes
+from wfcore.adapters.http.routes.organization import OrganizationRoutes
 from wfcore.adapters.http.routes.organization_records import (
     connection_routes,
     context_item_routes,
@@ -24,7 +24,7 @@ from wfcore.adapters.http.routes.organization_records import (
     member_routes,
 )
 from wfcore.adapters.http.routes.resources import SkillRoutes, WorkflowRoutes
-from wfcore.adapters.http.routes.run_shortcuts import ChatRoutes
+from wfcore.adapters.http.routes.run_shortcuts import RunShortcutRoutes
 from wfcore.adapters.http.routes.runs import RunRoutes
 from wfcore.adapters.http.routes.team_chats import TeamChatRoutes
 from wfcore.adapters.http.routes.uploads import UploadRoutes
@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 
 class Services(Protocol):
-    """What the door opens to: `wfcore.open` gives one."""
+    """The use cases behind the routes: `wfcore.open` returns one."""
 
     ports: Ports
     workflows: Workflows
@@ -100,7 +100,7 @@ class Health(TypedDict):
 
 
 def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: MetricsPage | None = None) -> list[Route]:
-    """Every route over this core."""
+    """Every route of this core."""
     workflows, turns = "/api/v1/workflows", Turns(core.runs, core.ports.clock)
     routes = [
         *WorkflowRoutes(core.workflows, "workflows", workflows, Workflow).table(),
@@ -110,7 +110,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *ContextRoutes(core.contexts).table(),
         *ConversationRoutes(core.conversations).table(),
         *RunRoutes(core.runs, turns).table(),
-        *ChatRoutes(core.runs, turns).table(),
+        *RunShortcutRoutes(core.runs, turns).table(),
         *UploadRoutes(core.attachments, core.ports.settings.attachments.size).table(),
         *DeliveryRoutes(core.webhooks).table(),
         *McpRoutes(core.workflow_tools, core.ports).table(),
@@ -118,32 +118,32 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *TeamChatRoutes(core.team_chats).table(),
         *member_routes(core.members).table(),
         *group_routes(core.groups).table(),
-        *PeopleRoutes(core.tokens, core.audit, core.tools).table(),
+        *OrganizationRoutes(core.tokens, core.audit, core.tools).table(),
         *context_item_routes(core.context_items).table(),
         *connection_routes(core.connections).table(),
         *UsageRoutes(core.usage, core.suggestions).table(),
         *OAuthRoutes(oauth).table(),
     ]
-    return [*routes, *_own_routes(core, routes, metrics or MetricsPage(core.ports))]
+    return [*routes, *_server_routes(core, routes, metrics or MetricsPage(core.ports))]
 
 
-def _own_routes(core: Services, others: list[Route], metrics: MetricsPage) -> list[Route]:
-    """What the door itself answers. All but `me` ask for no principal."""
+def _server_routes(core: Services, others: list[Route], metrics: MetricsPage) -> list[Route]:
+    """Routes without a use case. All but `me` need no authentication."""
 
     async def describe(call: Call) -> Response:
-        return json_answer({**described, "servers": [{"url": call.url("") or "/"}]})
+        return json_response({**described, "servers": [{"url": call.url("") or "/"}]})
 
     async def ready(call: Call) -> Response:
         if (problem := await core.ports.storage.check()) is not None:
             logger.error("not ready: %s", problem)
             raise Unavailable("not ready")
-        return json_answer({"status": "ready"})
+        return json_response({"status": "ready"})
 
     routes = [
-        Route("me", "GET", "/api/v1/me", _me, "Who am I", (), Caller),
-        Route("openapi", "GET", "/openapi.json", describe, "This description", None, {"type": "object"}),
-        Route("healthz", "GET", "/healthz", _healthy, "Whether the process answers", None, Health),
-        Route("readyz", "GET", "/readyz", ready, "Whether the store answers", None, Health),
+        Route("me", "GET", "/api/v1/me", _me, "Read the caller's principal", (), Caller),
+        Route("openapi", "GET", "/openapi.json", describe, "The OpenAPI document", None, {"type": "object"}),
+        Route("healthz", "GET", "/healthz", _healthy, "Whether the process is alive", None, Health),
+        Route("readyz", "GET", "/readyz", ready, "Whether the store is ready", None, Health),
         *metrics.table(),
     ]
     described = document([*others, *routes])
@@ -152,7 +152,7 @@ def _own_routes(core: Services, others: list[Route], metrics: MetricsPage) -> li
 
 async def _me(call: Call) -> Response:
     me = call.me
-    return json_answer(
+    return json_response(
         {
             "orgUuid": me.org_uuid,
             "userId": me.user_id,
@@ -165,4 +165,4 @@ async def _me(call: Call) -> Response:
 
 
 async def _healthy(call: Call) -> Response:
-    return json_answer({"status": "ok"})
+    return json_response({"status": "ok"})

@@ -1,7 +1,7 @@
 "use strict";
 
-const place = location.pathname.replace(/\/+$/, "");
-const root = place.slice(0, place.lastIndexOf("/interfaces/chatapp/"));
+const pagePath = location.pathname.replace(/\/+$/, "");
+const root = pagePath.slice(0, pagePath.lastIndexOf("/interfaces/chatapp/"));
 const $ = (id) => document.getElementById(id);
 const TERMINAL = ["done", "error", "cancelled"];
 const cards = new Map();
@@ -9,75 +9,75 @@ let app = null;
 let turns = 0;
 let latest = null;
 
-// What the tab remembers
+// Values kept for the tab
 
-const remember = (name, value) => {
-  const key = `wfcore ${place} ${name}`;
+const store = (name, value) => {
+  const key = `wfcore ${pagePath} ${name}`;
   if (value === null) sessionStorage.removeItem(key); else sessionStorage.setItem(key, value);
 };
-const recall = (name) => sessionStorage.getItem(`wfcore ${place} ${name}`);
+const stored = (name) => sessionStorage.getItem(`wfcore ${pagePath} ${name}`);
 
-function fresh() {
+function randomKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// What is shown: text is only ever set as text
+// Output: text is only set as text, never as markup
 
-function put(parent, tag, text = "", style = "") {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  if (style) made.className = style;
-  parent.append(made);
-  return made;
+function appendElement(parent, tag, text = "", style = "") {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  if (style) element.className = style;
+  parent.append(element);
+  return element;
 }
 
-function keepInSight(change) {
-  const room = $("room");
-  const atEnd = room.scrollHeight - room.scrollTop - room.clientHeight < 80;
+function keepScrolledToEnd(change) {
+  const area = $("scroll-area");
+  const atEnd = area.scrollHeight - area.scrollTop - area.clientHeight < 80;
   const done = change();
-  if (atEnd) room.scrollTop = room.scrollHeight;
+  if (atEnd) area.scrollTop = area.scrollHeight;
   return done;
 }
 
 const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
-const state = (text) => { $("state").textContent = text; };
+const showStatus = (text) => { $("state").textContent = text; };
 
-function arrange(signedIn) {
-  for (const id of ["room", "foot", "anew"]) $(id).hidden = !signedIn;
+function showSignedIn(signedIn) {
+  for (const id of ["scroll-area", "composer-area", "new-chat"]) $(id).hidden = !signedIn;
   $("sign-in").hidden = signedIn;
-  $("sign-out").hidden = !signedIn || !recall("token");
+  $("sign-out").hidden = !signedIn || !stored("token");
   $(signedIn ? "message" : "token").focus();
 }
 
-// The server
+// Requests
 
-class Refused extends Error {
+class RequestError extends Error {
   constructor(status, message) { super(message); this.status = status; }
 }
 
-function call(method, path, body, more = {}) {
+function request(method, path, body, more = {}) {
   const headers = { Accept: "application/json", ...more };
-  const token = recall("token");
+  const token = stored("token");
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body) headers["Content-Type"] = "application/json";
   const credentials = "same-origin", redirect = "error", cache = "no-store";
   return fetch(root + path, { method, headers, credentials, redirect, cache, body: body && JSON.stringify(body) });
 }
 
-async function accepted(response) {
+async function checkStatus(response) {
   if (response.ok) return response;
   const text = await response.text();
   let message = `The server answered ${response.status}.`;
   try {
     const data = JSON.parse(text.startsWith("{") ? text : text.split("\n").find((line) => line.startsWith("data:")).slice(5));
     message = data.error.message;
-  } catch { /* no envelope: the status has to do */ }
-  throw new Refused(response.status, message);
+  } catch { /* no error envelope: the status is the message */ }
+  throw new RequestError(response.status, message);
 }
 
-const isFinal = (fault) => fault instanceof Refused && fault.status < 500 && fault.status !== 429;
+const isFinal = (error) => error instanceof RequestError && error.status < 500 && error.status !== 429;
 const pause = (milliseconds) => new Promise((next) => setTimeout(next, milliseconds));
-const pathOf = (run) => `/agent/v1/runs/${encodeURIComponent(run)}`;
+const runPath = (run) => `/agent/v1/runs/${encodeURIComponent(run)}`;
 
 async function* frames(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -94,163 +94,163 @@ async function* frames(response) {
   }
 }
 
-// A turn: begun by a request, joined again by the same request until its last event has come
+// A turn: the same request begins it and joins it again until its last event is received
 
 async function follow(path, body, key, chain) {
-  const turn = { chain, key, seen: 0, ended: false, bubbles: new Map(), steps: new Map(), said: null, list: null };
+  const turn = { chain, key, lastSeq: 0, ended: false, bubbles: new Map(), steps: new Map(), lastMessage: null, list: null };
   latest = chain;
   turns += 1;
-  busy();
+  updateControls();
   try {
     for (let tries = 0; !turn.ended; tries += 1) {
       if (tries) await pause(Math.min(500 * 2 ** tries, 15000));
       try {
-        await listen(path, body, turn, () => { tries = 0; });
-      } catch (fault) {
-        if (isFinal(fault)) throw fault;
-        state("The connection was lost. Trying again…");
+        await readEvents(path, body, turn, () => { tries = 0; });
+      } catch (error) {
+        if (isFinal(error)) throw error;
+        showStatus("The connection was lost. Trying again…");
       }
     }
   } finally {
     turns -= 1;
-    busy();
+    updateControls();
   }
 }
 
-async function listen(path, body, turn, heard) {
+async function readEvents(path, body, turn, onEvent) {
   const headers = { Accept: "text/event-stream" };
   if (turn.key) headers["Idempotency-Key"] = turn.key;
-  if (turn.seen) headers["Last-Event-ID"] = String(turn.seen);
-  for await (const event of frames(await accepted(await call(body ? "POST" : "GET", path, body, headers)))) {
-    heard();
-    turn.seen = event.seq;
+  if (turn.lastSeq) headers["Last-Event-ID"] = String(turn.lastSeq);
+  for await (const event of frames(await checkStatus(await request(body ? "POST" : "GET", path, body, headers)))) {
+    onEvent();
+    turn.lastSeq = event.seq;
     turn.ended = TERMINAL.includes(event.kind);
-    keepInSight(() => show(event, turn));
+    keepScrolledToEnd(() => showEvent(event, turn));
   }
 }
 
-function busy() {
+function updateControls() {
   $("send").disabled = turns > 0;
   $("stop").hidden = turns === 0;
-  state(turns ? "Working…" : "");
+  showStatus(turns ? "Working…" : "");
 }
 
-async function say(text, key) {
-  remember("pending", JSON.stringify({ text, key }));
-  keepInSight(() => put($("log"), "div", text, "bubble own"));
-  const body = { workflowId: app.workflowId, message: text, sessionId: session(), origin: "chatapp", streamProtocolVersion: 2 };
+async function sendMessage(text, key) {
+  store("pending", JSON.stringify({ text, key }));
+  keepScrolledToEnd(() => appendElement($("log"), "div", text, "bubble own"));
+  const body = { workflowId: app.workflowId, message: text, sessionId: sessionId(), origin: "chatapp", streamProtocolVersion: 2 };
   body.input = app.takesMessage ? { message: text } : {};
-  await attempt(() => follow("/agent/v1/runs", body, key, { run: null, own: new Set() }));
-  remember("pending", null);
+  await attempt(() => follow("/agent/v1/runs", body, key, { run: null, ownKeys: new Set() }));
+  store("pending", null);
 }
 
 async function attempt(work) {
   try {
     await work();
     return true;
-  } catch (fault) {
-    keepInSight(() => put($("log"), "div", fault.message, "bubble failed"));
-    if (fault.status === 401) { remember("token", null); arrange(false); }
+  } catch (error) {
+    keepScrolledToEnd(() => appendElement($("log"), "div", error.message, "bubble failed"));
+    if (error.status === 401) { store("token", null); showSignedIn(false); }
     return false;
   }
 }
 
-function session() {
-  if (!recall("session")) remember("session", fresh());
-  return recall("session");
+function sessionId() {
+  if (!stored("session")) store("session", randomKey());
+  return stored("session");
 }
 
 // Events
 
-function show(event, turn) {
+function showEvent(event, turn) {
   switch (event.kind) {
     case "run_started": turn.chain.run = event.runId; break;
-    case "node_started": step(event, turn, event.nodeId, event.nodeId); break;
-    case "node_finished": step(event, turn, event.nodeId, `${event.nodeId} ✓`); break;
-    case "node_failed": step(event, turn, event.nodeId, `${event.nodeId} ✗ ${event.error?.message ?? ""}`); break;
-    case "node_retrying": cutOff(event, turn); step(event, turn, event.nodeId, `${event.nodeId} tries again`); break;
-    case "tool_call": step(event, turn, event.toolCallId, `${event.name} ${JSON.stringify(event.arguments)}`); break;
-    case "tool_result": step(event, turn, event.toolCallId, null, event.error ? " ✗" : " ✓"); break;
-    case "message_delta": bubble(event, turn).append(event.delta); break;
-    case "message": case "message_replaced": whole(bubble(event, turn)).textContent = turn.said = event.content; break;
-    case "interrupt": ask(event, turn.chain); break;
-    case "done": finish(event, turn); break;
-    case "error": put($("log"), "div", event.error.message, "bubble failed"); break;
-    case "cancelled": put($("log"), "p", "Cancelled.", "quiet"); break;
+    case "node_started": showStep(event, turn, event.nodeId, event.nodeId); break;
+    case "node_finished": showStep(event, turn, event.nodeId, `${event.nodeId} ✓`); break;
+    case "node_failed": showStep(event, turn, event.nodeId, `${event.nodeId} ✗ ${event.error?.message ?? ""}`); break;
+    case "node_retrying": markInterrupted(event, turn); showStep(event, turn, event.nodeId, `${event.nodeId} tries again`); break;
+    case "tool_call": showStep(event, turn, event.toolCallId, `${event.name} ${JSON.stringify(event.arguments)}`); break;
+    case "tool_result": showStep(event, turn, event.toolCallId, null, event.error ? " ✗" : " ✓"); break;
+    case "message_delta": bubbleOf(event, turn).append(event.delta); break;
+    case "message": case "message_replaced": finishBubble(bubbleOf(event, turn)).textContent = turn.lastMessage = event.content; break;
+    case "interrupt": showInterrupt(event, turn.chain); break;
+    case "done": showEnd(event, turn); break;
+    case "error": appendElement($("log"), "div", event.error.message, "bubble failed"); break;
+    case "cancelled": appendElement($("log"), "p", "Cancelled.", "quiet"); break;
   }
 }
 
-function bubble(event, turn) {
+function bubbleOf(event, turn) {
   const key = JSON.stringify([event.path, event.items, event.messageId]);
-  turn.chain.told = true;
+  turn.chain.messageShown = true;
   if (!turn.bubbles.has(key)) {
-    turn.bubbles.set(key, put($("log"), "div", "", "bubble"));
+    turn.bubbles.set(key, appendElement($("log"), "div", "", "bubble"));
     turn.bubbles.get(key).dataset.unfinished = event.nodeId;
   }
   return turn.bubbles.get(key);
 }
 
-function whole(made) {
-  delete made.dataset.unfinished;
-  return made;
+function finishBubble(element) {
+  delete element.dataset.unfinished;
+  return element;
 }
 
-function cutOff(event, turn) {
+function markInterrupted(event, turn) {
   for (const one of turn.bubbles.values()) {
-    if (one.dataset.unfinished === event.nodeId) whole(one).classList.add("cut");
+    if (one.dataset.unfinished === event.nodeId) finishBubble(one).classList.add("interrupted");
   }
 }
 
-function step(event, turn, name, text, mark = "") {
+function showStep(event, turn, name, text, mark = "") {
   if (!turn.list) {
-    const box = put($("log"), "details");
-    put(box, "summary", "Steps");
+    const box = appendElement($("log"), "details");
+    appendElement(box, "summary", "Steps");
     box.setAttribute("aria-live", "off");
-    turn.list = put(box, "ol");
+    turn.list = appendElement(box, "ol");
   }
   const key = JSON.stringify([event.path, event.items, name]);
-  if (!turn.steps.has(key)) turn.steps.set(key, put(turn.list, "li"));
+  if (!turn.steps.has(key)) turn.steps.set(key, appendElement(turn.list, "li"));
   const line = turn.steps.get(key);
   line.textContent = (text ?? line.textContent) + mark;
 }
 
-function finish(event, turn) {
+function showEnd(event, turn) {
   if (event.status === "interrupted") {
-    for (const one of event.interrupts ?? []) ask({ ...one, runId: event.runId }, turn.chain);
-    watch(turn.chain, event.runId);
+    for (const one of event.interrupts ?? []) showInterrupt({ ...one, runId: event.runId }, turn.chain);
+    watchInterrupted(turn.chain, event.runId);
   } else if (typeof event.output === "string") {
-    if (event.output !== turn.said) put($("log"), "div", event.output, "bubble");
+    if (event.output !== turn.lastMessage) appendElement($("log"), "div", event.output, "bubble");
   } else if (event.output !== null) {
-    const box = put($("log"), "details");
-    put(box, "summary", "Result");
-    put(box, "pre", pretty(event.output)).tabIndex = 0;
-    box.open = !turn.chain.told;
+    const box = appendElement($("log"), "details");
+    appendElement(box, "summary", "Result");
+    appendElement(box, "pre", pretty(event.output)).tabIndex = 0;
+    box.open = !turn.chain.messageShown;
   }
 }
 
-// What waits for a person
+// Interrupts
 
-function ask(interrupt, chain) {
+function showInterrupt(interrupt, chain) {
   const before = cards.get(interrupt.interruptId);
   if (before?.run === interrupt.runId) return;
   before?.card.remove();
-  const card = put($("log"), "form", "", "card");
+  const card = appendElement($("log"), "form", "", "card");
   cards.set(interrupt.interruptId, { card, run: interrupt.runId });
   const missing = interrupt.requiredApprovals - interrupt.approvals;
-  put(card, "p", interrupt.message || (interrupt.type === "connect" ? "A connection is needed." : "May this go on?"));
-  if (interrupt.type === "connect") put(card, "p", `${interrupt.toolId ?? ""} ${interrupt.provider ?? ""}`, "quiet");
+  appendElement(card, "p", interrupt.message || (interrupt.type === "connect" ? "A connection is needed." : "Continue?"));
+  if (interrupt.type === "connect") appendElement(card, "p", `${interrupt.toolId ?? ""} ${interrupt.provider ?? ""}`, "quiet");
   else if (interrupt.toolId) {
-    put(card, "p", interrupt.toolId, "quiet");
-    put(card, "pre", pretty(interrupt.arguments)).tabIndex = 0;
+    appendElement(card, "p", interrupt.toolId, "quiet");
+    appendElement(card, "pre", pretty(interrupt.arguments)).tabIndex = 0;
   }
-  if (missing > 1) put(card, "p", `${missing} approvals are missing.`, "quiet");
-  const read = fields(card, interrupt.formSchema, interrupt.interruptId);
-  const buttons = put(card, "div", "", "buttons");
+  if (missing > 1) appendElement(card, "p", `${missing} approvals are missing.`, "quiet");
+  const read = formFields(card, interrupt.formSchema, interrupt.interruptId);
+  const buttons = appendElement(card, "div", "", "buttons");
   const choices = interrupt.type === "connect"
     ? [["connected", "It is connected"], ["cancelled", "Go on without"]]
     : [["approve", "Approve"], ["deny", "Deny"]];
   for (const [decision, label] of choices) {
-    const button = put(buttons, "button", label, decision === choices[0][0] ? "main" : "");
+    const button = appendElement(buttons, "button", label, decision === choices[0][0] ? "main" : "");
     button.type = "submit";
     button.value = decision;
     button.formNoValidate = decision !== choices[0][0];
@@ -265,58 +265,58 @@ function ask(interrupt, chain) {
 async function decide(card, interrupt, chain, decision, read) {
   const controls = [...card.querySelectorAll("button, input, select, textarea")];
   const lock = (locked) => { for (const one of controls) one.disabled = locked; };
-  const note = put(card, "p", "", "quiet");
+  const note = appendElement(card, "p", "", "quiet");
   const done = await attempt(async () => {
     const data = read();
     const body = { interruptId: interrupt.interruptId, decision, data, origin: "chatapp", streamProtocolVersion: 2 };
     lock(true);
     note.textContent = { approve: "Approved.", deny: "Denied." }[decision] ?? "Answered.";
-    const key = fresh();
-    chain.own.add(key);
-    await follow(`${pathOf(chain.run)}/resume`, body, key, chain);
+    const key = randomKey();
+    chain.ownKeys.add(key);
+    await follow(`${runPath(chain.run)}/resume`, body, key, chain);
   });
   if (done) return;
   note.remove();
   lock(false);
 }
 
-// What waits may be answered elsewhere, run out of time or be cancelled: the page goes on with what comes of it
+// An interrupt can be resolved elsewhere, expire or be cancelled: the page then follows the next turn
 
-async function watch(chain, run) {
+async function watchInterrupted(chain, run) {
   for (let wait = 0; chain.run === run; wait = Math.min(wait + 1000, 15000)) {
     await pause(wait);
     let record;
     try {
-      record = await (await accepted(await call("GET", pathOf(run)))).json();
-    } catch (fault) {
-      if (isFinal(fault)) return;
+      record = await (await checkStatus(await request("GET", runPath(run)))).json();
+    } catch (error) {
+      if (isFinal(error)) return;
       continue;
     }
-    if (chain.run !== run || chain.own.has(record.resumedBy)) return;
+    if (chain.run !== run || chain.ownKeys.has(record.resumedBy)) return;
     if (record.resumedBy || TERMINAL.includes(record.status)) {
-      for (const one of cards.values()) if (one.run === run) close(one.card);
-      if (record.resumedBy) await attempt(() => follow(`${pathOf(record.resumedBy)}/events`, null, null, chain));
-      else keepInSight(() => put($("log"), "p", "Cancelled.", "quiet"));
+      for (const one of cards.values()) if (one.run === run) closeCard(one.card);
+      if (record.resumedBy) await attempt(() => follow(`${runPath(record.resumedBy)}/events`, null, null, chain));
+      else keepScrolledToEnd(() => appendElement($("log"), "p", "Cancelled.", "quiet"));
       return;
     }
   }
 }
 
-function close(card) {
+function closeCard(card) {
   for (const one of card.querySelectorAll("button, input, select, textarea")) one.disabled = true;
-  put(card, "p", "This was settled elsewhere.", "quiet");
+  appendElement(card, "p", "This was decided elsewhere.", "quiet");
 }
 
-function fields(card, schema, id) {
+function formFields(card, schema, id) {
   if (!schema) return () => undefined;
   const readers = Object.entries(schema.properties ?? {}).map(([name, one]) => {
-    const row = put(card, "div", "", "field");
-    const label = put(row, "label", one.title ?? name);
-    const input = put(row, one.enum ? "select" : ["object", "array"].includes(one.type) ? "textarea" : "input");
+    const row = appendElement(card, "div", "", "field");
+    const label = appendElement(row, "label", one.title ?? name);
+    const input = appendElement(row, one.enum ? "select" : ["object", "array"].includes(one.type) ? "textarea" : "input");
     label.htmlFor = input.id = `${id} ${name}`;
     const required = (schema.required ?? []).includes(name);
-    if (one.enum && !required) put(input, "option");
-    for (const value of one.enum ?? []) put(input, "option", pretty(value));
+    if (one.enum && !required) appendElement(input, "option");
+    for (const value of one.enum ?? []) appendElement(input, "option", pretty(value));
     if (!one.enum && one.type === "boolean") input.type = "checkbox";
     if (!one.enum && ["number", "integer"].includes(one.type)) { input.type = "number"; input.step = one.type === "integer" ? 1 : "any"; }
     input.required = required && one.type !== "boolean";
@@ -331,33 +331,33 @@ function fields(card, schema, id) {
   return () => Object.fromEntries(readers.map(([name, read]) => [name, read()]).filter(([, value]) => value !== undefined));
 }
 
-// Coming in
+// Sign-in
 
-async function enter() {
-  $("fault").textContent = "";
+async function openChat() {
+  $("error").textContent = "";
   try {
-    app = await (await accepted(await call("GET", `${place.slice(root.length)}/workflow`))).json();
-  } catch (fault) {
-    if (fault.status === 401 && !recall("token")) { arrange(false); return; }
-    if (fault.status) remember("token", null);
-    $("fault").textContent = fault.status === 401 ? "This access token is not valid." : fault.message;
-    arrange(false);
+    app = await (await checkStatus(await request("GET", `${pagePath.slice(root.length)}/workflow`))).json();
+  } catch (error) {
+    if (error.status === 401 && !stored("token")) { showSignedIn(false); return; }
+    if (error.status) store("token", null);
+    $("error").textContent = error.status === 401 ? "This access token is not valid." : error.message;
+    showSignedIn(false);
     return;
   }
   document.title = $("title").textContent = app.name;
-  arrange(true);
-  const pending = JSON.parse(recall("pending"));
-  if (pending) await say(pending.text, pending.key);
-  else if (app.description && !$("log").firstChild) put($("log"), "p", app.description, "quiet");
+  showSignedIn(true);
+  const pending = JSON.parse(stored("pending"));
+  if (pending) await sendMessage(pending.text, pending.key);
+  else if (app.description && !$("log").firstChild) appendElement($("log"), "p", app.description, "quiet");
 }
 
 $("credentials").addEventListener("submit", (event) => {
   event.preventDefault();
   const token = $("token").value.trim();
   $("token").value = "";
-  if (!/^[!-~]+$/.test(token)) { $("fault").textContent = "This is no access token."; return; }
-  remember("token", token);
-  enter();
+  if (!/^[!-~]+$/.test(token)) { $("error").textContent = "This is not a valid access token."; return; }
+  store("token", token);
+  openChat();
 });
 
 $("composer").addEventListener("submit", (event) => {
@@ -366,7 +366,7 @@ $("composer").addEventListener("submit", (event) => {
   if (!text || turns) return;
   $("message").value = "";
   $("message").style.height = "";
-  say(text, fresh());
+  sendMessage(text, randomKey());
 });
 
 $("message").addEventListener("keydown", (event) => {
@@ -378,16 +378,16 @@ $("message").addEventListener("input", () => {
 });
 
 $("stop").addEventListener("click", () => {
-  if (latest?.run) attempt(async () => accepted(await call("POST", `${pathOf(latest.run)}/cancel`)));
+  if (latest?.run) attempt(async () => checkStatus(await request("POST", `${runPath(latest.run)}/cancel`)));
 });
-$("anew").addEventListener("click", () => {
-  remember("session", null);
-  remember("pending", null);
+$("new-chat").addEventListener("click", () => {
+  store("session", null);
+  store("pending", null);
   location.reload();
 });
 $("sign-out").addEventListener("click", () => {
-  for (const name of ["token", "session", "pending"]) remember(name, null);
+  for (const name of ["token", "session", "pending"]) store(name, null);
   location.reload();
 });
 
-enter();
+openChat();

@@ -1,7 +1,7 @@
-"""The chat page of an interface (`page.html` and `.js`), and what it asks once it knows who is there.
+"""The chat page of an interface (`page.html` and `page.js`), and the workflow that it reads after sign-in.
 
-The page is the same for every workflow and names none: what it may show, it asks for with the member's credential. It
-loads nothing, from here or elsewhere, and runs only the script that its policy names by its digest (CSP Level 3).
+The page is the same for every workflow and names none: it reads the workflow with the member's credential. It loads no
+other resource, and runs only the script whose digest its policy contains (CSP Level 3).
 """
 
 import base64
@@ -14,7 +14,7 @@ from typing import Final, TypedDict
 
 from starlette.responses import Response
 
-from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.domain.channels.interfaces import frame_ancestors
 from wfcore.runtime.channels.chat_pages import ChatApps
@@ -26,7 +26,7 @@ _HEADERS: Final = {"Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy
 
 
 class ChatAppRow(TypedDict):
-    """The workflow behind a chat. `takesMessage`: the `input` of a run is to have the `message` too."""
+    """The workflow behind a chat. `takesMessage`: the `input` of a run must contain the `message`."""
 
     id: str
     workflowId: int
@@ -36,41 +36,41 @@ class ChatAppRow(TypedDict):
 
 
 class ChatAppRoutes:
-    """Two routes below the url of a row: the page for anybody, the workflow for who can use it."""
+    """Two routes below the URL of a row: the page, which is public, and the workflow, for callers who can use it."""
 
     def __init__(self, chats: ChatApps) -> None:
         self._chats = chats
 
     def table(self) -> Iterator[Route]:
-        place = "/interfaces/chatapp/{interfaceId}"
+        base = "/interfaces/chatapp/{interfaceId}"
         yield Route(
-            "chatapp.page", "GET", place, self.page, "The chat page of an interface", None, {"type": "string"},
+            "chatapp.page", "GET", base, self.page, "The chat page of an interface", None, {"type": "string"},
             media_type="text/html",
         )  # fmt: skip
         yield Route(
-            "chatapp.workflow", "GET", f"{place}/workflow", self.workflow, "What one talks to on a chat page",
+            "chatapp.workflow", "GET", f"{base}/workflow", self.workflow, "Read the workflow behind a chat page",
             scopes_of(self._chats.get), ChatAppRow,
         )  # fmt: skip
 
     async def page(self, call: Call) -> Response:
-        surface = await self._chats.page(call.path["interfaceId"])
-        policy = f"{_policy()}; frame-ancestors {' '.join(frame_ancestors(surface.row.config))}"
+        endpoint = await self._chats.page(call.path["interfaceId"])
+        policy = f"{_policy()}; frame-ancestors {' '.join(frame_ancestors(endpoint.row.config))}"
         return Response(_page(), media_type="text/html", headers={"Content-Security-Policy": policy, **_HEADERS})
 
     async def workflow(self, call: Call) -> Response:
-        return json_answer((await self._chats.get(call.me, call.path["interfaceId"])).to_wire())
+        return json_response((await self._chats.get(call.me, call.path["interfaceId"])).to_wire())
 
 
 @cache
 def _page() -> str:
-    """The page with its script inside: one document that loads nothing."""
+    """The page with its script inlined: one document that loads no other."""
     frame, script = (Path(__file__).with_name(f"page.{kind}").read_text("utf-8") for kind in ("html", "js"))
     return frame.replace("<script></script>", f"<script>\n{script}</script>")
 
 
 @cache
 def _policy() -> str:
-    """What the page may do: run its own script, look as it does, and speak to where it comes from."""
+    """The content security policy: the page's own script and style, and connections to its own origin."""
     own = {kind: f"'sha256-{_digest(text)}'" for kind, text in _INLINE.findall(_page())}
     return (
         f"default-src 'none'; script-src {own['script']}; style-src {own['style']}; img-src data:; connect-src 'self'; "

@@ -1,6 +1,6 @@
-"""One request as the operator sees it: a span, metrics, and one line in the log.
+"""The telemetry of one request: a span, metrics, and one log line.
 
-Neither holds the path, the query or a header: a path can be a secret (a webhook's), a route is not.
+None of them holds the path, the query or a header: a path can be a secret (a webhook's), a route is not.
 """
 
 import logging
@@ -17,10 +17,10 @@ from wfcore.ports.telemetry import Span, Telemetry, WorkKind
 logger = logging.getLogger("wfcore.access")
 
 UNMATCHED: Final = "(none)"
-"""The route of a request that none matches."""
+"""The route label of a request that matches no route."""
 
 GONE: Final = 499
-"""The status of a request whose client went away before it had an answer; the number that nginx uses."""
+"""The status of a request whose client disconnected before the response; the number that nginx uses."""
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CARRIED: Final = ("traceparent", "tracestate")
@@ -51,20 +51,20 @@ class RequestLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """The answer has been sent, as far as anybody took it."""
+        """Close the span and write the log line, once the response was sent or the client disconnected."""
         if not self._status:
-            self.answered(GONE, streams=False)
+            self.response_ready(GONE, streams=False)
         if self._stream is not None:
             self._stream.end("ended")
         if logger.isEnabledFor(logging.INFO):
             self._log()
 
-    def part(self) -> AbstractContextManager[object]:
-        """A block whose work is part of the request."""
+    def in_span(self) -> AbstractContextManager[object]:
+        """A block whose work is recorded as part of the request's span."""
         return self._span or nullcontext()
 
-    def answered(self, status: int, *, streams: bool) -> None:
-        """The answer is ready to be sent, at once or as a stream of events."""
+    def response_ready(self, status: int, *, streams: bool) -> None:
+        """Record the status of the response and end the span; a stream of events gets a span of its own."""
         self._status = status
         if self._telemetry is not None and self._span is not None:
             self._span.end(str(status), {"route": self.route})

@@ -1,4 +1,4 @@
-"""Who calls: the principal of a bearer token, or whoever the embedding product says it is."""
+"""Authentication: the principal of a bearer token, or the one that the embedding product returns."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -10,13 +10,13 @@ from wfcore.ports.identity import TokenVerifier
 from wfcore.runtime.organization.directory import Directory, unauthenticated
 
 Authenticate = Callable[[HTTPConnection], Awaitable[Principal | None]]
-"""Gives the principal of a request, from its headers, cookies, session or state; None when there is none (401)."""
+"""Returns the principal of a request, from its headers, cookies, session or state; None for a 401."""
 
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?", re.ASCII)
 
 
 def by_token(directory: Directory, oauth: TokenVerifier | None = None) -> Authenticate:
-    """Personal access tokens and, where an issuer is configured, its own (interface, Authentication 2)."""
+    """Accept personal access tokens and, with `oauth`, the issuer's access tokens (interface, Authentication 2)."""
 
     async def authenticate(connection: HTTPConnection) -> Principal | None:
         token = bearer_token(connection)
@@ -33,23 +33,23 @@ def by_token(directory: Directory, oauth: TokenVerifier | None = None) -> Authen
 
 
 def bearer_token(connection: HTTPConnection) -> str | None:
-    """The token of `Authorization: Bearer ...`; None when no such header, or more than one, was sent."""
+    """The token of `Authorization: Bearer ...`; None when that header is missing or repeated."""
     sent = connection.headers.getlist("Authorization")
     scheme, _, token = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
     return token.strip(" ") if scheme.lower() == "bearer" else None
 
 
 def challenge(connection: HTTPConnection, metadata: str) -> str:
-    """`WWW-Authenticate` of a 401 (RFC 6750, 3): it says so when a token was sent and was no good.
+    """`WWW-Authenticate` of a 401 (RFC 6750, 3), with `invalid_token` when a token was sent.
 
-    `metadata` is the path at which it is told who issues tokens (RFC 9728, 5.1).
+    `metadata` is the path of the protected resource metadata (RFC 9728, 5.1).
     """
     error = "" if bearer_token(connection) is None else 'error="invalid_token", '
     return f'Bearer {error}resource_metadata="{origin_of(connection)}{metadata}"'
 
 
 def origin_of(connection: HTTPConnection) -> str:
-    """Scheme and host as the client wrote them; the server's own where that was no host."""
+    """Scheme and host as the client wrote them; the server's own where `Host` is not a valid host."""
     written = connection.headers.get("Host", "")
     host, port = connection.scope.get("server") or ("localhost", None)
     own = f"{host}:{port}" if port else host

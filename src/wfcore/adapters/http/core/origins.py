@@ -1,7 +1,7 @@
-"""From where a browser may ask, so that no page speaks through it (Model Context Protocol, Streamable HTTP, Security).
+"""Checks of `Host` and `Origin` against DNS rebinding (Model Context Protocol, Streamable HTTP, Security).
 
-A page reaches a server in its reader's network by letting its own name lead there (DNS rebinding): the browser then
-sends that name as `Host`. An address and `localhost` cannot be such a name; any other has to be known.
+A page can reach a server in the user's network when the page's own domain name resolves to that server's address: the
+browser then sends that name as `Host`. An address and `localhost` cannot be such a name; any other must be configured.
 """
 
 from collections.abc import Collection
@@ -14,34 +14,34 @@ from wfcore.domain.kernel.errors import Forbidden
 
 
 def check_origin(headers: Headers, hosts: Collection[str]) -> None:
-    """Refuse a request to a server of another name, and one of a page of another origin.
+    """Refuse a request whose `Host` is another name, or whose `Origin` is another origin.
 
-    `hosts` are the names of this server, in lower case; without any, programs may call it whatever they like, and
-    browsers may by its address. Forbidden, with `info.reason` `host` or `origin`.
+    `hosts` are the names of this server, in lower case. When it is empty, programs can use any name, and browsers can
+    use the server's address. Raises Forbidden, with `info.reason` `host` or `origin`.
     """
-    place = headers.get("Host", "").lower()
+    host = headers.get("Host", "").lower()
     origins = [origin.lower() for origin in headers.getlist("Origin")]
-    if _name(place) not in hosts and (hosts or (origins and not _is_sure(_name(place)))):
-        raise Forbidden("the setting `hosts` does not know this name of the server", {"reason": "host"})
-    if any(not _is_of(origin, place, hosts) for origin in origins):
-        raise Forbidden("pages of other origins may not ask here", {"reason": "origin"})
+    if _hostname(host) not in hosts and (hosts or (origins and not _cannot_be_rebound(_hostname(host)))):
+        raise Forbidden("the setting `hosts` does not list this name of the server", {"reason": "host"})
+    if any(not _is_same_origin(origin, host, hosts) for origin in origins):
+        raise Forbidden("pages of other origins cannot call this endpoint", {"reason": "origin"})
 
 
-def _is_of(origin: str, place: str, hosts: Collection[str]) -> bool:
-    scheme, _, asking = origin.partition("://")
-    return scheme in ("http", "https") and (asking == place or _name(asking) in hosts)
+def _is_same_origin(origin: str, host: str, hosts: Collection[str]) -> bool:
+    scheme, _, origin_host = origin.partition("://")
+    return scheme in ("http", "https") and (origin_host == host or _hostname(origin_host) in hosts)
 
 
-def _name(place: str) -> str:
-    """The host without its port; "" for what is none."""
+def _hostname(host: str) -> str:
+    """The host without its port; "" for an invalid one."""
     try:
-        return urlsplit(f"//{place}").hostname or ""
+        return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
 
 
-def _is_sure(name: str) -> bool:
-    """Whether no page's own name can be this."""
+def _cannot_be_rebound(name: str) -> bool:
+    """Whether the name cannot be a page's own domain name: an address, or `localhost`."""
     try:
         ip_address(name)
     except ValueError:

@@ -1,7 +1,7 @@
-"""How many requests a principal, and its organization, may make in any minute. Each process counts for itself.
+"""Rate limits of a principal and of its organization, in requests per minute. Each process counts for itself.
 
-A request counts when it is let in, a stream as one. What is refused counts for nothing, so that trying again does
-not lengthen the wait. What is kept are the times of the requests of the last minute.
+A request counts when it is admitted, a stream as one request. A refused request does not count, so that a retry does
+not lengthen the wait. The times of the requests of the last minute are kept (a sliding window).
 """
 
 from collections import OrderedDict, deque
@@ -14,13 +14,13 @@ from wfcore.domain.resources.access import Principal
 
 SECOND: Final = 1_000_000_000
 WINDOW: Final = 60 * SECOND
-"""Nanoseconds that a bound is for: at no time are more than that many requests let in within so long."""
+"""Length of the sliding window in nanoseconds: a limit holds for every window of this length."""
 
 Key = tuple[str, ...]
 
 
 class RateLimits:
-    """Counts requests. A bound that is None does not exist."""
+    """Counts requests. A limit of None means no limit."""
 
     def __init__(
         self, principal: int | None, organization: int | None, *, now: Callable[[], int] = monotonic_ns
@@ -31,41 +31,41 @@ class RateLimits:
         self._times: OrderedDict[Key, deque[int]] = OrderedDict()
 
     def __len__(self) -> int:
-        """Of how many callers something is kept."""
+        """How many principals and organizations have requests in the window."""
         return len(self._times)
 
     def admit(self, me: Principal) -> None:
         """Count one more request of this principal.
 
-        `RateLimited` when that is too many, with `limit` (whose: `principal` or `organization`), `requestsPerMinute`
-        and `retryAfterSeconds` in `info`: so much later one is let in, if no other comes first.
+        Raises RateLimited when that is too many. Its `info` has `limit` (`principal` or `organization`),
+        `requestsPerMinute`, and `retryAfterSeconds`, after which one request is admitted.
         """
         now = self._now()
-        self._forget(now)
-        bounds = self._bounds(me)
-        waits = [(self._wait(key, most, now), whose, most) for whose, key, most in bounds]
-        wait, whose, most = max(waits, default=(0, "", 0))
+        self._drop_idle(now)
+        limits = self._limits(me)
+        waits = [(self._wait(key, limit, now), whose, limit) for whose, key, limit in limits]
+        wait, whose, limit = max(waits, default=(0, "", 0))
         if wait > 0:
-            info = {"limit": whose, "requestsPerMinute": most, "retryAfterSeconds": -(-wait // SECOND)}
-            raise RateLimited(f"more than {most} requests in a minute by this {whose}", info)
-        for _, key, _ in bounds:
+            info = {"limit": whose, "requestsPerMinute": limit, "retryAfterSeconds": -(-wait // SECOND)}
+            raise RateLimited(f"more than {limit} requests in a minute by this {whose}", info)
+        for _, key, _ in limits:
             self._times.setdefault(key, deque()).append(now)
             self._times.move_to_end(key)
 
-    def _bounds(self, me: Principal) -> list[tuple[str, Key, int]]:
+    def _limits(self, me: Principal) -> list[tuple[str, Key, int]]:
         own = (me.org_uuid, me.user_id)
         both = (("principal", own, self._principal), ("organization", own[:1], self._organization))
-        return [(whose, key, most) for whose, key, most in both if most is not None]
+        return [(whose, key, limit) for whose, key, limit in both if limit is not None]
 
-    def _wait(self, key: Key, most: int, now: int) -> int:
-        """Nanoseconds until one more would be let in."""
+    def _wait(self, key: Key, limit: int, now: int) -> int:
+        """Nanoseconds until one more request would be admitted."""
         times = self._times.get(key, deque())
         while times and times[0] <= now - WINDOW:
             times.popleft()
-        return times[0] + WINDOW - now if len(times) >= most else 0
+        return times[0] + WINDOW - now if len(times) >= limit else 0
 
-    def _forget(self, now: int) -> None:
-        """Those who have not been let in for a minute. The order is that of the latest request."""
+    def _drop_idle(self, now: int) -> None:
+        """Drop callers without a request in the window. They are ordered by their latest request."""
         while self._times:
             key, times = next(iter(self._times.items()))
             if times and times[-1] > now - WINDOW:

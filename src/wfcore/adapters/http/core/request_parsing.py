@@ -1,7 +1,7 @@
-"""From a request to checked values: query, headers and body. Nothing behind this gate sees a raw request.
+"""Request parsing: from query, headers and body to checked values. Handlers never see a raw request.
 
-What is wrong here is malformed (400) with every fault in `info.errors`, a header's under its own name; a body with
-too many bytes is 413, one that does not arrive in time 408. Each value has one spelling, and stands once.
+An error here is Malformed (400) with every issue in `info.errors`, a header's under the header's name. A body with too
+many bytes is 413; a body that does not arrive in time is 408. Each value has one spelling and must not be repeated.
 """
 
 import asyncio
@@ -31,20 +31,20 @@ _JSON_TYPE = re.compile(r"application/(?:[a-z0-9.!#$&^_-]+\+)?json", re.ASCII)
 _QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?", re.ASCII)
 
 
-class TooSlow(Malformed):
+class BodyTimeout(Malformed):
     """The body did not arrive in time."""
 
     http = 408
 
 
 class NotAcceptable(Malformed):
-    """What `Accept` allows is not what is answered here (RFC 9110, 15.5.7)."""
+    """`Accept` does not allow the media type of the response (RFC 9110, 15.5.7)."""
 
     http = 406
 
 
 class Disconnected(Exception):
-    """The client went away before its request was whole: there is nobody to answer."""
+    """The client disconnected before its request was complete: no response can be sent."""
 
 
 # --- query ---
@@ -52,7 +52,7 @@ class Disconnected(Exception):
 
 @attrs.frozen
 class Query:
-    """A query parameter. `read` gives its value, or raises ValueError that says what it must be."""
+    """A query parameter. `read` returns its value, or raises ValueError whose message says what is allowed."""
 
     name: str
     read: Callable[[str], Any]
@@ -62,17 +62,17 @@ class Query:
 
 
 def read_query(text: bytes, known: Iterable[Query]) -> dict[str, Any]:
-    """The values of the known parameters by name. Others are ignored; one that stands twice is malformed."""
+    """The values of the known parameters by name. Others are ignored. Raises Malformed for a repeated one."""
     try:
         given = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError:
         raise Malformed("the query is not percent-encoded UTF-8") from None
-    times = Counter(name for name, _ in given)
+    counts = Counter(name for name, _ in given)
     texts, values, issues = dict(given), dict[str, Any](), list[Issue]()
     for query in known:
         values[query.name] = query.default
-        if times[query.name] > 1:
-            issues.append(Issue(query.name, "stands more than once", "query"))
+        if counts[query.name] > 1:
+            issues.append(Issue(query.name, "must not be repeated", "query"))
         elif query.name in texts:
             try:
                 values[query.name] = query.read(texts[query.name])
@@ -83,9 +83,9 @@ def read_query(text: bytes, known: Iterable[Query]) -> dict[str, Any]:
 
 
 def whole_number(text: str) -> int:
-    """A canonical integer, not negative. Beyond 18 digits it is only known to be large."""
+    """A canonical integer, not negative. More than 18 digits are read as 10**18."""
     if not _NUMBER.fullmatch(text):
-        raise ValueError("must be a whole number, not negative")
+        raise ValueError("must be a non-negative integer without leading zeros")
     return int(text) if len(text) <= 18 else 10**18
 
 
@@ -96,7 +96,7 @@ def page_size(text: str) -> int:
 
 
 def one_of(*options: str) -> Callable[[str], str]:
-    """The reader of an enum."""
+    """The reader of a parameter with these allowed values."""
 
     def choose(text: str) -> str:
         if text not in options:
@@ -110,7 +110,7 @@ INSTANT: Final = {"type": "string", "format": "date-time"}
 
 
 def instant(text: str) -> datetime:
-    """The reader of a time."""
+    """The reader of a time (RFC 3339)."""
     try:
         return from_ms(parse_iso(text))
     except (ValueError, OverflowError):
@@ -142,15 +142,15 @@ def resource_id(text: str) -> int:
 
 
 def one_header(headers: Headers, name: str) -> str | None:
-    """The header's value; malformed when it stands more than once."""
+    """The header's value, None without it. Raises Malformed when it is repeated."""
     values = headers.getlist(name)
     if len(values) > 1:
-        refuse([Issue(name, "stands more than once", "query")])
+        refuse([Issue(name, "must not be repeated", "query")])
     return values[0] if values else None
 
 
 def idempotency_key(headers: Headers) -> str | None:
-    """The `Idempotency-Key` as it was sent: an opaque text, quotes included."""
+    """The `Idempotency-Key` as it was sent: opaque text, quotes included."""
     key = one_header(headers, "Idempotency-Key")
     refuse(key_issues(key))
     return key
@@ -162,7 +162,7 @@ def if_match(headers: Headers) -> str | None:
 
 
 def last_event_id(headers: Headers) -> int:
-    """The `seq` after which a stream goes on; 0 without a `Last-Event-ID` (WHATWG HTML, Server-sent events)."""
+    """The `seq` after which a stream continues; 0 without a `Last-Event-ID` (WHATWG HTML, Server-sent events)."""
     text = one_header(headers, "Last-Event-ID")
     try:
         return 0 if text is None else whole_number(text)
@@ -171,7 +171,7 @@ def last_event_id(headers: Headers) -> int:
 
 
 def check_json_type(headers: Headers) -> None:
-    """Refuse a body that is said to be no JSON."""
+    """Raise Malformed when `Content-Type` is not a JSON media type."""
     media_type = headers.get("Content-Type", "application/json").partition(";")[0].strip().lower()
     if not _JSON_TYPE.fullmatch(media_type):
         raise _malformed_header("Content-Type", f"must be `application/json`, not `{media_type[:100]}`")
@@ -185,14 +185,14 @@ def _malformed_header(name: str, message: str) -> Malformed:
 def prefers_json(headers: Headers) -> bool:
     """Whether `Accept` ranks JSON above an event stream (RFC 9110, 12.5.1).
 
-    At equal quality the one that is named counts more than the one a wildcard allows; then the stream wins.
+    At equal quality a media type that is named precedes one that a wildcard allows; then the stream wins.
     """
     ranges = _ranges(headers)
     return _rank("application/json", ranges) > _rank("text/event-stream", ranges)
 
 
 def accepts(headers: Headers, media_type: str) -> bool:
-    """Whether `Accept` allows it; without the header, everything is allowed (RFC 9110, 12.5.1)."""
+    """Whether `Accept` allows the media type; without the header, all are allowed (RFC 9110, 12.5.1)."""
     ranges = _ranges(headers)
     return not ranges or _rank(media_type, ranges) > (0.0, 0)
 
@@ -229,7 +229,7 @@ class BodyLimits:
 
 
 async def read_body(headers: Headers, receive: Receive, limits: BodyLimits) -> bytes:
-    """All bytes of the body, never more than the limit in memory."""
+    """All bytes of the body, never more than the limit in memory. Raises TooLarge, BodyTimeout or Disconnected."""
     declared = headers.get("Content-Length", "")
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > limits.size):
         raise _too_large(limits)
@@ -237,7 +237,7 @@ async def read_body(headers: Headers, receive: Receive, limits: BodyLimits) -> b
         async with asyncio.timeout(limits.seconds):
             return await _receive_all(receive, limits)
     except TimeoutError:
-        raise TooSlow(f"the body did not arrive within {limits.seconds:g} seconds") from None
+        raise BodyTimeout(f"the body did not arrive within {limits.seconds:g} seconds") from None
 
 
 async def _receive_all(receive: Receive, limits: BodyLimits) -> bytes:
@@ -259,9 +259,9 @@ def _too_large(limits: BodyLimits) -> TooLarge:
 
 
 def parse_body(raw: bytes, headers: Headers, shape: type, *, required: bool) -> dict[str, JSON]:
-    """The JSON object that the bytes are. An empty body is `{}` where every field may be left out.
+    """Parse the bytes as a JSON object. An empty body is `{}` where the body is not `required`.
 
-    The shape itself is the use case's to check; where a call has no fields of its own, that is done here.
+    The use case checks the fields of the shape; only a call without fields (`Body`) is checked here.
     """
     if not raw and not required:
         return {}
@@ -269,4 +269,4 @@ def parse_body(raw: bytes, headers: Headers, shape: type, *, required: bool) -> 
     data = parse_json(raw)
     if shape is Body or not isinstance(data, dict):
         read(shape, data)
-    return data  # type: ignore[no-any-return]  # what is no object was refused
+    return data  # type: ignore[no-any-return]  # `read` refused anything but an object

@@ -1,4 +1,4 @@
-"""From values and errors to responses: JSON bodies, the error envelope, the headers that belong to them."""
+"""JSON responses, the error envelope, and the headers that belong to each error."""
 
 from collections.abc import Mapping
 
@@ -15,17 +15,17 @@ class MethodNotAllowed(Malformed):
     http = 405
 
     def __init__(self, method: str, allowed: list[str]) -> None:
-        super().__init__(f"`{method[:20]}` is not allowed here", {"allow": allowed})
+        super().__init__(f"method `{method[:20]}` is not allowed: use {', '.join(allowed)}", {"allow": allowed})
 
 
-def json_answer(value: JSON, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(value: JSON, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON response, UTF-8."""
     return Response(dumps(value).encode(), status, headers, "application/json")
 
 
-def error_answer(error: WfcoreError, request_id: str, *, challenge: str = "Bearer") -> Response:
-    """The envelope of the interface, Errors, with the headers that RFC 9110 and RFC 6750 want for its status."""
-    return json_answer({"error": error.to_wire(request_id)}, error.http, _headers(error, challenge))
+def error_response(error: WfcoreError, request_id: str, *, challenge: str = "Bearer") -> Response:
+    """The error envelope (interface, Errors), with the headers that RFC 9110 and RFC 6750 require for its status."""
+    return json_response({"error": error.to_wire(request_id)}, error.http, _headers(error, challenge))
 
 
 def _headers(error: WfcoreError, challenge: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The entries of the route table: what a route is, and what its handler is given."""
+"""The entries of the route table: `Route`, and the `Call` that a handler receives."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from wfcore.adapters.http.core.request_parsing import Query, page_size
-from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.responses import json_response
 from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -18,8 +18,8 @@ from wfcore.domain.triggers.webhooks import MAX_BYTES
 from wfcore.runtime.common.requests import PageTokens
 
 PAGE_SIZE = Query("pageSize", page_size, {"type": "integer", "minimum": 1, "default": 25},
-                  "Rows of a page; more than 100 is taken as 100", 25)  # fmt: skip
-PAGE_TOKEN = Query("pageToken", str, {"type": "string"}, "`nextPageToken` of the page before")
+                  "Items of a page; more than 100 is read as 100", 25)  # fmt: skip
+PAGE_TOKEN = Query("pageToken", str, {"type": "string"}, "`nextPageToken` of the previous page")
 PAGING = (PAGE_SIZE, PAGE_TOKEN)
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -29,7 +29,7 @@ LAST_EVENT_ID = "Last-Event-ID"
 
 @attrs.frozen
 class Call:
-    """One request, checked: what a handler makes a use case's arguments of."""
+    """One request, parsed and checked: a handler takes the arguments of a use case from it."""
 
     caller: Principal | None
     headers: Headers
@@ -43,17 +43,17 @@ class Call:
     origin: str
     """Scheme and host as the client wrote them."""
     raw: Callable[[], Awaitable[bytes]]
-    """Reads the bytes of the body, as many as the route takes, where it has no shape for it."""
+    """Reads the bytes of a body that the application does not parse, at most `Route.max_body_bytes`."""
 
     @property
     def me(self) -> Principal:
-        """Who calls. The open routes have nobody."""
-        assert self.caller is not None  # noqa: S101  (authentication came first)
+        """The principal of the request. Open routes must not use it: they have none."""
+        assert self.caller is not None  # noqa: S101  (authenticated before)
         return self.caller
 
     @property
     def id(self) -> int:
-        """The resource's number. What is no number is 0, which never existed: both get the same answer."""
+        """The resource's number. Anything but a number becomes 0, which never exists, so both get the same 404."""
         return parse_id(self.path["id"]) or 0
 
     @property
@@ -61,16 +61,16 @@ class Call:
         return self.path["runId"]
 
     def position(self, *bound_to: JSON) -> Any:
-        """Where the page starts: what `page` sealed into its token; None for the first."""
+        """The position where the page starts, as `page` sealed it into the token; None for the first page."""
         token = self.query["pageToken"]
         return None if token is None else self.tokens.open(token, self.me.org_uuid, *bound_to)
 
     def page(
-        self, rows: str, found: Sequence[Any], following: JSON, *bound_to: JSON, more: Mapping[str, JSON] | None = None
+        self, field: str, items: Sequence[Any], following: JSON, *bound_to: JSON, more: Mapping[str, JSON] | None = None
     ) -> Response:
-        """A page of a list, with `more` beside it. `following` is the position of the next one, None on the last."""
+        """A page of a list under `field`, with the fields of `more`. `following` is the position of the next page."""
         token = None if following is None else self.tokens.seal(following, self.me.org_uuid, *bound_to)
-        return json_answer({rows: [row.to_wire() for row in found], "nextPageToken": token, **(more or {})})
+        return json_response({field: [item.to_wire() for item in items], "nextPageToken": token, **(more or {})})
 
     def url(self, path: str, *segments: str | int) -> str:
         """The path of a resource as clients reach it."""
@@ -82,10 +82,10 @@ Handler = Callable[[Call], Awaitable[Response]]
 
 @attrs.frozen
 class Route:
-    """One route: from this table come the router, the OpenAPI document and the docs.
+    """One route. The router, the OpenAPI document and the docs are generated from the table of routes.
 
-    `scopes` are the token scopes of its use case, None where no principal is asked for. `answer` is the shape or the
-    schema of the response; with `streams` it may be an event stream instead. `successor` is the base path that
+    `scopes` are the token scopes of its use case, None for a route without authentication. `response` is the shape or
+    the schema of the response; with `streams` it can be an event stream instead. `successor` is the base path that
     replaces this route's `base` (interface, Versioning).
     """
 
@@ -95,31 +95,31 @@ class Route:
     handle: Handler
     summary: str
     scopes: tuple[str, ...] | None
-    answer: type | Mapping[str, JSON]
+    response: type | Mapping[str, JSON]
     status: int = HTTPStatus.OK
     body: type | None = None
     body_required: bool = False
     query: tuple[Query, ...] = ()
     headers: tuple[str, ...] = ()
     streams: bool = False
-    signed: tuple[str, ...] = ()
-    """The headers that sign a message, which takes no credential: its handler reads the bytes itself."""
-    reads: type | None = None
-    """The shape of a JSON body whose handler reads the bytes itself."""
-    takes: tuple[str, ...] = ()
-    """The media types of a body that is no JSON: its handler reads the bytes itself."""
-    most_bytes: int = MAX_BYTES
-    """How many bytes a handler may read."""
-    also: tuple[int, ...] = ()
-    """Further statuses of success, with the same answer."""
-    bare: tuple[int, ...] = ()
-    """Further statuses of success, without any."""
-    faults: type | None = None
-    """The shape of errors that are none of the envelope."""
+    signature_headers: tuple[str, ...] = ()
+    """The headers of a signed message, which needs no credential: the handler reads the bytes of the body."""
+    raw_body_shape: type | None = None
+    """The shape of a JSON body when the handler reads its bytes."""
+    request_media_types: tuple[str, ...] = ()
+    """The media types of a body that is not JSON: the handler reads its bytes."""
+    max_body_bytes: int = MAX_BYTES
+    """How many bytes the handler can read."""
+    other_statuses: tuple[int, ...] = ()
+    """Further success statuses, with the same body."""
+    empty_statuses: tuple[int, ...] = ()
+    """Further success statuses, without a body."""
+    error_shape: type | None = None
+    """The shape of errors that do not use the envelope."""
     media_type: str = "application/json"
     base: str = ""
     successor: str | None = None
-    least_id: int = 1
-    """The least `id` of its path: 0 where that stands for all."""
+    min_id: int = 1
+    """The minimum `id` of its path: 0 where 0 means all resources."""
     error_info: Mapping[str, str] = attrs.field(factory=dict)
-    """Numbers of the path that errors repeat: the name in `info`, the path's parameter."""
+    """Path numbers that errors repeat: from the name in `info` to the path parameter."""

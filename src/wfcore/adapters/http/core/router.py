@@ -1,4 +1,4 @@
-"""From a path to a route. Paths are matched as they were sent, segment by segment: `%2F` does not split one."""
+"""Finds the route of a path. Paths are matched segment by segment before decoding: `%2F` does not split one."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,60 +12,60 @@ from wfcore.domain.kernel.errors import NotFound
 
 
 @attrs.define
-class _Place:
-    """A place in the tree of paths: the routes that end here, and where it goes on."""
+class _Node:
+    """A node in the tree of paths: the routes that end here, and the nodes of further segments."""
 
     routes: dict[str, Route] = attrs.field(factory=dict)
-    named: dict[str, "_Place"] = attrs.field(factory=dict)
-    parameter: "tuple[str, _Place] | None" = None
+    named: dict[str, "_Node"] = attrs.field(factory=dict)
+    parameter: "tuple[str, _Node] | None" = None
 
 
 class Router:
-    """The route table as a tree. A segment by name comes before a parameter."""
+    """The route table as a tree. A literal segment precedes a parameter."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._top = _Place()
+        self._root = _Node()
         for route in routes:
-            self._place_of(route.path).routes[route.method] = route
+            self._node_of(route.path).routes[route.method] = route
 
     def find(self, method: str, segments: Iterable[str]) -> tuple[Route, dict[str, str]]:
-        """The route and its path parameters. NotFound, or MethodNotAllowed; HEAD is like GET.
+        """The route and its path parameters; HEAD finds the route of GET. Raises NotFound or MethodNotAllowed.
 
-        A name with a NUL, which not every store could be asked for, becomes the empty one: neither is anybody's.
+        A parameter with a NUL, which some stores cannot look up, becomes "": no resource has either as its id.
         """
-        place, parameters = self._top, dict[str, str]()
+        node, parameters = self._root, dict[str, str]()
         for segment in segments:
-            if segment in place.named:
-                place = place.named[segment]
-            elif place.parameter and segment:
-                name, place = place.parameter
+            if segment in node.named:
+                node = node.named[segment]
+            elif node.parameter and segment:
+                name, node = node.parameter
                 parameters[name] = "" if "\0" in segment else segment
             else:
                 raise NotFound
-        if not place.routes:
+        if not node.routes:
             raise NotFound
-        route = place.routes.get("GET" if method == "HEAD" else method)
+        route = node.routes.get("GET" if method == "HEAD" else method)
         if route is None:
-            raise MethodNotAllowed(method, sorted(place.routes | dict.fromkeys(_head(place))))
+            raise MethodNotAllowed(method, sorted(node.routes | dict.fromkeys(_head(node))))
         return route, parameters
 
-    def _place_of(self, path: str) -> _Place:
-        place = self._top
+    def _node_of(self, path: str) -> _Node:
+        node = self._root
         for segment in path.split("/")[1:]:
             if segment.startswith("{"):
-                place.parameter = place.parameter or (segment[1:-1], _Place())
-                place = place.parameter[1]
+                node.parameter = node.parameter or (segment[1:-1], _Node())
+                node = node.parameter[1]
             else:
-                place = place.named.setdefault(segment, _Place())
-        return place
+                node = node.named.setdefault(segment, _Node())
+        return node
 
 
-def _head(place: _Place) -> list[str]:
-    return ["HEAD"] if "GET" in place.routes else []
+def _head(node: _Node) -> list[str]:
+    return ["HEAD"] if "GET" in node.routes else []
 
 
 def segments_of(scope: Mapping[str, Any], root: str) -> list[str]:
-    """The decoded segments of the request's path below `root`. NotFound when they are not UTF-8."""
+    """The decoded segments of the request's path below `root`. Raises NotFound when they are not UTF-8."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
     try:
         segments = [unquote_to_bytes(part).decode() for part in raw.split(b"/")[1:]]

@@ -1,7 +1,7 @@
 """Server-Sent Events (interface, Events; WHATWG HTML, Server-sent events).
 
-Frames that are there at once leave in one chunk. A stream ends with its run's terminal event, with its reader, when
-a reader takes nothing for a while, or with the server; the run never notices, and can be joined again.
+Frames that are ready together are sent in one chunk. A stream ends with the run's terminal event, when its client
+disconnects or stalls, or with the server. The run is not affected, and a client can join it again.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
@@ -16,16 +16,16 @@ from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event
 
-HEARTBEAT = 15
-STALLED = 60.0
-"""Seconds that a reader may leave a chunk untaken."""
-KEPT, SMALL = 1_024, 2**12
-"""How many frames are kept for the next reader, and how many bytes one of them may have."""
+HEARTBEAT_SECONDS = 15
+STALL_SECONDS = 60.0
+"""Seconds after which a client that does not read a chunk is disconnected."""
+CACHED_FRAMES, CACHED_BYTES = 1_024, 2**12
+"""How many frames are cached for other readers, and how many bytes one of them can have."""
 CHUNK = 2**16
-"""Bytes after which a batch goes on in another chunk."""
+"""Bytes after which a batch continues in another chunk."""
 
-Gone = Callable[[Message], Awaitable[None]]
-"""What is done when a reader goes away before the end."""
+OnDisconnect = Callable[[Message], Awaitable[None]]
+"""Awaited when the client disconnects before the end of the stream."""
 
 
 def frame(seq: int, data: Mapping[str, JSON]) -> bytes:
@@ -34,37 +34,37 @@ def frame(seq: int, data: Mapping[str, JSON]) -> bytes:
 
 
 def message(data: Mapping[str, JSON]) -> bytes:
-    """One frame of a stream that nobody joins again: without an id."""
+    """One frame of a stream that cannot be joined again: without an id."""
     return f"event: message\ndata: {_line(data)}\n\n".encode()
 
 
 def _line(data: Mapping[str, JSON]) -> str:
-    """Whatever any reader takes for the end of a line is escaped (JSON escapes the rest itself)."""
+    """One line of JSON: every character that any client reads as a line end is escaped."""
     return dumps(data).replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def stream(batches: AsyncGenerator[list[Event], None], headers: Mapping[str, str] | None = None) -> Response:
-    """The response that carries a run's events."""
+    """A response that streams the events of a run."""
     return streaming(_chunks(batches), headers)
 
 
 def streaming(
-    chunks: AsyncIterator[bytes], headers: Mapping[str, str] | None = None, gone: Gone | None = None
+    chunks: AsyncIterator[bytes], headers: Mapping[str, str] | None = None, on_disconnect: OnDisconnect | None = None
 ) -> Response:
-    """The response that carries these chunks, with a heartbeat. `gone` is awaited when its reader goes away."""
+    """A response that streams these chunks, with a heartbeat."""
     return EventSourceResponse(
         chunks,
         headers=headers,
-        client_close_handler_callable=gone,
+        client_close_handler_callable=on_disconnect,
         sep="\n",
-        ping=HEARTBEAT,
+        ping=HEARTBEAT_SECONDS,
         ping_message_factory=lambda: ServerSentEvent(comment="", sep="\n"),
-        send_timeout=STALLED,
+        send_timeout=STALL_SECONDS,
     )
 
 
 def refusal(data: Mapping[str, JSON], status: int) -> Response:
-    """An error as a stream of one event. Its id is 0, so that joining the run after it misses nothing."""
+    """An error as a stream of one event. Its id is 0, so that a client that joins after it misses no event."""
     return Response(frame(0, data), status, media_type="text/event-stream")
 
 
@@ -77,28 +77,28 @@ async def _chunks(batches: AsyncGenerator[list[Event], None]) -> AsyncIterator[b
 
 
 def _frame_of(event: Event) -> bytes:
-    """The event's frame. Readers of one live run share its events: each frame is made once."""
-    kept = _made.get(id(event))
-    if kept is not None and kept[0] is event:
-        return kept[1]
-    made = frame(event.seq, event.to_wire())
-    if len(made) <= SMALL:
-        if len(_made) >= KEPT:
-            _made.clear()
-        _made[id(event)] = event, made
-    return made
+    """The frame of the event. Readers of one live run share its events: each frame is encoded once."""
+    cached = _frames.get(id(event))
+    if cached is not None and cached[0] is event:
+        return cached[1]
+    encoded = frame(event.seq, event.to_wire())
+    if len(encoded) <= CACHED_BYTES:
+        if len(_frames) >= CACHED_FRAMES:
+            _frames.clear()
+        _frames[id(event)] = event, encoded
+    return encoded
 
 
-_made: dict[int, tuple[Event, bytes]] = {}
+_frames: dict[int, tuple[Event, bytes]] = {}
 
 
 def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:
-    held, size = list[bytes](), 0
+    chunk, size = list[bytes](), 0
     for one in frames:
-        held.append(one)
+        chunk.append(one)
         size += len(one)
         if size >= CHUNK:
-            yield b"".join(held)
-            held, size = [], 0
-    if held:
-        yield b"".join(held)
+            yield b"".join(chunk)
+            chunk, size = [], 0
+    if chunk:
+        yield b"".join(chunk)

@@ -1,4 +1,4 @@
-"""How a turn is answered, whatever began it: streamed, or polled when `Accept` prefers JSON (interface, Events)."""
+"""The response to a request that begins a turn: a stream, or JSON when `Accept` prefers it (interface, Events)."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.core import sse
 from wfcore.adapters.http.core.request_parsing import idempotency_key, last_event_id, prefers_json
-from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.kernel.errors import Conflict
@@ -20,31 +20,31 @@ RUNS = "/agent/v1/runs"
 
 
 class Turns:
-    """Answers requests that begin a turn, or join one."""
+    """Responds to requests that begin a turn or join one."""
 
     def __init__(self, runs: Runs, clock: Clock) -> None:
         self._runs = runs
         self._clock = clock
 
-    async def answer(self, call: Call, begin: Callable[[str | None], Turn]) -> Response:
-        """The turn that `begin` gives for the request's Idempotency-Key."""
+    async def respond(self, call: Call, begin: Callable[[str | None], Turn]) -> Response:
+        """The response for the turn that `begin` returns for the request's Idempotency-Key."""
         key, after = idempotency_key(call.headers), last_event_id(call.headers)
         try:
             view = await begin(key)
         except Conflict as error:
             return self._refused(call, error, key)
-        return self._shown(call, view, after)
+        return self._response(call, view, after)
 
-    def _shown(self, call: Call, view: RunView, after: int) -> Response:
-        """The turn that was started or joined: whoever may start it may see it through, with no other scope."""
-        place = {"Location": call.url(RUNS, view.id)}
+    def _response(self, call: Call, view: RunView, after: int) -> Response:
+        """The turn that was started or joined. The scope to start it is enough to follow it."""
+        location = {"Location": call.url(RUNS, view.id)}
         if not prefers_json(call.headers):
-            return sse.stream(self._runs.batches(view, after=after), place)
-        going_on = view.status.under_way
-        return accepted(view, HTTPStatus.ACCEPTED if going_on else HTTPStatus.OK, place)
+            return sse.stream(self._runs.batches(view, after=after), location)
+        under_way = view.status.under_way
+        return accepted(view, HTTPStatus.ACCEPTED if under_way else HTTPStatus.OK, location)
 
     def _refused(self, call: Call, error: Conflict, key: str | None) -> Response:
-        """Misuse of a key is told on the stream when there is to be one; any other conflict in the envelope."""
+        """A reused key is reported on the stream if the client wants one; any other conflict in the envelope."""
         if error.info.get("reason") != "key_reused" or prefers_json(call.headers):
             raise error
         data = {
@@ -58,5 +58,5 @@ class Turns:
 
 
 def accepted(view: RunView, status: int, headers: dict[str, str] | None = None) -> Response:
-    """What polling is answered (interface, Run-resume request and response)."""
-    return json_answer({"runId": view.id, "status": view.status}, status, headers)
+    """The JSON response for a turn (interface, Run-resume request and response)."""
+    return json_response({"runId": view.id, "status": view.status}, status, headers)

@@ -1,6 +1,6 @@
-"""One exchange over streamable HTTP: a request, what is told while it is served, its reply. Needs the extra `mcp`.
+"""One exchange over streamable HTTP: a request, its notifications and its reply. Needs the extra `mcp`.
 
-Nothing is kept between two exchanges: whichever server of several gets a message can answer it.
+No state is kept between two exchanges: any process of an installation can serve the next message.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from starlette.types import Message
 
 from wfcore.adapters.http.core import sse
 from wfcore.adapters.http.core.request_parsing import one_header, prefers_json
-from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call
 from wfcore.adapters.http.mcp.messages import (
     SESSION,
@@ -49,12 +49,12 @@ logger = logging.getLogger(__name__)
 Json = dict[str, JSON]
 
 LENGTH: Final = 32
-"""Characters of what names a session, or a call that its client has not named."""
+"""Characters of a session id, and of the key of a call without a key of its own."""
 BEGUN: Final[Json] = {}
-"""Stands in what is told where the run began."""
+"""The queue entry that marks the start of the run; it is not a notification."""
 
 
-async def respond(tools: WorkflowTools, ids: Ids, surface: Endpoint, call: Call) -> Response:
+async def respond(tools: WorkflowTools, ids: Ids, endpoint: Endpoint, call: Call) -> Response:
     """The response to one message."""
     raw = await call.raw()
     session = one_header(call.headers, SESSION) if has_handshake(call.headers) else None
@@ -63,19 +63,19 @@ async def respond(tools: WorkflowTools, ids: Ids, surface: Endpoint, call: Call)
         if isinstance(message, JSONRPCNotification):
             check_version(call.headers)
             if (key := cancelled_key(message, session)) is not None:
-                await _cancel(tools, call, surface, key)
+                await _cancel(tools, call, endpoint, key)
             return Response(status_code=HTTPStatus.ACCEPTED)
         connection = connection_of(message, call.headers)
         key = call_key(message, session) or f"call {ids.token(LENGTH)}"
-    except RequestRefused as refused:
-        return json_answer(refused.reply, refused.status)
+    except RequestRefused as error:
+        return json_response(error.reply, error.status)
     begins = message.method == "initialize"
-    exchange = Exchange(tools, call, surface, message, connection, key)
-    return await exchange.answer({SESSION: ids.token(LENGTH)} if begins else {})
+    exchange = Exchange(tools, call, endpoint, message, connection, key)
+    return await exchange.respond({SESSION: ids.token(LENGTH)} if begins else {})
 
 
 class Exchange:
-    """Serves one request. To the SDK it is the way back to the client, which takes notifications and no requests."""
+    """Serves one request. It is the SDK's channel to the client, for notifications but not for requests."""
 
     can_send_request = False
     message_metadata = None
@@ -84,7 +84,7 @@ class Exchange:
         self,
         tools: WorkflowTools,
         call: Call,
-        surface: Endpoint,
+        endpoint: Endpoint,
         request: JSONRPCRequest,
         connection: Connection,
         key: str,
@@ -94,39 +94,39 @@ class Exchange:
         self.cancel_requested = anyio.Event()
         self._tools = tools
         self._call = call
-        self._surface = surface
+        self._endpoint = endpoint
         self._request = request
         self._connection = connection
         self._key = key
-        self._told: asyncio.Queue[Json | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[Json | None] = asyncio.Queue()
 
-    async def answer(self, headers: Mapping[str, str]) -> Response:
-        """The reply as JSON or, for a client that takes streams, once a run has begun, as the end of a stream."""
+    async def respond(self, headers: Mapping[str, str]) -> Response:
+        """The reply as JSON; for a client that accepts streams, as the end of a stream once a run has begun."""
         if prefers_json(self._call.headers):
-            return self._whole(await self._reply(), headers)
-        replying = asyncio.create_task(self._replying())
+            return self._as_json(await self._reply(), headers)
+        replying = asyncio.create_task(self._reply_then_end())
         try:
-            if await self._told.get() is None:
-                return self._whole(await replying, headers)
+            if await self._queue.get() is None:
+                return self._as_json(await replying, headers)
         except BaseException:
             replying.cancel()
             raise
 
-        async def gone(message: Message) -> None:
-            """Since 2026-07-28 to close the stream is to cancel the call; before, it meant nothing."""
+        async def on_disconnect(message: Message) -> None:
+            """Closing the stream cancels the call since 2026-07-28; in earlier versions it has no meaning."""
             if not has_handshake(self._call.headers) and not replying.done():
-                await _cancel(self._tools, self._call, self._surface, self._key)
+                await _cancel(self._tools, self._call, self._endpoint, self._key)
 
-        return sse.streaming(self._chunks(replying), gone=gone)
+        return sse.streaming(self._chunks(replying), on_disconnect=on_disconnect)
 
-    async def _replying(self) -> Json:
+    async def _reply_then_end(self) -> Json:
         try:
             return await self._reply()
         finally:
-            self._told.put_nowait(None)
+            self._queue.put_nowait(None)
 
     async def _reply(self) -> Json:
-        served = Served(self._tools, self._call, self._surface, self._key, self._begun, self.progress)
+        served = Served(self._tools, self._call, self._endpoint, self._key, self._on_begin, self.progress)
         method, params = self._request.method, self._request.params
         try:
             result = await serve_one(
@@ -136,42 +136,42 @@ class Exchange:
             return failure(self.request_id, modern_error_data(error))
         return {"jsonrpc": "2.0", "id": self.request_id, "result": result}
 
-    def _whole(self, reply: Json, headers: Mapping[str, str]) -> Response:
-        """Before 2026-07-28 the status told nothing of an error inside."""
+    def _as_json(self, reply: Json, headers: Mapping[str, str]) -> Response:
+        """The reply as a JSON response. Versions before 2026-07-28 answer errors with status 200."""
         statuses = {} if has_handshake(self._call.headers) else ERROR_CODE_HTTP_STATUS
         code = reply["error"]["code"] if "error" in reply else 0
-        return json_answer(reply, statuses.get(code, HTTPStatus.OK), headers)
+        return json_response(reply, statuses.get(code, HTTPStatus.OK), headers)
 
     async def _chunks(self, replying: "asyncio.Task[Json]") -> AsyncIterator[bytes]:
         try:
-            while (told := await self._told.get()) is not None:
-                yield sse.message(told)
-            yield sse.message(await self._last(replying))
+            while (notification := await self._queue.get()) is not None:
+                yield sse.message(notification)
+            yield sse.message(await self._final_reply(replying))
         finally:
             replying.cancel()
 
-    async def _last(self, replying: "asyncio.Task[Json]") -> Json:
+    async def _final_reply(self, replying: "asyncio.Task[Json]") -> Json:
         try:
             return await replying
         except Exception:
-            logger.exception("an exchange broke off")
+            logger.exception("an exchange failed")
             return failure(self.request_id, ErrorData(code=INTERNAL_ERROR, message="internal error"))
 
-    # What is told meanwhile
+    # Notifications
 
-    def _begun(self) -> None:
-        self._told.put_nowait(BEGUN)
+    def _on_begin(self) -> None:
+        self._queue.put_nowait(BEGUN)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Told to a client that asked for it."""
+        """Send a progress notification, if the client requested progress."""
         token = progress_token_from_params(self._request.params)
         if token is not None:
             params = {"progressToken": token, "progress": progress, "total": total, "message": message}
-            told = {name: value for name, value in params.items() if value is not None}
-            await self.notify("notifications/progress", told)
+            given = {name: value for name, value in params.items() if value is not None}
+            await self.notify("notifications/progress", given)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
-        self._told.put_nowait({"jsonrpc": "2.0", "method": method, "params": dict(params or {})})
+        self._queue.put_nowait({"jsonrpc": "2.0", "method": method, "params": dict(params or {})})
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
@@ -179,8 +179,8 @@ class Exchange:
         raise NoBackChannelError(method)
 
 
-async def _cancel(tools: WorkflowTools, call: Call, surface: Endpoint, key: str) -> None:
+async def _cancel(tools: WorkflowTools, call: Call, endpoint: Endpoint, key: str) -> None:
     try:
-        await tools.cancel(call.me, surface.row.id, key)
+        await tools.cancel(call.me, endpoint.row.id, key)
     except WfcoreError:
-        logger.info("a call could not be cancelled", exc_info=True)
+        logger.info("cancelling a call failed", exc_info=True)

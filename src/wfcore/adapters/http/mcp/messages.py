@@ -1,7 +1,7 @@
-"""Messages of the Model Context Protocol as they come in, and the errors of JSON-RPC that refuse them.
+"""Reading messages of the Model Context Protocol, and the JSON-RPC errors that refuse them.
 
-Two kinds of versions are spoken: those that begin with a handshake, to 2025-11-25, and 2026-07-28, where each request
-says all of itself. Needs the extra `mcp`.
+Two kinds of protocol versions are supported: those with a handshake, up to 2025-11-25, and 2026-07-28, where each
+request is self-contained. Needs the extra `mcp`.
 """
 
 from http import HTTPStatus
@@ -39,11 +39,11 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.tool_servers import CALL_KEY
 
 SESSION: Final = "Mcp-Session-Id"
-"""The header that a client repeats from the answer to its `initialize`. The server keeps nothing of it."""
+"""The header that a client copies from the response to `initialize`. The server does not store it."""
 
 
 class RequestRefused(Exception):
-    """A message that is answered with an error of JSON-RPC before anything is done."""
+    """A message that is refused with a JSON-RPC error: `reply` is the body, `status` the HTTP status."""
 
     def __init__(self, code: int, message: str, data: JSON = None, *, id: RequestId | None = None) -> None:
         super().__init__(message)
@@ -52,12 +52,12 @@ class RequestRefused(Exception):
 
 
 def failure(id: RequestId | None, error: ErrorData) -> dict[str, JSON]:
-    """The reply that tells an error; of an unknown request where `id` is None (JSON-RPC 2.0, 5)."""
+    """The error reply to request `id`; None for an unknown request (JSON-RPC 2.0, 5)."""
     return {"jsonrpc": "2.0", "id": id, "error": error.model_dump(mode="json", exclude_none=True)}
 
 
 def read_message(raw: bytes, headers: Headers) -> JSONRPCRequest | JSONRPCNotification:
-    """The one message that this is. `RequestRefused` for anything else: not JSON, a response, a batch."""
+    """Parse a single message. Raises RequestRefused for anything else: not JSON, a response, a batch."""
     try:
         tree = parse_json(raw)
     except Malformed as error:
@@ -66,26 +66,26 @@ def read_message(raw: bytes, headers: Headers) -> JSONRPCRequest | JSONRPCNotifi
     try:
         message: JSONRPCRequest | JSONRPCNotification = shape.model_validate(tree)
     except ValidationError:
-        raise RequestRefused(INVALID_REQUEST, "this is no single JSON-RPC request or notification") from None
+        raise RequestRefused(INVALID_REQUEST, "the body must be a single JSON-RPC request or notification") from None
     if (name := find_duplicated_routing_header(headers.items())) is not None:
-        raise RequestRefused(HEADER_MISMATCH, f"the header {name} stands more than once")
+        raise RequestRefused(HEADER_MISMATCH, f"the header `{name}` must not be repeated")
     return message
 
 
 def has_handshake(headers: Headers) -> bool:
-    """Whether a message is of a version with a handshake: it names one, or none at all."""
+    """Whether the protocol version has a handshake; a message without a version has."""
     return headers.get(MCP_PROTOCOL_VERSION_HEADER) in (None, *HANDSHAKE_PROTOCOL_VERSIONS)
 
 
 def check_version(headers: Headers) -> None:
-    """`RequestRefused` for a notification of a version that is not spoken here."""
+    """Raise RequestRefused for a notification of an unsupported version."""
     version = headers.get(MCP_PROTOCOL_VERSION_HEADER, "")
-    if not has_handshake(headers) and (fault := unsupported_protocol_version_rejection(version)) is not None:
-        raise RequestRefused(fault.code, fault.message, fault.data)
+    if not has_handshake(headers) and (error := unsupported_protocol_version_rejection(version)) is not None:
+        raise RequestRefused(error.code, error.message, error.data)
 
 
 def connection_of(request: JSONRPCRequest, headers: Headers) -> Connection:
-    """The version and the client that a request speaks for. `RequestRefused` where headers and body disagree."""
+    """The protocol version and client of a request. Raises RequestRefused when headers and body disagree."""
     if has_handshake(headers):
         version = headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
         return Connection.from_envelope(version, None, None)
@@ -96,27 +96,27 @@ def connection_of(request: JSONRPCRequest, headers: Headers) -> Connection:
 
 
 def call_key(request: JSONRPCRequest, session: str | None) -> str | None:
-    """What a call is known by when it comes again: the key that its client gave it, else its number in its session.
+    """The key under which a repeated call is found: the client's own, else its request id within its session.
 
-    `RequestRefused` for a key that is none: who sends one relies on it.
+    None without either. Raises RequestRefused for an invalid key, since its client relies on it.
     """
     meta = (request.params or {}).get("_meta")
     if not isinstance(meta, dict) or CALL_KEY not in meta:
-        return None if session is None else _numbered(session, request.id)
+        return None if session is None else _session_key(session, request.id)
     key = meta[CALL_KEY]
     if not isinstance(key, str) or not key:
-        raise RequestRefused(INVALID_PARAMS, f"`{CALL_KEY}` has to be a text that is not empty", id=request.id)
+        raise RequestRefused(INVALID_PARAMS, f"`{CALL_KEY}` must be a non-empty string", id=request.id)
     return f"key {key}"
 
 
 def cancelled_key(notification: JSONRPCNotification, session: str | None) -> str | None:
-    """The call that a notification cancels; None where it cancels none, or nobody can tell which."""
+    """The key of the call that a notification cancels; None where it cancels none, or has no session."""
     if notification.method != "notifications/cancelled" or session is None:
         return None
-    number = cancelled_request_id_from_params(notification.params)
-    return None if number is None else _numbered(session, number)
+    request_id = cancelled_request_id_from_params(notification.params)
+    return None if request_id is None else _session_key(session, request_id)
 
 
-def _numbered(session: str, number: RequestId) -> str:
-    """`1` and `"1"` are two (JSON-RPC 2.0, 4)."""
-    return f"session {dumps([session, number])}"
+def _session_key(session: str, request_id: RequestId) -> str:
+    """The ids `1` and `"1"` are different (JSON-RPC 2.0, 4)."""
+    return f"session {dumps([session, request_id])}"

@@ -1,7 +1,7 @@
 """The route of interface rows of kind `mcp`: a protocol server whose one tool is the deployed workflow.
 
-It speaks the Model Context Protocol over streamable HTTP, without sessions: what only sessions have (GET, DELETE) is
-not allowed. What is wrong before a message is read is told in the envelope, what is wrong with it as JSON-RPC has it.
+It implements the Model Context Protocol over streamable HTTP, without sessions: GET and DELETE, which need sessions,
+are not allowed. Errors before a message is read use the error envelope, errors of the message use JSON-RPC.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from wfcore.adapters.http.core.origins import check_origin
 from wfcore.adapters.http.core.request_parsing import NotAcceptable, accepts, check_json_type
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.domain.json.codec import JsonObject
-from wfcore.domain.kernel.errors import Unavailable
+from wfcore.extras import needs_extra
 from wfcore.runtime.channels.workflow_tools import WorkflowTools
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.common.ports import Ports
 
-PLACE = "/interfaces/mcp/{interfaceId}"
+PATH = "/interfaces/mcp/{interfaceId}"
 
 MessageId = Annotated[int, Meta(ge=1 - 2**53, le=2**53 - 1)] | str
 
@@ -57,33 +57,33 @@ class McpRoutes:
     def __init__(self, tools: WorkflowTools, ports: Ports) -> None:
         self._tools = tools
         self._ids = ports.ids
-        self._most = ports.settings.max_request_bytes
+        self._max_body_bytes = ports.settings.max_request_bytes
         self._hosts = ports.settings.hosts
-        self._speaker: ModuleType | None = None
+        self._exchange: ModuleType | None = None
 
     def table(self) -> Iterator[Route]:
         yield Route(
-            "mcp.exchange", "POST", PLACE, self.exchange,
-            "A message to the protocol server of an interface", scopes_of(self._tools.call), McpReply,
-            reads=McpMessage, most_bytes=self._most, streams=True, bare=(HTTPStatus.ACCEPTED,), faults=McpReply,
+            "mcp.exchange", "POST", PATH, self.exchange,
+            "Send a message to the protocol server of an interface", scopes_of(self._tools.call), McpReply,
+            raw_body_shape=McpMessage, max_body_bytes=self._max_body_bytes, streams=True,
+            empty_statuses=(HTTPStatus.ACCEPTED,), error_shape=McpReply,
         )  # fmt: skip
 
     async def exchange(self, call: Call) -> Response:
         check_origin(call.headers, self._hosts)
         check_json_type(call.headers)
         if not accepts(call.headers, "application/json"):
-            raise NotAcceptable("`Accept` has to allow `application/json`, and should `text/event-stream`")
-        surface = await self._tools.surface(call.me, call.path["interfaceId"])
-        if self._speaker is None:
-            self._speaker = await to_thread.run_sync(_loaded)
-        response: Response = await self._speaker.respond(self._tools, self._ids, surface, call)
+            raise NotAcceptable("`Accept` must allow `application/json` and should allow `text/event-stream`")
+        endpoint = await self._tools.surface(call.me, call.path["interfaceId"])
+        if self._exchange is None:
+            self._exchange = await to_thread.run_sync(_load_exchange)
+        response: Response = await self._exchange.respond(self._tools, self._ids, endpoint, call)
         return response
 
 
-def _loaded() -> ModuleType:
-    """What speaks the protocol. To load it takes a second: when it is first spoken, and beside the other requests."""
-    try:
-        from wfcore.adapters.http.mcp import exchange as mcp_exchange
-    except ModuleNotFoundError:
-        raise Unavailable("protocol servers need more packages: install `wfcore[mcp]`") from None
-    return mcp_exchange
+def _load_exchange() -> ModuleType:
+    """The module that needs the SDK, imported at the first use: in a thread, since it takes about a second."""
+    with needs_extra("mcp", "the MCP server of an interface"):
+        from wfcore.adapters.http.mcp import exchange
+
+    return exchange

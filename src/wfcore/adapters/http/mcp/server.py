@@ -1,7 +1,7 @@
-"""What one caller is served at the url of an interface row: the SDK's server of its one tool. Needs the extra `mcp`.
+"""The SDK's server with the one tool of an interface row, for one request. Needs the extra `mcp`.
 
-The SDK checks what comes in and shapes what goes out by the version that is spoken. A run that fails is a result that
-says so, for the model to read; errors of the protocol are those of a client.
+The SDK checks requests and shapes replies for the protocol version. A failed run is a result with `is_error`, for the
+model to read; protocol errors are errors of the client.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -35,11 +35,11 @@ from wfcore.runtime.common.run_views import Turn
 
 Context = ServerRequestContext[dict[str, Any], Any]
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Tells how many steps there were, of how many, and the last of them in words."""
+"""Reports the number of steps, the total if known, and the last step in words."""
 
 VERSION: Final = "1.0.0"
 RUN_ID: Final = "io.wfcore/run-id"
-"""Where the `_meta` of a result names the run that gave it."""
+"""The key in the `_meta` of a result that holds the run id."""
 
 STEPS: Final[Mapping[EventKind, str]] = {
     EventKind.node_started: "started",
@@ -50,22 +50,22 @@ STEPS: Final[Mapping[EventKind, str]] = {
     EventKind.tool_call: "calls a tool",
     EventKind.interrupt: "waits for a decision",
 }
-"""The events that are told as progress: what is said of their node."""
+"""The events that are reported as progress, and the text for their node."""
 
 
 @attrs.frozen
 class Served:
-    """The one tool, for one request. `begun` is called once its run has begun, `progress` at its steps."""
+    """The one tool, for one request. `on_begin` is called when its run has begun, `progress` at its steps."""
 
     tools: WorkflowTools
     call: Call
-    surface: Endpoint
+    endpoint: Endpoint
     key: str
-    begun: Callable[[], None]
+    on_begin: Callable[[], None]
     progress: Progress
 
     def server(self) -> Server[dict[str, Any]]:
-        workflow = self.surface.workflow
+        workflow = self.endpoint.workflow
         server: Server[dict[str, Any]] = Server(
             workflow.slug,
             version=VERSION,
@@ -75,38 +75,38 @@ class Served:
             on_list_tools=self._list,
             on_call_tool=self._call,
         )
-        server.middleware.clear()  # telling what happens is the door's
+        server.middleware.clear()  # the application logs and traces requests itself
         return server
 
     async def _list(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         tool = await self._tool()
-        return ListToolsResult(tools=[] if tool is None else [_listed(tool)])
+        return ListToolsResult(tools=[] if tool is None else [_described(tool)])
 
     async def _call(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         arguments = params.arguments or {}
         self._check(await self._tool(), params.name, arguments)
-        turn = self.tools.call(self.call.me, self.surface.row.id, arguments, key=self.key)
+        turn = self.tools.call(self.call.me, self.endpoint.row.id, arguments, key=self.key)
         try:
             await turn
         except (Malformed, Invalid, Conflict) as error:
-            return CallToolResult(content=[TextContent(text=_in_words(error))], is_error=True)
-        self.begun()
-        return _result(end_of(await self._followed(turn)))
+            return CallToolResult(content=[TextContent(text=_explanation(error))], is_error=True)
+        self.on_begin()
+        return _result(end_of(await self._terminal_event(turn)))
 
     async def _tool(self) -> WorkflowTool | None:
-        return await self.tools.tool(self.call.me, self.surface.row.id)
+        return await self.tools.tool(self.call.me, self.endpoint.row.id)
 
     def _check(self, tool: WorkflowTool | None, name: str, arguments: Mapping[str, JSON]) -> None:
-        """That there is this tool, and that headers which repeat arguments are like them (2026-07-28)."""
+        """Raise MCPError for an unknown tool, or for headers that differ from the arguments (2026-07-28)."""
         if tool is None or tool.name != name:
-            raise MCPError(INVALID_PARAMS, f"there is no tool `{name[:80]}`")
+            raise MCPError(INVALID_PARAMS, f"unknown tool `{name[:80]}`: see `tools/list`")
         if has_handshake(self.call.headers):
             return
-        if (fault := validate_mcp_param_headers(tool.parameters, arguments, self.call.headers)) is not None:
-            raise MCPError(fault.code, fault.message)
+        if (error := validate_mcp_param_headers(tool.parameters, arguments, self.call.headers)) is not None:
+            raise MCPError(error.code, error.message)
 
-    async def _followed(self, turn: Turn) -> Event:
-        """The terminal event of the run; those before it are told as progress."""
+    async def _terminal_event(self, turn: Turn) -> Event:
+        """The terminal event of the run; the events before it are reported as progress."""
         steps = 0
         async for event in turn:
             if event.terminal:
@@ -114,18 +114,18 @@ class Served:
             if event.kind in STEPS:
                 steps += 1
                 await self.progress(steps, None, f"{event.data.get('nodeId') or 'the run'} {STEPS[event.kind]}")
-        raise Unavailable("the run goes on, but its events broke off")
+        raise Unavailable("the run continues, but its event stream was interrupted")
 
 
-def _listed(tool: WorkflowTool) -> Tool:
+def _described(tool: WorkflowTool) -> Tool:
     schema = dict(tool.parameters)
     return Tool(name=tool.name, title=tool.title, description=tool.description, input_schema=schema)
 
 
-def _in_words(error: WfcoreError) -> str:
-    """All that is wrong, for a model to mend its arguments."""
-    faults = error.info.get("errors") or ()
-    return "\n".join(f"`{fault['path']}`: {fault['message']}" for fault in faults) or error.message
+def _explanation(error: WfcoreError) -> str:
+    """Every issue of the arguments, for the model to correct."""
+    issues = error.info.get("errors") or ()
+    return "\n".join(f"`{issue['path']}`: {issue['message']}" for issue in issues) or error.message
 
 
 def _result(end: CallEnd) -> CallToolResult:
@@ -138,7 +138,7 @@ def _result(end: CallEnd) -> CallToolResult:
 
 
 def _structured(end: CallEnd) -> dict[str, JSON] | None:
-    """What programs read: an object, as versions before 2026-07-28 want it. An output that is none is its `result`."""
+    """The structured content: an object, as versions before 2026-07-28 require. Other outputs become its `result`."""
     if end.failed:
         return None
     if end.status is RunStatus.done:

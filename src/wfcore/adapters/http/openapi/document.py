@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made of the route table and the shapes."""
+"""The OpenAPI 3.1 document, generated from the route table and the shapes of the wire."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, LAST_EVENT_ID, Route
-from wfcore.adapters.http.openapi.examples import ANSWERS, PARAMETERS, REQUESTS
+from wfcore.adapters.http.openapi.examples import PARAMETERS, REQUESTS, RESPONSES
 from wfcore.api.resources import ErrorEnvelope, schema_components
 from wfcore.domain.json.codec import schema_ref
 from wfcore.domain.kernel.json_type import JSON
@@ -17,44 +17,44 @@ _PARAMETER = re.compile(r"\{([A-Za-z]+)\}", re.ASCII)
 _FRAMES = {"type": "string", "description": "Server-Sent Events; the data of each is an `Event`"}
 
 _HEADERS: Final[Mapping[str, tuple[str, JSON]]] = {
-    IDEMPOTENCY_KEY: ("The same key and body give the same answer", OPAQUE_ID),
-    IF_MATCH: ("The `ETag` that was read; a stale one is a conflict", {"type": "string"}),
-    "webhook-id": ("What the message is called, however often it is sent", OPAQUE_ID),
-    "webhook-timestamp": ("When it was sent, in seconds since the epoch", {"type": "integer"}),
+    IDEMPOTENCY_KEY: ("The same key and body give the same response", OPAQUE_ID),
+    IF_MATCH: ("The `ETag` of the version that was read; another version is a conflict", {"type": "string"}),
+    "webhook-id": ("The id of the message, the same for every attempt", OPAQUE_ID),
+    "webhook-timestamp": ("When the message was sent, in seconds since the epoch", {"type": "integer"}),
     "webhook-signature": (
-        "`v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64; several with blanks",
+        "`v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64; several are separated by blanks",
         {"type": "string"},
     ),
-    LAST_EVENT_ID: ("The stream goes on after this event", {"type": "integer", "minimum": 0}),
+    LAST_EVENT_ID: ("The stream continues after this event", {"type": "integer", "minimum": 0}),
 }
 _ERRORS: Final[Mapping[int, str]] = {
     400: "Malformed request",
     401: "Missing, invalid or expired credential",
-    403: "The token lacks a scope, or the caller a right",
+    403: "The token lacks a scope, or the caller a permission",
     404: "Does not exist, or the caller has no access",
     405: "Method not allowed",
-    406: "`Accept` does not allow what is answered",
+    406: "`Accept` does not allow the media type of the response",
     408: "The body did not arrive in time",
     409: "Conflicts with the current state",
     413: "The body is too large",
     422: "A value breaks a rule",
-    429: "Too many requests in a minute; `Retry-After` says when one will be let in",
+    429: "Too many requests in a minute; `Retry-After` is the wait in seconds",
     500: "Unexpected server error",
-    503: "A part that is needed does not answer",
+    503: "A required service is not available",
 }
 _ALWAYS = (405, 500)
 _WITH_PRINCIPAL = (400, 401, 403, 404, 409, 429)
 _METRICS = (401, 404)
-_PAGE = (404,)
+_CHAT_PAGE = (404,)
 _WITH_BODY = (408, 413, 422)
 
 
 def document(routes: Iterable[Route]) -> dict[str, JSON]:
-    """The description of these routes."""
+    """The OpenAPI document of these routes."""
     paths: dict[str, Any] = {}
     shapes = list[type]()
     for route in routes:
-        shapes += [shape for shape in (route.body, route.reads, route.answer) if isinstance(shape, type)]
+        shapes += [shape for shape in (route.body, route.raw_body_shape, route.response) if isinstance(shape, type)]
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
@@ -69,7 +69,7 @@ def document(routes: Iterable[Route]) -> dict[str, JSON]:
 
 
 def _with_examples(schemas: Mapping[str, JSON]) -> dict[str, JSON]:
-    examples = {**REQUESTS, **ANSWERS}
+    examples = {**REQUESTS, **RESPONSES}
     return {
         name: schema | {"examples": [examples[name]]} if name in examples else schema
         for name, schema in schemas.items()
@@ -84,27 +84,30 @@ def _operation(route: Route) -> dict[str, JSON]:
             *_path_parameters(route),
             *map(_query, route.query),
             *map(_header, route.headers),
-            *(_header(name) | {"required": True} for name in route.signed),
+            *(_header(name) | {"required": True} for name in route.signature_headers),
         ],
         "responses": _responses(route),
         "security": [] if route.scopes is None else [{"token": list(route.scopes)}],
     }
-    if (body := route.body or route.reads) is not None:
+    if (body := route.body or route.raw_body_shape) is not None:
         content = {"application/json": {"schema": schema_ref(body)}}
-        operation["requestBody"] = {"required": route.body_required or body is route.reads, "content": content}
-    if route.signed and route.reads is None:
+        operation["requestBody"] = {"required": route.body_required or body is route.raw_body_shape, "content": content}
+    if route.signature_headers and route.raw_body_shape is None:
         content = {"application/json": {"schema": {"type": ["object", "array"]}}}
         operation["requestBody"] = {"required": True, "content": content}
-    if route.takes:
+    if route.request_media_types:
         schema = {"type": "string", "format": "binary"}
-        operation["requestBody"] = {"required": True, "content": {name: {"schema": schema} for name in route.takes}}
+        operation["requestBody"] = {
+            "required": True,
+            "content": {name: {"schema": schema} for name in route.request_media_types},
+        }
     if route.successor is not None:
         operation["deprecated"] = True
     return operation
 
 
 def _path_parameters(route: Route) -> list[JSON]:
-    number = {"type": "integer", "minimum": route.least_id}
+    number = {"type": "integer", "minimum": route.min_id}
     return [
         {"name": name, "in": "path", "required": True, "schema": number if name == "id" else OPAQUE_ID}
         | ({"example": PARAMETERS[name]} if name in PARAMETERS else {})
@@ -122,38 +125,39 @@ def _header(name: str) -> JSON:
 
 
 def _responses(route: Route) -> dict[str, JSON]:
-    schema = schema_ref(route.answer) if isinstance(route.answer, type) else route.answer
+    schema = schema_ref(route.response) if isinstance(route.response, type) else route.response
     content: dict[str, JSON] = {route.media_type: {"schema": schema}}
     responses = {
-        str(status): _response(status, {} if status == 204 else content) for status in (route.status, *route.also)
+        str(status): _response(status, {} if status == 204 else content)
+        for status in (route.status, *route.other_statuses)
     }
     if route.streams:
         responses["200"] = _response(200, content | {"text/event-stream": {"schema": _FRAMES}})
-    for status in route.bare:
+    for status in route.empty_statuses:
         responses[str(status)] = _response(status, {})
     for status in _error_statuses(route):
         responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
-    if route.faults is not None:
-        responses |= {str(status): _fault(status, route.faults) for status in (400, 404)}
+    if route.error_shape is not None:
+        responses |= {str(status): _error_of_shape(status, route.error_shape) for status in (400, 404)}
     return responses
 
 
 def _error_statuses(route: Route) -> list[int]:
-    if route.signed:
+    if route.signature_headers:
         return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *_WITH_BODY, 503} - {403, 429})
     if route.scopes is None:
-        more = {"readyz": (503,), "metrics": _METRICS, "chatapp.page": _PAGE, "protectedResource.mcp": (404,)}
+        more = {"readyz": (503,), "metrics": _METRICS, "chatapp.page": _CHAT_PAGE, "protectedResource.mcp": (404,)}
         return sorted({*_ALWAYS, *more.get(route.name, ())})
-    read = _WITH_BODY if route.body or route.reads or route.takes else ()
-    return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *read, *((406, 503) if route.reads else ())})
+    read = _WITH_BODY if route.body or route.raw_body_shape or route.request_media_types else ()
+    return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *read, *((406, 503) if route.raw_body_shape else ())})
 
 
 def _response(status: int, content: JSON) -> JSON:
     return {"description": HTTPStatus(status).phrase, "content": content}
 
 
-def _fault(status: int, shape: type) -> JSON:
-    """An error in the envelope, or of this shape."""
+def _error_of_shape(status: int, shape: type) -> JSON:
+    """An error with the envelope, or of this shape."""
     schema = {"anyOf": [schema_ref(ErrorEnvelope), schema_ref(shape)]}
     return {"description": _ERRORS[status], "content": {"application/json": {"schema": schema}}}
 

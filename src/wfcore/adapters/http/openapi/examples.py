@@ -1,4 +1,4 @@
-"""Examples of what is sent and answered, by the shape they are of: the document shows them beside its schemas."""
+"""Examples of requests and responses by the name of their shape: the document shows them beside its schemas."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -101,7 +101,7 @@ PARAMETERS: Final[Mapping[str, JSON]] = {
     "itemId": _ROW,
     "connectionId": _ROW,
 }
-"""What stands in a path, by parameter."""
+"""Path parameters by name."""
 
 REQUESTS: Final[Mapping[str, JSON]] = {
     "Body": {},
@@ -145,9 +145,9 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "CreateToken": {"name": "ci", "scopes": ["workflows:read"], "expiresInSeconds": 86_400},
     "McpMessage": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
 }  # fmt: skip
-"""Bodies of requests. Each is accepted where the resources that it names are there."""
+"""Bodies of requests. Each is accepted where the resources that it names exist."""
 
-ANSWERS: Final[Mapping[str, JSON]] = {
+RESPONSES: Final[Mapping[str, JSON]] = {
     "Workflow": _RESOURCE | {"type": "workflow", "isEnabled": False},
     "Scope": _RESOURCE,
     "RunAccepted": {"runId": _RUN, "status": "interrupted"},
@@ -200,7 +200,7 @@ ANSWERS: Final[Mapping[str, JSON]] = {
         "segments": [
             {"source": "instructions", "ref": "1", "tokens": 8, "why": "the instructions of the agent"},
             {"source": "subordinates", "ref": "skill:1", "tokens": 52, "why": "a skill to hand work to"},
-            {"source": "message", "ref": None, "tokens": 11, "why": "what the agent is told"},
+            {"source": "message", "ref": None, "tokens": 11, "why": "the message to the agent"},
         ],
         "leftOut": [{"source": "conversation", "ref": "document-4711", "why": "older messages have no room in the "
                      "context window"}],
@@ -213,4 +213,4 @@ ANSWERS: Final[Mapping[str, JSON]] = {
     "NextRuns": {"nextRuns": [{"at": _AT, "local": "2026-01-02T04:04:05", "note": None}]},
     "ErrorEnvelope": {"error": _ERROR},
 }  # fmt: skip
-"""What is answered."""
+"""Bodies of responses."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from starlette.responses import Response
 
-from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import PAGE_TOKEN, PAGING, Call, Route
 from wfcore.api.conversations import ConversationDto
 from wfcore.domain.json.codec import page_of
@@ -18,7 +18,7 @@ ONE = f"{BASE}/{{threadId}}"
 
 
 class ConversationRoutes:
-    """Listing, reading and forgetting. The skill 0 stands for all."""
+    """Listing, reading and deleting. The skill 0 means all skills."""
 
     def __init__(self, conversations: Conversations) -> None:
         self._conversations = conversations
@@ -26,22 +26,22 @@ class ConversationRoutes:
     def table(self) -> Iterator[Route]:
         cases = self._conversations
         yield Route(
-            "conversations.list", "GET", BASE, self.list, "List conversations, the latest first; 0: of all skills",
-            scopes_of(cases.page), page_of("conversations", ConversationDto), query=PAGING, least_id=0,
+            "conversations.list", "GET", BASE, self.list, "List conversations, latest first; 0 means all skills",
+            scopes_of(cases.page), page_of("conversations", ConversationDto), query=PAGING, min_id=0,
         )  # fmt: skip
         yield Route(
             "conversations.get", "GET", ONE, self.get, "Read a conversation", scopes_of(cases.get), ConversationDto,
-            query=(PAGE_TOKEN,), least_id=0,
+            query=(PAGE_TOKEN,), min_id=0,
         )  # fmt: skip
         yield Route(
-            "conversations.delete", "DELETE", ONE, self.delete, "Forget one's own conversation",
-            scopes_of(cases.delete), ConversationDto, least_id=0,
+            "conversations.delete", "DELETE", ONE, self.delete, "Delete the caller's own conversation",
+            scopes_of(cases.delete), ConversationDto, min_id=0,
         )  # fmt: skip
 
     async def list(self, call: Call) -> Response:
         skill, size = _skill(call), call.query["pageSize"]
-        place = call.position("conversations", skill)
-        before = place and (place[0], place[1])
+        position = call.position("conversations", skill)
+        before = position and (position[0], position[1])
         found = await self._conversations.page(call.me, skill, limit=size + 1, before=before)
         following = list(found[size - 1].place) if len(found) > size else None
         return call.page("conversations", found[:size], following, "conversations", skill)
@@ -51,15 +51,15 @@ class ConversationRoutes:
         bound_to: tuple[JSON, ...] = ("messages", skill, thread)
         found = await self._conversations.get(call.me, skill, thread, before=call.position(*bound_to))
         token = None if found.older is None else call.tokens.seal(found.older, call.me.org_uuid, *bound_to)
-        return json_answer({**found.to_wire(), "nextPageToken": token})
+        return json_response({**found.to_wire(), "nextPageToken": token})
 
     async def delete(self, call: Call) -> Response:
         found = await self._conversations.delete(call.me, _skill(call), call.path["threadId"])
-        return json_answer(found.to_wire())
+        return json_response(found.to_wire())
 
 
 def _skill(call: Call) -> int:
-    """The skill's number, or 0 where exactly that was asked for: what is no number is no skill."""
+    """The skill's number, or 0 where the path has exactly `0`. Raises NotFound for anything but a number."""
     if call.id or call.path["id"] == "0":
         return call.id
     raise NotFound

@@ -15,7 +15,7 @@ from wfcore.adapters.http.core.request_parsing import (
     page_size,
     whole_number,
 )
-from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, PAGE_TOKEN, Call, Handler, Route
 from wfcore.api.memories import CreateMemory, FoundMemories, MemoryDto, PatchMemory, SearchMemories
 from wfcore.domain.json.codec import page_of
@@ -26,7 +26,7 @@ BASE = "/api/v1/skills/{id}/memories"
 ONE = f"{BASE}/{{memoryId}}"
 
 MAX_LIMIT = 1_000
-"""Of the deprecated `limit`; a page asked for with `pageSize` has at most 100."""
+"""Maximum of the deprecated `limit`; that of `pageSize` is 100."""
 
 
 def _limit(text: str) -> int:
@@ -36,16 +36,16 @@ def _limit(text: str) -> int:
 
 
 _WHOLE = {"type": "integer", "minimum": 1}
-_SIZE = Query("pageSize", page_size, _WHOLE, "Rows of a page; more than 100 is taken as 100. Left out: 100 without "
+_SIZE = Query("pageSize", page_size, _WHOLE, "Items of a page; more than 100 is read as 100. Default: 100 without "
               "`pageToken` and `limit`, else 25")  # fmt: skip
-_LIMIT = Query("limit", _limit, _WHOLE, "Deprecated: `pageSize`, which wins. More than 1000 is taken as 1000")
+_LIMIT = Query("limit", _limit, _WHOLE, "Deprecated: use `pageSize`, which wins. More than 1000 is read as 1000")
 _USER = Query("userId", opaque_id, OPAQUE_ID, "Only those of this end user")
 _MASK = Query("updateMask", str, {"type": "string"}, "What to change, separated by commas: `memory`, `metadata`, "
-              "`metadata.<key>`. Left out: the fields of the body")  # fmt: skip
+              "`metadata.<key>`. Default: the fields of the body")  # fmt: skip
 
 
 class MemoryRoutes:
-    """Keeping, finding and changing memories."""
+    """Adding, finding, changing and deleting memories."""
 
     def __init__(self, memories: Memories) -> None:
         self._memories = memories
@@ -53,7 +53,7 @@ class MemoryRoutes:
     def table(self) -> Iterator[Route]:
         cases = self._memories
         yield _route(
-            "create", "POST", BASE, self.create, "Keep a memory", cases.create, MemoryDto,
+            "create", "POST", BASE, self.create, "Add a memory", cases.create, MemoryDto,
             status=HTTPStatus.CREATED, body=CreateMemory, headers=(IDEMPOTENCY_KEY,),
         )  # fmt: skip
         yield _route(
@@ -61,7 +61,7 @@ class MemoryRoutes:
             page_of("memories", MemoryDto), query=(_SIZE, PAGE_TOKEN, _USER, _LIMIT),
         )  # fmt: skip
         yield _route(
-            "search", "POST", f"{BASE}/search", self.search, "Find memories by their words", cases.search,
+            "search", "POST", f"{BASE}/search", self.search, "Search memories by their text", cases.search,
             FoundMemories, body=SearchMemories,
         )  # fmt: skip
         yield _route("get", "GET", ONE, self.get, "Read a memory", cases.get, MemoryDto)
@@ -69,15 +69,15 @@ class MemoryRoutes:
             "patch", "PATCH", ONE, self.patch, "Change a memory", cases.patch, MemoryDto, body=PatchMemory,
             query=(_MASK,), error_info={"skillId": "id"},
         )  # fmt: skip
-        yield _route("delete", "DELETE", ONE, self.delete, "Forget a memory", cases.delete, MemoryDto)
+        yield _route("delete", "DELETE", ONE, self.delete, "Delete a memory", cases.delete, MemoryDto)
 
     async def create(self, call: Call) -> Response:
-        made = await self._memories.create(call.me, call.id, call.body, key=idempotency_key(call.headers))
-        place = call.url("/api/v1/skills", call.id, "memories", made.id)
-        return json_answer(made.to_wire(), HTTPStatus.CREATED, {"Location": place})
+        created = await self._memories.create(call.me, call.id, call.body, key=idempotency_key(call.headers))
+        location = call.url("/api/v1/skills", call.id, "memories", created.id)
+        return json_response(created.to_wire(), HTTPStatus.CREATED, {"Location": location})
 
     async def list(self, call: Call) -> Response:
-        user, size = call.query["userId"], _rows(call.query)
+        user, size = call.query["userId"], _page_size(call.query)
         bound_to = ("memories", call.id, user)
         after = call.position(*bound_to)
         found = await self._memories.page(call.me, call.id, limit=size + 1, after=after, user_id=user)
@@ -86,31 +86,31 @@ class MemoryRoutes:
 
     async def search(self, call: Call) -> Response:
         found = await self._memories.search(call.me, call.id, call.body)
-        return json_answer({"memories": [memory.to_wire() for memory in found]})
+        return json_response({"memories": [memory.to_wire() for memory in found]})
 
     async def get(self, call: Call) -> Response:
-        return json_answer((await self._memories.get(call.me, call.id, call.path["memoryId"])).to_wire())
+        return json_response((await self._memories.get(call.me, call.id, call.path["memoryId"])).to_wire())
 
     async def patch(self, call: Call) -> Response:
         changed = await self._memories.patch(
             call.me, call.id, call.path["memoryId"], call.body, update_mask=call.query["updateMask"]
         )
-        return json_answer(changed.to_wire())
+        return json_response(changed.to_wire())
 
     async def delete(self, call: Call) -> Response:
-        return json_answer((await self._memories.delete(call.me, call.id, call.path["memoryId"])).to_wire())
+        return json_response((await self._memories.delete(call.me, call.id, call.path["memoryId"])).to_wire())
 
 
 def _route(
-    name: str, method: str, path: str, handle: Handler, summary: str, case: Any, answer: Any, **more: Any
+    name: str, method: str, path: str, handle: Handler, summary: str, case: Any, response: Any, **more: Any
 ) -> Route:
     return Route(
-        f"memories.{name}", method, path, handle, summary, scopes_of(case), answer,
+        f"memories.{name}", method, path, handle, summary, scopes_of(case), response,
         body_required="body" in more, **more,
     )  # fmt: skip
 
 
-def _rows(query: Mapping[str, Any]) -> int:
-    """Rows of a page. A call without any parameter of paging is one of old, which got 100."""
-    asked: int | None = query["pageSize"] or query["limit"]
-    return asked or (MAX_PAGE if query["pageToken"] is None else 25)
+def _page_size(query: Mapping[str, Any]) -> int:
+    """Items of a page. A call without any paging parameter gets 100, as in earlier releases."""
+    given: int | None = query["pageSize"] or query["limit"]
+    return given or (MAX_PAGE if query["pageToken"] is None else 25)

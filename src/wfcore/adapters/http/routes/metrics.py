@@ -1,4 +1,4 @@
-"""`GET /metrics`: what Prometheus scrapes (its documentation, Exposition formats)."""
+"""`GET /metrics`, for Prometheus to scrape (Prometheus documentation, Exposition formats)."""
 
 import hmac
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from wfcore.runtime.organization.directory import unauthenticated
 
 
 class MetricsPage:
-    """The metrics of this process. It exists where some are kept, and for who has the token, if there is one."""
+    """The metrics of this process: NotFound without metrics, Unauthenticated without the token if one is set."""
 
     def __init__(self, ports: Ports, metrics: Exposition | None = None, token: str | None = None) -> None:
         self._ports = ports
@@ -29,18 +29,18 @@ class MetricsPage:
     async def show(self, call: Call) -> Response:
         if self._metrics is None:
             raise NotFound
-        if self._token is not None and not _is(call.headers.getlist("Authorization"), self._token):
+        if self._token is not None and not _has_token(call.headers.getlist("Authorization"), self._token):
             raise unauthenticated()
         await self._measure()
         return Response(self._metrics.text(), media_type=None, headers={"Content-Type": self._metrics.content_type})
 
     async def _measure(self) -> None:
-        """What is known only when somebody asks."""
+        """Set the levels that are measured only when metrics are read."""
         if self._ports.telemetry is not None:
             due, now = await self._ports.journal.next_wake(), self._ports.clock.now()
             self._ports.telemetry.level(Level.dispatch_lag, 0.0 if due is None else max(0.0, (now - due) / 1000))
 
 
-def _is(sent: list[str], token: str) -> bool:
+def _has_token(sent: list[str], token: str) -> bool:
     scheme, _, given = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
     return scheme.lower() == "bearer" and hmac.compare_digest(given.strip(" ").encode(), token.encode())

@@ -1,4 +1,4 @@
-"""The routes of rows that belong to an organization as a whole: members, groups, context items, connections."""
+"""The routes of records of an organization: members, groups, context items and connections."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
@@ -8,7 +8,7 @@ import attrs
 from starlette.responses import Response
 
 from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query, idempotency_key, opaque_id
-from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, PAGING, Call, Route
 from wfcore.api.connections import ConnectionDto, CreateConnection, PatchConnection
 from wfcore.api.contexts import ContextItemDto, CreateContextItem, PatchContextItem
@@ -23,7 +23,7 @@ from wfcore.runtime.tools.connections import Connections
 
 
 class RecordView(Protocol):
-    """What the use cases answer with."""
+    """A record, as the use cases return it."""
 
     @property
     def id(self) -> str: ...
@@ -32,7 +32,7 @@ class RecordView(Protocol):
 
 
 class RecordService(Protocol):
-    """The use cases of one kind of rows."""
+    """The use cases of one kind of records."""
 
     async def create(self, me: Principal, body: Mapping[str, JSON], *, key: str | None) -> RecordView: ...
 
@@ -48,13 +48,13 @@ class RecordService(Protocol):
 
 @attrs.frozen
 class RecordRoutes:
-    """Create, list, read, change, remove. `rows` is the name of a list, `row_id` that of an id in the path, and
-    `filters` are what narrows the list, by the name that it has in the use case."""
+    """Create, list, read, change, remove. `field` is the name of a list on the wire, `id_parameter` the path parameter,
+    and `filters` are the query parameters of the list by their name in the use case."""
 
     cases: RecordService
     base: str
-    rows: str
-    row_id: str
+    field: str
+    id_parameter: str
     noun: str
     shape: type
     create_shape: type
@@ -62,53 +62,53 @@ class RecordRoutes:
     filters: Mapping[str, Query] = attrs.field(factory=dict)
 
     def table(self) -> Iterator[Route]:
-        cases, one = self.cases, f"{self.base}/{{{self.row_id}}}"
+        cases, one = self.cases, f"{self.base}/{{{self.id_parameter}}}"
         yield Route(
-            f"{self.rows}.create", "POST", self.base, self.create, f"Add a {self.noun}", scopes_of(cases.create),
+            f"{self.field}.create", "POST", self.base, self.create, f"Add a {self.noun}", scopes_of(cases.create),
             self.shape, status=HTTPStatus.CREATED, body=self.create_shape, body_required=True,
             headers=(IDEMPOTENCY_KEY,),
         )  # fmt: skip
         yield Route(
-            f"{self.rows}.list", "GET", self.base, self.list, f"List the {self.noun}s", scopes_of(cases.page),
-            page_of(self.rows, self.shape), query=(*self.filters.values(), *PAGING),
+            f"{self.field}.list", "GET", self.base, self.list, f"List the {self.noun}s", scopes_of(cases.page),
+            page_of(self.field, self.shape), query=(*self.filters.values(), *PAGING),
         )  # fmt: skip
         yield Route(
-            f"{self.rows}.get", "GET", one, self.get, f"Read a {self.noun}", scopes_of(cases.get), self.shape
+            f"{self.field}.get", "GET", one, self.get, f"Read a {self.noun}", scopes_of(cases.get), self.shape
         )  # fmt: skip
         yield Route(
-            f"{self.rows}.patch", "PATCH", one, self.patch, f"Change a {self.noun}", scopes_of(cases.patch),
+            f"{self.field}.patch", "PATCH", one, self.patch, f"Change a {self.noun}", scopes_of(cases.patch),
             self.shape, body=self.patch_shape, body_required=True,
         )  # fmt: skip
         yield Route(
-            f"{self.rows}.delete", "DELETE", one, self.delete, f"Remove a {self.noun}", scopes_of(cases.delete),
+            f"{self.field}.delete", "DELETE", one, self.delete, f"Remove a {self.noun}", scopes_of(cases.delete),
             self.shape,
         )  # fmt: skip
 
     async def create(self, call: Call) -> Response:
-        row = await self.cases.create(call.me, call.body, key=idempotency_key(call.headers))
-        return json_answer(row.to_wire(), HTTPStatus.CREATED, {"Location": call.url(self.base, row.id)})
+        created = await self.cases.create(call.me, call.body, key=idempotency_key(call.headers))
+        return json_response(created.to_wire(), HTTPStatus.CREATED, {"Location": call.url(self.base, created.id)})
 
     async def list(self, call: Call) -> Response:
-        narrowed = {name: call.query[query.name] for name, query in self.filters.items()}
-        bound_to, size = (self.rows, *narrowed.values()), call.query["pageSize"]
-        found = await self.cases.page(call.me, limit=size + 1, after=call.position(*bound_to) or "", **narrowed)
+        filters = {name: call.query[query.name] for name, query in self.filters.items()}
+        bound_to, size = (self.field, *filters.values()), call.query["pageSize"]
+        found = await self.cases.page(call.me, limit=size + 1, after=call.position(*bound_to) or "", **filters)
         following = found[size - 1].id if len(found) > size else None
-        return call.page(self.rows, found[:size], following, *bound_to)
+        return call.page(self.field, found[:size], following, *bound_to)
 
     async def get(self, call: Call) -> Response:
-        return json_answer((await self.cases.get(call.me, call.path[self.row_id])).to_wire())
+        return json_response((await self.cases.get(call.me, call.path[self.id_parameter])).to_wire())
 
     async def patch(self, call: Call) -> Response:
-        return json_answer((await self.cases.patch(call.me, call.path[self.row_id], call.body)).to_wire())
+        return json_response((await self.cases.patch(call.me, call.path[self.id_parameter], call.body)).to_wire())
 
     async def delete(self, call: Call) -> Response:
-        return json_answer((await self.cases.delete(call.me, call.path[self.row_id])).to_wire())
+        return json_response((await self.cases.delete(call.me, call.path[self.id_parameter])).to_wire())
 
 
 def member_routes(cases: Members) -> RecordRoutes:
-    base, rows = "/api/v1/members", "members"
+    base, field = "/api/v1/members", "members"
     filters = {"group": Query("groupId", opaque_id, OPAQUE_ID, "Only the members of this group")}
-    return RecordRoutes(cases, base, rows, "userId", "member", MemberDto, CreateMember, PatchMember, filters)
+    return RecordRoutes(cases, base, field, "userId", "member", MemberDto, CreateMember, PatchMember, filters)
 
 
 def group_routes(cases: Groups) -> RecordRoutes:
@@ -116,14 +116,14 @@ def group_routes(cases: Groups) -> RecordRoutes:
 
 
 def context_item_routes(cases: ContextItems) -> RecordRoutes:
-    base, rows = "/api/v1/context-items", "contextItems"
+    base, field = "/api/v1/context-items", "contextItems"
     return RecordRoutes(
-        cases, base, rows, "itemId", "context item", ContextItemDto, CreateContextItem, PatchContextItem
+        cases, base, field, "itemId", "context item", ContextItemDto, CreateContextItem, PatchContextItem
     )
 
 
 def connection_routes(cases: Connections) -> RecordRoutes:
-    base, rows = "/api/v1/connections", "connections"
+    base, field = "/api/v1/connections", "connections"
     return RecordRoutes(
-        cases, base, rows, "connectionId", "connection", ConnectionDto, CreateConnection, PatchConnection
+        cases, base, field, "connectionId", "connection", ConnectionDto, CreateConnection, PatchConnection
     )

@@ -1,4 +1,4 @@
-"""The routes of workflows and skills (interface, Endpoints): each hands a checked request to one use case."""
+"""The routes of workflows and skills (interface, Endpoints): each calls one use case with a checked request."""
 
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -16,7 +16,7 @@ from wfcore.adapters.http.core.request_parsing import (
     page_size,
     short_text,
 )
-from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Handler, Route
 from wfcore.adapters.http.routes.interfaces import InterfaceRoutes
 from wfcore.adapters.http.routes.webhooks import WebhookRoutes
@@ -43,9 +43,9 @@ from wfcore.runtime.resources.resources import ResourceUseCases, Skills, Workflo
 
 _STATUS = Query("status", one_of(*Status), {"enum": list(Status)}, "Only those in this state")
 _SEARCH = Query("q", short_text, {"type": "string", "maxLength": 200}, "Part of the name or slug")
-_MEMBER = Query("userId", opaque_id, OPAQUE_ID, "What this member may do")
+_MEMBER = Query("userId", opaque_id, OPAQUE_ID, "Explain the access of this member")
 _COUNT = Query("count", page_size, {"type": "integer", "minimum": 1, "default": 10},
-               "How many; more than 100 is taken as 100", 10)  # fmt: skip
+               "How many; more than 100 is read as 100", 10)  # fmt: skip
 
 
 def _view(default: str) -> Query:
@@ -71,7 +71,7 @@ class ResourceRoutes:
         self, cases: ResourceUseCases, name: str, base: str, shape: type, successor: str | None = None
     ) -> None:
         self._cases = cases
-        self._rows = cases.area
+        self._field = cases.area
         self._name = name
         self._base = base
         self._shape = shape
@@ -85,7 +85,7 @@ class ResourceRoutes:
         )  # fmt: skip
         yield self._route(
             "list", "GET", "", self.list, f"List {word}s", scopes_of(cases.page),
-            answer=page_of(self._rows, self._shape), query=(_STATUS, _SEARCH, *PAGING),
+            response=page_of(self._field, self._shape), query=(_STATUS, _SEARCH, *PAGING),
         )  # fmt: skip
         one, changed = "/{id}", {"headers": (IF_MATCH,)}
         yield self._route("get", "GET", one, self.get, f"Read a {word}", scopes_of(cases.get), query=(_view("active"),))
@@ -103,12 +103,13 @@ class ResourceRoutes:
             body=Body, **changed,
         )  # fmt: skip
         yield self._route(
-            "discardDraft", "POST", "/{id}/discard-draft", self.discard_draft, "Forget the draft",
+            "discardDraft", "POST", "/{id}/discard-draft", self.discard_draft, "Discard the draft",
             scopes_of(cases.discard_draft), body=Body, **changed,
         )  # fmt: skip
         yield self._route(
-            "variations", "GET", "/{id}/variations", self.variations, "List what was deployed, latest deployment first",
-            scopes_of(cases.variations), answer=DeployedVariations, query=PAGING,
+            "variations", "GET", "/{id}/variations", self.variations,
+            "List deployed variations, latest deployment first", scopes_of(cases.variations),
+            response=DeployedVariations, query=PAGING,
         )  # fmt: skip
         yield self._route(
             "rollback", "POST", "/{id}/rollback", self.rollback, "Deploy an old variation again",
@@ -119,92 +120,95 @@ class ResourceRoutes:
     def _ownership(self) -> Iterator[Route]:
         cases, transfer, changed = self._cases, "/{id}/ownership-transfer", {"headers": (IF_MATCH,)}
         yield self._route(
-            "transferOwnership", "POST", transfer, self.transfer, "Ask a member to become the owner",
+            "transferOwnership", "POST", transfer, self.transfer, "Offer the ownership to a member",
             scopes_of(cases.transfer_ownership), body=TransferBody, body_required=True, **changed,
         )  # fmt: skip
         yield self._route(
-            "cancelTransfer", "DELETE", transfer, self.cancel_transfer, "Take the request back",
+            "cancelTransfer", "DELETE", transfer, self.cancel_transfer, "Cancel the offer",
             scopes_of(cases.cancel_transfer), **changed,
         )  # fmt: skip
         yield self._route(
-            "acceptTransfer", "POST", f"{transfer}/accept", self.accept_transfer, "Become the owner",
+            "acceptTransfer", "POST", f"{transfer}/accept", self.accept_transfer, "Accept the ownership",
             scopes_of(cases.accept_transfer), body=Body, **changed,
         )  # fmt: skip
         yield self._route(
-            "declineTransfer", "POST", f"{transfer}/decline", self.decline_transfer, "Do not become the owner",
+            "declineTransfer", "POST", f"{transfer}/decline", self.decline_transfer, "Decline the ownership",
             scopes_of(cases.decline_transfer), body=Body, **changed,
         )  # fmt: skip
         yield self._route(
-            "explainAccess", "GET", "/{id}/access", self.explain_access, "Who may use and manage it, and by which rule",
-            scopes_of(cases.explain_access), answer=AccessExplanationDto, query=(_MEMBER,),
+            "explainAccess", "GET", "/{id}/access", self.explain_access,
+            "Explain who can use and manage it, and by which rule",
+            scopes_of(cases.explain_access), response=AccessExplanationDto, query=(_MEMBER,),
         )  # fmt: skip
 
     def _route(
         self, name: str, method: str, path: str, handle: Handler, summary: str, scopes: tuple[str, ...], **more: Any
     ) -> Route:
-        more.setdefault("answer", self._shape)
+        more.setdefault("response", self._shape)
         return Route(
             f"{self._name}.{name}", method, self._base + path, handle, summary, scopes,
             base=self._base, successor=self._successor, **more,
         )  # fmt: skip
 
     async def create(self, call: Call) -> Response:
-        made = await self._cases.create(call.me, call.body, key=idempotency_key(call.headers))
-        return _seen(made, HTTPStatus.CREATED, Location=call.url(self._base, made.id))
+        created = await self._cases.create(call.me, call.body, key=idempotency_key(call.headers))
+        return _response(created, HTTPStatus.CREATED, Location=call.url(self._base, created.id))
 
     async def list(self, call: Call) -> Response:
         status, query, size = call.query["status"], call.query["q"], call.query["pageSize"]
-        bound_to = (self._rows, status, query)
+        bound_to = (self._field, status, query)
         after = call.position(*bound_to) or 0
         found = await self._cases.page(call.me, limit=size + 1, after=after, status=status, query=query)
         following = found[size - 1].id if len(found) > size else None
-        return call.page(self._rows, found[:size], following, *bound_to)
+        return call.page(self._field, found[:size], following, *bound_to)
 
     async def get(self, call: Call) -> Response:
-        return _seen(await self._cases.get(call.me, call.id, call.query["view"]))
+        return _response(await self._cases.get(call.me, call.id, call.query["view"]))
 
     async def patch(self, call: Call) -> Response:
-        return _seen(await self._cases.patch(call.me, call.id, call.body, if_match=if_match(call.headers)))
+        return _response(await self._cases.patch(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
     async def delete(self, call: Call) -> Response:
-        return _seen(await self._cases.delete(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(await self._cases.delete(call.me, call.id, if_match=if_match(call.headers)))
 
     async def deploy(self, call: Call) -> Response:
-        return _seen(await self._cases.deploy(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(await self._cases.deploy(call.me, call.id, if_match=if_match(call.headers)))
 
     async def restore(self, call: Call) -> Response:
-        return _seen(await self._cases.restore(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(await self._cases.restore(call.me, call.id, if_match=if_match(call.headers)))
 
     async def discard_draft(self, call: Call) -> Response:
-        return _seen(await self._cases.discard_draft(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(await self._cases.discard_draft(call.me, call.id, if_match=if_match(call.headers)))
 
     async def variations(self, call: Call) -> Response:
-        bound_to, size = (self._rows, "variations", call.id), call.query["pageSize"]
+        bound_to, size = (self._field, "variations", call.id), call.query["pageSize"]
         found = await self._cases.variations(call.me, call.id, limit=size + 1, before=call.position(*bound_to))
         following = found[size - 1].id if len(found) > size else None
         return call.page("variations", found[:size], following, *bound_to)
 
     async def rollback(self, call: Call) -> Response:
-        return _seen(await self._cases.rollback(call.me, call.id, call.body, if_match=if_match(call.headers)))
+        return _response(await self._cases.rollback(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
     async def transfer(self, call: Call) -> Response:
-        return _seen(await self._cases.transfer_ownership(call.me, call.id, call.body, if_match=if_match(call.headers)))
+        return _response(
+            await self._cases.transfer_ownership(call.me, call.id, call.body, if_match=if_match(call.headers))
+        )
 
     async def cancel_transfer(self, call: Call) -> Response:
-        return _seen(await self._cases.cancel_transfer(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(await self._cases.cancel_transfer(call.me, call.id, if_match=if_match(call.headers)))
 
     async def accept_transfer(self, call: Call) -> Response:
-        return _seen(await self._cases.accept_transfer(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(await self._cases.accept_transfer(call.me, call.id, if_match=if_match(call.headers)))
 
     async def decline_transfer(self, call: Call) -> Response:
-        return _seen(await self._cases.decline_transfer(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(await self._cases.decline_transfer(call.me, call.id, if_match=if_match(call.headers)))
 
     async def explain_access(self, call: Call) -> Response:
-        return json_answer((await self._cases.explain_access(call.me, call.id, call.query["userId"])).to_wire())
+        return json_response((await self._cases.explain_access(call.me, call.id, call.query["userId"])).to_wire())
 
 
 class WorkflowRoutes(ResourceRoutes):
-    """Workflows also have a schedule to toggle, a graph to validate, runs and interfaces."""
+    """Workflows also have a schedule, a graph to validate, runs, interfaces and a webhook."""
 
     _cases: Workflows
 
@@ -216,30 +220,31 @@ class WorkflowRoutes(ResourceRoutes):
             body=ToggleBody, headers=(IF_MATCH,),
         )  # fmt: skip
         yield self._route(
-            "validate", "POST", "/validate", self.validate, "Every issue of a workflow in the making",
-            scopes_of(cases.validate), body=ValidateBody, body_required=True, answer=Issues,
+            "validate", "POST", "/validate", self.validate, "List every issue of a workflow before it is saved",
+            scopes_of(cases.validate), body=ValidateBody, body_required=True, response=Issues,
         )  # fmt: skip
         yield self._route(
-            "validateSaved", "POST", "/{id}/validate", self.validate_saved, "Every issue that hinders a deploy",
-            scopes_of(cases.validate_saved), body=Body, query=(_view("draft"),), answer=Issues,
+            "validateSaved", "POST", "/{id}/validate", self.validate_saved,
+            "List every issue that prevents a deployment",
+            scopes_of(cases.validate_saved), body=Body, query=(_view("draft"),), response=Issues,
         )  # fmt: skip
         yield self._route(
-            "nextRuns", "GET", "/{id}/next-runs", self.next_runs, "When the schedule fires next",
-            scopes_of(cases.next_runs), answer=NextRuns, query=(_COUNT,),
+            "nextRuns", "GET", "/{id}/next-runs", self.next_runs, "List the next times of the schedule",
+            scopes_of(cases.next_runs), response=NextRuns, query=(_COUNT,),
         )  # fmt: skip
         yield self._route(
-            "schedule", "GET", "/{id}/schedule", self.schedule, "How the schedule goes, and what it missed",
-            scopes_of(cases.schedule), answer=ScheduleState,
+            "schedule", "GET", "/{id}/schedule", self.schedule, "Read the state of the schedule, with missed runs",
+            scopes_of(cases.schedule), response=ScheduleState,
         )  # fmt: skip
         yield self._route(
-            "runs", "GET", "/{id}/runs", self.runs, "Run history, newest first", scopes_of(cases.runs),
-            answer=page_of("runs", RunRecord), query=PAGING,
+            "runs", "GET", "/{id}/runs", self.runs, "List its runs, newest first", scopes_of(cases.runs),
+            response=page_of("runs", RunRecord), query=PAGING,
         )  # fmt: skip
         yield from InterfaceRoutes(cases.interfaces, self._base, self._route).table()
         yield from WebhookRoutes(cases, self._route).table()
 
     async def toggle(self, call: Call) -> Response:
-        return _seen(await self._cases.toggle(call.me, call.id, call.body, if_match=if_match(call.headers)))
+        return _response(await self._cases.toggle(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
     async def validate(self, call: Call) -> Response:
         return _issues(await self._cases.validate(call.me, call.body))
@@ -250,21 +255,21 @@ class WorkflowRoutes(ResourceRoutes):
     async def next_runs(self, call: Call) -> Response:
         found = await self._cases.next_runs(call.me, call.id, count=call.query["count"])
         rows = [{"at": iso(firing.at), "local": firing.local, "note": firing.note} for firing in found]
-        return json_answer({"nextRuns": rows})
+        return json_response({"nextRuns": rows})
 
     async def schedule(self, call: Call) -> Response:
-        return json_answer((await self._cases.schedule(call.me, call.id)).to_wire())
+        return json_response((await self._cases.schedule(call.me, call.id)).to_wire())
 
     async def runs(self, call: Call) -> Response:
-        bound_to, size = (self._rows, "runs", call.id), call.query["pageSize"]
-        place = call.position(*bound_to)
-        found = await self._cases.runs(call.me, call.id, limit=size + 1, before=place)
+        bound_to, size = (self._field, "runs", call.id), call.query["pageSize"]
+        position = call.position(*bound_to)
+        found = await self._cases.runs(call.me, call.id, limit=size + 1, before=position)
         last = found[size - 1].row if len(found) > size else None
         return call.page("runs", found[:size], last and last.key, *bound_to)
 
 
 class SkillRoutes(ResourceRoutes):
-    """Skills also supervise one another."""
+    """Skills can also supervise other skills."""
 
     _cases: Skills
 
@@ -272,12 +277,12 @@ class SkillRoutes(ResourceRoutes):
         yield from super().table()
         cases, path = self._cases, "/{id}/supervision"
         yield self._route(
-            "supervision", "GET", path, self.supervision, "Whom it supervises", scopes_of(cases.get),
-            answer=SupervisionLinks, query=(_view("draft"),),
+            "supervision", "GET", path, self.supervision, "List the skills that it supervises", scopes_of(cases.get),
+            response=SupervisionLinks, query=(_view("draft"),),
         )  # fmt: skip
         yield self._route(
-            "supervise", "PUT", path, self.supervise, "Say anew whom it supervises, in the draft",
-            scopes_of(cases.supervise), body=Supervision, headers=(IF_MATCH,), answer=SupervisionLinks,
+            "supervise", "PUT", path, self.supervise, "Set the skills that it supervises, in the draft",
+            scopes_of(cases.supervise), body=Supervision, headers=(IF_MATCH,), response=SupervisionLinks,
         )  # fmt: skip
 
     async def supervision(self, call: Call) -> Response:
@@ -287,14 +292,14 @@ class SkillRoutes(ResourceRoutes):
         return _links(await self._cases.supervise(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
 
-def _seen(view: ResourceView, status: int = HTTPStatus.OK, **headers: str) -> Response:
-    return json_answer(view.to_wire(), status, {"ETag": view.etag, **headers})
+def _response(view: ResourceView, status: int = HTTPStatus.OK, **headers: str) -> Response:
+    return json_response(view.to_wire(), status, {"ETag": view.etag, **headers})
 
 
 def _links(view: ResourceView) -> Response:
     content = view.variation.content if view.variation else CONTENT[Kind.SKILL]
-    return json_answer(links_of(content), headers={"ETag": view.etag})
+    return json_response(links_of(content), headers={"ETag": view.etag})
 
 
 def _issues(found: list[Issue]) -> Response:
-    return json_answer({"issues": [{**issue.to_wire(), "severity": issue.severity} for issue in found]})
+    return json_response({"issues": [{**issue.to_wire(), "severity": issue.severity} for issue in found]})

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.core import sse
 from wfcore.adapters.http.core.request_parsing import Query, last_event_id, one_of, prefers_json, resource_id
-from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, LAST_EVENT_ID, PAGING, Call, Route
 from wfcore.adapters.http.core.turns import RUNS, Turns, accepted
 from wfcore.api.resources import Body
@@ -33,7 +33,7 @@ class Events(TypedDict):
 
 
 class RunRoutes:
-    """Starting, following and steering runs."""
+    """Starting, following, resuming and stopping runs."""
 
     def __init__(self, runs: Runs, turns: Turns) -> None:
         self._runs = runs
@@ -45,7 +45,7 @@ class RunRoutes:
             yield Route(
                 name, "POST", path, self.start, "Start a run", scopes_of(runs.start), RunAccepted,
                 body=CreateRun, body_required=True, headers=(IDEMPOTENCY_KEY, LAST_EVENT_ID), streams=True,
-                also=(HTTPStatus.ACCEPTED,),
+                other_statuses=(HTTPStatus.ACCEPTED,),
             )  # fmt: skip
         yield Route(
             "runs.list", "GET", RUNS, self.list, "List runs, newest first", scopes_of(runs.page),
@@ -54,12 +54,12 @@ class RunRoutes:
         yield Route("runs.get", "GET", ONE, self.get, "Read a run", scopes_of(runs.get), RunRecord)
         yield Route(
             "runs.events", "GET", f"{ONE}/events", self.events, "Follow a run", scopes_of(runs.events),
-            Events, headers=(LAST_EVENT_ID,), streams=True, also=(HTTPStatus.NO_CONTENT,),
+            Events, headers=(LAST_EVENT_ID,), streams=True, other_statuses=(HTTPStatus.NO_CONTENT,),
         )  # fmt: skip
         yield Route(
-            "runs.resume", "POST", f"{ONE}/resume", self.resume, "Answer a run's interrupts in a new turn",
+            "runs.resume", "POST", f"{ONE}/resume", self.resume, "Resolve a run's interrupts in a new turn",
             scopes_of(runs.resume), RunAccepted, body=ResumeRun,
-            headers=(IDEMPOTENCY_KEY, LAST_EVENT_ID), streams=True, also=(HTTPStatus.ACCEPTED,),
+            headers=(IDEMPOTENCY_KEY, LAST_EVENT_ID), streams=True, other_statuses=(HTTPStatus.ACCEPTED,),
         )  # fmt: skip
         yield Route(
             "runs.cancel", "POST", f"{ONE}/cancel", self.cancel, "Cancel a run", scopes_of(runs.cancel),
@@ -70,20 +70,20 @@ class RunRoutes:
             scopes_of(runs.interrupt), RunAccepted, HTTPStatus.ACCEPTED, body=Body,
         )  # fmt: skip
         yield Route(
-            "interrupts.list", "GET", "/agent/v1/interrupts", self.interrupts, "What waits for my decision",
+            "interrupts.list", "GET", "/agent/v1/interrupts", self.interrupts, "List the caller's open interrupts",
             scopes_of(runs.interrupts), page_of("interrupts", InterruptDto), query=PAGING,
         )  # fmt: skip
 
     async def start(self, call: Call) -> Response:
-        return await self._turns.answer(call, lambda key: self._runs.start(call.me, call.body, key=key))
+        return await self._turns.respond(call, lambda key: self._runs.start(call.me, call.body, key=key))
 
     async def resume(self, call: Call) -> Response:
-        return await self._turns.answer(call, lambda key: self._runs.resume(call.me, call.run_id, call.body, key=key))
+        return await self._turns.respond(call, lambda key: self._runs.resume(call.me, call.run_id, call.body, key=key))
 
     async def list(self, call: Call) -> Response:
         status, workflow, skill = call.query["status"], call.query["workflowId"], call.query["skillId"]
         if workflow and skill:
-            raise bad_query("skillId", "`skillId` stands beside `workflowId`")
+            raise bad_query("skillId", "use either `skillId` or `workflowId`")
         bound_to, size = ("runs", status, workflow, skill), call.query["pageSize"]
         found = await self._runs.page(
             call.me,
@@ -97,13 +97,13 @@ class RunRoutes:
         return call.page("runs", found[:size], last and last.key, *bound_to)
 
     async def get(self, call: Call) -> Response:
-        return json_answer((await self._runs.get(call.me, call.run_id)).to_wire())
+        return json_response((await self._runs.get(call.me, call.run_id)).to_wire())
 
     async def events(self, call: Call) -> Response:
         after = last_event_id(call.headers)
         if prefers_json(call.headers):
             found = await self._runs.events(call.me, call.run_id, after=after)
-            return json_answer({"events": [event.to_wire() for event in found]})
+            return json_response({"events": [event.to_wire() for event in found]})
         view = await self._runs.followed(call.me, call.run_id)
         if after and not view.status.under_way and not await self._runs.events(call.me, call.run_id, after=after):
             return Response(status_code=HTTPStatus.NO_CONTENT)

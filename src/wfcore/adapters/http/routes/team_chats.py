@@ -1,19 +1,19 @@
-"""The route that a team chat knows: it posts messages without any token (Standard Webhooks 1.0.0)."""
+"""The route for team chats: they post signed messages without a token (Standard Webhooks 1.0.0)."""
 
 from http import HTTPStatus
 
 from starlette.responses import Response
 
-from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call, Route
-from wfcore.adapters.http.routes.webhooks import SIGNED
+from wfcore.adapters.http.routes.webhooks import SIGNATURE_HEADERS
 from wfcore.api.runs import RunAccepted
 from wfcore.domain.channels.team_chats import TeamMessage
 from wfcore.runtime.channels.team_chats import TeamChats
 
 
 class TeamChatRoutes:
-    """The url of an interface of kind `teamchat`."""
+    """The URL of an interface of kind `teamchat`."""
 
     def __init__(self, chats: TeamChats) -> None:
         self._chats = chats
@@ -22,11 +22,11 @@ class TeamChatRoutes:
         return [
             Route(
                 "teamchat.receive", "POST", "/interfaces/teamchat/{interfaceId}", self.receive,
-                "Start the run of a team chat's message; answers are posted back", None, RunAccepted,
-                HTTPStatus.ACCEPTED, signed=SIGNED, reads=TeamMessage,
+                "Start a run with a team chat's message; its output is posted back", None, RunAccepted,
+                HTTPStatus.ACCEPTED, signature_headers=SIGNATURE_HEADERS, raw_body_shape=TeamMessage,
             )
         ]  # fmt: skip
 
     async def receive(self, call: Call) -> Response:
         view = await self._chats.receive(call.path["interfaceId"], call.headers.items(), call.raw)
-        return json_answer({"runId": view.id, "status": view.status}, HTTPStatus.ACCEPTED)
+        return json_response({"runId": view.id, "status": view.status}, HTTPStatus.ACCEPTED)

@@ -1,4 +1,4 @@
-"""The routes of tokens, the audit and the catalog of tools."""
+"""The routes of tokens, the audit trail and the tool catalog."""
 
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -15,7 +15,7 @@ from wfcore.adapters.http.core.request_parsing import (
     opaque_id,
     short_text,
 )
-from wfcore.adapters.http.core.responses import json_answer
+from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, PAGING, Call, Route
 from wfcore.api import organization as shapes
 from wfcore.api.resources import CreateToken
@@ -28,19 +28,19 @@ from wfcore.runtime.tools.catalog import ToolCatalog
 TOKENS = "/api/v1/tokens"
 
 _OWNER = Query(
-    "userId", opaque_id, OPAQUE_ID, "Those of this member instead of your own; takes the role admin or owner"
+    "userId", opaque_id, OPAQUE_ID, "Those of this member instead of your own; needs the role admin or owner"
 )
 _FILTER = (
     Query("userId", opaque_id, OPAQUE_ID, "Only what this user did"),
-    Query("action", short_text, {"type": "string", "maxLength": 200}, "Only this, such as `workflow.deploy`"),
+    Query("action", short_text, {"type": "string", "maxLength": 200}, "Only this action, such as `workflow.deploy`"),
     Query("from", instant, INSTANT, "Only what was done at this time or later"),
     Query("to", instant, INSTANT, "Only what was done before this time"),
 )
 
 
 @attrs.frozen
-class PeopleRoutes:
-    """What people may carry, what they did, and what their agents can call."""
+class OrganizationRoutes:
+    """Personal access tokens, the audit trail and the tool catalog of an organization."""
 
     tokens: Tokens
     audit: AuditTrail
@@ -49,18 +49,18 @@ class PeopleRoutes:
     def table(self) -> Iterator[Route]:
         yield from self._tokens()
         yield Route(
-            "audit.list", "GET", "/api/v1/audit", self.list_audit, "Who did what, newest first",
+            "audit.list", "GET", "/api/v1/audit", self.list_audit, "List the audit trail, newest first",
             scopes_of(self.audit.page), shapes.AuditPage, query=(*_FILTER, *PAGING),
         )  # fmt: skip
         yield Route(
-            "tools.list", "GET", "/api/v1/tools", self.list_tools, "The catalog of tools",
+            "tools.list", "GET", "/api/v1/tools", self.list_tools, "List the tool catalog",
             scopes_of(self.tools.page), shapes.ToolPage, query=PAGING,
         )  # fmt: skip
 
     def _tokens(self) -> Iterator[Route]:
         cases, one = self.tokens, f"{TOKENS}/{{tokenId}}"
         yield Route(
-            "tokens.create", "POST", TOKENS, self.create_token, "Make a personal access token",
+            "tokens.create", "POST", TOKENS, self.create_token, "Create a personal access token",
             scopes_of(cases.create), shapes.NewToken, HTTPStatus.CREATED, body=CreateToken, body_required=True,
             headers=(IDEMPOTENCY_KEY,),
         )  # fmt: skip
@@ -75,14 +75,14 @@ class PeopleRoutes:
         )  # fmt: skip
 
     async def create_token(self, call: Call) -> Response:
-        made = await self.tokens.create(call.me, call.body, key=idempotency_key(call.headers))
-        return json_answer(made.to_wire(), HTTPStatus.CREATED, {"Location": call.url(TOKENS, made.id)})
+        created = await self.tokens.create(call.me, call.body, key=idempotency_key(call.headers))
+        return json_response(created.to_wire(), HTTPStatus.CREATED, {"Location": call.url(TOKENS, created.id)})
 
     async def get_token(self, call: Call) -> Response:
-        return json_answer((await self.tokens.get(call.me, call.path["tokenId"])).to_wire())
+        return json_response((await self.tokens.get(call.me, call.path["tokenId"])).to_wire())
 
     async def revoke_token(self, call: Call) -> Response:
-        return json_answer((await self.tokens.revoke(call.me, call.path["tokenId"])).to_wire())
+        return json_response((await self.tokens.revoke(call.me, call.path["tokenId"])).to_wire())
 
     async def list_tokens(self, call: Call) -> Response:
         bound_to, size = ("tokens", user := call.query["userId"] or call.me.user_id), call.query["pageSize"]
@@ -93,9 +93,9 @@ class PeopleRoutes:
     async def list_audit(self, call: Call) -> Response:
         user, action, since, until = (call.query[query.name] for query in _FILTER)
         bound_to = ("audit", user, action, *(when and when.isoformat() for when in (since, until)))
-        place, size = call.position(*bound_to), call.query["pageSize"]
+        position, size = call.position(*bound_to), call.query["pageSize"]
         found = await self.audit.page(
-            call.me, limit=size + 1, before=place and (instant(place[0]), place[1]),
+            call.me, limit=size + 1, before=position and (instant(position[0]), position[1]),
             user=user, action=action, since=since, until=until,
         )  # fmt: skip
         last = found[size - 1].position if len(found) > size else None
