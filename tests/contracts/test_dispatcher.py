@@ -141,24 +141,24 @@ class EmbeddedContract(DispatcherContract):
 
         watched = Watched(bench.journal)
         watched.claim_due = claim_due  # type: ignore[attr-defined]
-        refs = [await begin(bench.journal, f"r-{number}", wake_at=NOW) for number in range(embedded.AT_ONCE + 1)]
+        refs = [await begin(bench.journal, f"r-{number}", wake_at=NOW) for number in range(embedded.CLAIM_BATCH + 1)]
         bench.dispatcher = EmbeddedDispatcher(watched, bench.clock)  # type: ignore[arg-type]
         await bench.dispatcher.start(bench.handler)
         for ref in refs:
             await bench.until_handled(ref)
-        assert max(limits) == embedded.AT_ONCE
+        assert max(limits) == embedded.CLAIM_BATCH
 
     async def test_others_are_told(self, bench: Bench) -> None:
         """Of a wake-up of what is not driven here, and of what a stop gives back; not of what is in its own hands."""
         told: list[ExecutionRef] = []
         bench.handler.before = lambda _: asyncio.Event().wait()
-        bench.dispatcher = EmbeddedDispatcher(bench.journal, bench.clock, tell=told.append)
+        bench.dispatcher = EmbeddedDispatcher(bench.journal, bench.clock, notify=told.append)
         await bench.dispatcher.start(bench.handler)
         ref = await bench.due("r-1")
         await bench.until_handled(ref)
         assert told == [ref]
         bench.dispatcher.wake(ref)
-        bench.dispatcher.hear(ref)
+        bench.dispatcher.receive(ref)
         assert (told, bench.handler.signals) == ([ref], [ref, ref])
         await bench.dispatcher.stop(0)
         assert told == [ref, ref]
@@ -179,7 +179,7 @@ class EmbeddedContract(DispatcherContract):
         await bench.dispatcher.stop(0.001)
         assert bench.handler.under_way == set()
         assert "a heartbeat failed" in caplog.text
-        assert "executions could not be given back" in caplog.text
+        assert "executions could not be released" in caplog.text
 
     async def test_a_round_that_fails(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
         """A store that does not answer is told, and asked again a beat later."""

@@ -67,8 +67,8 @@ class TestHints:
         """Workers and followers hear their own, in every process but the one that told."""
         teller, *others = processes
         due, news = refs(2)
-        teller.hints.tell_workers(due)
-        teller.hints.tell_followers(news)
+        teller.hints.notify_workers(due)
+        teller.hints.notify_followers(news)
         for other in others:
             await other.heard(2)
             assert (other.worker, other.follower) == ([due], [news])
@@ -78,50 +78,50 @@ class TestHints:
         """However much there is to tell, it is told, in notifications that PostgreSQL takes; what is twice, once."""
         teller, other, _ = processes
         for ref in [*refs(1_000), *refs(1_000)]:
-            teller.hints.tell_workers(ref)
+            teller.hints.notify_workers(ref)
         await other.heard(1_000)
         assert other.worker == refs(1_000)
 
     async def test_one_that_is_alone_tells_nothing(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Once nobody has answered its greeting; it is in company while another one is there, killed or not."""
-        monkeypatch.setattr(postgres_hints, "GREETING", 0.0)
+        monkeypatch.setattr(postgres_hints, "REPLY_SECONDS", 0.0)
         one, other = Process(url), Process(url)
         await one.open()
-        await until(lambda: not one.hints.in_company())
-        one.hints.tell_workers(refs(1)[0])
+        await until(lambda: not one.hints.has_peers())
+        one.hints.notify_workers(refs(1)[0])
         await other.open()
-        await until(lambda: one.hints.in_company() and other.hints.in_company())
-        one.hints.tell_workers(refs(2)[1])
+        await until(lambda: one.hints.has_peers() and other.hints.has_peers())
+        one.hints.notify_workers(refs(2)[1])
         await other.heard(1)
         assert other.worker == refs(2)[1:]
         await other.hints.close()
-        await until(lambda: not one.hints.in_company())
+        await until(lambda: not one.hints.has_peers())
         await one.hints.close()
 
     async def test_after_a_restart_they_find_each_other(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Every connection was lost, of one who had something to say just then, too: all are in company again."""
-        monkeypatch.setattr(postgres_hints, "GREETING", 0.0)
-        monkeypatch.setattr(postgres_hints, "AGAIN", 0.001)
+        monkeypatch.setattr(postgres_hints, "REPLY_SECONDS", 0.0)
+        monkeypatch.setattr(postgres_hints, "RECONNECT_DELAY", 0.001)
         made = [Process(url) for _ in range(3)]
         for each in made:
             await each.open()
-        await until(lambda: all(len(each.hints._company) == 2 for each in made))
-        made[0].hints.tell_workers(refs(1)[0])
+        await until(lambda: all(len(each.hints._peers) == 2 for each in made))
+        made[0].hints.notify_workers(refs(1)[0])
         for each in made:
-            each.hints._company.clear()
+            each.hints._peers.clear()
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             await connection.execute(CUT)
-        await until(lambda: all(len(each.hints._company) == 2 for each in made))
+        await until(lambda: all(len(each.hints._peers) == 2 for each in made))
         for each in made:
             await each.hints.close()
 
     async def test_what_was_told_goes_out_at_the_end(self, processes: list[Process]) -> None:
         """Closing sends what is still to be sent, and after it nothing is said and nothing heard."""
         teller, other, _ = processes
-        teller.hints.tell_workers(refs(1)[0])
+        teller.hints.notify_workers(refs(1)[0])
         await teller.hints.close()
         await teller.hints.close()
-        teller.hints.tell_workers(refs(2)[1])
+        teller.hints.notify_workers(refs(2)[1])
         await other.heard(1)
         assert other.worker == refs(1)
 
@@ -149,25 +149,25 @@ class TestHints:
         self, processes: list[Process], url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         """They are made again, it is told in the log, and hints are heard as before."""
-        monkeypatch.setattr(postgres_hints, "AGAIN", 0.001)
+        monkeypatch.setattr(postgres_hints, "RECONNECT_DELAY", 0.001)
         teller, other, _ = processes
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             await connection.execute(CUT)
         async with asyncio.timeout(20):
             while not other.worker:
-                teller.hints.tell_workers(refs(1)[0])
+                teller.hints.notify_workers(refs(1)[0])
                 await asyncio.sleep(0.001)
         assert "hints between processes are interrupted" in caplog.text
 
     async def test_without_a_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Opening, telling and closing are no errors: there is work without hints."""
         monkeypatch.setattr(postgres_hints, "CONNECT_SECONDS", 0.01)
-        monkeypatch.setattr(postgres_hints, "FAREWELL", 0.01)
-        monkeypatch.setattr(postgres_hints, "UNSENT", 10)
+        monkeypatch.setattr(postgres_hints, "CLOSE_SECONDS", 0.01)
+        monkeypatch.setattr(postgres_hints, "MAX_UNSENT", 10)
         alone = Process("postgresql://nobody@127.0.0.1:1/nothing")
         await alone.open()
         for ref in refs(20):
-            alone.hints.tell_workers(ref)
+            alone.hints.notify_workers(ref)
         await alone.hints.close()
         assert alone.worker == []
 
@@ -190,7 +190,7 @@ class TestOpened:
 
     @pytest.fixture(autouse=True)
     def hourly(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(embedded, "BEAT", NEVER)
+        monkeypatch.setattr(embedded, "HEARTBEAT", NEVER)
         monkeypatch.setattr(stream, "SOONEST", NEVER)
         monkeypatch.setattr(stream, "LATEST", NEVER)
 

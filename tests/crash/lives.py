@@ -155,7 +155,7 @@ async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
     else:
         points.watch_sqlite()
     watch_effects(points, spec["steps"])
-    embedded.BEAT = spec.get("beat", embedded.BEAT)
+    embedded.HEARTBEAT = spec.get("beat", embedded.HEARTBEAT)
     database = await bootstrap._database(spec["url"], spec.get("synchronous", "FULL"))
     events, journal = EventHub(), SqlJournal(database)
     points.watch_journal(journal)

@@ -24,7 +24,7 @@ async def test_nothing_of_finished_executions_is_kept() -> None:
         hub.publish(ref, events(10_000))
         with pytest.raises(Lagged):
             await readings[2].next(SHORT)
-    assert hub._listening == {}
+    assert hub._subscriptions == {}
 
 
 async def test_waiting_makes_no_task() -> None:

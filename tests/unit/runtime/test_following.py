@@ -71,12 +71,12 @@ async def test_what_is_seen_is_durable(bench: Bench) -> None:
 
 async def test_a_reader_that_lags_catches_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Events beyond the bound are dropped for a slow reader; it reads the journal and misses none."""
-    monkeypatch.setattr(hub, "MOST", 3)
+    monkeypatch.setattr(hub, "MAX_UNREAD", 3)
     run = await bench.started(STEPS)
     await bench.until("it")
     async with aclosing(bench.core.runs.batches(run)) as batches:
         seen = await anext(batches)
-        listening = next(iter(bench.core.ports.events._listening[run.row.execution]))  # type: ignore[attr-defined]
+        listening = next(iter(bench.core.ports.events._subscriptions[run.row.execution]))  # type: ignore[attr-defined]
         bench.tools.free["it"].set()
         await eventually(lambda: listening._lagged)
         seen += [event async for batch in batches for event in batch]
@@ -95,7 +95,7 @@ async def test_a_follower_that_goes_away(bench: Bench) -> None:
     bench.tools.free["it"].set()
     assert (await other)[-1].kind == "done"
     assert (await bench.core.runs.get(bench.me, run.id)).status == "interrupted"
-    assert bench.core.ports.events._listening == {}  # type: ignore[attr-defined]
+    assert bench.core.ports.events._subscriptions == {}  # type: ignore[attr-defined]
 
 
 async def test_two_cores_on_one_file(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,1 @@
-"""Dispatchers of executions, and the notifications between processes."""
+"""The dispatcher of executions, the hub of event streams, and the notifications between processes."""

@@ -188,7 +188,7 @@ class EmbeddedDispatcher:
         self._next_beat = now + int(HEARTBEAT * 1000)
 
     async def _resume_lost_claims(self, worker: int) -> None:
-        """Drive executions claimed by a write whose outcome was lost: no task here drives them, and no other worker can."""
+        """Drive executions claimed by a write whose outcome was lost: no task drives them, and no other worker can."""
         for execution in await self._journal.held_by(worker):
             if execution not in self._active:
                 self._launch(execution, self._handle_if_mine)
@@ -223,8 +223,8 @@ class EmbeddedDispatcher:
                 log.warning("worker died; its executions are released", extra=extra)
 
     def _is_dead(self, holder: Holder, now: int) -> bool:
-        """On this machine the process table decides; elsewhere, the time without heartbeats. That time also decides for a
-        process that hangs, and for another process with a reused number.
+        """On this machine the process table decides; elsewhere, the time without heartbeats. That time also decides
+        for a process that hangs, and for another process with a reused number.
         """
         if holder.host == self._machine:
             return not is_alive(holder.pid) or (now - holder.seen_at) / 1000 > STUCK_AFTER

@@ -1,10 +1,10 @@
-"""What the processes on one PostgreSQL database tell each other: LISTEN and NOTIFY (PostgreSQL, SQL commands).
+"""Notifications between the processes on one PostgreSQL database: LISTEN and NOTIFY (PostgreSQL, SQL commands).
 
-A hint names executions, and whether they are to be looked at by a worker or by those who follow them; what has happened
-stands in the journal. A hint is sent after the commit that it is about, and may be lost: everybody looks by himself
-after a while. Sending does not wait for the disk, and is done a bounded number of times a second.
+A hint names an execution, and whether workers or followers must check it; the journal holds what happened. A hint is
+sent after its commit and can be lost: every process also polls. Sending does not wait for the disk, and happens a
+bounded number of times a second.
 
-Processes greet each other when they come, and say goodbye: one that is alone tells nothing.
+Processes announce themselves when they start and when they end. A process without peers sends no hints.
 """
 
 import asyncio
@@ -23,108 +23,108 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wfcore.hints")
 
-Hear = Callable[[ExecutionRef], None]
+Receive = Callable[[ExecutionRef], None]
 
 CHANNEL: Final = "wfcore"
 
-PAUSE: Final = 0.01
-"""Seconds between two sendings."""
+SEND_INTERVAL: Final = 0.01
+"""Seconds between two notifications."""
 
-AT_ONCE: Final = 100
-"""Hints of one notification: of at most 60 bytes each, where PostgreSQL takes fewer than 8,000."""
+HINTS_PER_NOTIFICATION: Final = 100
+"""Hints in one notification, of at most 60 bytes each: PostgreSQL accepts fewer than 8,000 bytes."""
 
-UNSENT: Final = 10_000
-"""Hints that wait while the server does not answer; more are dropped."""
+MAX_UNSENT: Final = 10_000
+"""Hints that are queued while the server does not respond; more are dropped."""
 
 CONNECT_SECONDS: Final = 10
 
-AGAIN: Final = 1.0
-"""Seconds before another try at a connection that broke."""
+RECONNECT_DELAY: Final = 1.0
+"""Seconds before a broken connection is made again."""
 
-SILENCE: Final = 30.0
-"""Seconds of silence after which the connection is asked whether it still is one."""
+CHECK_AFTER: Final = 30.0
+"""Seconds without a notification after which the connection is checked."""
 
-GREETING: Final = 1.0
-"""Seconds in which whoever is there answers a greeting."""
+REPLY_SECONDS: Final = 1.0
+"""Seconds within which a peer replies to `HELLO`."""
 
 HELLO, HERE, BYE = "hello", "here", "bye"
-"""What is said beside hints: by who comes, by those who hear of it, and by who goes."""
+"""Messages about peers: of a process that starts, of those that reply to it, and of one that ends."""
 
-FAREWELL: Final = 1.0
-"""Seconds that hints have to go out at the end."""
+CLOSE_SECONDS: Final = 1.0
+"""Seconds that `close` waits for queued hints to be sent."""
 
 _NOTIFY: Final = "SELECT pg_notify(%s, text) FROM unnest(%s::text[]) text"
 
 
 class PostgresHints:
-    """Two connections of a process: one that hears and one that tells.
+    """Two connections of a process: one that receives and one that sends.
 
-    Each is made again when it breaks, for as long as this is open. Errors are never the caller's: they are logged.
-    `url` is that of the database, without a pooler between that shares connections out by the transaction.
+    A broken connection is made again until `close`. Errors are logged, never raised to the caller. `url` is that of
+    the database; it must not lead through a pooler in transaction mode.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._me = f"{os.getpid()}-{secrets.token_hex(4)}"
-        self._unsent: asyncio.Queue[str] = asyncio.Queue(UNSENT)
+        self._unsent: asyncio.Queue[str] = asyncio.Queue(MAX_UNSENT)
         self._tasks: list[asyncio.Task[None]] = []
-        self._ears: dict[str, Hear] = {}
-        self._hears = asyncio.Event()
-        self._company: set[str] = set()
+        self._receivers: dict[str, Receive] = {}
+        self._receiving = asyncio.Event()
+        self._peers: set[str] = set()
 
-    def in_company(self) -> bool:
-        """Whether another process might hear: one that was killed is counted until this one connects anew."""
-        return bool(self._company)
+    def has_peers(self) -> bool:
+        """Whether another process can receive. A killed process is counted until this one connects again."""
+        return bool(self._peers)
 
-    def tell_workers(self, execution: ExecutionRef) -> None:
-        """The execution is due, or was written to by somebody else than the one that drives it."""
-        self._tell("w", execution)
+    def notify_workers(self, execution: ExecutionRef) -> None:
+        """Notify that the execution is due, or was written to by another process than its driver."""
+        self._send_hint("w", execution)
 
-    def tell_followers(self, execution: ExecutionRef) -> None:
-        """The execution has new events."""
-        self._tell("f", execution)
+    def notify_followers(self, execution: ExecutionRef) -> None:
+        """Notify that the execution has new events."""
+        self._send_hint("f", execution)
 
-    async def open(self, worker: Hear, follower: Hear) -> None:
-        """Hear and tell from now on: `worker` and `follower` are called with what other processes told.
+    async def open(self, worker: Receive, follower: Receive) -> None:
+        """Start receiving and sending. `worker` and `follower` are called with the executions in received hints.
 
-        Returns when it hears, or has tried for a while: then it goes on trying.
+        Returns once it receives, or after `CONNECT_SECONDS`; it then continues to connect.
         """
-        self._ears = {"w": worker, "f": follower}
-        self._tasks = [asyncio.create_task(self._for_ever(work)) for work in (self._listen, self._send)]
+        self._receivers = {"w": worker, "f": follower}
+        self._tasks = [asyncio.create_task(self._keep_running(work)) for work in (self._listen, self._send)]
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._hears.wait(), CONNECT_SECONDS)
+            await asyncio.wait_for(self._receiving.wait(), CONNECT_SECONDS)
 
     async def close(self) -> None:
-        """What was told goes out, then nothing more is heard."""
+        """Send the queued hints, then stop receiving."""
         if not self._tasks:
             return
-        self._say(BYE)
+        self._queue(BYE)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._unsent.join(), FAREWELL)
+            await asyncio.wait_for(self._unsent.join(), CLOSE_SECONDS)
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _tell(self, whom: str, execution: ExecutionRef) -> None:
-        if self._tasks and self.in_company():
-            self._say(f"{whom}/{execution.org}/{execution.id}")
+    def _send_hint(self, whom: str, execution: ExecutionRef) -> None:
+        if self._tasks and self.has_peers():
+            self._queue(f"{whom}/{execution.org}/{execution.id}")
 
-    def _say(self, hint: str) -> None:
+    def _queue(self, hint: str) -> None:
         with suppress(asyncio.QueueFull):
             self._unsent.put_nowait(hint)
 
-    async def _for_ever(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _keep_running(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while True:
             try:
                 await work()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the work goes on without hints
+            except Exception as error:  # noqa: BLE001 - the process works without hints, more slowly
                 log.warning("hints between processes are interrupted: %s", error)
-            await asyncio.sleep(AGAIN)
+            await asyncio.sleep(RECONNECT_DELAY)
 
     async def _send(self) -> None:
         async with self._connected() as connection:
-            self._greet()  # once more: the first greeting may have been what found the connection broken
+            self._greet()  # again: the first greeting can be lost on a broken connection
             while True:
                 hints = [await self._unsent.get()]
                 while not self._unsent.empty():
@@ -134,55 +134,55 @@ class PostgresHints:
                 finally:
                     for _ in hints:
                         self._unsent.task_done()
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(SEND_INTERVAL)
 
     def _texts(self, hints: Iterable[str]) -> Iterator[str]:
         left = iter(hints)
-        while some := list(islice(left, AT_ONCE)):
+        while some := list(islice(left, HINTS_PER_NOTIFICATION)):
             yield " ".join([self._me, *some])
 
     async def _listen(self) -> None:
         async with self._connected() as connection:
             await connection.execute(f"LISTEN {CHANNEL}")
             self._greet()
-            self._hears.set()
+            self._receiving.set()
             while True:
-                async for note in connection.notifies(timeout=SILENCE):
-                    self._hear(note.payload)
+                async for note in connection.notifies(timeout=CHECK_AFTER):
+                    self._receive(note.payload)
                 await connection.execute("SELECT 1")
 
     def _greet(self) -> None:
-        """Until the others have answered, this process is company enough for itself."""
-        self._company = {self._me}
-        asyncio.get_running_loop().call_later(GREETING, self._company.discard, self._me)
-        self._say(HELLO)
+        """Announce this process. Until peers reply, it counts itself as one, so that its hints are sent."""
+        self._peers = {self._me}
+        asyncio.get_running_loop().call_later(REPLY_SECONDS, self._peers.discard, self._me)
+        self._queue(HELLO)
 
-    def _hear(self, text: str) -> None:
+    def _receive(self, text: str) -> None:
         sender, *hints = text.split(" ")
         if sender == self._me:
             return
         for hint in hints:
             whom, _, rest = hint.partition("/")
             org, _, number = rest.partition("/")
-            if whom in self._ears and number.isdecimal():
-                self._ears[whom](ExecutionRef(org, int(number)))
+            if whom in self._receivers and number.isdecimal():
+                self._receivers[whom](ExecutionRef(org, int(number)))
             elif hint in (HELLO, HERE):
-                self._company.add(sender)
+                self._peers.add(sender)
                 if hint == HELLO:
-                    self._say(HERE)
+                    self._queue(HERE)
             elif hint == BYE:
-                self._company.discard(sender)
+                self._peers.discard(sender)
 
     @asynccontextmanager
     async def _connected(self) -> "AsyncIterator[AsyncConnection[Any]]":
-        """A connection of its own, whose commits do not wait for the disk: they write nothing."""
+        """A separate connection. Its commits do not wait for the disk: they write nothing."""
         from psycopg import AsyncConnection
 
         connecting = AsyncConnection.connect(
             self._url,
             autocommit=True,
             connect_timeout=CONNECT_SECONDS,
-            keepalives_idle=int(SILENCE),
+            keepalives_idle=int(CHECK_AFTER),
             application_name="wfcore hints",
         )
         async with await connecting as connection:
