@@ -335,4 +335,10 @@ class Storage(Protocol):
         """None when the store responds and its schema is that of this release; otherwise the problem as text."""
         ...
 
+    async def schema_differences(self) -> Sequence[str]:
+        """How the schema that is there differs from this release's, one difference in words each; empty when it does
+        not, and for a store without a schema.
+        """
+        ...
+
     async def close(self) -> None: ...

@@ -216,6 +216,9 @@ class MemoryStorage:
     async def check(self) -> str | None:
         return "the store is closed" if self._closed else None
 
+    async def schema_differences(self) -> list[str]:
+        return []
+
     async def close(self) -> None:
         """Wait for the transaction under way, then refuse everything."""
         async with self._lock:

@@ -9,6 +9,8 @@ import attrs
 import sqlalchemy as sa
 
 from wfcore.adapters.sql import migrations
+from wfcore.adapters.sql.migrations import RELEASED, History
+from wfcore.adapters.sql.migrations.fingerprint import differences
 from wfcore.adapters.sql.repositories.audit import SqlAudit
 from wfcore.adapters.sql.repositories.directory import SqlDirectory
 from wfcore.adapters.sql.repositories.idempotency import SqlAnswers
@@ -114,8 +116,9 @@ WHERE o.uuid = ?1 AND t.prefix = ?2"""
 class SqlStorage:
     """Implements the port `Storage` on an open database, and closes it."""
 
-    def __init__(self, database: Store) -> None:
+    def __init__(self, database: Store, history: History = RELEASED) -> None:
         self.database = database
+        self._history = history
 
     @asynccontextmanager
     async def transaction(self, org: str) -> AsyncIterator[SqlUnitOfWork]:
@@ -179,14 +182,18 @@ class SqlStorage:
     async def upgrade(self) -> None:
         """Raises Unavailable for a schema of a newer release, which is left as it is."""
         async with self.database.writing() as connection:
-            await connection.run_sync(migrations.upgrade)
+            await connection.run_sync(lambda inner: migrations.upgrade(inner, self._history))
 
     async def check(self) -> str | None:
         try:
             async with self.database.reading() as connection:
-                return migrations.fault(await connection.run_sync(migrations.revision))
+                return migrations.fault(await connection.run_sync(migrations.revision), self._history)
         except Unavailable as error:
             return error.message
+
+    async def schema_differences(self) -> list[str]:
+        async with self.database.reading() as connection:
+            return await connection.run_sync(differences)
 
     async def close(self) -> None:
         await self.database.close()

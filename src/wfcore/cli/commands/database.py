@@ -11,11 +11,13 @@ async def upgrade(*, database: Database = DATABASE, config: Config = None) -> No
 
 
 async def check(*, database: Database = DATABASE, config: Config = None) -> None:
-    """Say whether the schema is this release's; fails when it is not. Changes nothing."""
+    """Say whether the schema is this release's, and what differs; fails when something does. Changes nothing."""
     from wfcore.domain.kernel.errors import Unavailable
 
     file = file_of(database)
     if file is not None and not file.exists():
         raise Unavailable(f"there is no database `{file}` yet: run `wfcore db upgrade`")
-    async with opened(database, config, migrate=False):
+    async with opened(database, config, migrate=False) as core:
+        if found := await core.ports.storage.schema_differences():
+            raise Unavailable(f"the schema is not that of this release: {'; '.join(found)}")
         print("the schema is that of this release")  # noqa: T201

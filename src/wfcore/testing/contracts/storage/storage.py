@@ -125,6 +125,7 @@ class StorageContract(
             await work.workflows.add(new_resource(1))
         await store.upgrade()
         assert await store.check() is None
+        assert await store.schema_differences() == []
         async with store.reading(ORG) as work:
             assert await work.workflows.get(1) == new_resource(1)
 

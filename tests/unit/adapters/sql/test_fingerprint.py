@@ -1,0 +1,179 @@
+"""The schema that is there, compared with that of the release, on both stores."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from postgres_server import with_schema, without_schema
+
+from wfcore.adapters.sql import migrations
+from wfcore.adapters.sql.migrations.fingerprint import differences, released
+from wfcore.adapters.sql.schema.tables import metadata
+from wfcore.cli.main import main
+
+STORES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.service)]
+
+
+def engine_of(url: str) -> sa.Engine:
+    return sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:", 1))
+
+
+@pytest.fixture(params=STORES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database with this release's schema, this test's own."""
+    if request.param == "postgresql":
+        return with_schema()
+    return with_steps(f"sqlite:///{tmp_path}/a.db")
+
+
+def with_steps(url: str) -> str:
+    """The database, after the steps of this release."""
+    engine = engine_of(url)
+    with engine.begin() as connection:
+        migrations.upgrade(connection)
+    engine.dispose()
+    return url
+
+
+def after(url: str, *statements: str) -> list[str]:
+    """The differences after these statements."""
+    engine = engine_of(url)
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+        found = differences(connection)
+    engine.dispose()
+    return found
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_the_files_are_what_the_steps_make(store: str) -> None:
+    """The schema that a check compares with is that of a new database, written by `write_schemas.py`."""
+    spec = importlib.util.spec_from_file_location("write_schemas", Path(__file__).with_name("write_schemas.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    writing: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(writing)
+    url = "sqlite://" if store == "sqlite" else without_schema().replace("postgresql:", "postgresql+psycopg:", 1)
+    name, text = writing.made(url)
+    assert (Path(migrations.__file__).with_name("schemas") / name).read_text() == text
+    assert set(released(store)) == set(metadata.tables)
+
+
+def test_the_schema_of_the_release_has_no_difference(url: str) -> None:
+    """Nor do tables, indexes and views that somebody else keeps in the same database."""
+    assert after(url) == []
+    assert after(
+        url,
+        "CREATE TABLE invoices (id int PRIMARY KEY, run text UNIQUE)",
+        "CREATE INDEX invoices_run ON invoices (run)",
+        "CREATE VIEW finished AS SELECT id FROM runs WHERE finished_at IS NOT NULL",
+    ) == []  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("statements", "found"),
+    [
+        (["DROP TABLE postings"], ["missing table `postings`"]),
+        (["ALTER TABLE runs ADD COLUMN cost int"], ["extra column `cost` of `runs`"]),
+        (["ALTER TABLE members DROP COLUMN name"], ["missing column `name` of `members`"]),
+        (
+            ["ALTER TABLE members RENAME COLUMN name TO nickname"],
+            ["missing column `name` of `members`", "extra column `nickname` of `members`"],
+        ),
+        (["DROP INDEX runs_recent"], ["missing index `runs_recent` of `runs`"]),
+        (["CREATE INDEX runs_status ON runs (status)"], ["extra index `runs_status` of `runs`"]),
+        (
+            ["DROP INDEX runs_recent", "CREATE INDEX runs_recent ON runs (org, key DESC)"],
+            ["index `runs_recent` of `runs` is `(org, key DESC)` instead of `(org, key)`"],
+        ),
+        (
+            ["DROP INDEX webhooks_digest", "CREATE INDEX webhooks_digest ON webhooks (digest)"],
+            ["index `webhooks_digest` of `webhooks` is `(digest)` instead of `UNIQUE (digest)`"],
+        ),
+        (
+            ["DROP INDEX executions_claims", "CREATE INDEX executions_claims ON executions (claimed_by)"],
+            ["index `executions_claims` of `executions` is `(claimed_by)` instead of `(claimed_by) WHERE "],
+        ),
+    ],
+)
+def test_every_difference_is_named(url: str, statements: list[str], found: list[str]) -> None:
+    """By what is missing, extra or other than expected, and by the table it is in."""
+    told = after(url, *statements)
+    assert len(told) == len(found)
+    assert [line.startswith(start) for line, start in zip(told, found, strict=True)] == [True] * len(told)
+
+
+@pytest.mark.service
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        (
+            "ALTER TABLE runs ALTER COLUMN created_at TYPE int",
+            "column `created_at` of `runs` is `INTEGER NOT NULL` instead of `BIGINT NOT NULL`",
+        ),
+        (
+            "ALTER TABLE runs ALTER COLUMN status DROP NOT NULL",
+            'column `status` of `runs` is `TEXT COLLATE "C"` instead of `TEXT COLLATE "C" NOT NULL`',
+        ),
+        (
+            "ALTER TABLE members ALTER COLUMN email TYPE text",
+            'column `email` of `members` is `TEXT` instead of `TEXT COLLATE "C"`',
+        ),
+        (
+            "ALTER TABLE audit ALTER COLUMN key DROP DEFAULT",
+            (
+                "column `key` of `audit` is `BIGINT NOT NULL` instead of "
+                "`BIGINT NOT NULL DEFAULT nextval('audit_key_seq'::regclass)`"
+            ),
+        ),
+        (
+            "ALTER TABLE resources DROP CONSTRAINT resources_org_kind_slug_key",
+            "missing constraint `UNIQUE (org, kind, slug)` of `resources`",
+        ),
+        (
+            "ALTER TABLE grants DROP CONSTRAINT grants_resource_fkey",
+            "missing constraint `FOREIGN KEY (resource) REFERENCES resources (key)` of `grants`",
+        ),
+        (
+            "ALTER TABLE runs ADD CHECK (created_at > 0)",
+            "extra constraint `CHECK (created_at > 0)` of `runs`",
+        ),
+        (
+            "ALTER TABLE journal DROP CONSTRAINT journal_pkey",
+            "missing constraint `PRIMARY KEY (execution, pos)` of `journal`",
+        ),
+    ],
+)
+def test_what_only_a_server_can_alter(statement: str, found: str) -> None:
+    """Types, nullability, defaults and constraints of a table that is there."""
+    assert after(with_schema(), statement) == [found]
+
+
+def test_a_table_that_was_made_otherwise(tmp_path: Path) -> None:
+    """The same on SQLite, where a table is made anew to change its columns and constraints."""
+    url = with_steps(f"sqlite:///{tmp_path}/a.db")
+    columns = "host TEXT, pid TEXT NOT NULL, seen_at INTEGER NOT NULL DEFAULT 0 CHECK (seen_at >= 0), UNIQUE (host)"
+    assert after(url, "DROP TABLE workers", f"CREATE TABLE workers (id INTEGER NOT NULL PRIMARY KEY, {columns})") == [
+        "column `host` of `workers` is `TEXT` instead of `TEXT NOT NULL`",
+        "column `pid` of `workers` is `TEXT NOT NULL` instead of `INTEGER NOT NULL`",
+        "column `seen_at` of `workers` is `INTEGER NOT NULL DEFAULT 0` instead of `INTEGER NOT NULL`",
+        "extra constraint `CHECK (seen_at >= 0)` of `workers`",
+        "extra constraint `UNIQUE (host)` of `workers`",
+    ]
+
+
+def test_the_command_names_what_differs(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`wfcore db check` succeeds on the schema of the release, and else fails with every difference in one error."""
+    assert main(["db", "check", "--database", url]) == 0
+    assert "the schema is that of this release" in capsys.readouterr().out
+    after(url, "DROP INDEX runs_recent", "ALTER TABLE runs ADD COLUMN cost int")
+    assert main(["db", "check", "--database", url]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.strip() == (
+        "error: the schema is not that of this release: extra column `cost` of `runs`; "
+        "missing index `runs_recent` of `runs`"
+    )
