@@ -105,7 +105,7 @@ async def test_nothing_is_shared() -> None:
 
 async def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The listing used least recently goes."""
-    monkeypatch.setattr(mcp_servers, "KEPT", 2)
+    monkeypatch.setattr(mcp_servers, "MAX_LISTINGS", 2)
     async with serving() as stub:
         asking = Asking(stub.port)
         for org in ("a", "b", "a", "c", "a"):

@@ -257,5 +257,5 @@ WORSE_ENTRIES = ["", " 127.0.0.1", "127.0.0.1\n", "\u0661\u0662\u0667.0.0.1"]
 @pytest.mark.parametrize("entry", [*BAD_ENTRIES.split(), *WORSE_ENTRIES])
 def test_entries_that_mean_nothing(entry: str) -> None:
     """A name, a pattern, an odd spelling or a port that there is not: the entry is refused and named."""
-    with pytest.raises(ValueError, match="is no address or network"):
+    with pytest.raises(ValueError, match="is not an address or network"):
         AddressGuard.allowing([entry])

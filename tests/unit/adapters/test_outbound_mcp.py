@@ -14,7 +14,7 @@ import pytest
 
 from wfcore.adapters.outbound import mcp
 from wfcore.adapters.outbound.guard import AddressGuard
-from wfcore.adapters.outbound.mcp import LONGEST_DESCRIPTION, LONGEST_WORDS, MOST_PAGES, MOST_TOOLS, McpTools
+from wfcore.adapters.outbound.mcp import LONGEST_DESCRIPTION, LONGEST_MESSAGE, MOST_PAGES, MOST_TOOLS, McpTools
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ConnectionRequired, ToolFailed
 from wfcore.ports.tool_servers import CALL_KEY, ToolListing
@@ -226,7 +226,7 @@ async def test_tools_that_cannot_be_used_are_left_out(listed: Mapping[str, Any],
     ((name, told),) = found.left_out.items()
     assert len(name) <= 128
     assert why in told
-    assert len(told) <= LONGEST_WORDS
+    assert len(told) <= LONGEST_MESSAGE
 
 
 async def test_a_name_for_two_tools_is_none() -> None:
@@ -284,7 +284,7 @@ async def test_whatever_a_server_says_is_a_failure_of_the_tool(reply: Any, retry
     """Every odd answer is a `ToolFailed` of bounded length that knows whether another try can help."""
     async with serving(tools_call=reply) as stub, asyncio.timeout(4):
         error = await failure(stub, most_bytes=200_000)
-    assert len(error.message) <= LONGEST_WORDS + 100
+    assert len(error.message) <= LONGEST_MESSAGE + 100
     assert error.retryable is retryable
     assert stub.methods().count("tools/call") == 1
 

@@ -196,7 +196,7 @@ def test_the_only_model_is_the_default_one() -> None:
         ("[http]\nhosts = ['a.example:443']", "`http.hosts", "matching regex"),
         ("[http]\nports = [443]", "`http`", "unknown field `ports`"),
         ("[http_tool]\nallow = 'x'", "`http_tool.allow`", "expected `array`"),
-        ("[http_tool]\nallow = ['x:1']", "`http_tool.allow`", "`x:1` is no address or network"),
+        ("[http_tool]\nallow = ['x:1']", "`http_tool.allow`", "`x:1` is not an address or network"),
         ("[http_tool]\nopen = true", "`http_tool`", "unknown field `open`"),
         ("http_tool = 1", "`http_tool`", "expected `object`"),
         ("default_model = 'x'", "`default_model`", "there is no model `x`"),

@@ -1,1 +1,1 @@
-"""Requests into the world on behalf of customers: the guard, the client behind it, and the tool `core.http`."""
+"""Outbound requests on behalf of customers: the address guard, the client behind it, and the tool `core.http`."""

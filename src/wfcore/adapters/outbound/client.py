@@ -1,7 +1,7 @@
-"""The client behind the guard: each connection vetted, each redirect a request of its own, size and time bounded.
+"""The HTTP client behind the address guard: it checks each connection and each redirect, and bounds size and time.
 
-It reads no proxy from the environment, keeps no cookie and no connection, and sends nothing a caller did not ask for
-but `Accept`, `Accept-Encoding`, `User-Agent` and what HTTP/1.1 demands.
+It ignores proxies of the environment, and keeps neither cookies nor connections. Beside the caller's headers it sends
+only `Accept`, `Accept-Encoding`, `User-Agent` and what HTTP/1.1 requires.
 """
 
 import asyncio
@@ -19,26 +19,26 @@ import httpx2
 from wfcore.adapters.outbound.guard import AddressGuard, AddressRefused, check_url
 
 SECONDS: Final = 300.0
-"""For all of it, redirects included."""
+"""Seconds for a whole call, redirects included."""
 SECONDS_TO_CONNECT: Final = 10.0
 MOST_BYTES: Final = 5 * 2**20
-"""Of a body, as it comes and decompressed."""
+"""Bytes of a body, both compressed and decompressed."""
 MOST_HEADER_BYTES: Final = 64 * 2**10
 MOST_ADDRESSES: Final = 4
 MOST_REDIRECTS: Final = 5
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 DEFAULTS: Final = {"accept": "*/*", "accept-encoding": "gzip", "user-agent": "wfcore"}
-HARMLESS: Final = frozenset({*DEFAULTS, "accept-language", "content-language", "content-type"})
-"""The headers that go along to another origin. Any other may be a credential, whatever its name."""
+FORWARDED_HEADERS: Final = frozenset({*DEFAULTS, "accept-language", "content-language", "content-type"})
+"""The headers that a redirect sends to another origin. Any other header can be a credential."""
 
 
-class Broken(Exception):
-    """No connection, no answer, or not all of it."""
+class RequestFailed(Exception):
+    """There is no connection, or no complete response."""
 
 
 @attrs.frozen
-class HttpAnswer:
-    """A whole answer. Header names are in lower case, repeated ones joined; the body is decompressed."""
+class HttpResponse:
+    """A complete response. Header names are in lower case, repeated headers joined; the body is decompressed."""
 
     status: int
     headers: Mapping[str, str]
@@ -46,7 +46,7 @@ class HttpAnswer:
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Resolves a host once, and connects to one of its addresses that pass. There is no other way out."""
+    """Resolves a host once, and connects only to those of its addresses that the guard lets through."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
@@ -76,7 +76,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """The library's transport over connections of the guard. No connection is used twice."""
+    """The library's transport over guarded connections. No connection is used twice."""
 
     def __init__(self, guard: AddressGuard) -> None:
         super().__init__(verify=_tls())
@@ -87,13 +87,13 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """Made once: to load the authorities takes tens of milliseconds."""
+    """Cached: loading the certificate authorities takes tens of milliseconds."""
     return httpcore2.default_ssl_context()
 
 
 @attrs.frozen
 class Hop:
-    """One request on the way. Header names are in lower case."""
+    """One request of a chain of redirects. Header names are in lower case."""
 
     method: str
     url: httpx2.URL
@@ -106,13 +106,13 @@ class Hop:
         return httpx2.Request(self.method, self.url, headers=headers, content=self.content, extensions=waits)
 
     def redirected(self, status: int, location: str) -> Self:
-        """The request that a redirect asks for (RFC 9110, 15.4). Credentials do not go along to another origin."""
+        """The request that follows a redirect (RFC 9110, 15.4). Another origin does not receive credentials."""
         url = _parsed(location, self.url)
         if (self.url.scheme, url.scheme) == ("https", "http"):
             raise AddressRefused(f"a redirect leads from https to http: `{url.host}`")
         hop = attrs.evolve(self, url=url)
         if url.origin != self.url.origin:
-            hop = attrs.evolve(hop, headers={name: v for name, v in self.headers.items() if name in HARMLESS})
+            hop = attrs.evolve(hop, headers={name: v for name, v in self.headers.items() if name in FORWARDED_HEADERS})
         becomes_get = self.method != "HEAD" if status == 303 else status in (301, 302) and self.method == "POST"
         if becomes_get:
             headers = {name: value for name, value in hop.headers.items() if not name.startswith("content-")}
@@ -121,24 +121,27 @@ class Hop:
 
 
 class Client:
-    """Makes requests of customers, within bounds."""
+    """Sends requests on behalf of customers. `seconds` bounds a call, `most_bytes` the body of its response."""
 
     def __init__(self, guard: AddressGuard, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES) -> None:
         self._guard = guard
         self._seconds = seconds
         self._most_bytes = most_bytes
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None) -> HttpAnswer:
-        """The answer, whatever its status. `headers` are named in lower case.
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None
+    ) -> HttpResponse:
+        """The response, of any status. Names in `headers` must be in lower case.
 
-        `AddressRefused` for what may not be asked or is too large, `Broken` when there is no whole answer.
+        Raises AddressRefused for a refused address or a response that is too large, RequestFailed when there is no
+        complete response.
         """
         hop = Hop(method, _parsed(url), headers, content)
         async with self._sending() as transport:
             return await self._follow(transport, hop)
 
     async def status(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None) -> int:
-        """The status of the one answer, redirect or not; of its body nothing is read. Errors are those of `send`."""
+        """The status of the first response, which can be a redirect; its body is not read. Raises as `send`."""
         hop = Hop(method, _parsed(url), headers, content)
         async with (
             self._sending() as transport,
@@ -148,70 +151,72 @@ class Client:
 
     @asynccontextmanager
     async def _sending(self) -> AsyncIterator[GuardedTransport]:
-        """A way out, for as long as it may take. `Broken` for what goes wrong on it."""
+        """A transport for one call. Raises RequestFailed for a timeout or an error of the transport."""
         try:
             async with asyncio.timeout(self._seconds), GuardedTransport(self._guard) as transport:
                 yield transport
         except TimeoutError:
-            raise Broken(f"no whole answer within {self._seconds:g} seconds") from None
+            raise RequestFailed(f"no complete response within {self._seconds:g} seconds") from None
         except httpx2.HTTPError as error:
-            raise Broken(_in_words(error)) from None
+            raise RequestFailed(_message_of(error)) from None
 
-    async def _follow(self, transport: GuardedTransport, hop: Hop) -> HttpAnswer:
+    async def _follow(self, transport: GuardedTransport, hop: Hop) -> HttpResponse:
         for _ in range(MOST_REDIRECTS + 1):
             async with aclosing(await transport.handle_async_request(hop.request())) as response:
                 _check_headers(response.headers)
                 location = response.headers.get("location")
                 if response.status_code not in REDIRECTS or not location:
-                    return await self._whole(response)
+                    return await self._complete(response)
             hop = hop.redirected(response.status_code, location)
         raise AddressRefused(f"more than {MOST_REDIRECTS} redirects")
 
-    async def _whole(self, response: httpx2.Response) -> HttpAnswer:
+    async def _complete(self, response: httpx2.Response) -> HttpResponse:
         headers = {name.lower(): value for name, value in response.headers.items()}
         if headers.get("content-encoding", "").lower() not in ("gzip", "x-gzip"):
-            return HttpAnswer(response.status_code, headers, await _read(response, self._most_bytes))
+            return HttpResponse(response.status_code, headers, await _read(response, self._most_bytes))
         body = await _read(response, self._most_bytes, zlib.decompressobj(zlib.MAX_WBITS | 16))
         del headers["content-encoding"]
         headers.pop("content-length", None)
-        return HttpAnswer(response.status_code, headers, body)
+        return HttpResponse(response.status_code, headers, body)
 
 
 async def _read(response: httpx2.Response, most: int, gunzip: "zlib._Decompress | None" = None) -> bytes:
-    """The body, decompressed as it comes: what a small body would unfold to beyond the bound is never made."""
+    """The body, decompressed as it arrives. Decompression stops at the bound, so a small body cannot fill memory."""
     body, received = bytearray(), 0
     async for piece in response.aiter_raw():
         received += len(piece)
         try:
             body += gunzip.decompress(piece, most + 1 - len(body)) if gunzip else piece
         except zlib.error:
-            raise httpx2.DecodingError("the body is no gzip") from None
+            raise httpx2.DecodingError("the body is not valid gzip") from None
         if max(received, len(body)) > most:
-            raise AddressRefused(f"the answer has more than {most} bytes")
+            raise AddressRefused(f"the response is longer than {most} bytes")
     if gunzip and received and (not gunzip.eof or gunzip.unused_data):
-        raise httpx2.DecodingError("the body is not one whole gzip member")
+        raise httpx2.DecodingError("the body is not one complete gzip member")
     return bytes(body)
 
 
 def _parsed(text: str, base: httpx2.URL | None = None) -> httpx2.URL:
-    """The URL, or `AddressRefused`. What the library made of it is looked at, and that is what will be called."""
+    """The URL as the library parsed it, which is also what is called. Raises AddressRefused for an invalid one."""
     try:
         if base is None:
             check_url(text)
         url = httpx2.URL(text) if base is None else base.join(text)
     except (httpx2.InvalidURL, ValueError):
-        raise AddressRefused("the URL cannot be read" if base is None else "a redirect leads to no URL") from None
+        raise AddressRefused(
+            "the URL cannot be parsed" if base is None else "a redirect leads to an invalid URL"
+        ) from None
     check_url(str(url))
     return url
 
 
 def _check_headers(headers: httpx2.Headers) -> None:
     if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEADER_BYTES:
-        raise AddressRefused(f"the answer's headers have more than {MOST_HEADER_BYTES} bytes")
+        raise AddressRefused(f"the headers of the response are longer than {MOST_HEADER_BYTES} bytes")
 
 
-def _in_words(error: httpx2.HTTPError) -> str:
+def _message_of(error: httpx2.HTTPError) -> str:
     if isinstance(error, httpx2.ConnectTimeout):
         return "no connection in time"
-    words = str(error) or "the connection broke off"
-    return words[:1].lower() + words[1:]
+    message = str(error) or "the connection was lost"
+    return message[:1].lower() + message[1:]

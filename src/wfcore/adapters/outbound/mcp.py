@@ -1,8 +1,8 @@
 """Tools of MCP servers over streamable HTTP (Model Context Protocol, 2026-07-28 and before). Needs the extra `mcp`.
 
-A server is somebody else's and may be hostile: each request goes through the guard, size and time are bounded, what it
-lists is checked before anybody sees it, and it gets no answer to what it asks (sampling, elicitation, roots). Each list
-and each call is a session of its own, so nothing is kept between two customers.
+A server is foreign and can be hostile: each request goes through the guard, size and time are bounded, its listing is
+validated, and its own requests (sampling, elicitation, roots) are refused. Each list and each call uses a separate
+session, so that nothing is shared between two customers.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from mcp.types import Tool as Listed
 
 SECONDS: Final = 60.0
-"""For all of a list or call, the handshake included."""
+"""Seconds for a whole list or call, the handshake included."""
 SECONDS_TO_LEAVE: Final = 1.0
-"""To end the session, once there is a result."""
+"""Seconds to end the session after the result."""
 MOST_PAGES: Final = 20
 MOST_TOOLS: Final = 500
 LONGEST_DESCRIPTION: Final = 4_000
-LONGEST_WORDS: Final = 500
-"""Characters of a server's own words in an error."""
+LONGEST_MESSAGE: Final = 500
+"""Characters of a server's own message in an error."""
 
 LOGGERS: Final = (
     "client",
@@ -52,20 +52,20 @@ LOGGERS: Final = (
     "mcp.client.streamable_http",
     "mcp.shared.jsonrpc_dispatcher",
 )
-"""They write down what a server says, which may repeat the credentials: of sessions here they hear nothing."""
+"""Loggers that log messages of a server, which can repeat the credentials: they are muted during sessions here."""
 
-_unheard: Final = ContextVar("_unheard", default=False)
+_logs_muted: Final = ContextVar("_logs_muted", default=False)
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}", re.ASCII)
 
 T = TypeVar("T")
 
 
 class McpTools:
-    """The tools of the server at `url`. `headers` go along with each request; no error and no `repr` shows them.
+    """The tools of the server at `url`. Each request carries `headers`; errors and `repr` do not show them.
 
-    `ToolFailed` for an address that may not be called, a server that cannot be reached, takes more than `seconds`, says
-    more than `most_bytes` or no MCP; `ConnectionRequired` when it refuses the credentials (401, 403). ImportError
-    without the extra. `changed` is called when the server says, while it is asked, that its tools changed.
+    Raises ToolFailed for a refused address, a server that cannot be reached, takes more than `seconds`, sends more than
+    `most_bytes` or does not speak MCP; ConnectionRequired when it refuses the credentials (401, 403); ImportError
+    without the extra. `changed` is called when the server reports, during a session, that its tools changed.
     """
 
     def __init__(
@@ -90,23 +90,25 @@ class McpTools:
         return "McpTools()"
 
     async def list(self) -> ToolListing:
-        """What the server offers now, all pages of it. A name that is listed twice is left out: it means two things."""
+        """The current tools of the server, all pages. A name that is listed twice is left out, as it is ambiguous."""
         return _listing(*await self._within(_all_pages))
 
     async def call(self, name: str, arguments: Mapping[str, JSON], key: str = "") -> JSON:
-        """The result: its structured content if it has some, else its text, else its blocks as a list.
+        """The result: its structured content if present, else its text, else its blocks as a list.
 
-        `key` is told in `_meta`, for a server that knows to call once. `ToolFailed`, for good, when the tool says that
-        it failed, or asks for more than arguments.
+        `key` is sent in `_meta`, for a server that supports idempotent calls. Raises a ToolFailed without retry when
+        the tool reports a failure or requires further input.
         """
-        told = dict(arguments)
-        result = await self._within(lambda client: self._called(client, name, told, key))
+        given = dict(arguments)
+        result = await self._within(lambda client: self._called(client, name, given, key))
         if result.is_error:
-            raise ToolFailed(self._hidden(_text(result) or "the tool failed and does not say why"), retryable=False)
+            raise ToolFailed(
+                self._without_secrets(_text(result) or "the tool failed without a message"), retryable=False
+            )
         return _value(result)
 
     async def _called(self, client: "Client", name: str, arguments: dict[str, JSON], key: str) -> "CallToolResult":
-        """Not by the SDK's own call: it checks the result against a schema of the server's, whose patterns may cost."""
+        """Avoids the SDK's own call, which validates results by the server's schema: its patterns can be slow."""
         types = self._mcp.types
         meta = {CALL_KEY: key} if key else None
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments, _meta=meta))
@@ -115,24 +117,24 @@ class McpTools:
         except self._mcp.MCPError as error:
             if error.code != types.HEADER_MISMATCH:
                 raise
-        await _all_pages(client)  # where the server wants arguments in headers, its listing says which
+        await _all_pages(client)  # the SDK reads from the listing which arguments the server requires in headers
         return await client.session.send_request(request, types.CallToolResult)
 
     async def _within(self, use: Callable[["Client"], Awaitable[T]]) -> T:
-        """What `use` gives, in a session of its own. Once it is there, nothing takes it away."""
+        """The result of `use` in a separate session. A failure after the result is ignored."""
         transport = _Transport(self._guard, self._most_bytes)
         done: list[T] = []
-        unheard = _unheard.set(True)
+        muted = _logs_muted.set(True)
         try:
             check_url(self._url)
             async with asyncio.timeout(self._seconds) as limit, self._session(transport) as client:
                 done.append(await use(client))
                 limit.reschedule(asyncio.get_running_loop().time() + SECONDS_TO_LEAVE)
-        except Exception as error:  # noqa: BLE001  (the SDK raises groups of anything; what the wire showed comes first)
+        except Exception as error:  # noqa: BLE001  (the SDK raises groups of any errors; the transport's comes first)
             if not done:
                 raise self._failed(transport.problem or _first(error)) from None
         finally:
-            _unheard.reset(unheard)
+            _logs_muted.reset(muted)
         return done[0]
 
     @asynccontextmanager
@@ -143,11 +145,11 @@ class McpTools:
         async with httpx2.AsyncClient(transport=transport, headers=headers, timeout=None) as http:
             stream = streamable_http_client(self._url, http_client=http, max_sse_event_size=self._most_bytes)
             me = self._mcp.types.Implementation(name="wfcore", version="1")
-            client = self._mcp.Client(stream, cache=None, client_info=me, message_handler=self._hear)
+            client = self._mcp.Client(stream, cache=None, client_info=me, message_handler=self._receive)
             async with client as entered:
                 yield entered
 
-    async def _hear(self, message: object) -> None:
+    async def _receive(self, message: object) -> None:
         if isinstance(message, self._mcp.types.ToolListChangedNotification):
             self._changed()
 
@@ -157,21 +159,21 @@ class McpTools:
         if isinstance(error, AddressRefused):
             return ToolFailed(str(error), retryable=False)
         if isinstance(error, TimeoutError):
-            return ToolFailed(f"the MCP server gave no answer within {self._seconds:g} seconds")
+            return ToolFailed(f"the MCP server did not respond within {self._seconds:g} seconds")
         if isinstance(error, self._mcp.MCPError):
             types = self._mcp.types
             retryable = error.code not in (types.INVALID_PARAMS, types.METHOD_NOT_FOUND, types.INVALID_REQUEST)
-            return ToolFailed(f"the MCP server says: {self._hidden(error.message)}", retryable=retryable)
+            return ToolFailed(f"the MCP server reported: {self._without_secrets(error.message)}", retryable=retryable)
         if isinstance(error, httpx2.HTTPError | OSError):
             return ToolFailed("the MCP server cannot be reached")
-        return ToolFailed("the answer is none of an MCP server", retryable=False)
+        return ToolFailed("the response is not that of an MCP server", retryable=False)
 
-    def _hidden(self, words: str) -> str:
-        """A server's own words, without the headers that it may have repeated."""
+    def _without_secrets(self, message: str) -> str:
+        """A server's own message, without header values that it repeats."""
         for value in sorted(self._headers.values(), key=len, reverse=True):
             for secret in (value, value.rpartition(" ")[2]):
-                words = words.replace(secret, "***") if len(secret) > 3 else words
-        return words.encode(errors="replace").decode()[:LONGEST_WORDS]
+                message = message.replace(secret, "***") if len(secret) > 3 else message
+        return message.encode(errors="replace").decode()[:LONGEST_MESSAGE]
 
 
 def _sdk() -> ModuleType:
@@ -179,12 +181,12 @@ def _sdk() -> ModuleType:
         import mcp
 
     for name in LOGGERS:
-        logging.getLogger(name).addFilter(_is_heard)
+        logging.getLogger(name).addFilter(_may_log)
     return mcp
 
 
-def _is_heard(record: logging.LogRecord) -> bool:
-    return not _unheard.get()
+def _may_log(record: logging.LogRecord) -> bool:
+    return not _logs_muted.get()
 
 
 def _first(error: BaseException) -> BaseException:
@@ -197,7 +199,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 class _Transport(GuardedTransport):
-    """Connections of the guard for one session. It bounds what comes in, and remembers what the SDK would not tell."""
+    """Guarded connections for one session. It bounds what is received, and keeps errors that the SDK hides."""
 
     def __init__(self, guard: AddressGuard, most_bytes: int) -> None:
         super().__init__(guard)
@@ -209,11 +211,11 @@ class _Transport(GuardedTransport):
         try:
             response = await super().handle_async_request(request)
         except (AddressRefused, httpx2.HTTPError) as error:
-            raise self._noted(error) from None
+            raise self._keep_first(error) from None
         if response.status_code in (401, 403):
-            self._noted(ConnectionRequired("the MCP server refused the credentials"))
+            self._keep_first(ConnectionRequired("the MCP server refused the credentials"))
         elif response.headers.get("content-encoding", "identity") != "identity":
-            raise self._noted(AddressRefused("the MCP server compresses its answers, though that was not asked for"))
+            raise self._keep_first(AddressRefused("the MCP server compresses its responses, which was not requested"))
         self.count(sum(len(name) + len(value) for name, value in response.headers.raw))
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _Counted(response.stream, self)
@@ -222,10 +224,10 @@ class _Transport(GuardedTransport):
     def count(self, size: int) -> None:
         self._received += size
         if self._received > self._most_bytes:
-            raise self._noted(AddressRefused(f"the MCP server said more than {self._most_bytes} bytes"))
+            raise self._keep_first(AddressRefused(f"the MCP server sent more than {self._most_bytes} bytes"))
 
-    def _noted(self, problem: Exception) -> httpx2.ConnectError:
-        """What happened first is what is told."""
+    def _keep_first(self, problem: Exception) -> httpx2.ConnectError:
+        """Keep the first problem, which is the one that is reported."""
         self.problem = self.problem or problem
         return httpx2.ConnectError("no connection")
 
@@ -248,19 +250,19 @@ class _Counted(httpx2.AsyncByteStream):
 
 
 async def _all_pages(client: "Client") -> tuple[list["Listed"], float | None]:
-    """The tools, and for how many seconds they hold: the least that a page says."""
+    """The tools, and the seconds for which the listing is valid: the least value of a page, None without one."""
     tools: list[Listed] = []
-    told: list[float] = []
+    lifetimes: list[float] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):
         page = await client.list_tools(cursor=cursor)
         tools += page.tools
-        told += [page.ttl_ms / 1000] if "ttl_ms" in page.model_fields_set else []
+        lifetimes += [page.ttl_ms / 1000] if "ttl_ms" in page.model_fields_set else []
         cursor = page.next_cursor
         if len(tools) > MOST_TOOLS:
             raise ToolFailed(f"the MCP server lists more than {MOST_TOOLS} tools", retryable=False)
         if cursor is None:
-            return tools, min(told, default=None)
+            return tools, min(lifetimes, default=None)
     raise ToolFailed(f"the MCP server lists its tools on more than {MOST_PAGES} pages", retryable=False)
 
 
@@ -269,29 +271,29 @@ def _listing(found: Sequence["Listed"], fresh_for: float | None) -> ToolListing:
     tools: dict[str, ServedTool] = {}
     left_out: dict[str, str] = {}
     for tool in found:
-        shown = tool.name.encode(errors="replace").decode()[:128]
+        name = tool.name.encode(errors="replace").decode()[:128]
         if names.count(tool.name) > 1:
-            left_out[shown] = "the server lists two tools of this name"
+            left_out[name] = "the server lists two tools of this name"
             continue
         try:
-            tools[shown] = _tool(tool)
+            tools[name] = _tool(tool)
         except ToolFailed as error:
-            left_out[shown] = error.message
+            left_out[name] = error.message
     return ToolListing(tuple(tools.values()), left_out, fresh_for)
 
 
 def _tool(tool: "Listed") -> ServedTool:
-    """The tool, if it is one that can be called and told to a model; `ToolFailed` says why not."""
+    """The tool, if it can be called and shown to a model. Raises ToolFailed with the reason otherwise."""
     if not _NAME.fullmatch(tool.name):
-        raise ToolFailed("the name has other characters than letters, digits, `_`, `.`, `/` and `-`, or too many")
+        raise ToolFailed("the name is not valid: use 1 to 128 letters, digits, `_`, `.`, `/` and `-`")
     parameters = _strict(tool.input_schema)
     try:
         compile_schema(parameters)
     except (Invalid, Malformed) as error:
-        raise ToolFailed(f"the schema of its arguments cannot be used: {error}"[:LONGEST_WORDS]) from None
+        raise ToolFailed(f"the schema of its arguments is not valid: {error}"[:LONGEST_MESSAGE]) from None
     description = _strict(tool.description or "")[:LONGEST_DESCRIPTION]
-    told = {"name": tool.name, "description": _strict(tool.description or ""), "inputSchema": parameters}
-    return ServedTool(tool.name, description, parameters, f"sha256:{fingerprint(told)}")
+    definition = {"name": tool.name, "description": _strict(tool.description or ""), "inputSchema": parameters}
+    return ServedTool(tool.name, description, parameters, f"sha256:{fingerprint(definition)}")
 
 
 # Results
@@ -310,8 +312,8 @@ def _text(result: "CallToolResult") -> str:
 
 
 def _strict(value: Any) -> JSON:
-    """The value, once it is clear that it can be stored; servers send NaN, NUL and halves of characters."""
+    """The value, checked for storage: servers send NaN, NUL and unpaired surrogates."""
     try:
         return parse_json(dumps(value).encode())
     except (Malformed, ValueError) as error:
-        raise ToolFailed(f"the MCP server's answer is no JSON that can be kept: {error}", retryable=False) from None
+        raise ToolFailed(f"the MCP server's response is not valid JSON: {error}", retryable=False) from None

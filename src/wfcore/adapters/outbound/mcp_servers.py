@@ -1,7 +1,7 @@
-"""MCP servers as an organization's connections name them: `wfcore.ports.tool_servers.ToolServers`.
+"""The MCP servers that an organization's connections name.
 
-What a server lists is kept for a short time, in this process alone, and forgotten when the server says in any session
-that it changed. A server that does not answer is asked again, but as long as it is silent its last listing serves.
+The listing of a server is cached for a short time in this process, and dropped when the server reports a change in any
+session. While a server does not respond, its last listing is used, and it is asked again each time.
 """
 
 import asyncio
@@ -25,64 +25,64 @@ if TYPE_CHECKING:
 SECONDS_TO_LIST: Final = 10.0
 MOST_BYTES_OF_LISTING: Final = 2**20
 FRESH: Final = 60.0
-"""Seconds for which a listing holds when its server does not say."""
+"""Seconds for which a listing is fresh when its server does not specify a time."""
 LEAST_FRESH, MOST_FRESH = 5.0, 300.0
-"""What a server says is taken between these."""
+"""The bounds of the time that a server specifies, in seconds."""
 STALE: Final = 3_600.0
-"""Seconds for which a listing serves while its server gives no answer."""
-KEPT: Final = 128
-"""Listings in memory, those used last."""
+"""Seconds for which a listing is used while its server does not respond."""
+MAX_LISTINGS: Final = 128
+"""The size of the cache in listings; the least recently used one is dropped."""
 
 Key = tuple[str, str, str]
-"""Organization, connection, and the digest of its configuration: with other credentials it is another server."""
+"""Organization, connection, and the fingerprint of its configuration: other credentials make another server."""
 
 
 @attrs.frozen
-class _Kept:
+class _CachedListing:
     listing: ToolListing
     made_at: int
 
-    def fresh(self, now: int) -> bool:
-        told = self.listing.fresh_for
-        seconds = FRESH if told is None else min(max(told, LEAST_FRESH), MOST_FRESH)
+    def is_fresh(self, now: int) -> bool:
+        given = self.listing.fresh_for
+        seconds = FRESH if given is None else min(max(given, LEAST_FRESH), MOST_FRESH)
         return now - self.made_at < seconds * 1000
 
-    def serves(self, now: int) -> bool:
+    def is_usable(self, now: int) -> bool:
         return now - self.made_at < STALE * 1000
 
 
 class McpServers:
-    """The servers of all organizations, reached through one guard."""
+    """Implements the port `ToolServers` for all organizations, through one guard."""
 
     def __init__(self, guard: AddressGuard, clock: Clock) -> None:
         self._guard = guard
         self._clock = clock
-        self._kept: OrderedDict[Key, _Kept] = OrderedDict()
-        self._under_way: dict[Key, asyncio.Task[ToolListing]] = {}
+        self._cache: OrderedDict[Key, _CachedListing] = OrderedDict()
+        self._in_flight: dict[Key, asyncio.Task[ToolListing]] = {}
         self._tasks: set[asyncio.Task[ToolListing]] = set()
 
     async def listing(self, org: str, connection: ToolConnection, *, refresh: bool = False) -> ToolListing:
         key = _key(org, connection)
-        kept = self._kept.get(key)
-        if kept is not None and not refresh and kept.fresh(self._clock.now()):
-            self._kept.move_to_end(key)
-            return kept.listing
+        cached = self._cache.get(key)
+        if cached is not None and not refresh and cached.is_fresh(self._clock.now()):
+            self._cache.move_to_end(key)
+            return cached.listing
         try:
-            return await asyncio.shield(self._asked(key, connection))
+            return await asyncio.shield(self._requested(key, connection))
         except ToolFailed as error:
-            kept = self._kept.get(key)
-            if refresh or not error.retryable or kept is None or not kept.serves(self._clock.now()):
+            cached = self._cache.get(key)
+            if refresh or not error.retryable or cached is None or not cached.is_usable(self._clock.now()):
                 raise
-            return kept.listing
+            return cached.listing
 
     async def call(
         self, org: str, connection: ToolConnection, name: str, arguments: Mapping[str, JSON], key: str
     ) -> JSON:
-        asked = _key(org, connection)
+        server = _key(org, connection)
         try:
-            return await self._server(asked, connection).call(name, arguments, key)
+            return await self._server(server, connection).call(name, arguments, key)
         except ConnectionRequired:
-            self._forget(asked)
+            self._forget(server)
             raise
 
     async def close(self) -> None:
@@ -93,30 +93,30 @@ class McpServers:
 
     # Parts
 
-    def _asked(self, key: Key, connection: ToolConnection) -> asyncio.Task[ToolListing]:
-        """The question to the server that is under way, or a new one; it goes on when who asked has left."""
-        task = self._under_way.get(key)
+    def _requested(self, key: Key, connection: ToolConnection) -> asyncio.Task[ToolListing]:
+        """The request in flight, or a new one. It continues when its caller is cancelled."""
+        task = self._in_flight.get(key)
         if task is None:
-            task = self._under_way[key] = asyncio.get_running_loop().create_task(self._list(key, connection))
+            task = self._in_flight[key] = asyncio.get_running_loop().create_task(self._list(key, connection))
             self._tasks.add(task)
-            task.add_done_callback(lambda done: self._answered(key, done))
+            task.add_done_callback(lambda done: self._store_result(key, done))
         return task
 
     async def _list(self, key: Key, connection: ToolConnection) -> ToolListing:
         server = self._server(key, connection, seconds=SECONDS_TO_LIST, most_bytes=MOST_BYTES_OF_LISTING)
         return await server.list()
 
-    def _answered(self, key: Key, task: asyncio.Task[ToolListing]) -> None:
+    def _store_result(self, key: Key, task: asyncio.Task[ToolListing]) -> None:
         self._tasks.discard(task)
-        is_current = self._under_way.get(key) is task
+        is_current = self._in_flight.get(key) is task
         if is_current:
-            del self._under_way[key]
+            del self._in_flight[key]
         if task.cancelled() or task.exception() is not None or not is_current:
             return
-        self._kept[key] = _Kept(task.result(), self._clock.now())
-        self._kept.move_to_end(key)
-        if len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+        self._cache[key] = _CachedListing(task.result(), self._clock.now())
+        self._cache.move_to_end(key)
+        if len(self._cache) > MAX_LISTINGS:
+            self._cache.popitem(last=False)
 
     def _server(self, key: Key, connection: ToolConnection, **bounds: Any) -> "McpTools":
         url, headers = connection.config["url"], connection.config.get("headers") or {}
@@ -129,9 +129,9 @@ class McpServers:
             raise ToolFailed(str(error), retryable=False) from None
 
     def _forget(self, key: Key) -> None:
-        """What is kept holds no more, and what is under way may be of before: it answers, and is not kept."""
-        self._kept.pop(key, None)
-        self._under_way.pop(key, None)
+        """Drop the listing. A request in flight can predate the change: its result is returned, but not cached."""
+        self._cache.pop(key, None)
+        self._in_flight.pop(key, None)
 
 
 def _key(org: str, connection: ToolConnection) -> Key:

@@ -1,7 +1,7 @@
-"""Messages that wfcore posts: one request each, behind the guard.
+"""Posting of messages: one request each, through the guard.
 
-A redirect is an answer like any other: to follow one would make a GET of the message, or take it where its signature
-does not go (Standard Webhooks 1.0.0).
+Redirects are not followed: that would turn the message into a GET, or send it to an address for which it is not signed
+(Standard Webhooks 1.0.0).
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from wfcore.extras import MissingExtra, needs_extra
 from wfcore.ports.outbound import Undelivered
 
 SECONDS: Final = 20.0
-"""Until the head of the answer has come."""
+"""Seconds until the head of the response has arrived."""
 
 
 class GuardedOutbound:
-    """Implements the port `Outbound`."""
+    """Implements the port `Outbound` through an address guard."""
 
     def __init__(self, guard: AddressGuard, *, seconds: float = SECONDS) -> None:
         self._guard = guard
@@ -25,10 +25,10 @@ class GuardedOutbound:
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
         try:
             with needs_extra("http", "the posting of a message"):
-                from wfcore.adapters.outbound.client import Broken, Client
+                from wfcore.adapters.outbound.client import Client, RequestFailed
         except MissingExtra as error:
             raise Undelivered(str(error)) from None
         try:
             return await Client(self._guard, seconds=self._seconds).status("POST", url, headers, body)
-        except (Broken, AddressRefused) as error:
+        except (RequestFailed, AddressRefused) as error:
             raise Undelivered(str(error)) from None

@@ -1,4 +1,4 @@
-"""The built-in tool `core.http`: a request into the world, and its answer as a value."""
+"""The built-in tool `core.http`: an HTTP request, and its response as a value."""
 
 import codecs
 import re
@@ -18,7 +18,7 @@ from wfcore.extras import MissingExtra, needs_extra
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 
 if TYPE_CHECKING:
-    from wfcore.adapters.outbound.client import HttpAnswer
+    from wfcore.adapters.outbound.client import HttpResponse
 
 ID: Final = "core.http"
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -43,7 +43,7 @@ _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]{0,16384}")
 _VISIBLE = "".join(map(chr, range(0x21, 0x7F))).replace("%", "")
 
 TEXT: Final = frozenset({"graphql", "javascript", "sql", "toml", "x-ndjson", "x-www-form-urlencoded", "xml", "yaml"})
-"""Subtypes of `application` that people read."""
+"""Subtypes of `application` whose content is text."""
 
 CHARSETS: Final = frozenset(
     {
@@ -51,26 +51,26 @@ CHARSETS: Final = frozenset(
         "iso8859-15", "iso8859-2", "koi8-r", "koi8-u", "shift_jis", "utf-16", "utf-16-be", "utf-16-le", "utf-8",
     }
 )  # fmt: skip
-"""By Python's names. Some of its other codecs are no charsets, and some can be made to take very long."""
+"""Supported charsets, by Python's names. Some other codecs of Python are not charsets, or can be very slow."""
 
 
 def http_tool(guard: AddressGuard) -> Tool:
-    """`core.http`, reaching what the guard lets through."""
+    """The tool `core.http`, which reaches the addresses that the guard lets through."""
 
     async def run(params: Mapping[str, JSON], call: ToolCall) -> JSON:
         headers, content = _request(params, call)
         try:
             with needs_extra("http", "the tool `core.http`"):
-                from wfcore.adapters.outbound.client import Broken, Client
+                from wfcore.adapters.outbound.client import Client, RequestFailed
         except MissingExtra as error:
             raise ToolFailed(str(error), retryable=False) from None
         try:
-            answer = await Client(guard).send(params.get("method", "GET"), params["url"], headers, content)
+            response = await Client(guard).send(params.get("method", "GET"), params["url"], headers, content)
         except AddressRefused as error:
             raise ToolFailed(str(error), retryable=False) from None
-        except Broken as error:
+        except RequestFailed as error:
             raise ToolFailed(str(error)) from None
-        return {"status": answer.status, "headers": dict(answer.headers), "body": _body(answer)}
+        return {"status": response.status, "headers": dict(response.headers), "body": _body(response)}
 
     return Tool(ID, run, "HTTP", DESCRIPTION, PARAMETERS, blocking=False, is_async=True, idempotent=True)
 
@@ -79,7 +79,7 @@ def http_tool(guard: AddressGuard) -> Tool:
 
 
 def _request(params: Mapping[str, JSON], call: ToolCall) -> tuple[dict[str, str], bytes | None]:
-    """Headers and content. What the caller says of the content's type, or of the key, stands."""
+    """Headers and content. The caller's `content-type` and `idempotency-key` replace the defaults."""
     kind, content = _content(params.get("body"))
     headers = {"idempotency-key": quote(call.key, safe=_VISIBLE), **kind, **checked_headers(params.get("headers", {}))}
     return headers, content
@@ -94,12 +94,12 @@ def _content(body: JSON) -> tuple[dict[str, str], bytes | None]:
 
 
 def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
-    """By names in lower case. Values are shown in no error: they may be credentials."""
+    """The headers by names in lower case. Errors do not show values, which can be credentials."""
     headers: dict[str, str] = {}
     for name, value in given.items():
         key = name.lower()
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise ToolFailed(f"`{name[:100]}` is no header, or its value none that can be sent", retryable=False)
+            raise ToolFailed(f"the name or the value of the header `{name[:100]}` is not valid", retryable=False)
         if key in OURS or key in headers:
             why = "is given twice" if key in headers else "cannot be set by a workflow"
             raise ToolFailed(f"the header `{name}` {why}", retryable=False)
@@ -107,26 +107,26 @@ def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
     return headers
 
 
-# The answer
+# The response
 
 
-def _body(answer: "HttpAnswer") -> JSON:
-    """JSON as its value (as text, if it is none), text as a string, other content as base64, none as null."""
-    if not answer.body:
+def _body(response: "HttpResponse") -> JSON:
+    """JSON as its value (as text if invalid), text as a string, other content as base64, no content as null."""
+    if not response.body:
         return None
-    if "content-encoding" in answer.headers:
-        return _binary(answer.body)
-    if "content-type" not in answer.headers:
-        return _guessed(answer.body)
-    told = Message()
-    told["content-type"] = answer.headers["content-type"]
-    main, _, sub = told.get_content_type().partition("/")
+    if "content-encoding" in response.headers:
+        return _binary(response.body)
+    if "content-type" not in response.headers:
+        return _guessed(response.body)
+    parsed = Message()
+    parsed["content-type"] = response.headers["content-type"]
+    main, _, sub = parsed.get_content_type().partition("/")
     if sub == "json" or sub.endswith("+json"):
-        return _json(answer.body)
-    charset = told.get_content_charset()
+        return _json(response.body)
+    charset = parsed.get_content_charset()
     if main == "text" or charset or sub in TEXT or sub.endswith(("+xml", "+yaml")):
-        return answer.body.decode(_codec(charset or "utf-8"), "replace")
-    return _binary(answer.body)
+        return response.body.decode(_codec(charset or "utf-8"), "replace")
+    return _binary(response.body)
 
 
 def _json(body: bytes) -> JSON:
