@@ -153,7 +153,7 @@ def test_any_events_are_an_answer_or_an_error(format: type[Completion], tools: b
     parts: list[Delta] = []
     try:
         for event in events:
-            parts += answer.take(event)
+            parts += answer.read_event(event)
         parts += answer.finish()
     except ModelError:
         assert not [part for part in parts if isinstance(part, Finished)]
@@ -171,10 +171,10 @@ def test_halves_of_characters_come_together(text: str, data: st.DataObject) -> N
     ends = sorted({0, len(units), *(2 * at for at in data.draw(st.lists(st.integers(0, len(units) // 2))))})
     pieces = [units[start:end].decode("utf-16-le", "surrogatepass") for start, end in pairwise(ends)]
     answer = ChatCompletion(tools=True)
-    parts = [*answer.begin("c", "time")]
+    parts = [*answer.begin_call("c", "time")]
     for piece in pieces:
-        parts += [*answer.say(piece), *answer.go_on(0, piece)]
-    answer.ends("tool_calls", {"tool_calls": "tool_calls"})
+        parts += [*answer.add_text(piece), *answer.add_arguments(0, piece)]
+    answer.set_ending("tool_calls", {"tool_calls": "tool_calls"})
     parts += answer.finish()
     assert "".join(part.text for part in parts if isinstance(part, TextDelta)) == text
     assert "".join(part.arguments for part in parts if isinstance(part, ToolCallDelta)) == text

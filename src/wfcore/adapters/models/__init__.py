@@ -1,1 +1,1 @@
-"""Models behind the ModelProvider port, one module each."""
+"""Implementations of the port `ModelProvider`, one module for each wire format."""

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from wfcore.adapters.models.completions import (
     Completion,
+    call_arguments,
+    call_id,
+    call_name,
     content_of,
     images_of,
-    said_arguments,
-    said_id,
-    said_name,
-    tokens,
+    token_count,
     unreadable,
 )
 from wfcore.domain.json.codec import dumps
@@ -39,21 +39,21 @@ EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 class AnthropicModel(RemoteModel):
     """`wfcore.ports.providers.ModelProvider` over the official SDK.
 
-    `model` is the name on the wire. Without `base_url` it is Anthropic's own, and `api_key` may come from the
-    environment (`ANTHROPIC_API_KEY`); with one, no key but the given is ever sent there. Seconds, tries, the key of
-    the call and closing are as for `OpenAIModel`. The wire wants a bound of the answer, thinking included:
-    `max_output_tokens`. An answer that needs more is not whole and ends for `length`.
+    `model` is the name on the wire. Without `base_url` requests go to Anthropic, and `api_key` can come from the
+    environment (`ANTHROPIC_API_KEY`); with one, only the given key is sent there. Seconds, retries, the key of the
+    call and closing are as for `OpenAIModel`. The wire requires a bound of the output, thinking included:
+    `max_output_tokens`. A response that needs more is cut off and ends with `length`.
 
     Of the settings `reasoningEffort` is sent as `output_config.effort`, and `none` turns thinking off, which some
-    models refuse; the wire has no `minimal`, which is refused here. `contextWindow` bounds what is composed. An output
-    schema is sent as `output_config.format`; the provider refuses one beyond what it supports. What the model thinks
-    is no part of its answer, and is not told to it again.
+    models refuse; the wire has no `minimal`, which is refused here. `contextWindow` bounds the composed context. An
+    output schema is sent as `output_config.format`; the provider refuses unsupported ones. Thinking is not part of the
+    response, and is not sent back to the model.
 
-    System messages are sent as one, joined by an empty line; neighbours of one role become one message; what is empty
-    is left out.
+    System messages are joined by an empty line and sent as one; adjacent messages of one role become one message; empty
+    messages are left out.
 
-    ImportError without the extra; ValueError for seconds, tries or tokens that are none, and without a key where one
-    is needed.
+    Raises ImportError without the extra; ValueError for invalid seconds, retries or tokens, and without a key where one
+    is required.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class AnthropicModel(RemoteModel):
         if not key:
             raise ValueError(f"model `{model}` needs an `api_key`, or ANTHROPIC_API_KEY in the environment")
         if max_output_tokens < 1:
-            raise ValueError(f"`max_output_tokens` of {max_output_tokens} is below 1")
+            raise ValueError(f"`max_output_tokens` must be at least 1, not {max_output_tokens}")
         self._max_output_tokens = max_output_tokens
         http = http_client(self._sdk, timeout)
         self._client = self._sdk.AsyncAnthropic(
@@ -82,7 +82,7 @@ class AnthropicModel(RemoteModel):
     async def _send(self, body: dict[str, Any], headers: Mapping[str, str]) -> Any:
         return await self._client.messages.create(**body, extra_headers=headers)
 
-    def _answer(self, *, tools: bool) -> Completion:
+    def _completion(self, *, tools: bool) -> Completion:
         return Messages(tools=tools)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
@@ -119,21 +119,21 @@ def _settings(request: ModelRequest) -> dict[str, JSON]:
     elif effort == "none":
         wire["thinking"] = {"type": "disabled"}
     elif effort is not None:
-        raise ModelError(f"a model of the provider `anthropic` has no `reasoningEffort` of `{effort}`", retryable=False)
+        raise ModelError(f"the provider `anthropic` does not support `reasoningEffort` `{effort}`", retryable=False)
     if request.output_schema is not None:
         config["format"] = {"type": "json_schema", "schema": dict(request.output_schema)}
     return {**wire, "output_config": config} if config else wire
 
 
 def _messages(request: ModelRequest) -> list[dict[str, JSON]]:
-    """The messages of the interface (Conversation) as those of the wire."""
+    """The messages (interface: Conversation) in the format of the wire."""
     wire: list[dict[str, JSON]] = []
     for message in request.messages:
         kind = message.get("type")
         if kind == "system":
             continue
         if kind not in BLOCKS:
-            raise ModelError(f"there is no message of type `{kind}`", retryable=False)
+            raise ModelError(f"unknown message type `{kind}`: use system, {', '.join(BLOCKS)}", retryable=False)
         role, blocks = "assistant" if kind == "ai" else "user", BLOCKS[kind](message)
         if blocks and wire and wire[-1]["role"] == role:
             wire[-1]["content"] += blocks
@@ -143,7 +143,7 @@ def _messages(request: ModelRequest) -> list[dict[str, JSON]]:
 
 
 def _text(message: Mapping[str, JSON]) -> list[dict[str, JSON]]:
-    """The wire refuses a text of nothing but white space."""
+    """The text as blocks; the wire refuses a text of white space only."""
     text = content_of(message)
     return [{"type": "text", "text": text}] if text.strip() else []
 
@@ -158,27 +158,28 @@ def _human(message: Mapping[str, JSON]) -> list[dict[str, JSON]]:
 
 def _ai(message: Mapping[str, JSON]) -> list[dict[str, JSON]]:
     calls = [
-        {"type": "tool_use", "id": said_id(call["id"]), "name": said_name(call), "input": dict(said_arguments(call))}
+        {"type": "tool_use", "id": call_id(call["id"]), "name": call_name(call), "input": dict(call_arguments(call))}
         for call in message.get("toolCalls") or ()
     ]
     return [*_text(message), *calls]
 
 
 def _result(message: Mapping[str, JSON]) -> list[dict[str, JSON]]:
-    call = said_id(message.get("toolCallId", ""))
+    call = call_id(message.get("toolCallId", ""))
     return [{"type": "tool_result", "tool_use_id": call, "content": content_of(message)}]
 
 
 BLOCKS: Final = {"human": _human, "ai": _ai, "tool": _result}
-"""What a message of each type is made of on the wire."""
+"""The content blocks of a message of each type."""
 
 
 def _tools(request: ModelRequest) -> dict[str, JSON]:
-    """The tools; without any, those that were called before, not to be called again: the wire knows no call of a tool
-    that it is not told of."""
+    """The tools of the request. Without tools, those of earlier calls with `tool_choice` none: the wire refuses a call
+    of a tool that is not declared.
+    """
     if request.tools:
         return {"tools": [_tool(tool) for tool in request.tools]}
-    called = {said_name(call): None for message in request.messages for call in message.get("toolCalls") or ()}
+    called = {call_name(call): None for message in request.messages for call in message.get("toolCalls") or ()}
     if not called:
         return {}
     return {"tools": [_tool(ToolDefinition(name)) for name in called], "tool_choice": {"type": "none"}}
@@ -193,7 +194,7 @@ def _tool(tool: ToolDefinition) -> dict[str, JSON]:
 
 
 class Messages(Completion):
-    """Events of a message: blocks are opened, filled and closed. One that is open at the end is half an answer."""
+    """A completion from events, which open, fill and close blocks. With an open block at the end it is incomplete."""
 
     def __init__(self, *, tools: bool) -> None:
         super().__init__(tools=tools)
@@ -201,58 +202,58 @@ class Messages(Completion):
         self._counted: dict[str, int] = {}
         self._stop: Any = None
 
-    def take(self, event: Any) -> Iterator[Delta]:
+    def read_event(self, event: Any) -> Iterator[Delta]:
         match getattr(event, "type", None):
             case "message_start":
                 self._count(getattr(event, "message", None))
             case "content_block_start":
-                yield from self._opens(getattr(event, "index", None), getattr(event, "content_block", None))
+                yield from self._open_block(getattr(event, "index", None), getattr(event, "content_block", None))
             case "content_block_delta":
-                yield from self._fills(getattr(event, "index", None), getattr(event, "delta", None))
+                yield from self._fill_block(getattr(event, "index", None), getattr(event, "delta", None))
             case "content_block_stop":
-                self._blocks.pop(self._known(getattr(event, "index", None)))
+                self._blocks.pop(self._index_of(getattr(event, "index", None)))
             case "message_delta":
                 self._count(event)
                 self._stop = getattr(getattr(event, "delta", None), "stop_reason", None)
             case "message_stop":
                 if not self._blocks:
-                    self.ends(self._stop, ENDINGS)
+                    self.set_ending(self._stop, ENDINGS)
 
-    def _opens(self, index: Any, block: Any) -> Iterator[Delta]:
+    def _open_block(self, index: Any, block: Any) -> Iterator[Delta]:
         if not isinstance(index, int) or index in self._blocks:
             raise unreadable()
         kind = getattr(block, "type", None)
-        self._blocks[index] = self.begun if kind == "tool_use" else None
+        self._blocks[index] = self.calls_begun if kind == "tool_use" else None
         if kind == "tool_use":
-            yield from self.begin(getattr(block, "id", None), getattr(block, "name", None))
+            yield from self.begin_call(getattr(block, "id", None), getattr(block, "name", None))
             if args := getattr(block, "input", None):
-                yield from self.go_on(self.begun - 1, dumps(args))
+                yield from self.add_arguments(self.calls_begun - 1, dumps(args))
         elif kind == "text":
-            yield from self.say(getattr(block, "text", None))
+            yield from self.add_text(getattr(block, "text", None))
         elif kind not in ("thinking", "redacted_thinking"):
-            raise ModelError(f"the model answered with a block of type `{str(kind)[:40]}`", retryable=False)
+            raise ModelError(f"the model's response has an unknown block type `{str(kind)[:40]}`", retryable=False)
 
-    def _fills(self, index: Any, delta: Any) -> Iterator[Delta]:
-        call = self._blocks[self._known(index)]
+    def _fill_block(self, index: Any, delta: Any) -> Iterator[Delta]:
+        call = self._blocks[self._index_of(index)]
         kind = getattr(delta, "type", None)
         if kind == "text_delta":
-            yield from self.say(getattr(delta, "text", None))
+            yield from self.add_text(getattr(delta, "text", None))
         elif kind == "input_json_delta":
             if call is None:
                 raise unreadable()
-            yield from self.go_on(call, getattr(delta, "partial_json", None))
+            yield from self.add_arguments(call, getattr(delta, "partial_json", None))
 
-    def _known(self, index: Any) -> int:
+    def _index_of(self, index: Any) -> int:
         if not isinstance(index, int) or index not in self._blocks:
             raise unreadable()
         return index
 
     def _count(self, message: Any) -> None:
-        """Tokens so far: each number replaces the one before; what is read from a cache and written to it was asked."""
-        told = getattr(message, "usage", None)
+        """Update the usage: each number replaces the one before. Input includes reads from and writes to the cache."""
+        usage = getattr(message, "usage", None)
         for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"):
-            if (number := tokens(getattr(told, name, None))) is not None:
+            if (number := token_count(getattr(usage, name, None))) is not None:
                 self._counted[name] = number
         if self._counted:
-            answered = self._counted.get("output_tokens", 0)
-            self.usage = TokenUsage(sum(self._counted.values()) - answered, answered)
+            output = self._counted.get("output_tokens", 0)
+            self.usage = TokenUsage(sum(self._counted.values()) - output, output)

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from wfcore.adapters.models.completions import (
     Completion,
+    call_arguments,
+    call_id,
+    call_name,
     images_of,
-    listed,
-    said_arguments,
-    said_id,
-    said_name,
-    tokens,
+    list_or_empty,
+    token_count,
     unreadable,
 )
 from wfcore.domain.json.codec import dumps
@@ -30,17 +30,17 @@ ENDINGS: Final = {"stop": "stop", "length": "length", "content_filter": "refusal
 class OpenAIModel(RemoteModel):
     """`wfcore.ports.providers.ModelProvider` over the official SDK.
 
-    `model` is the name on the wire. Without `base_url` it is OpenAI's own, and `api_key` may come from the
-    environment (`OPENAI_API_KEY`); with one, no key but the given is ever sent there. Seconds: `timeout` is of
-    silence, `deadline` of the whole call, tries and waits included. A call that fails before its answer begins is
-    tried again `max_retries` times, after as long as `Retry-After` asks, up to a minute.
+    `model` is the name on the wire. Without `base_url` requests go to OpenAI, and `api_key` can come from the
+    environment (`OPENAI_API_KEY`); with one, only the given key is sent there. Seconds: `timeout` bounds the time
+    without data, `deadline` the whole call, retries and waits included. A call that fails before its response begins
+    is tried again `max_retries` times, after the time in `Retry-After`, up to a minute.
 
-    Of the settings `reasoningEffort` is sent; `contextWindow` has no place on the wire: it bounds what is composed.
-    The key of the call is sent as `Idempotency-Key`. One instance belongs to one event loop; `close` it at the end,
-    or use it in `async with`.
+    Of the settings only `reasoningEffort` is sent; `contextWindow` bounds the composed context instead. The key of the
+    call is sent as `Idempotency-Key`. One instance belongs to one event loop; `close` it at the end, or use it in
+    `async with`.
 
-    ImportError without the extra; ValueError for seconds or tries that are none, and without a key where one is
-    needed.
+    Raises ImportError without the extra; ValueError for invalid seconds or retries, and without a key where one is
+    required.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class OpenAIModel(RemoteModel):
     async def _send(self, body: dict[str, Any], headers: Mapping[str, str]) -> Any:
         return await self._client.chat.completions.create(**body, extra_headers=headers)
 
-    def _answer(self, *, tools: bool) -> Completion:
+    def _completion(self, *, tools: bool) -> Completion:
         return ChatCompletion(tools=tools)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
@@ -97,13 +97,13 @@ def _sdk() -> ModuleType:
 
 
 def _message(message: Mapping[str, JSON]) -> dict[str, JSON]:
-    """A message of the interface (Conversation) as one of the wire."""
+    """A message (interface: Conversation) in the format of the wire."""
     kind = message.get("type")
     if kind not in ROLES:
-        raise ModelError(f"there is no message of type `{kind}`", retryable=False)
+        raise ModelError(f"unknown message type `{kind}`: use {', '.join(ROLES)}", retryable=False)
     wire = {"role": ROLES[kind], "content": _content(message)}
     if kind == "tool":
-        wire["tool_call_id"] = said_id(message.get("toolCallId", ""))
+        wire["tool_call_id"] = call_id(message.get("toolCallId", ""))
     elif kind == "ai" and message.get("toolCalls"):
         wire["tool_calls"] = [_tool_call(call) for call in message["toolCalls"]]
     return wire
@@ -121,15 +121,15 @@ def _content(message: Mapping[str, JSON]) -> JSON:
 
 
 def _tool_call(call: Mapping[str, JSON]) -> dict[str, JSON]:
-    function = {"name": said_name(call), "arguments": dumps(said_arguments(call))}
-    return {"id": said_id(call["id"]), "type": "function", "function": function}
+    function = {"name": call_name(call), "arguments": dumps(call_arguments(call))}
+    return {"id": call_id(call["id"]), "type": "function", "function": function}
 
 
 def _tool(tool: ToolDefinition) -> dict[str, JSON]:
     described = {"description": tool.description} if tool.description else {}
     parameters = dict(tool.parameters)
     if parameters.get("type") == "object":
-        parameters.setdefault("properties", {})  # OpenAI refuses an object without
+        parameters.setdefault("properties", {})  # OpenAI refuses an object schema without it
     return {"type": "function", "function": {"name": tool.name, **described, "parameters": parameters}}
 
 
@@ -137,21 +137,21 @@ def _tool(tool: ToolDefinition) -> dict[str, JSON]:
 
 
 class ChatCompletion(Completion):
-    """Chunks of a chat completion. Servers disagree about the index of tool calls: a new id begins a new call."""
+    """A completion from chunks. Servers use the index of tool calls differently: a new id begins a new call."""
 
     def __init__(self, *, tools: bool) -> None:
         super().__init__(tools=tools)
         self._open: dict[int | None, tuple[Any, int]] = {}
 
-    def take(self, event: Any) -> Iterator[Delta]:
+    def read_event(self, event: Any) -> Iterator[Delta]:
         self.usage = _usage(event) or self.usage
-        for choice in listed(getattr(event, "choices", None))[:1]:
+        for choice in list_or_empty(getattr(event, "choices", None))[:1]:
             delta = getattr(choice, "delta", None)
-            yield from self.say(getattr(delta, "content", None))
-            for fragment in listed(getattr(delta, "tool_calls", None)):
+            yield from self.add_text(getattr(delta, "content", None))
+            for fragment in list_or_empty(getattr(delta, "tool_calls", None)):
                 yield from self._fragment(fragment)
-            self.ends("content_filter" if getattr(delta, "refusal", None) else None, ENDINGS)
-            self.ends(getattr(choice, "finish_reason", None), ENDINGS)
+            self.set_ending("content_filter" if getattr(delta, "refusal", None) else None, ENDINGS)
+            self.set_ending(getattr(choice, "finish_reason", None), ENDINGS)
 
     def _fragment(self, fragment: Any) -> Iterator[Delta]:
         index, call = getattr(fragment, "index", None), getattr(fragment, "id", None)
@@ -159,12 +159,15 @@ class ChatCompletion(Completion):
         if not (index is None or isinstance(index, int)):
             raise unreadable()
         if index not in self._open or (call and call != self._open[index][0]):
-            self._open[index] = (call, self.begun)
-            yield from self.begin(call, getattr(function, "name", None))
-        yield from self.go_on(self._open[index][1], getattr(function, "arguments", None))
+            self._open[index] = (call, self.calls_begun)
+            yield from self.begin_call(call, getattr(function, "name", None))
+        yield from self.add_arguments(self._open[index][1], getattr(function, "arguments", None))
 
 
 def _usage(event: Any) -> TokenUsage | None:
-    told = getattr(event, "usage", None)
-    asked, answered = tokens(getattr(told, "prompt_tokens", None)), tokens(getattr(told, "completion_tokens", None))
-    return None if asked is None or answered is None else TokenUsage(asked, answered)
+    usage = getattr(event, "usage", None)
+    prompt, completion = (
+        token_count(getattr(usage, "prompt_tokens", None)),
+        token_count(getattr(usage, "completion_tokens", None)),
+    )
+    return None if prompt is None or completion is None else TokenUsage(prompt, completion)

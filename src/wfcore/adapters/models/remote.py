@@ -1,7 +1,7 @@
-"""A model at the other end of a wire: deadlines, tries and failures, the same for every provider's SDK.
+"""A remote model: deadlines, retries and failures, the same for every provider's SDK.
 
-The SDKs come from one generator and share their shape: `APIError` with `APIStatusError` below it, streams of events.
-Their own retries are off: they wait as long as a server asks, for weeks if it asks that.
+The SDKs come from one generator and share their structure: `APIError` with `APIStatusError` below it, streams of
+events. Their own retries are off: they wait as long as a server demands, without a limit.
 """
 
 import asyncio
@@ -21,17 +21,18 @@ from wfcore.adapters.models.completions import Completion, unreadable
 from wfcore.ports.providers import Delta, ModelError, ModelRequest
 
 NO_KEY: Final = "none"
-"""Sent where no key is configured: the SDKs want one."""
+"""Sent where no key is configured: the SDKs require one."""
 LONGEST_REASON: Final = 300
-"""Characters of a provider's own words in an error."""
+"""Characters of a provider's own message in an error."""
 LONGEST_EVENT: Final = 262_144
-"""Bytes of one event on the wire, and of the body of an error: SDKs keep an event until it ends."""
+"""Bytes of one event on the wire, and of the body of an error: SDKs buffer a whole event."""
 LONGEST_WAIT: Final = 60.0
-"""Seconds that a call waits between two tries. Who asks for more fails: the run's own retries can wait better."""
+"""Seconds that a call waits between two attempts. If the server demands more, the call fails: the run can retry later.
+"""
 
 TRANSIENT: Final = frozenset({408, 409, 425, 429})
-"""Statuses below 500 after which trying again may help."""
-FOR_GOOD: Final = frozenset(
+"""Statuses below 500 after which a retry can succeed."""
+PERMANENT: Final = frozenset(
     {
         "authentication_error",
         "billing_error",
@@ -42,14 +43,14 @@ FOR_GOOD: Final = frozenset(
         "request_too_large",
     }
 )
-"""Types of errors within a stream after which trying again cannot help."""
+"""Types of errors within a stream after which a retry cannot succeed."""
 
 
 class RemoteModel(ABC):
-    """What the adapters of providers inherit. They make `_client`, the SDK's, and write `_body`, `_send`, `_answer`.
+    """The base class of providers. They set `_client` to the SDK's and implement `_body`, `_send` and `_completion`.
 
-    Seconds: `timeout` is of silence, `deadline` of the whole call, tries and waits included. A call that fails before
-    its answer begins is tried again `max_retries` times, after as long as `Retry-After` asks.
+    Seconds: `timeout` bounds the time without data, `deadline` the whole call, retries and waits included. A call that
+    fails before its response begins is tried again `max_retries` times, after the time in `Retry-After`.
     """
 
     _client: Any
@@ -57,9 +58,9 @@ class RemoteModel(ABC):
     def __init__(self, sdk: ModuleType, model: str, *, timeout: float, deadline: float, max_retries: int) -> None:
         for name, seconds in (("timeout", timeout), ("deadline", deadline)):
             if not 0 < seconds < math.inf:
-                raise ValueError(f"`{name}` of {seconds} is no number of seconds")
+                raise ValueError(f"`{name}` must be a positive, finite number of seconds, not {seconds}")
         if max_retries < 0:
-            raise ValueError(f"`max_retries` of {max_retries} is below 0")
+            raise ValueError(f"`max_retries` must be at least 0, not {max_retries}")
         self._sdk = sdk
         self._model = model
         self._deadline = deadline
@@ -82,28 +83,29 @@ class RemoteModel(ABC):
 
     @abstractmethod
     def _body(self, request: ModelRequest) -> dict[str, Any]:
-        """The request on the wire. ModelError for what it cannot say."""
+        """The body of the request. Raises ModelError for content that the wire does not support."""
 
     @abstractmethod
     async def _send(self, body: dict[str, Any], headers: Mapping[str, str]) -> Any:
-        """The stream of events, once the provider begins to answer."""
+        """The stream of events, once the response begins."""
 
     @abstractmethod
-    def _answer(self, *, tools: bool) -> Completion: ...
+    def _completion(self, *, tools: bool) -> Completion:
+        """A new completion. `tools`: whether the request has tools."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         until = asyncio.get_running_loop().time() + self._deadline
-        answer = self._answer(tools=bool(request.tools))
+        completion = self._completion(tools=bool(request.tools))
         async with await self._opened(request, until) as events:
             source = aiter(events)
             try:
                 while (event := await self._next(source, until)) is not None:
-                    for delta in answer.take(event):
+                    for delta in completion.read_event(event):
                         yield delta
-                last = answer.finish()
+                last = completion.finish()
             except ModelError:
-                if answer.usage is not None:
-                    yield answer.usage
+                if completion.usage is not None:
+                    yield completion.usage
                 raise
             for delta in last:
                 yield delta
@@ -111,20 +113,20 @@ class RemoteModel(ABC):
     async def _opened(self, request: ModelRequest, until: float) -> Any:
         body = self._body(request)
         headers = {"Idempotency-Key": request.key} if request.key else {}
-        tries = 0
+        attempts = 0
         while True:
             try:
                 async with asyncio.timeout_at(until):
                     return await self._send(body, headers)
             except TimeoutError:
-                raise self._late() from None
+                raise self._timed_out() from None
             except (self._sdk.APIError, httpx2.HTTPError) as error:
-                failed, wait = self._failed(error), _wait(error, tries)
+                failed, wait = self._failed(error), _wait(error, attempts)
             except (TypeError, ValueError, RecursionError) as error:
-                raise ModelError(f"the model cannot be told this: {type(error).__name__}", retryable=False) from None
-            tries += 1
-            soon = wait <= LONGEST_WAIT and asyncio.get_running_loop().time() + wait < until
-            if not (failed.retryable and tries <= self._max_retries and soon):
+                raise ModelError(f"the request cannot be encoded: {type(error).__name__}", retryable=False) from None
+            attempts += 1
+            in_time = wait <= LONGEST_WAIT and asyncio.get_running_loop().time() + wait < until
+            if not (failed.retryable and attempts <= self._max_retries and in_time):
                 raise failed
             await asyncio.sleep(wait)
 
@@ -136,64 +138,64 @@ class RemoteModel(ABC):
         except StopAsyncIteration:
             return None
         except TimeoutError:
-            raise self._late() from None
+            raise self._timed_out() from None
         except (self._sdk.APIError, httpx2.HTTPError) as error:
             raise self._failed(error) from None
-        except Exception:  # noqa: BLE001  (the SDKs check nothing: what they raise on odd bytes may be anything)
+        except Exception:  # noqa: BLE001  (the SDKs do not validate: malformed bytes can raise any error)
             raise unreadable() from None
 
-    def _late(self) -> ModelError:
-        return ModelError(f"no whole answer of the model within {self._deadline:g} seconds", reason="timeout")
+    def _timed_out(self) -> ModelError:
+        return ModelError(f"no complete response of the model within {self._deadline:g} seconds", reason="timeout")
 
     def _failed(self, error: Exception) -> ModelError:
         status = getattr(error, "status_code", None) or 0
-        kind, words = _told(error)
+        kind, message = _error_details(error)
         if (key := self._client.api_key) != NO_KEY:
-            words = words.replace(key, "***")
-        words = words[:LONGEST_REASON]
+            message = message.replace(key, "***")
+        message = message[:LONGEST_REASON]
         if status < 300:
-            return ModelError(f"the model's provider failed: {words}", retryable=kind not in FOR_GOOD)
+            return ModelError(f"the model's provider failed: {message}", retryable=kind not in PERMANENT)
         retryable = (status in TRANSIENT or status >= 500) and kind != "insufficient_quota"
-        return ModelError(f"the model's provider answered {status}: {words}", retryable=retryable)
+        return ModelError(f"the model's provider responded with status {status}: {message}", retryable=retryable)
 
 
-def _told(error: Exception) -> tuple[str, str]:
-    """Type and words of an error as the provider tells it, if it does."""
+def _error_details(error: Exception) -> tuple[str, str]:
+    """Type and message of an error, those of the provider if it sent them."""
     body = getattr(error, "body", None)
-    told = body.get("error", body) if isinstance(body, dict) else {}
-    kind, words = (told.get("type"), told.get("message")) if isinstance(told, dict) else (None, told)
+    sent = body.get("error", body) if isinstance(body, dict) else {}
+    kind, message = (sent.get("type"), sent.get("message")) if isinstance(sent, dict) else (None, sent)
     own = getattr(error, "message", None) or str(error) or type(error).__name__
-    return str(kind), words if isinstance(words, str) and words else str(own)
+    return str(kind), message if isinstance(message, str) and message else str(own)
 
 
-def _wait(error: Exception, tries: int) -> float:
-    """Seconds until the next try: what the provider asks for (RFC 9110, Retry-After), else 0.5, 1, 2, ... to 8."""
+def _wait(error: Exception, attempts: int) -> float:
+    """Seconds until the next attempt: the `Retry-After` of the response (RFC 9110), else 0.5, 1, 2, ... to 8."""
     response = getattr(error, "response", None)
-    asked = response.headers.get("retry-after", "") if response is not None else ""
+    header = response.headers.get("retry-after", "") if response is not None else ""
     try:
-        wait = float(asked)
+        wait = float(header)
     except ValueError:
-        wait = _until(asked)
-    return wait if wait >= 0 else min(0.5 * 2.0**tries, 8.0)
+        wait = _until(header)
+    return wait if wait >= 0 else min(0.5 * 2.0**attempts, 8.0)
 
 
 def _until(date: str) -> float:
-    """Seconds until a date of HTTP; NaN when it is none."""
+    """Seconds until an HTTP date; NaN for an invalid date."""
     try:
         return max(parsedate_to_datetime(date).timestamp() - time.time(), 0.0)
     except (ValueError, OverflowError):
         return math.nan
 
 
-# The bytes of an answer
+# The bytes of a response
 
 
 def http_client(sdk: ModuleType, timeout: float) -> Any:
-    """The SDK's kind of client, with bounded events. It follows no redirect: that would take the key elsewhere."""
+    """A client of the SDK, with bounded events. It does not follow redirects: they would send the key elsewhere."""
     return sdk.DefaultAsyncHttpxClient(
         timeout=timeout,
         headers={"accept-encoding": "identity"},
-        event_hooks={"response": [_bound]},
+        event_hooks={"response": [_bound_events]},
         follow_redirects=False,
         verify=_certificates(),
     )
@@ -201,19 +203,19 @@ def http_client(sdk: ModuleType, timeout: float) -> Any:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Whom to trust. Reading it takes longer than all the rest of a client, and is the same for each."""
+    """The trusted certificate authorities, cached: reading them takes longer than the rest of a client."""
     return httpx2.create_ssl_context()
 
 
-async def _bound(response: httpx2.Response) -> None:
+async def _bound_events(response: httpx2.Response) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise httpx2.DecodingError("the answer is compressed, though that was not asked for")
+        raise httpx2.DecodingError("the response is compressed, which was not requested")
     if isinstance(response.stream, httpx2.AsyncByteStream):
         response.stream = _Bounded(response.stream, b"\n\n" if response.is_success else None)
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """Bytes of which none come more than LONGEST_EVENT after the last separator; without one, no more at all."""
+    """A stream with at most LONGEST_EVENT bytes after each separator; with no separator, at most so many in all."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, separator: bytes | None) -> None:
         self._stream = stream
@@ -229,7 +231,7 @@ class _Bounded(httpx2.AsyncByteStream):
                     size = len(seen) - end - len(self._separator)
                 tail = (tail + chunk)[-3:]
             if size > LONGEST_EVENT:
-                raise httpx2.ReadError(f"more than {LONGEST_EVENT} bytes without an end")
+                raise httpx2.ReadError(f"one event has more than {LONGEST_EVENT} bytes")
             yield chunk
 
     async def aclose(self) -> None:
