@@ -70,7 +70,7 @@ async def main() -> None:
             turn = core.runs.chat(me, skill.id, message=message, session_id=session)
             while (run := await shown(core, me, turn)).interrupts:
                 call = run.interrupts[0].call
-                lines.forget()  # what was pasted before the question is no answer to it
+                lines.discard_typed_ahead()  # a line pasted before the prompt must not answer it
                 allowed = await asked(lines, f"allow {call['toolId']} {call['arguments']}? (y/n) ") == "y"
                 turn = core.runs.resume(me, run.id, decision="approve" if allowed else "deny")
 

@@ -1,4 +1,4 @@
-"""Where ports meet adapters; the only such place. Every port can be replaced by giving another one to `open`."""
+"""The composition root: only this module connects ports to adapters. `open` takes a replacement for every port."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 
 class Core:
-    """wfcore, open: its use cases as attributes."""
+    """An open wfcore: its use cases as attributes."""
 
     def __init__(self, ports: Ports) -> None:
         plans = Plans(ports.storage, ports.journal)
@@ -108,15 +108,15 @@ class Core:
         role: str = Role.MEMBER,
         scopes: Iterable[str] = TOKEN_SCOPES,
     ) -> Principal:
-        """A user of the embedding product, whom that product has authenticated. `org` is the organization's UUID.
+        """The principal of a user that the embedding product has authenticated. `org` is the organization's UUID.
 
-        An `email` that is no plain ASCII address grants nothing, and is left out. Raises TypeError for an organization,
-        user or group that is not given by its id.
+        An `email` that is not a plain ASCII address is ignored. Raises TypeError when an organization, user or group
+        is not given by its id.
         """
         ids = {"org": [org], "user": [user], "groups": list(groups)}
         for name, given in ids.items():
             if not all(isinstance(each, str) for each in given):
-                raise TypeError(f"`{name}` takes ids, which are text")
+                raise TypeError(f"`{name}` must be given by id, as a string")
         address = normalize_email(email) if email else None
         return Principal(org, user, address, frozenset(ids["groups"]), frozenset(scopes), Role(role))
 
@@ -149,13 +149,14 @@ async def open(  # noqa: A001  (the name of the public function)
 ) -> AsyncIterator[Core]:
     """Open wfcore on a database: `sqlite:///path`, `postgresql://user@host/name`, or `sqlite://` for one in memory.
 
-    `tools` are functions (`wfcore.tool` gives them more than a name) or `Tool`s; `models` are providers by name, of
-    which `default` serves agents that name none. With `worker` this process drives runs, from now on and those that
-    were left by processes that ended. On leaving, runs get `grace` seconds to come to a rest; what is still under way
-    goes on at the next start. `secret`, 32 bytes, seals the secrets of connections, and those that one of
-    `previous_secrets` has sealed can be read; without it, there is a key in a file beside an embedded database.
-    Attachments are kept in `blobs`: without it, in a directory beside an embedded database.
-    `telemetry` hears of all work as it happens (`wfcore.adapters.telemetry`). `guardrails` check what every agent says.
+    `tools` are functions (`wfcore.tool` describes them further) or `Tool`s. `models` are providers by name; `default`
+    serves agents that name no model. With `worker`, this process drives runs, also those that an ended process left.
+    On exit, active runs get `grace` seconds to reach a durable point; the rest continue at the next start. `secret`, 32
+    bytes, seals the secrets of connections; `previous_secrets` only unseal. Without it, an embedded database has a key
+    file beside it. Attachments are stored in `blobs`; without it, in a directory beside an embedded database.
+    `telemetry` observes all work (`wfcore.adapters.telemetry`). `guardrails` check the output of every agent.
+
+    Raises Unavailable when the database cannot be used, ValueError for an invalid URL or key.
     """
     settings = settings or Settings()
     clock, guard = clock or SystemClock(), AddressGuard.allowing(settings.http_allow)
@@ -164,8 +165,8 @@ async def open(  # noqa: A001  (the name of the public function)
     listener = _listener(telemetry)
     hints = _hints(database) if storage is None and journal is None else None
     if storage is None or journal is None:
-        storage, journal, kept = await _stores(database, synchronous, listener, settings.prices)
-        memories = memories or kept
+        storage, journal, stored_memories = await _stores(database, synchronous, listener, settings.prices)
+        memories = memories or stored_memories
     memories = memories or InMemoryMemories()
     if listener is not None:
         journal = observed_journal(journal, listener)
@@ -192,7 +193,7 @@ async def open(  # noqa: A001  (the name of the public function)
         outbound=outbound or GuardedOutbound(guard),
     )
     try:
-        await _ready(storage, migrate=migrate)
+        await _check_schema(storage, migrate=migrate)
         core = Core(ports)
         if hints:
             await hints.open(embedded.receive, hub.receive)
@@ -214,7 +215,7 @@ async def open(  # noqa: A001  (the name of the public function)
 
 
 def _keys(secret: bytes | None, previous: Sequence[bytes], database: str | None) -> Callable[[], Sequence[bytes]]:
-    """The secret keys, to be had when first needed: a file beside the database is made no sooner."""
+    """A function that loads the secret keys, so that a key file is created only when it is needed."""
 
     def load() -> Sequence[bytes]:
         if secret is not None or database is None:
@@ -230,14 +231,14 @@ def _keys(secret: bytes | None, previous: Sequence[bytes], database: str | None)
 
 
 def _blobs(database: str | None) -> Blobs:
-    """A directory beside an embedded database, made when first needed; in memory for one in memory."""
+    """A directory beside an embedded database, created when needed; in memory for a database in memory."""
     if database in IN_MEMORY:
         return InMemoryBlobs()
     file = file_of(database or "")
     return LocalBlobs(file and file.with_name(f"{file.name}.blobs"))
 
 
-async def _ready(storage: Storage, *, migrate: bool) -> None:
+async def _check_schema(storage: Storage, *, migrate: bool) -> None:
     if migrate:
         await storage.upgrade()
     problem = await storage.check()
@@ -246,7 +247,7 @@ async def _ready(storage: Storage, *, migrate: bool) -> None:
 
 
 def _listener(telemetry: Sequence[Telemetry]) -> Telemetry | None:
-    """All who listen, as one; None for nobody."""
+    """All telemetry adapters as one; None without any."""
     if len(telemetry) < 2:
         return telemetry[0] if telemetry else None
     from wfcore.adapters.telemetry.fan_out import FanOut
@@ -257,24 +258,24 @@ def _listener(telemetry: Sequence[Telemetry]) -> Telemetry | None:
 async def _stores(
     database: str, synchronous: Literal["FULL", "NORMAL"], listener: Telemetry | None, prices: Mapping[str, Price]
 ) -> tuple[Storage, Journal, MemoryBackend]:
-    """The adapters that a database URL stands for."""
+    """The storage, journal and memories of a database URL."""
     if database in IN_MEMORY:
         from wfcore.adapters.inmemory.journal import MemoryJournal
         from wfcore.adapters.inmemory.storage import MemoryStorage
 
         storage = MemoryStorage(
-            pinned=lambda variation_id: kept.pinned(variation_id),  # noqa: PLW0108  (made below)
-            find_run=lambda org, run_id: kept.find_run(org, run_id),  # noqa: PLW0108
+            pinned=lambda variation_id: journal.pinned(variation_id),  # noqa: PLW0108  (assigned below)
+            find_run=lambda org, run_id: journal.find_run(org, run_id),  # noqa: PLW0108
         )
-        kept = MemoryJournal(usable=storage.may_use, note=storage.note, prices=prices)
-        return storage, kept, InMemoryMemories()
+        journal = MemoryJournal(usable=storage.may_use, add_audit_rows=storage.add_audit_rows, prices=prices)
+        return storage, journal, InMemoryMemories()
     from wfcore.adapters.sql.journal import SqlJournal
     from wfcore.adapters.sql.repositories.memories import SqlMemories
     from wfcore.adapters.sql.storage import SqlStorage
 
     opened = await _database(database, synchronous)
-    told = None if listener is None else partial(listener.record_duration, Timed.commit, outcome="written")
-    return SqlStorage(opened), SqlJournal(opened, told, prices), SqlMemories(opened)
+    on_commit = None if listener is None else partial(listener.record_duration, Timed.commit, outcome="written")
+    return SqlStorage(opened), SqlJournal(opened, on_commit, prices), SqlMemories(opened)
 
 
 async def _database(url: str, synchronous: Literal["FULL", "NORMAL"]) -> "Store":
@@ -287,7 +288,7 @@ async def _database(url: str, synchronous: Literal["FULL", "NORMAL"]) -> "Store"
         return server
     if not url.startswith("sqlite:///"):
         schemes = "sqlite:///path, postgresql://user@host/name or sqlite://"
-        raise ValueError(f"`{url.partition('://')[0]}` begins no database URL of this release: {schemes}")
+        raise ValueError(f"unknown database URL `{url.partition('://')[0]}`: use {schemes}")
     from wfcore.adapters.sql.sqlite.database import Database
 
     file = Database(url, synchronous=synchronous)
@@ -296,12 +297,12 @@ async def _database(url: str, synchronous: Literal["FULL", "NORMAL"]) -> "Store"
 
 
 def is_server(database: str) -> bool:
-    """Whether a URL names a database that several machines can share, and not a file of this one."""
+    """Whether a URL names a database server, which several machines can share."""
     return database.startswith("postgresql:")
 
 
 def _hints(database: str) -> "PostgresHints | None":
-    """What tells other processes at once; on an embedded database they look by themselves."""
+    """Notifications between processes; None on an embedded database, where processes poll."""
     if not is_server(database):
         return None
     from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
@@ -310,7 +311,7 @@ def _hints(database: str) -> "PostgresHints | None":
 
 
 def _scripted() -> dict[str, ModelProvider]:
-    """With no model configured, agents are answered by the scripted one."""
+    """The models of an installation that configures none: a scripted one."""
     from wfcore.adapters.models.scripted import ScriptedModel
 
     return {"default": ScriptedModel()}

@@ -1,7 +1,7 @@
-"""Logs: those of the standard library, with the ids of the request and the run under way on every record.
+"""Logging with the standard library, with the ids of the current request and run on every record.
 
-Loggers are named `wfcore...`; one line per request is of `wfcore.access`, at level INFO. A product that has logging of
-its own adds `Correlated()` to its handlers, and `JsonLines()` where it wants JSON.
+Loggers are named `wfcore...`; `wfcore.access` logs one line per request at level INFO. A product with its own logging
+adds `Correlated()` to its handlers, and `JsonLines()` for JSON.
 """
 
 import logging
@@ -16,23 +16,23 @@ from wfcore.ports.telemetry import RUN
 Format = Literal["text", "json"]
 LevelName = Literal["debug", "info", "warning", "error"]
 
-_OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
-"""What every record has by itself: whatever else is there was given as `extra`."""
+_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+"""The attributes of every record: all others come from `extra`."""
 
 
 class Correlated(logging.Filter):
-    """Gives each record `request_id` and `run_id`, of what is under way where it was made; "" for none."""
+    """Adds `request_id` and `run_id` of the current request and run to each record; "" without one."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        given = vars(record)
-        given.setdefault("request_id", ORIGIN.get().request_id or "")
-        given.setdefault("run_id", RUN.get())
+        attributes = vars(record)
+        attributes.setdefault("request_id", ORIGIN.get().request_id or "")
+        attributes.setdefault("run_id", RUN.get())
         return True
 
 
 class JsonLines(logging.Formatter):
-    """Each record as one line of JSON: `at` (UTC), `level`, `logger`, `message`, what was given as `extra` and is not
-    empty, and `exception`."""
+    """Formats a record as one line of JSON: `at` (UTC), `level`, `logger`, `message`, the fields of `extra` that are
+    not empty, and `exception`."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -41,7 +41,9 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **{name: value for name, value in vars(record).items() if name not in _OWN and value not in ("", None)},
+            **{
+                name: value for name, value in vars(record).items() if name not in _FIELDS and value not in ("", None)
+            },
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
@@ -49,19 +51,19 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """Each record for people: time, level, logger, message, and the ids there are."""
+    """Formats a record as text: time, level, logger, message, and the ids that are set."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (the name of the standard library)
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (named by the standard library)
         ids = [f"{name}={value}" for name in ("request_id", "run_id") if (value := vars(record).get(name))]
         return " ".join([super().formatMessage(record), *ids])
 
 
 def configure(format: Format, level: LevelName) -> None:
-    """Log to stderr: wfcore from this level on, whatever else there is from WARNING on, since it may show addresses
-    and values. Does nothing in a program whose logging is set up already."""
+    """Log to stderr: wfcore from this level on, other libraries from WARNING on, since they can log addresses and
+    values. Does nothing when the program has configured logging already."""
     if logging.root.handlers:
         return
     handler = logging.StreamHandler()

@@ -126,4 +126,4 @@ async def test_on_a_file(front: Front, crew: Crew) -> None:
 def test_a_database_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
     """A worker on a database in memory would never have anything to do: that is wrong usage."""
     assert main(["worker", "--database", "sqlite://"]) == 2
-    assert "a worker needs a database that it can share" in capfd.readouterr().err
+    assert "a worker needs a database that processes share" in capfd.readouterr().err

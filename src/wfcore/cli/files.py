@@ -1,4 +1,4 @@
-"""What commands read: workflow files, the input of a run, Python tools."""
+"""The inputs of commands: workflow files, the input of a run, and Python tools."""
 
 import importlib
 import importlib.util
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 def read_workflow(path: str) -> dict[str, JSON]:
     """The body of a create request (interface, CreateAgentDto) from a file of JSON or YAML 1.2.
 
-    `type` may be missing, and `name`: then it is that of the file. Malformed when the file holds no such thing.
+    `type` is optional, and `name` defaults to the name of the file. Raises Malformed when the file is not an object.
     """
     file = Path(path)
     content = _read(file)
     tree = _json(content) if file.suffix == ".json" else _yaml(content)
     if not isinstance(tree, dict):
-        refuse([Issue("", "the file holds no object", "type")])
+        refuse([Issue("", "the file must contain an object", "type")])
     return {"name": file.stem, "type": "workflow", **tree}
 
 
 def read_input(text: str) -> dict[str, JSON]:
-    """A run's input: JSON, or `@FILE` that holds it, or `-` for what comes in on stdin."""
+    """A run's input: JSON text, `@FILE` for a file of JSON, or `-` for JSON on stdin."""
     if text == "-":
         content = sys.stdin.buffer.read()
     else:
@@ -41,15 +41,15 @@ def read_input(text: str) -> dict[str, JSON]:
     except Malformed as error:
         raise CycloptsError(msg=f"--input: {error.message}") from None
     if not isinstance(value, dict):
-        raise CycloptsError(msg="--input: a run's input is an object")
+        raise CycloptsError(msg="--input: must be a JSON object")
     return value
 
 
-def load_tools(places: Sequence[str]) -> "list[Callable[..., Any] | Tool]":
+def load_tools(references: Sequence[str]) -> "list[Callable[..., Any] | Tool]":
     """The tools at `MODULE:NAME` or `FILE.py:NAME`, each a function, a `Tool`, or a list of them."""
     found: list[Any] = []
-    for place in places:
-        tools = _object_at(place)
+    for reference in references:
+        tools = _import_object(reference)
         found += tools if isinstance(tools, Iterable) else [tools]
     return found
 
@@ -68,7 +68,7 @@ def _json(content: bytes) -> JSON:
 
 
 def _yaml(content: bytes) -> JSON:
-    """Through the same gate as JSON, so that both mean the same: no other values, the same bounds."""
+    """YAML, checked like JSON: the same values and the same limits."""
     from ruamel.yaml.error import YAMLError
 
     from wfcore.domain.json.codec import dumps
@@ -78,9 +78,9 @@ def _yaml(content: bytes) -> JSON:
     except UnicodeDecodeError:
         problem = "not UTF-8"
     except YAMLError as error:
-        problem = f"not YAML: {_in_short(error)}"
+        problem = f"not YAML: {_summary(error)}"
     except (TypeError, ValueError, RecursionError) as error:
-        problem = f"not what JSON can hold: {error}"
+        problem = f"not representable as JSON: {error}"
     return refuse([Issue("", problem, "json")])
 
 
@@ -98,34 +98,34 @@ def _parser() -> Any:
     return parser
 
 
-def _in_short(error: Exception) -> str:
-    """The problem and its line, without the parser's pages."""
+def _summary(error: Exception) -> str:
+    """The problem and its line, without the parser's long message."""
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
     return f"line {mark.line + 1}: {problem}" if mark is not None else problem
 
 
-def _object_at(place: str) -> Any:
-    where, _, name = place.rpartition(":")
-    if not where:
-        raise CycloptsError(msg=f"--tools: `{place}` is not MODULE:NAME")
+def _import_object(reference: str) -> Any:
+    module, _, name = reference.rpartition(":")
+    if not module:
+        raise CycloptsError(msg=f"--tools: `{reference}` must be MODULE:NAME or FILE.py:NAME")
     try:
-        return getattr(_module(where), name)
+        return getattr(_import_module(module), name)
     except AttributeError:
-        raise CycloptsError(msg=f"--tools: `{where}` has no `{name}`") from None
-    except Exception as error:  # noqa: BLE001  (a module of the user's may raise anything)
-        raise CycloptsError(msg=f"--tools: cannot import `{where}`: {type(error).__name__}: {error}") from None
+        raise CycloptsError(msg=f"--tools: `{module}` has no `{name}`") from None
+    except Exception as error:  # noqa: BLE001  (the user's module can raise anything)
+        raise CycloptsError(msg=f"--tools: cannot import `{module}`: {type(error).__name__}: {error}") from None
 
 
-def _module(where: str) -> ModuleType:
-    """A module by name, or a file of Python, which finds its neighbours as a script does."""
-    file = Path(where)
+def _import_module(name: str) -> ModuleType:
+    """A module by name, or a Python file, which can import modules beside it as a script can."""
+    file = Path(name)
     if file.suffix != ".py":
         sys.path.insert(0, "")
-        return importlib.import_module(where)
+        return importlib.import_module(name)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None or not file.exists():
-        raise FileNotFoundError(f"there is no file `{where}`")
+        raise FileNotFoundError(f"file `{name}` does not exist")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(file.parent.absolute()))
     sys.modules[file.stem] = module

@@ -1,4 +1,4 @@
-"""The lines that come in on stdin, waited for without holding up what else this process does."""
+"""Lines of stdin, read without blocking the event loop."""
 
 import asyncio
 import os
@@ -9,40 +9,40 @@ CHUNK: Final = 2**16
 
 
 class Lines:
-    """Lines of a terminal, a pipe or a file, without their ends. What is no UTF-8 is replaced."""
+    """Lines of a terminal, a pipe or a file, without line ends. Invalid UTF-8 is replaced."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._held = b""
+        self._buffer = b""
         self._ended = False
 
     async def next(self) -> str | None:
         """The next line; None after the last."""
-        while b"\n" not in self._held and not self._ended:
+        while b"\n" not in self._buffer and not self._ended:
             await self._readable()
             read = os.read(self._descriptor, CHUNK)
-            self._held += read
+            self._buffer += read
             self._ended = not read
-        line, _, rest = self._held.partition(b"\n")
-        if self._ended and not self._held:
+        line, _, rest = self._buffer.partition(b"\n")
+        if self._ended and not self._buffer:
             return None
-        self._held = rest
+        self._buffer = rest
         return line.decode(errors="replace").removesuffix("\r")
 
-    def forget(self) -> None:
-        """Drop what was typed or pasted ahead at a terminal: no line of a pasted text answers a question behind it.
+    def discard_typed_ahead(self) -> None:
+        """Discard what was typed or pasted at a terminal, so that a pasted line cannot answer a later prompt.
 
-        A pipe or a file keeps its lines.
+        The lines of a pipe or a file are kept.
         """
         if os.isatty(self._descriptor):
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
-            self._held = b""
+            self._buffer = b""
 
     async def _readable(self) -> None:
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
         try:
             loop.add_reader(self._descriptor, ready.set)
-        except PermissionError:  # a regular file is always readable, and nothing to wait for
+        except PermissionError:  # a regular file is always readable
             return
         try:
             await ready.wait()

@@ -1,6 +1,6 @@
-"""The commands, and what their ends mean: results on stdout, everything else on stderr, exit status 0, 1 or 2.
+"""The command line `wfcore`: results on stdout, everything else on stderr.
 
-0: done. 1: it failed. 2: wrong usage, of the command line, the environment or the configuration file.
+Exit status 0: success. 1: failure. 2: wrong usage of the command line, the environment or the configuration file.
 """
 
 import sys
@@ -20,7 +20,7 @@ def _version() -> str:
 
 app = App(
     name="wfcore",
-    help="Workflows and agents. Every option can also stand in the environment, as WFCORE_..., and in a --config file.",
+    help="Workflows and agents. Every option can also be set in the environment, as WFCORE_..., or in a --config file.",
     version=_version,
     suppress_keyboard_interrupt=False,
 )
@@ -37,47 +37,47 @@ _commands = {
     "worker": ("worker:worker", "Drive runs beside servers and other workers."),
     "validate": ("validate:validate", "Check a workflow file."),
     "simulate": ("simulate:simulate", "Try every outcome of every node of a workflow file."),
-    "run": ("run:run", "Run a workflow file here, without a server."),
+    "run": ("run:run", "Run a workflow file without a server."),
     "chat": ("chat:chat", "Talk with a skill or with the assistant."),
     "openapi": ("openapi:openapi", "Print the OpenAPI document."),
     "org create": ("directory:create_organization", "Create an organization."),
     "member add": ("directory:add_member", "Add a member, or change the one of the same user id."),
     "group create": ("directory:create_group", "Create a group."),
-    "token create": ("directory:create_token", "Make a personal access token for a member."),
-    "db upgrade": ("database:upgrade", "Bring the schema to this release's."),
-    "db check": ("database:check", "Say whether the schema is this release's."),
+    "token create": ("directory:create_token", "Create a personal access token for a member."),
+    "db upgrade": ("database:upgrade", "Upgrade the schema to this release."),
+    "db check": ("database:check", "Check that the schema is that of this release."),
 }
-"""Where each command is. Its module is imported when it is called."""
+"""The function and the help of each command. Its module is imported when it is called."""
 
 for _area, _help in _areas.items():
     app.command(App(name=_area, help=_help))
-for _command, (_place, _help) in _commands.items():
+for _command, (_target, _help) in _commands.items():
     _parent, _, _name = _command.rpartition(" ")
-    (app[_parent] if _parent else app).command(f"wfcore.cli.commands.{_place}", name=_name, help=_help)
+    (app[_parent] if _parent else app).command(f"wfcore.cli.commands.{_target}", name=_name, help=_help)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command. Returns the exit status."""
     try:
         status = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _fail(2, str(error).strip(), "see `wfcore --help`")
     except KeyboardInterrupt:
         return _fail(1, "interrupted")
-    except _expected() as error:
-        return _explain(error)
+    except _user_errors() as error:
+        return _report(error)
     return status if isinstance(status, int) else 0
 
 
-def _expected() -> tuple[type[Exception], ...]:
-    """What a user can cause. Anything else is a fault of ours and keeps its traceback."""
+def _user_errors() -> tuple[type[Exception], ...]:
+    """Errors that a user can cause. Any other error is a bug and keeps its traceback."""
     from wfcore.domain.kernel.errors import WfcoreError
     from wfcore.settings.installation import BadSettings
 
     return WfcoreError, BadSettings, OSError
 
 
-def _explain(error: Exception) -> int:
+def _report(error: Exception) -> int:
     from wfcore.domain.kernel.errors import Invalid, Malformed, WfcoreError
 
     if isinstance(error, WfcoreError):

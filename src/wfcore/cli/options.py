@@ -1,4 +1,4 @@
-"""Where an option's value comes from: the command line, else the environment, else the configuration file."""
+"""The source of an option's value: the command line, else the environment, else the configuration file."""
 
 import os
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ PREFIX: Final = "WFCORE_"
 
 
 def fill(root: App, _: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Give the options that the command line left out the values they have elsewhere (a hook of cyclopts)."""
+    """Fill in the options that the command line left out (a config hook of cyclopts)."""
     options = {_key(argument): argument for argument in arguments if argument.name.startswith("--")}
     for key, option in options.items():
         variable = PREFIX + key.upper()
         if not option.tokens and variable in os.environ:
-            _put(option, _texts(option, os.environ[variable]), variable, "the environment")
+            _set(option, _texts(option, os.environ[variable]), variable, "the environment")
     if "config" in options and options["config"].tokens:
         _fill_from_file(root, options["config"].tokens[0].value, options)
 
@@ -26,11 +26,11 @@ def _fill_from_file(root: App, path: str, options: Mapping[str, Argument]) -> No
         option = options.get(key)
         if option is None:
             if key not in _all_options(root):
-                raise CycloptsError(msg=f"`{key}` in {path}: there is no such setting")
+                raise CycloptsError(msg=f"`{key}` in {path}: is not a setting")
             continue
         _check_type(key, value, option, path)
         if not option.tokens:
-            _put(option, _texts(option, value), key, path)
+            _set(option, _texts(option, value), key, path)
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -46,14 +46,14 @@ def _key(argument: Argument) -> str:
 
 
 def _all_options(app: App) -> set[str]:
-    """The options of all commands: a file may serve several."""
+    """The options of all commands: several can share a file."""
     if app.default_command is not None:
         return {_key(argument) for argument in app.assemble_argument_collection()}
     return {key for name in app if not name.startswith("-") for key in _all_options(app[name])}
 
 
 def _texts(option: Argument, value: Any) -> list[str]:
-    """As words of the command line. A list in the environment has commas between its values."""
+    """The value as arguments of a command line. In the environment, commas separate the values of a list."""
     if isinstance(value, str) and _is_list(option):
         return [part.strip() for part in value.split(",") if part.strip()]
     return [_text(part) for part in value] if isinstance(value, list) else [_text(value)]
@@ -77,6 +77,6 @@ def _check_type(key: str, value: Any, option: Argument, path: str) -> None:
         raise CycloptsError(msg=f"`{key}` in {path}: {problem[:1].lower()}{problem[1:]}") from None
 
 
-def _put(option: Argument, texts: list[str], name: str, source: str) -> None:
+def _set(option: Argument, texts: list[str], name: str, source: str) -> None:
     for index, text in enumerate(texts):
         option.append(Token(keyword=name, value=text, source=source, index=0 if _is_list(option) else index))

@@ -1,14 +1,14 @@
-"""What others wrote, on a terminal: shown, never obeyed."""
+"""Escaping of untrusted text for a terminal."""
 
 import re
 
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def plain(text: str) -> str:
-    """The text with whatever a terminal would obey as an escape such as `\\u001b`; line feeds and tabs stay.
+    """The text with each control character as an escape such as `\\u001b`; line feeds and tabs stay.
 
-    That is all of C0 and C1, and what turns the direction of text round (compare CVE-2021-42574): no tool, model or
-    document can repaint a question that a person is asked.
+    These are C0, C1 and the characters that change the direction of text (compare CVE-2021-42574): no tool, model or
+    document can change how a prompt looks.
     """
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,4 +1,4 @@
-"""A run as one watches it: a tree of its nodes, each with its state."""
+"""The progress of a run on a terminal: a tree of its nodes, each with its state."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from wfcore.cli.plain import plain
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
 
-LOOKS: Final = {
+GLYPHS: Final = {
     "pending": ("·", "dim"),
     "running": ("●", "yellow"),
     "retrying": ("↻", "yellow"),
@@ -32,7 +32,7 @@ _STATES: Final = {
     EventKind.node_skipped: "skipped",
 }
 TAIL: Final = 60
-"""Characters that are shown of a text in the making, or of a question."""
+"""Characters shown of a partial message, or of the message of an interrupt."""
 
 
 class Progress:
@@ -60,7 +60,7 @@ class Progress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the terminal to a question."""
+        """Stop the live display while a prompt uses the terminal."""
         self.__exit__()
         try:
             yield
@@ -68,7 +68,7 @@ class Progress:
             self.__enter__()
 
     def show(self, event: Event) -> None:
-        """Take an event in. What happens inside a node is shown as the node that runs."""
+        """Show an event. Events inside a node are not shown."""
         if "path" in event.data:
             return
         node, state = str(event.data.get("nodeId")), _STATES.get(event.kind)
@@ -94,21 +94,21 @@ class Progress:
 
     def _label(self, node: str) -> Text:
         state = self._states[node]
-        glyph, style = LOOKS[state]
-        what = self._nodes[node].get("data", {}).get("toolId") or self._nodes[node]["type"]
+        glyph, style = GLYPHS[state]
+        kind = self._nodes[node].get("data", {}).get("toolId") or self._nodes[node]["type"]
         label = Text.assemble(
-            (f"{glyph} {node}", style), (f"  {what}", "dim"), ("" if self.console.is_terminal else f"  {state}")
+            (f"{glyph} {node}", style), (f"  {kind}", "dim"), ("" if self.console.is_terminal else f"  {state}")
         )
         detail = plain(" ".join(self._details.get(node, "").split()))
         return label.append(f"  {detail}", "dim" if state != "failed" else "red") if detail else label
 
 
 def outline(structure: Mapping[str, JSON]) -> Iterator[tuple[int, str]]:
-    """The nodes with their depth, each once, from the start on: what forks is indented, what follows is not."""
+    """The nodes with their depth, each once, from the start node: branches are indented, successors are not."""
     nodes, edges = structure.get("nodes") or (), structure.get("edges") or ()
-    onward: dict[str, list[str]] = {node["id"]: [] for node in nodes}
+    targets: dict[str, list[str]] = {node["id"]: [] for node in nodes}
     for edge in edges:
-        onward[edge["source"]].append(edge["target"])
+        targets[edge["source"]].append(edge["target"])
     starts = [node["id"] for node in nodes if node["type"] == "start"]
     seen: set[str] = set()
     todo = [(0, node) for node in reversed(starts)]
@@ -118,12 +118,12 @@ def outline(structure: Mapping[str, JSON]) -> Iterator[tuple[int, str]]:
             continue
         seen.add(node)
         yield depth, node
-        inner = depth + (len(onward[node]) > 1)
-        todo += [(inner, target) for target in reversed(onward[node])]
+        inner = depth + (len(targets[node]) > 1)
+        todo += [(inner, target) for target in reversed(targets[node])]
 
 
 def _detail(event: Event) -> str:
-    """A word more on what happened: why it failed, what is asked."""
+    """The detail of an event: the error message, or the message of an interrupt."""
     data: Mapping[str, Any] = event.data
     if event.kind is EventKind.interrupt:
         return str(data.get("message") or "").partition("\n")[0][:TAIL]
@@ -132,5 +132,5 @@ def _detail(event: Event) -> str:
 
 
 def interactive() -> bool:
-    """Whether a question reaches who answers it: a person at a terminal has to see it, a pipe has not."""
+    """Whether a prompt can be answered: a user must see it on a terminal; a pipe need not."""
     return sys.stderr.isatty() or not sys.stdin.isatty()

@@ -1,56 +1,56 @@
-"""What the operator configures: a TOML file, and over it the environment.
+"""The settings of an operator: a TOML file, overridden by the environment.
 
     database = "sqlite:///app.db"
-    blobs = "/srv/app/attachments"  # the directory of attachments; without: beside an embedded database
+    blobs = "/srv/app/attachments"  # the directory of attachments; default: beside an embedded database
     secret_key = "..."              # 32 bytes in base64url
-    previous_secret_keys = ["..."]  # those it had before: what they sealed can still be read
+    previous_secret_keys = ["..."]  # earlier keys: what they sealed can still be read
     default_model = "fast"
     [models.fast]
     provider = "openai"             # or "anthropic", or "scripted"
     model = "gpt-5"
     base_url = "https://..."        # optional
     api_key = "..."                 # optional
-    timeout_seconds = 60            # of silence
-    deadline_seconds = 600          # of a whole call, with its tries and waits
-    max_retries = 2                 # more tries of a call whose answer has not begun
-    max_output_tokens = 32_000      # of `anthropic` alone: how long an answer may be
-    input_price = 1.25              # optional, like output_price: of a million tokens, in your unit of money
+    timeout_seconds = 60            # without data from the server
+    deadline_seconds = 600          # of a whole call, with retries and waits
+    max_retries = 2                 # retries of a call whose response has not begun
+    max_output_tokens = 32_000      # only `anthropic`: the maximum length of a response
+    input_price = 1.25              # optional, like output_price: per million tokens, in your currency
     [limits]
     max_node_visits = 10_000
     max_run_seconds = 86_400
     max_agent_rounds = 25           # model calls of one visit of an agent
     max_request_bytes = 10_485_760
     max_attachment_bytes = 5_242_880
-    max_attachments = 10            # of one request
+    max_attachments = 10            # per request
     max_concurrent_runs = 1_000
-    max_nodes = 5_000               # of one graph; and max_edges
-    catch_up_seconds = 3_600        # how late a schedule may still fire
-    requests_per_minute = 600       # of one principal; without: as many as it likes
+    max_nodes = 5_000               # per graph; also max_edges
+    catch_up_seconds = 3_600        # how late a schedule can still fire
+    requests_per_minute = 600       # per principal; default: no limit
     organization_requests_per_minute = 6_000
-    [budgets]                       # what models may consume, in tokens or your unit of money, before a run asks
-    user_tokens_per_day = 200_000   # also `..._per_month`, and `organization_` for all of its users together
+    [budgets]                       # usage of models, in tokens or your currency, above which a run needs approval
+    user_tokens_per_day = 200_000   # also `..._per_month`, and `organization_...` for all of its users together
     organization_cost_per_month = 500
     [telemetry]
-    metrics = true                  # without: if the extra `metrics` is installed
-    metrics_token = "..."           # optional: the bearer token that `/metrics` asks for
-    traces = true                   # without: no
+    metrics = true                  # default: true if the extra `metrics` is installed
+    metrics_token = "..."           # optional: the bearer token that `/metrics` requires
+    traces = true                   # default: false
     [oauth]
-    issuer = "https://..."          # whose JWT access tokens are taken beside personal access tokens
-    audience = "https://..."        # what they have to be made out to
-    jwks_url = "https://..."        # optional: what the issuer's metadata names
-    [oauth.claims]                  # optional: which claims hold what
+    issuer = "https://..."          # whose JWT access tokens are accepted besides personal access tokens
+    audience = "https://..."        # the audience that they must name
+    jwks_url = "https://..."        # default: the URL in the issuer's metadata
+    [oauth.claims]                  # optional: the names of the claims
     organization = "org_id"
     user = "sub"
-    email = "email"                 # without: the member's own
+    email = "email"                 # default: the member's own
     email_verified = "email_verified"
-    groups = "groups"               # without: the member's own
+    groups = "groups"               # default: the member's own
     [http]
-    hosts = ["flows.example.org"]   # the names of this server: without, browsers reach its protocol servers by address
+    hosts = ["flows.example.org"]   # names of this server; without: browsers reach its MCP servers by address only
     [http_tool]
-    allow = ["127.0.0.1:9000"]      # addresses and networks that requests of customers may reach though not public
+    allow = ["127.0.0.1:9000"]      # private addresses and networks that requests of workflows can reach
 
-In the environment the same keys are `WFCORE_DATABASE`, `WFCORE_LIMITS_MAX_NODE_VISITS`, `WFCORE_MODELS_FAST_API_KEY`,
-`WFCORE_HTTP_TOOL_ALLOW`, `WFCORE_HTTP_HOSTS` and `WFCORE_PREVIOUS_SECRET_KEYS` (with commas between the entries).
+In the environment, the same keys are `WFCORE_DATABASE`, `WFCORE_LIMITS_MAX_NODE_VISITS`, `WFCORE_MODELS_FAST_API_KEY`,
+`WFCORE_HTTP_TOOL_ALLOW`, `WFCORE_HTTP_HOSTS` and `WFCORE_PREVIOUS_SECRET_KEYS` (entries separated by commas).
 """
 
 import os
@@ -73,7 +73,7 @@ from wfcore.ports.identity import ClaimNames, TokenVerifier
 from wfcore.ports.providers import ModelProvider
 from wfcore.ports.system import Clock
 from wfcore.runtime.common.installation import Settings
-from wfcore.settings.models import TEXTS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
+from wfcore.settings.models import TEXT_FIELDS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
 
 if TYPE_CHECKING:
     from wfcore.adapters.telemetry import Metrics, Traces
@@ -94,7 +94,7 @@ Url = Annotated[str, Meta(pattern=r"^https?://[^\s/?#@]+(?:/[^\s?#]*)?\Z")]
 
 
 class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `[limits]`. What is not given keeps its default."""
+    """The table `[limits]`."""
 
     max_node_visits: Count = Limits().max_node_visits
     max_agent_rounds: Count = Limits().max_agent_rounds
@@ -123,7 +123,7 @@ class BudgetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     organization_cost_per_month: Cost | None = None
 
     def budgets(self) -> tuple[Budget, ...]:
-        """Those that are set."""
+        """The budgets that are set."""
         found = []
         for of, period in product(get_args(Whose), get_args(Period)):
             tokens, cost = (getattr(self, f"{of}_{unit}_per_{period}") for unit in ("tokens", "cost"))
@@ -156,7 +156,7 @@ class HttpToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClaimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `[oauth.claims]`. What is not given keeps its default."""
+    """The table `[oauth.claims]`."""
 
     organization: Name = ClaimNames().organization
     user: Name = ClaimNames().user
@@ -175,7 +175,7 @@ class OAuthSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All settings. `options` are the file's other keys, which are options of the command line."""
+    """All settings. `options` are the other keys of the file: options of the command line."""
 
     database: str | None = None
     blobs: Name | None = None
@@ -192,7 +192,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     options: dict[str, Any] = {}
 
     def settings(self) -> Settings:
-        """As `wfcore.bootstrap.open` takes them. A model that is the only one is the default one."""
+        """The `settings` of `wfcore.open`. A single model is the default one."""
         limits, names = self.limits, list(self.models)
         return Settings(
             Limits(limits.max_node_visits, limits.max_run_seconds, max_agent_rounds=limits.max_agent_rounds),
@@ -211,14 +211,14 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def providers(self) -> dict[str, ModelProvider] | None:
-        """The configured models, as `wfcore.bootstrap.open` takes them; None when there are none.
+        """The `models` of `wfcore.open`; None when none is configured.
 
-        Raises BadSettings for one that lacks its key, or an extra that has to be installed.
+        Raises BadSettings when an API key or an extra is missing.
         """
         return {name: provider_of(f"models.{name}", model) for name, model in self.models.items()} or None
 
     def blob_store(self) -> Blobs | None:
-        """The configured directory of attachments, as `wfcore.bootstrap.open` takes it; None when there is none."""
+        """The `blobs` of `wfcore.open`; None without a configured directory."""
         if self.blobs is None:
             return None
         from wfcore.adapters.blobs import LocalBlobs
@@ -226,7 +226,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return LocalBlobs(Path(self.blobs))
 
     def token_verifier(self, clock: Clock) -> TokenVerifier | None:
-        """Who verifies the access tokens of the configured issuer; None when there is none."""
+        """The verifier of the issuer's access tokens; None without an issuer."""
         if (oauth := self.oauth) is None:
             return None
         from wfcore.adapters.oauth import AccessTokens
@@ -235,33 +235,33 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return AccessTokens(oauth.issuer, oauth.audience, clock, jwks_url=oauth.jwks_url, claims=claims)
 
     def metrics(self) -> "Metrics | None":
-        """What keeps metrics. Raises BadSettings when asked for and not installed; not asked for, None then."""
-        return _listener("Metrics", self.telemetry.metrics)  # type: ignore[no-any-return]
+        """The metrics adapter; None when off, or by default without the extra. Raises BadSettings if on without it."""
+        return _telemetry_adapter("Metrics", self.telemetry.metrics)  # type: ignore[no-any-return]
 
     def traces(self) -> "Traces | None":
-        """What makes traces; None when they are not asked for. Raises BadSettings when they are not installed."""
-        return _listener("Traces", self.telemetry.traces)  # type: ignore[no-any-return]
+        """The traces adapter; None when off. Raises BadSettings if on without its extra."""
+        return _telemetry_adapter("Traces", self.telemetry.traces)  # type: ignore[no-any-return]
 
     def secret(self) -> bytes | None:
         """The configured secret key. Raises BadSettings when it is not 32 bytes in base64url."""
         return None if self.secret_key is None else decode_key(self.secret_key, "secret_key")
 
     def previous_secrets(self) -> list[bytes]:
-        """The keys of before, whose seals can still be opened. Raises BadSettings as `secret` does."""
+        """The earlier secret keys, which can still unseal. Raises BadSettings as `secret` does."""
         return [decode_key(text, "previous_secret_keys") for text in self.previous_secret_keys]
 
 
 def load(file: str | None = None, environ: Mapping[str, str] = os.environ) -> Configuration:
-    """Read the file, if one is given here or in `WFCORE_CONFIG`, and the environment over it.
+    """Read the file, given here or in `WFCORE_CONFIG`, and override it with the environment.
 
-    Raises BadSettings for a key that is unknown or has a value of the wrong type.
+    Raises BadSettings for an unknown key and for a value that is not valid.
     """
     path = file or environ.get(PREFIX + "CONFIG")
-    kept = {} if path is None else read_file(path)
-    _configuration(kept, str(path))
-    found = _configuration(_merged(kept, _environment(environ)), "the environment")
+    in_file = {} if path is None else read_file(path)
+    _configuration(in_file, str(path))
+    found = _configuration(_merged(in_file, _environment(environ)), "the environment")
     if found.default_model is not None and found.default_model not in found.models:
-        raise BadSettings(f"`default_model`: there is no model `{found.default_model}`")
+        raise BadSettings(f"`default_model`: unknown model `{found.default_model}`")
     found.secret()
     found.previous_secrets()
     return found
@@ -278,7 +278,7 @@ def read_file(path: str) -> dict[str, JSON]:
 
 
 def decode_key(text: str, where: str) -> bytes:
-    """32 bytes from base64url, padded or not. The error does not show the text: it may be half a secret."""
+    """32 bytes from base64url, padded or not. Raises BadSettings, without the text: it can be part of a secret."""
     from wfcore.adapters import sealing
 
     try:
@@ -288,7 +288,7 @@ def decode_key(text: str, where: str) -> bytes:
 
 
 def _configuration(tree: Mapping[str, JSON], source: str) -> Configuration:
-    """Check and convert. Models are converted one by one, so that an error names the model."""
+    """Check and convert the keys. Models are converted one by one, so that an error names the model."""
     tables = _convert(tree.get("models", {}), dict[str, dict[str, Any]], "models", source)
     models = {name: _convert(table, ModelSettings, f"models.{name}", source) for name, table in tables.items()}
     for name, model in models.items():
@@ -298,7 +298,7 @@ def _configuration(tree: Mapping[str, JSON], source: str) -> Configuration:
     found = _convert(own, Configuration, "", source)
     _check_allowed(found.http_tool.allow, source)
     if found.telemetry.metrics is False and found.telemetry.metrics_token is not None:
-        raise BadSettings(f"`telemetry.metrics_token` in {source}: means nothing without metrics")
+        raise BadSettings(f"`telemetry.metrics_token` in {source}: requires metrics")
     return msgspec.structs.replace(found, models=models, options=rest)
 
 
@@ -307,8 +307,8 @@ def _convert(value: JSON, shape: type[T], where: str, source: str) -> T:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).replace(" | null", "").partition(" - at `$")
-        place = ".".join(part for part in (where, path.strip("`.")) if part)
-        shown = f"`{place}` in {source}" if place else source
+        key = ".".join(part for part in (where, path.strip("`.")) if part)
+        shown = f"`{key}` in {source}" if key else source
         raise BadSettings(f"{shown}: {problem[:1].lower()}{problem[1:]}") from None
 
 
@@ -321,21 +321,21 @@ def _check_allowed(entries: Iterable[str], source: str) -> None:
         raise BadSettings(f"`http_tool.allow` in {source}: {error}") from None
 
 
-def _listener(name: str, asked: bool | None) -> Any:
-    if asked is False:
+def _telemetry_adapter(name: str, enabled: bool | None) -> Any:
+    if enabled is False:
         return None
     from wfcore.adapters import telemetry
 
     try:
         return getattr(telemetry, name)()
     except ImportError as error:
-        if asked:
+        if enabled:
             raise BadSettings(f"`telemetry.{name.lower()}`: {error}") from None
         return None
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
-    """The settings that the environment holds, as a file would hold them."""
+    """The settings in the environment, in the structure of a file."""
     tree: dict[str, Any] = {}
     for variable, text in environ.items():
         if not variable.startswith(PREFIX):
@@ -346,7 +346,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
             tree.setdefault(area, {})[rest] = _number(text)
         elif area == "models":
             name, field = _model_field(variable, rest)
-            tree.setdefault("models", {}).setdefault(name, {})[field] = text if field in TEXTS else _number(text)
+            tree.setdefault("models", {}).setdefault(name, {})[field] = text if field in TEXT_FIELDS else _number(text)
         elif area == "oauth":
             claims, table = rest.removeprefix("claims_"), tree.setdefault("oauth", {})
             (table if claims == rest else table.setdefault("claims", {}))[claims] = text
@@ -368,12 +368,12 @@ def _entries(text: str) -> list[str]:
 
 
 def _model_field(variable: str, rest: str) -> tuple[str, str]:
-    """`fast_api_key` is the `api_key` of `fast`."""
+    """The model and the field of a variable: `fast_api_key` is the `api_key` of `fast`."""
     for field in sorted(ModelSettings.__struct_fields__, key=len, reverse=True):
         name = rest.removesuffix(f"_{field}")
         if name not in (rest, ""):
             return name, field
-    raise BadSettings(f"`{variable}` is no setting of a model")
+    raise BadSettings(f"`{variable}` is not a setting of a model")
 
 
 def _boolean(text: str) -> JSON:
@@ -390,9 +390,9 @@ def _number(text: str) -> JSON:
 
 
 def _merged(below: Mapping[str, JSON], above: Mapping[str, JSON]) -> dict[str, JSON]:
-    """`above` over `below`, table by table."""
+    """`below`, overridden by `above` table by table."""
     both = dict(below)
     for name, value in above.items():
-        kept = below.get(name)
-        both[name] = _merged(kept, value) if isinstance(kept, dict) and isinstance(value, dict) else value
+        base = below.get(name)
+        both[name] = _merged(base, value) if isinstance(base, dict) and isinstance(value, dict) else value
     return both

@@ -1,4 +1,4 @@
-"""The table `[models.NAME]` of the settings: what it may say, and the provider that it stands for."""
+"""The table `[models.NAME]` of the settings: its fields, and the model provider that it configures."""
 
 import math
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from msgspec import Meta
 from wfcore.domain.agents.prices import Price
 from wfcore.ports.providers import ModelProvider
 
-TEXTS: Final = frozenset({"provider", "model", "base_url", "api_key"})
-"""Settings of a model that are no numbers."""
+TEXT_FIELDS: Final = frozenset({"provider", "model", "base_url", "api_key"})
+"""Fields of a model whose values are text; the others are numbers."""
 OPTIONS: Final = ("base_url", "api_key", "timeout_seconds", "deadline_seconds", "max_retries", "max_output_tokens")
-"""Settings of a model that its provider's class takes, in seconds what it calls so."""
-MEANINGLESS: Final = {"openai": ("max_output_tokens",), "anthropic": (), "scripted": ("model", *OPTIONS)}
-"""What cannot be set for the models of each provider."""
+"""Fields that are keyword arguments of the provider's class, there without `_seconds`."""
+UNSUPPORTED: Final = {"openai": ("max_output_tokens",), "anthropic": (), "scripted": ("model", *OPTIONS)}
+"""The fields that each provider does not support."""
 
 Count = Annotated[int, Meta(ge=1)]
 Tries = Annotated[int, Meta(ge=0, le=10)]
@@ -24,7 +24,7 @@ Amount = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class BadSettings(ValueError):
-    """A setting cannot be used; the message names its key and where it stands."""
+    """A setting is not valid; the message names its key and its source."""
 
 
 class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,27 +45,27 @@ class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"ModelSettings(provider={self.provider!r}, model={self.model!r})"
 
     def price(self) -> Price | None:
-        """None when nothing is said of it; a half that is not said costs nothing."""
-        halves = self.input_price, self.output_price
-        return None if halves == (None, None) else Price(halves[0] or 0.0, halves[1] or 0.0)
+        """The price of tokens; None without a price. One price alone sets the other to 0."""
+        prices = self.input_price, self.output_price
+        return None if prices == (None, None) else Price(prices[0] or 0.0, prices[1] or 0.0)
 
 
 def check_model(where: str, model: ModelSettings, source: str) -> None:
-    """Raise BadSettings for what a model of this provider cannot have, and for what it lacks."""
-    if (provider := model.provider) not in MEANINGLESS:
-        known = "`openai`, `anthropic` nor `scripted`"
-        raise BadSettings(f"`{where}.provider` in {source}: `{provider}` is neither {known}")
-    for name in MEANINGLESS[provider]:
+    """Raise BadSettings for an unsupported or missing field, and for an unknown provider."""
+    if (provider := model.provider) not in UNSUPPORTED:
+        known = "use `openai`, `anthropic` or `scripted`"
+        raise BadSettings(f"`{where}.provider` in {source}: unknown provider `{provider}`: {known}")
+    for name in UNSUPPORTED[provider]:
         if getattr(model, name) is not None:
-            raise BadSettings(f"`{where}.{name}` in {source}: means nothing to provider `{provider}`")
+            raise BadSettings(f"`{where}.{name}` in {source}: is not supported by provider `{provider}`")
     if provider != "scripted" and not model.model:
         raise BadSettings(f"`{where}.model` in {source}: is required by provider `{provider}`")
     if any(price is not None and math.isnan(price) for price in (model.input_price, model.output_price)):
-        raise BadSettings(f"`{where}` in {source}: a price is a number")
+        raise BadSettings(f"`{where}` in {source}: a price must be a number")
 
 
 def provider_of(where: str, model: ModelSettings) -> ModelProvider:
-    """The provider. Raises BadSettings when it lacks its key, or an extra that has to be installed."""
+    """The model provider. Raises BadSettings when its API key or an extra is missing."""
     if model.provider == "scripted":
         from wfcore.adapters.models.scripted import ScriptedModel
 

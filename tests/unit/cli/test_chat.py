@@ -94,9 +94,9 @@ def test_a_session_goes_on_in_its_thread(terminal: Terminal) -> None:
 def test_what_cannot_be_talked_with(terminal: Terminal) -> None:
     """Wrong usage is 2, what is not there 1; nothing is answered."""
     for arguments, user, status, told in (
-        ([], "ann", 2, "give either --skill or --assistant"),
-        ([*SKILL, "--assistant"], "ann", 2, "give either --skill or --assistant"),
-        (SKILL, "bob", 1, "there is no member `bob`"),
+        ([], "ann", 2, "use either --skill or --assistant"),
+        ([*SKILL, "--assistant"], "ann", 2, "use either --skill or --assistant"),
+        (SKILL, "bob", 1, "unknown member `bob`"),
         (["--skill", "2"], "ann", 1, "not found"),
         (["--skill", "0"], "ann", 1, "not found"),
     ):
@@ -114,7 +114,7 @@ def test_an_approval_is_asked_for(
     for given, status, out, told in (
         ("add\nmaybe\napprove\nbye", 0, "three\nbye\n", ["? allow `add`", 'add {"a": 1, "b": 2}', "← 3"]),
         ("add\ndeny\nbye\n", 0, "three\nbye\n", ["? allow `add`", "← "]),
-        ("add\nmaybe\n", 1, "", ["? allow `add`", "goes on waiting"]),
+        ("add\nmaybe\n", 1, "", ["? allow `add`", "still waits for a decision"]),
     ):
         model = ScriptedModel([CALL, "three", "bye"])
         monkeypatch.setattr(bootstrap, "_scripted", lambda model=model: {"default": model})

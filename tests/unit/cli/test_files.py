@@ -60,8 +60,8 @@ def test_json_read_as_yaml_means_the_same(tree: object, tmp_path_factory: pytest
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("- a", "no object"),
-        ("", "no object"),
+        ("- a", "must contain an object"),
+        ("", "must contain an object"),
         ("a: [", "line 1"),
         ("a: 1\nb:\n  c: 1\n  c: 2", "duplicate key"),
         ("a: .nan", ""),

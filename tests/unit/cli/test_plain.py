@@ -1,4 +1,4 @@
-"""What models and tools say is shown on a terminal, and never obeyed by it."""
+"""What models and tools print_message is shown on a terminal, and never obeyed by it."""
 
 import asyncio
 import os
@@ -13,8 +13,8 @@ from rich.console import Console
 
 from wfcore.cli.approvals import ApprovalPrompt
 from wfcore.cli.commands.chat import Screen
+from wfcore.cli.common import print_message
 from wfcore.cli.lines import Lines
-from wfcore.cli.opening import say
 from wfcore.cli.plain import plain
 from wfcore.cli.progress import Progress
 from wfcore.domain.kernel.json_type import JSON
@@ -48,7 +48,7 @@ def test_what_was_pasted_ahead_is_no_answer() -> None:
         lines = Lines(reads)
         os.write(writes, b"a message\napprove\napp")
         found = [await lines.next()]
-        lines.forget()
+        lines.discard_typed_ahead()
         os.write(writes, b"\ndeny\n")
         return [*found, await lines.next(), await lines.next()]
 
@@ -70,7 +70,7 @@ def test_a_talk_shows_what_is_said(
     screen.show(event(EventKind.message, messageId="m", content=CLEARS))
     screen.show(event(EventKind.tool_result, output=f"a\nb {CLEARS}"))
     screen.show(event(EventKind.tool_result, error={"message": "denied", "code": "INTERNAL_ERROR"}))
-    say(CLEARS)
+    print_message(CLEARS)
     told = capsys.readouterr()
     assert told.out == (SHOWN if terminal else CLEARS) + "\n"
     assert told.err == f"← a b {SHOWN.replace(chr(92) + 'u000d', ' ')}\n← error: denied\n{SHOWN}\n"
@@ -82,9 +82,9 @@ def test_a_run_shows_what_happens_and_what_is_asked(monkeypatch: pytest.MonkeyPa
     console = Console(file=shown, width=200)
     progress = Progress("A run", {"nodes": [{"id": "a", "type": "agent"}]}, console)
     progress.show(event(EventKind.node_failed, nodeId="a", error={"message": CLEARS}))
-    answers = ApprovalPrompt(progress, None)
-    monkeypatch.setattr(answers, "_prompt", lambda *_, **__: "deny")
+    prompt = ApprovalPrompt(progress, None)
+    monkeypatch.setattr(prompt, "_prompt", lambda *_, **__: "deny")
     asked = Interrupt("i", 0, "a", 1, CLEARS, 0, call={"toolId": "pay", "arguments": {"to": CLEARS}})
-    assert answers._ask(asked, ("approve", "deny")) == {"decision": "deny"}
+    assert prompt._prompt_choice(asked, ("approve", "deny")) == {"decision": "deny"}
     assert shown.getvalue().count(r"\u001b[2J") == 3
     assert plain(shown.getvalue()) == shown.getvalue()

@@ -54,13 +54,13 @@ def test_paths_are_told_in_words_and_as_json(tmp_path: Path, capsys: pytest.Capt
         (CHOICE, (), 0, "can end the run in error: pay"),
         (CHOICE, ("--input", '{"n": 11}'), 0, "never reached: pay"),
         (CHOICE, ("--input", "{}"), 1, "error   c expression"),
-        (CHOICE, ("--max-paths", "1"), 0, "broken off after 1 paths"),
+        (CHOICE, ("--max-paths", "1"), 0, "stopped after 1 paths"),
         (sketch("start -> a", a={"toolId": "core.fail"}), (), 1, "error   a failed"),
         (sketch("start -> ask", "ask -expired-> a", ask={"type": "humanApproval"}), (), 1, "never reached: a"),
         (sketch("start -> ask", "ask -denied-> a", ask=ASK), (), 0, "leads nowhere: ask approved"),
         (sketch("start -> a", "a -nowhere-> b"), (), 1, "error: `workflowStructure.edges[1].sourceHandle`"),
         ({"nodes": [{"id": 1}]}, (), 1, "error: `workflowStructure.nodes[0].id`"),
-        (None, (), 1, "there is no `start` node"),
+        (None, (), 1, "a graph must have a `start` node"),
     ],
 )
 def test_what_is_wrong_with_a_workflow_is_its_status(

@@ -1,4 +1,4 @@
-"""`wfcore chat`: a talk with a skill or with the assistant, at the terminal or through a pipe."""
+"""`wfcore chat`: a conversation with a skill or the assistant, at the terminal or through a pipe."""
 
 import json
 import sys
@@ -8,9 +8,9 @@ from uuid import uuid4
 from cyclopts import CycloptsError
 
 from wfcore.cli.commands.directory import Organization
+from wfcore.cli.common import DATABASE, Config, Database, Flag, Tools, open_core, print_message
 from wfcore.cli.files import load_tools
 from wfcore.cli.lines import Lines
-from wfcore.cli.opening import DATABASE, Config, Database, Flag, Tools, opened, say
 from wfcore.cli.plain import plain
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 SHOWN: Final = 200
-"""Characters that are shown of a tool's arguments or result; a call that waits for an approval is shown whole."""
+"""Characters shown of a tool's arguments or result; a call that needs an approval is shown in full."""
 
 
 async def chat(
@@ -37,24 +37,24 @@ async def chat(
     database: Database = DATABASE,
     config: Config = None,
 ) -> int:
-    """Talk with a skill or with the assistant. Each line of stdin is a message, and the answer to it goes to stdout.
+    """Talk with a skill or with the assistant. Each line of stdin is a message; the reply is written to stdout.
 
-    Where an approval or a connection is asked for, the next line answers.
+    When an approval or a connection is needed, the next line is the decision.
 
     Parameters
     ----------
     user_id
-        The member who talks.
+        The member who sends the messages.
     skill
         The number of the skill.
     session
-        Goes on with the talk of this name; a new one when left out.
+        Continue the conversation with this id; a new one when left out.
     """
     if assistant == (skill is not None):
-        raise CycloptsError(msg="give either --skill or --assistant")
-    async with opened(database, config, tools=load_tools(tools), worker=True) as core:
+        raise CycloptsError(msg="use either --skill or --assistant")
+    async with open_core(database, config, tools=load_tools(tools), worker=True) as core:
         me = await _member(core, org, user_id)
-        return await ChatSession(core, me, skill, session or str(uuid4()), Lines(sys.stdin.fileno())).go_on()
+        return await ChatSession(core, me, skill, session or str(uuid4()), Lines(sys.stdin.fileno())).run()
 
 
 async def _member(core: "Core", org: str, user_id: str) -> "Principal":
@@ -66,7 +66,7 @@ async def _member(core: "Core", org: str, user_id: str) -> "Principal":
             member = await work.directory.member(user_id)
         if member is not None:
             return principal_of(org, member)
-    raise NotFound(f"there is no member `{user_id}` of an organization `{org}`")
+    raise NotFound(f"unknown member `{user_id}` of organization `{org}`")
 
 
 class ChatSession:
@@ -80,18 +80,18 @@ class ChatSession:
         self._lines = lines
         self._screen = Screen()
 
-    async def go_on(self) -> int:
-        """Take messages until there are no more; the exit status."""
+    async def run(self) -> int:
+        """Read messages until the end of stdin. Returns the exit status."""
         failed = False
         while (message := await self._read("> ")) is not None:
             if message.strip():
                 body = {"message": message, "sessionId": self._session}
-                turn = await self._to_its_end(await self._core.runs.chat(self._me, self._skill, body))
+                turn = await self._follow(await self._core.runs.chat(self._me, self._skill, body))
                 failed |= turn.status != "done"
         return int(failed)
 
-    async def _to_its_end(self, turn: "RunView") -> "RunView":
-        """Turn after turn: what waits at the end of one is answered, and that begins the next."""
+    async def _follow(self, turn: "RunView") -> "RunView":
+        """Follow a turn and the turns that resume it. Returns the last one."""
         while True:
             try:
                 async for event in await self._core.runs.follow(self._me, turn.id):
@@ -99,64 +99,64 @@ class ChatSession:
             finally:
                 self._screen.end_line()
             turn = await self._core.runs.get(self._me, turn.id)
-            following = await self._following(turn) if turn.status == "interrupted" else None
+            following = await self._resume(turn) if turn.status == "interrupted" else None
             if following is None:
                 return turn
             turn = following
 
-    async def _following(self, turn: "RunView") -> "RunView | None":
-        """The turn that answers this one's first question; None when nobody here can answer it."""
+    async def _resume(self, turn: "RunView") -> "RunView | None":
+        """The turn after a decision on the first open interrupt; None when the user cannot decide it."""
         from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid
 
         while turn.row.resumed_by is None:
-            asked = turn.interrupts[0]
-            answer = await self._answer(asked)
-            if answer is None:
-                say(f"`{turn.id}` goes on waiting")
+            interrupt = turn.interrupts[0]
+            decision = await self._decide(interrupt)
+            if decision is None:
+                print_message(f"run `{turn.id}` still waits for a decision")
                 return None
             try:
-                return await self._core.runs.resume(self._me, turn.id, {"interruptId": asked.id, **answer})
+                return await self._core.runs.resume(self._me, turn.id, {"interruptId": interrupt.id, **decision})
             except Invalid as error:
-                say(error.message)
+                print_message(error.message)
             except Forbidden as error:
-                say(error.message)
+                print_message(error.message)
                 return None
             except Conflict as error:
-                say(f"too late: {error.message}")
+                print_message(f"too late: {error.message}")
                 turn = await self._core.runs.get(self._me, turn.id)
                 if turn.status != "interrupted":
                     return None
         return await self._core.runs.get(self._me, turn.row.resumed_by)
 
-    async def _answer(self, asked: "Interrupt") -> "dict[str, JSON] | None":
-        """The answer of the person, or of the pipe: None when there are no more lines."""
+    async def _decide(self, interrupt: "Interrupt") -> "dict[str, JSON] | None":
+        """The decision in the next lines; None when there are no more lines."""
         from wfcore.domain.run.machine.interrupts import APPROVALS, CONNECTS
 
-        self._lines.forget()
-        say(f"? {asked.message}")
-        call = asked.call or {}
+        self._lines.discard_typed_ahead()
+        print_message(f"? {interrupt.message}")
+        call = interrupt.call or {}
         if "arguments" in call:
-            say(f"  {call['toolId']} {_json(call['arguments'])}")
+            print_message(f"  {call['toolId']} {_json(call['arguments'])}")
         elif "provider" in call:
-            say(f"  to `{call['provider']}`")
-        choices = APPROVALS if asked.type == "approval" else CONNECTS
+            print_message(f"  to `{call['provider']}`")
+        choices = APPROVALS if interrupt.type == "approval" else CONNECTS
         while (line := await self._read(f"{' or '.join(choices)}? ")) is not None:
             if line.strip() not in choices:
                 continue
             decision: dict[str, Any] = {"decision": line.strip()}
-            if asked.form_schema is None or decision["decision"] != "approve":
+            if interrupt.form_schema is None or decision["decision"] != "approve":
                 return decision
             data = await self._data()
             return None if data is None else {**decision, "data": data}
         return None
 
     async def _data(self) -> "JSON":
-        """What the form of an approval asks for; None when there are no more lines."""
+        """The data for the form of an approval; None when there are no more lines."""
         while (line := await self._read("data, as JSON: ")) is not None:
             try:
                 return json.loads(line)
             except ValueError as error:
-                say(f"no JSON: {error}")
+                print_message(f"not valid JSON: {error}")
         return None
 
     async def _read(self, prompt: str) -> str | None:
@@ -168,59 +168,59 @@ class ChatSession:
             line = await self._lines.next()
         finally:
             if line is None:
-                say("")
+                print_message("")
         return line
 
 
 class Screen:
-    """Where a talk is shown: what the agent says on stdout, everything else on stderr."""
+    """Prints a conversation: the agent's messages on stdout, everything else on stderr."""
 
     def __init__(self) -> None:
-        self._said: str | None = None
-        """The message whose text is being written."""
+        self._open_message: str | None = None
+        """The id of the message whose line is not ended."""
 
     def show(self, event: "Event") -> None:
         data = event.data
         inside = bool(data.get("path"))
         match str(event.kind):
             case "message_delta" if not inside:
-                self._say(data["messageId"], data["delta"])
+                self._print_text(data["messageId"], data["delta"])
             case "message" if not inside:
-                if self._said != data["messageId"]:
-                    self._say(data["messageId"], data["content"])
+                if self._open_message != data["messageId"]:
+                    self._print_text(data["messageId"], data["content"])
                 self.end_line()
             case "tool_call":
-                self._tell(f"→ {data['name']} {_short(data['arguments'])}")
+                self._print_line(f"→ {data['name']} {_shortened(data['arguments'])}")
             case "tool_result":
-                self._tell(f"← {_short(data['output']) if 'output' in data else _failure(data['error'])}")
+                self._print_line(f"← {_shortened(data['output']) if 'output' in data else _failure(data['error'])}")
             case "error":
-                self._tell(_failure(data["error"]))
+                self._print_line(_failure(data["error"]))
             case "cancelled":
-                self._tell("cancelled")
+                self._print_line("cancelled")
 
     def end_line(self) -> None:
-        """Close the line of what was being said."""
-        if self._said is not None:
+        """End the line of the open message."""
+        if self._open_message is not None:
             print(flush=True)  # noqa: T201
-            self._said = None
+            self._open_message = None
 
-    def _say(self, message_id: str, text: str) -> None:
-        if self._said != message_id:
+    def _print_text(self, message_id: str, text: str) -> None:
+        if self._open_message != message_id:
             self.end_line()
-        self._said = message_id
+        self._open_message = message_id
         print(plain(text) if sys.stdout.isatty() else text, end="", flush=True)  # noqa: T201
 
-    def _tell(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         self.end_line()
-        say(line)
+        print_message(line)
 
 
 def _failure(error: "JSON") -> str:
-    return _short(f"error: {error['message']}")
+    return _shortened(f"error: {error['message']}")
 
 
-def _short(value: "JSON") -> str:
-    """On one line."""
+def _shortened(value: "JSON") -> str:
+    """On one line, at most `SHOWN` characters."""
     text = " ".join(value.split()) if isinstance(value, str) else _json(value)
     return text if len(text) <= SHOWN else text[:SHOWN] + "…"
 

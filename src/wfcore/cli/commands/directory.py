@@ -1,4 +1,4 @@
-"""`wfcore org`, `member`, `group` and `token`: who may use this installation. They work beside a running server."""
+"""`wfcore org`, `member`, `group` and `token`: the directory of users. They can run beside a server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from wfcore.cli.opening import DATABASE, Config, Database, Flag, opened, print_result
+from wfcore.cli.common import DATABASE, Config, Database, Flag, open_core, print_result
 
 if TYPE_CHECKING:
     from wfcore.runtime.organization.directory import Directory
@@ -27,15 +27,15 @@ async def create_organization(
     Parameters
     ----------
     name
-        What people call it.
+        The name shown to people.
     id
         Its UUID; a new one when left out.
     """
     from wfcore.domain.kernel.ids import iso
 
-    async with opened(database, config) as core:
-        made = await core.directory.create_organization(name, id=id)
-    print_result({"id": made.uuid, "name": made.name, "createdAt": iso(made.created_at)})
+    async with open_core(database, config) as core:
+        created = await core.directory.create_organization(name, id=id)
+    print_result({"id": created.uuid, "name": created.name, "createdAt": iso(created.created_at)})
 
 
 async def add_member(
@@ -51,19 +51,19 @@ async def add_member(
 ) -> None:
     """Add a member, or change the one of the same user id; prints it as JSON. The e-mail counts as verified.
 
-    Of a member who is there already, the options that are not given leave what it has.
+    For an existing member, the options that are left out keep their values.
 
     Parameters
     ----------
     role
-        A new member is a `member` unless it is given.
+        The role; a new member is a `member` by default.
     group
-        The UUID of a group it is in, once or more often: all of its groups.
+        The UUID of one of its groups; repeat the option to give all of its groups.
     """
     async with _directory_of(org, database, config) as directory:
-        made = await directory.add_member(org, user_id, email, name=name, role=role, groups=group or None)
-    shown = {"userId": made.user_id, "email": made.email, "name": made.name}
-    print_result({**shown, "role": str(made.role), "groups": sorted(made.groups)})
+        created = await directory.add_member(org, user_id, email, name=name, role=role, groups=group or None)
+    shown = {"userId": created.user_id, "email": created.email, "name": created.name}
+    print_result({**shown, "role": str(created.role), "groups": sorted(created.groups)})
 
 
 async def create_group(
@@ -71,8 +71,8 @@ async def create_group(
 ) -> None:
     """Create a group; prints it as JSON."""
     async with _directory_of(org, database, config) as directory:
-        made = await directory.create_group(org, name)
-    print_result({"id": made.id, "name": made.name})
+        created = await directory.create_group(org, name)
+    print_result({"id": created.id, "name": created.name})
 
 
 async def create_token(
@@ -85,17 +85,17 @@ async def create_token(
     database: Database = DATABASE,
     config: Config = None,
 ) -> None:
-    """Make a personal access token for a member; prints the token alone, this once.
+    """Create a personal access token for a member. Prints the token, which cannot be read again.
 
     Parameters
     ----------
     expires_in
-        Seconds; it never expires when left out.
+        Seconds until it expires; never when left out.
     """
     from wfcore.domain.resources.access import TOKEN_SCOPES
 
     if all_scopes == bool(scope):
-        raise CycloptsError(msg="give either --scope, once or more often, or --all-scopes")
+        raise CycloptsError(msg="use either --scope (repeatable) or --all-scopes")
     async with _directory_of(org, database, config) as directory:
         scopes = TOKEN_SCOPES if all_scopes else scope
         token = await directory.create_token(org, user_id, scopes=scopes, expires_in=expires_in)
@@ -104,10 +104,10 @@ async def create_token(
 
 @asynccontextmanager
 async def _directory_of(org: str, database: str, config: str | None) -> "AsyncIterator[Directory]":
-    """The directory, once it is sure that the organization exists."""
+    """The directory of an existing organization. Raises NotFound for an unknown one."""
     from wfcore.domain.kernel.errors import NotFound
 
-    async with opened(database, config) as core:
+    async with open_core(database, config) as core:
         if await core.ports.storage.organization(org) is None:
-            raise NotFound(f"there is no organization `{org}` in `{database}`")
+            raise NotFound(f"unknown organization `{org}` in `{database}`")
         yield core.directory

@@ -1,12 +1,11 @@
-"""`wfcore run`: a workflow file, run here."""
+"""`wfcore run`: run a workflow file without a server."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
 from wfcore.cli.approvals import ApprovalPrompt
-from wfcore.cli.files import load_tools, read_input, read_workflow
-from wfcore.cli.opening import (
+from wfcore.cli.common import (
     IN_MEMORY,
     LOCAL,
     Config,
@@ -14,10 +13,11 @@ from wfcore.cli.opening import (
     Flag,
     Tools,
     local_principal,
-    opened,
+    open_core,
+    print_message,
     print_result,
-    say,
 )
+from wfcore.cli.files import load_tools, read_input, read_workflow
 from wfcore.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ async def run(
     database: Database = IN_MEMORY,
     config: Config = None,
 ) -> int:
-    """Run a workflow file here, without a server: shows its progress, asks at approvals, prints the output as JSON.
+    """Run a workflow file without a server. Shows the progress, prompts for approvals, prints the output as JSON.
 
     Parameters
     ----------
@@ -48,74 +48,76 @@ async def run(
     input
         The run's input as JSON; @FILE reads it from a file, - from stdin.
     yes
-        Approve whatever asks.
+        Approve every approval.
     no
-        Deny whatever asks.
+        Deny every approval.
     """
     if yes and no:
-        raise CycloptsError(msg="--yes and --no exclude each other")
+        raise CycloptsError(msg="use either --yes or --no")
     given, body = read_input(input), read_workflow(file)
     always: Literal["approve", "deny"] | None = "approve" if yes else "deny" if no else None
-    async with opened(database, config, tools=load_tools(tools), worker=True) as core:
+    async with open_core(database, config, tools=load_tools(tools), worker=True) as core:
         me = await local_principal(core)
         flow = await _deploy(core, me, body)
         if flow is None or flow.variation is None:
             return 1
         with Progress(body["name"], flow.variation.content["workflowStructure"] or {}) as progress:
-            ended = await _to_the_end(core, me, flow.id, given, ApprovalPrompt(progress, always))
+            ended = await _run_to_end(core, me, flow.id, given, ApprovalPrompt(progress, always))
     return _report(ended)
 
 
 async def _deploy(core: "Core", me: "Principal", body: dict[str, Any]) -> "ResourceView | None":
-    """The deployed workflow; None, having said why, when it cannot run."""
+    """The deployed workflow; None, after printing the errors, when it cannot run."""
     errors = [issue for issue in await core.workflows.validate(me, body) if issue.severity == "error"]
     for issue in errors:
-        say(f"error: `{issue.path}`: {issue.message}")
+        print_message(f"error: `{issue.path}`: {issue.message}")
     if errors:
         return None
-    made = await core.workflows.create(me, body)
-    return await core.workflows.deploy(me, made.id)
+    created = await core.workflows.create(me, body)
+    return await core.workflows.deploy(me, created.id)
 
 
-async def _to_the_end(
-    core: "Core", me: "Principal", number: int, given: dict[str, Any], answers: ApprovalPrompt
+async def _run_to_end(
+    core: "Core", me: "Principal", number: int, given: dict[str, Any], prompt: ApprovalPrompt
 ) -> "RunView":
-    """Run turn after turn: what waits at the end of one is answered, and that begins the next."""
+    """Run turn after turn: a decision on the interrupts of one begins the next. Returns the last turn."""
     turn = await core.runs.start(me, workflow=number, input=given)
     while True:
         async for event in await core.runs.follow(me, turn.id):
-            answers.progress.show(event)
+            prompt.progress.show(event)
         turn = await core.runs.get(me, turn.id)
         if turn.status != "interrupted":
             return turn
-        following = await _answer(core, me, turn, answers)
+        following = await _resume(core, me, turn, prompt)
         if following is None:
             return await core.runs.cancel(me, turn.id)
         turn = following
 
 
-async def _answer(core: "Core", me: "Principal", turn: "RunView", answers: ApprovalPrompt) -> "RunView | None":
-    """Answer the first of the open interrupts: the next turn. None when there is nobody to ask."""
+async def _resume(core: "Core", me: "Principal", turn: "RunView", prompt: ApprovalPrompt) -> "RunView | None":
+    """Decide the first open interrupt. Returns the next turn; None without a decision."""
     from wfcore.domain.kernel.errors import Conflict
 
     if turn.row.resumed_by is None:
-        asked = turn.interrupts[0]
-        answer = answers.to(asked)
-        if answer is None:
+        interrupt = turn.interrupts[0]
+        decision = prompt.decide(interrupt)
+        if decision is None:
             return None
         try:
-            return await core.runs.resume(_approver(core, asked), turn.id, {"interruptId": asked.id, **answer})
+            return await core.runs.resume(
+                _approver(core, interrupt), turn.id, {"interruptId": interrupt.id, **decision}
+            )
         except Conflict as error:
-            say(f"too late: {error.message}")
+            print_message(f"too late: {error.message}")
             turn = await core.runs.get(me, turn.id)
     return turn if turn.row.resumed_by is None else await core.runs.get(me, turn.row.resumed_by)
 
 
-def _approver(core: "Core", asked: "Interrupt") -> "Principal":
-    """At this terminal one person stands in for every approver, each with a user id of its own."""
-    number = len(asked.answers) + 1 + (not asked.allow_self)
+def _approver(core: "Core", interrupt: "Interrupt") -> "Principal":
+    """A principal for the next approval: the user acts as every approver, each with its own user id."""
+    number = len(interrupt.answers) + 1 + (not interrupt.allow_self)
     user = "local" if number == 1 else f"local-{number}"
-    return core.principal(LOCAL, user, email=next(iter(asked.emails), None), groups=asked.groups)
+    return core.principal(LOCAL, user, email=next(iter(interrupt.emails), None), groups=interrupt.groups)
 
 
 def _report(ended: "RunView") -> int:
@@ -123,5 +125,5 @@ def _report(ended: "RunView") -> int:
         print_result(ended.output)
         return 0
     error = (ended.row.result or {}).get("error") or {}
-    say(f"the run ended as {ended.status}" + (f": {error['message']}" if "message" in error else ""))
+    print_message(f"the run ended as {ended.status}" + (f": {error['message']}" if "message" in error else ""))
     return 1

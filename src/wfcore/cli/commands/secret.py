@@ -1,4 +1,4 @@
-"""The secret key of an embedded database, as the commands read it."""
+"""The secret key of an embedded database, with errors for the command line."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from wfcore.settings.installation import BadSettings
 
 
 def key_beside(database: Path | None) -> bytes:
-    """The key in `<database>.key`, made now when there is none. Raises BadSettings when the file holds no key."""
+    """The key in `<database>.key`, which is created if missing. Raises BadSettings when the file has no valid key."""
     try:
         return sealing.key_beside(database)
     except ValueError as error:

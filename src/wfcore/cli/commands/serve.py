@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from wfcore.adapters.sealing import file_of
-from wfcore.cli.opening import DATABASE, Config, Database, Flag, Tools, opened
+from wfcore.cli.common import DATABASE, Config, Database, Flag, Tools, open_core
 from wfcore.extras import needs_extra
 from wfcore.logs import Format, LevelName, configure
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535))]
 
-DRAIN: Final = 3
-"""Seconds that open requests get to end once the server is told to stop. Streams end at once."""
+DRAIN_SECONDS: Final = 3
+"""Seconds that open requests can take to end after a stop signal. Streams end at once."""
 
 
 async def serve(
@@ -34,9 +34,9 @@ async def serve(
     database: Database = DATABASE,
     config: Config = None,
 ) -> None:
-    """Serve both APIs on one port and drive runs; SIGTERM and Ctrl-C end it in good order.
+    """Serve both APIs on one port and drive runs; SIGTERM and Ctrl-C shut it down cleanly.
 
-    Prints one line, `listening on http://HOST:PORT`, once it answers. The schema is brought to this release's first.
+    Upgrades the schema first. Prints one line, `listening on http://HOST:PORT`, when it accepts requests.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ async def serve(
     port
         Port to listen on; 0 picks a free one.
     no_worker
-        Leave driving the runs to other processes.
+        Do not drive runs: other processes do.
     log_format
-        Lines on stderr: for people, or one JSON object each.
+        Format of the lines on stderr: text, or one JSON object each.
     log_level
-        From which level on; `info` has a line for each request.
+        The lowest level that is logged; `info` has a line for each request.
     """
     from wfcore.adapters.http import app
     from wfcore.cli.files import load_tools
@@ -60,7 +60,7 @@ async def serve(
     metrics, traces = configured.metrics(), configured.traces()
     telemetry = [each for each in (metrics, traces) if each is not None]
     with listen(host, port) as listener:
-        async with opened(
+        async with open_core(
             database, config, tools=given, worker=not no_worker, models=True, telemetry=telemetry
         ) as core:
             application = app(
@@ -75,9 +75,9 @@ async def serve(
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. OSError, naming the address, when that cannot be.
+    """A listening socket. Raises OSError with the address when it cannot listen.
 
-    The protocol is named, since asyncio switches Nagle's algorithm off only then: 40 ms for every answer.
+    The protocol is explicit: only then does asyncio disable Nagle's algorithm, which costs 40 ms a response.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -96,7 +96,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(host: str, listener: socket.socket) -> str:
-    """The address as a client writes it."""
+    """The URL of the socket, as clients use it."""
     return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
 
 
@@ -111,8 +111,8 @@ def _server(application: "ASGIApp", url: str) -> "Server":
         from uvicorn import Config as Settings
         from uvicorn import Server
 
-    class Announced(Server):
-        """Says when it answers, and takes a signal for an order to end, not for a way to die."""
+    class AnnouncingServer(Server):
+        """Prints a line when it accepts requests. A stop signal ends it without killing the process."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -131,6 +131,6 @@ def _server(application: "ASGIApp", url: str) -> "Server":
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=DRAIN,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-    return Announced(settings)
+    return AnnouncingServer(settings)

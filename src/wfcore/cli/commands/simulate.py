@@ -1,4 +1,4 @@
-"""`wfcore simulate`: every end that the runs of a workflow file can come to."""
+"""`wfcore simulate`: every path that a run of a workflow file can take."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from wfcore.cli.common import IN_MEMORY, Config, UnusedDatabase, print_message, print_result
 from wfcore.cli.files import read_input, read_workflow
-from wfcore.cli.opening import IN_MEMORY, Config, UnusedDatabase, print_result, say
 
 if TYPE_CHECKING:
     from wfcore.domain.graph.limits import GraphLimits
@@ -27,19 +27,19 @@ def simulate(
     database: UnusedDatabase = IN_MEMORY,
     config: Config = None,
 ) -> int:
-    """Try every outcome of every node of a workflow file, and call nothing: the paths in words, and as JSON.
+    """Try every outcome of every node of a workflow file, without calling anything. Prints the paths as text and JSON.
 
-    Fails when the graph cannot run, no path comes to `done`, a cycle cannot be left, an expression is known to end
-    the run in error, or, without an input, a node is never reached.
+    Fails when the graph cannot run, no path ends as `done`, a cycle has no exit, an expression is known to end the
+    run with an error, or, without an input, a node is never reached.
 
     Parameters
     ----------
     file
         YAML or JSON with the fields of the create body.
     input
-        The run's input as JSON; @FILE reads it from a file, - from stdin. Without it conditions on it go every way.
+        The run's input as JSON; @FILE reads it from a file, - from stdin. Default: conditions take every branch.
     max_paths
-        Break off after so many paths.
+        Stop after this number of paths.
     """
     from wfcore.domain.graph.structure import structure_of
     from wfcore.domain.run import simulation
@@ -49,18 +49,18 @@ def simulate(
     body = read_workflow(file)
     issues = _issues(body, load(config).settings().graph)
     for issue in issues:
-        say(f"error: `{issue.path}`: {issue.message}")
+        print_message(f"error: `{issue.path}`: {issue.message}")
     if issues:
         return 1
     found = simulation.simulate(structure_of(body), given, max_paths)
-    for line in _told(found):
-        say(line)
+    for line in _report_lines(found):
+        print_message(line)
     print_result(_to_wire(found))
     return int(not found.sound or (given is None and bool(found.never_reached)))
 
 
-class _Everything:
-    """A catalog in which nothing is missing: nothing is called."""
+class _CompleteCatalog:
+    """A catalog that contains every tool and skill: none is called."""
 
     def tool(self, _: str, /) -> bool:
         return True
@@ -70,21 +70,21 @@ class _Everything:
 
 
 def _issues(body: dict[str, Any], limits: "GraphLimits") -> "list[Issue]":
-    """The errors for which the graph could not run, whatever tools and skills there are."""
+    """The errors that prevent the graph from running, with any tools and skills."""
     from wfcore.domain.graph.rules import deploy_issues, write_issues
     from wfcore.domain.graph.structure import parse_graph, selection_issues, structure_of
 
     found = write_issues(body["workflowStructure"], limits=limits) if body.get("workflowStructure") is not None else []
     found += selection_issues(body["agentSelection"]) if body.get("agentSelection") is not None else []
-    found = found or deploy_issues(parse_graph(structure_of(body)), _Everything())
+    found = found or deploy_issues(parse_graph(structure_of(body)), _CompleteCatalog())
     return [issue for issue in found if issue.severity == "error"]
 
 
-def _told(found: "Simulation") -> Iterator[str]:
+def _report_lines(found: "Simulation") -> Iterator[str]:
     for path in found.paths:
-        yield f"{path.end:8}{_in_words(path)}"
+        yield f"{path.end:8}{_path_text(path)}"
     if not found.complete:
-        yield f"broken off after {len(found.paths)} paths: there are more (--max-paths)"
+        yield f"stopped after {len(found.paths)} paths: there are more (--max-paths)"
     lists = {
         "never reached": found.never_reached,
         "can end the run in error": found.can_fail,
@@ -94,7 +94,7 @@ def _told(found: "Simulation") -> Iterator[str]:
     yield from (f"{what}: {', '.join(names)}" for what, names in lists.items() if names)
 
 
-def _in_words(path: "Path") -> str:
+def _path_text(path: "Path") -> str:
     steps = ", ".join(name if outcome == "done" else f"{name} {outcome}" for name, outcome in path.steps)
     return f"{steps or 'start'}" + (f" (output: {', '.join(path.output)})" if path.output else "")
 

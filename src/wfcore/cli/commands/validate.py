@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from wfcore.cli.common import IN_MEMORY, Config, Tools, UnusedDatabase, local_principal, open_core, print_result
 from wfcore.cli.files import load_tools, read_workflow
-from wfcore.cli.opening import IN_MEMORY, Config, Tools, UnusedDatabase, local_principal, opened, print_result
 
 if TYPE_CHECKING:
     from wfcore.domain.kernel.json_type import JSON
@@ -38,6 +38,6 @@ async def _issues(file: str, tools: list[str], config: str | None) -> "list[dict
         body = read_workflow(file)
     except Malformed as error:
         return [{**issue, "severity": "error"} for issue in error.info["errors"]]
-    async with opened(IN_MEMORY, config, tools=load_tools(tools)) as core:
+    async with open_core(IN_MEMORY, config, tools=load_tools(tools)) as core:
         found = await core.workflows.validate(await local_principal(core), body)
     return [attrs.asdict(issue) for issue in found]

@@ -8,10 +8,10 @@ from typing import Final
 
 from cyclopts import CycloptsError
 
-from wfcore.cli.opening import DATABASE, Config, Database, Tools, opened
+from wfcore.cli.common import DATABASE, Config, Database, Tools, open_core
 from wfcore.logs import Format, LevelName, configure
 
-ENDS: Final = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 async def worker(
@@ -22,41 +22,43 @@ async def worker(
     database: Database = DATABASE,
     config: Config = None,
 ) -> None:
-    """Drive runs, schedules and timers; SIGTERM and Ctrl-C end it in good order.
+    """Drive runs, schedules and timers; SIGTERM and Ctrl-C shut it down cleanly.
 
-    Prints one line, `working`, once it is ready. What is under way at the end gets a few seconds to come to a rest, and
-    goes on in other workers.
+    Prints one line, `working`, when it is ready. On shutdown, active runs get a few seconds to stop; other workers
+    continue them.
 
     Parameters
     ----------
     log_format
-        Lines on stderr: for people, or one JSON object each.
+        Format of the lines on stderr: text, or one JSON object each.
     log_level
-        From which level on; `info` has a line for each turn.
+        The lowest level that is logged; `info` has a line for each turn.
     """
     from wfcore.bootstrap import IN_MEMORY
     from wfcore.cli.files import load_tools
     from wfcore.settings.installation import load
 
     if database in IN_MEMORY:
-        raise CycloptsError(msg=f"`{database}` is this process's alone: a worker needs a database that it can share")
+        raise CycloptsError(
+            msg=f"`{database}` is in the memory of one process: a worker needs a database that processes share"
+        )
     configure(log_format, log_level)
     given, traces = load_tools(tools), load(config).traces()
     telemetry = [] if traces is None else [traces]
-    with _told_to_end() as end:
-        async with opened(database, config, tools=given, worker=True, telemetry=telemetry):
+    with _stop_signal() as end:
+        async with open_core(database, config, tools=given, worker=True, telemetry=telemetry):
             print("working", flush=True)  # noqa: T201
             await end.wait()
 
 
 @contextmanager
-def _told_to_end() -> Iterator[asyncio.Event]:
-    """Set by a signal that would end the process at once."""
+def _stop_signal() -> Iterator[asyncio.Event]:
+    """An event that is set by a stop signal, which then does not end the process."""
     end, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in ENDS:
+    for number in STOP_SIGNALS:
         loop.add_signal_handler(number, end.set)
     try:
         yield end
     finally:
-        for number in ENDS:
+        for number in STOP_SIGNALS:
             loop.remove_signal_handler(number)

@@ -1,4 +1,4 @@
-"""What the commands share: their common options, an open wfcore, and how a result is printed."""
+"""Shared by the commands: common options, an open core, and printing."""
 
 import json
 import logging
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 DATABASE: Final = "sqlite:///wfcore.db"
 IN_MEMORY: Final = "sqlite://"
 LOCAL: Final = "00000000-0000-4000-8000-000000000000"
-"""The organization of what is validated and run without a server."""
+"""The organization of workflows that are validated and run without a server."""
 
 Database = Annotated[
     str, Parameter(help="The database: sqlite:///path, postgresql://user@host/name, or sqlite:// for one in memory.")
 ]
-UnusedDatabase = Annotated[str, Parameter(help="Taken as everywhere, and not used: this command needs none.")]
+UnusedDatabase = Annotated[str, Parameter(help="Accepted by every command; this one does not use it.")]
 Config = Annotated[str | None, Parameter(help="A TOML file of settings.")]
 Tools = Annotated[
     list[str],
@@ -37,7 +37,7 @@ Flag = Annotated[bool, Parameter(negative=())]
 
 
 @asynccontextmanager
-async def opened(
+async def open_core(
     database: str,
     config: str | None,
     *,
@@ -47,9 +47,9 @@ async def opened(
     migrate: bool = True,
     telemetry: "Sequence[Telemetry]" = (),
 ) -> "AsyncIterator[Core]":
-    """Open wfcore as the settings say. What cannot be used is wrong usage.
+    """Open wfcore with the settings. Raises CycloptsError for values that cannot be used.
 
-    The configured models are there for a worker, and with `models` for who checks requests that name them.
+    The configured models are available to a worker, and with `models` to a process that only checks their names.
     """
     from wfcore import bootstrap
     from wfcore.settings.installation import load
@@ -70,24 +70,24 @@ async def opened(
             telemetry=telemetry,
         )
         try:
-            opened_core = await stack.enter_async_context(core)
+            opened = await stack.enter_async_context(core)
         except (ValueError, TypeError) as error:
             raise CycloptsError(msg=str(error)) from None
-        yield opened_core
+        yield opened
 
 
 def print_result(value: Any) -> None:
-    """Print a JSON value on stdout: on one line, unless a person reads it."""
+    """Print a JSON value on stdout: indented on a terminal, else on one line."""
     print(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))  # noqa: T201
 
 
-def say(line: str) -> None:
-    """Tell the person at the terminal something that is no result."""
+def print_message(line: str) -> None:
+    """Print a line on stderr, which is for messages and not for results."""
     print(plain(line), file=sys.stderr)  # noqa: T201
 
 
 async def local_principal(core: "Core") -> "Principal":
-    """Who works at this terminal, in an organization of its own."""
+    """The local user, in an organization of its own."""
     if await core.ports.storage.organization(LOCAL) is None:
         await core.directory.create_organization("local", id=LOCAL)
     return core.principal(LOCAL, user="local")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wfcore.cli.opening import IN_MEMORY, opened
+from wfcore.cli.common import IN_MEMORY, open_core
 
 CONFIG = '[models.quick]\nprovider = "scripted"\n'
 
@@ -15,5 +15,5 @@ async def test_configured_models(tmp_path: Path, worker: bool, models: bool) -> 
     """They are there for who drives runs, and for a server that only checks the requests that name them."""
     file = tmp_path / "wfcore.toml"
     file.write_text(CONFIG)
-    async with opened(IN_MEMORY, str(file), worker=worker, models=models) as core:
+    async with open_core(IN_MEMORY, str(file), worker=worker, models=models) as core:
         assert "quick" in core.ports.models
