@@ -79,7 +79,7 @@ class TestMemoryJournal(JournalContract):
         def usable(org: str, principal: Principal, kind: str, number: int) -> bool:
             return (org, kind, number) == (ORG, "workflow", 1) and READERS in principal.groups
 
-        yield MemoryJournal(knows=lambda org: org in (ORG, OTHER_ORG), usable=usable)
+        yield MemoryJournal(org_exists=lambda org: org in (ORG, OTHER_ORG), usable=usable)
 
 
 class TestSqlJournal(JournalContract):

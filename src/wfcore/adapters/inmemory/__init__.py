@@ -1,1 +1,1 @@
-"""The stores in memory: for tests, quick starts and simulation. What they hold dies with them."""
+"""Stores in memory, for tests, first steps and simulation. Their content is lost when the process ends."""

@@ -1,4 +1,4 @@
-"""The audit in a list that only ever grows."""
+"""The audit in an append-only list."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -21,14 +21,14 @@ class AuditLog:
 
 @attrs.define
 class MemoryAudit:
-    """Implements the port `Audit` on what the log held when this began, and what is to be added to it."""
+    """Implements the port `AuditRepository` within one transaction: a snapshot of the log, and the rows to append."""
 
     log: AuditLog
     rows: list[AuditRow] = attrs.field(init=False)
     added: list[AuditRow] = attrs.field(init=False, factory=list)
 
     @rows.default
-    def _held(self) -> list[AuditRow]:
+    def _snapshot(self) -> list[AuditRow]:
         return list(self.log.rows)
 
     async def add(self, row: AuditRow) -> None:

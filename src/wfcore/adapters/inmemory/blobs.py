@@ -7,22 +7,22 @@ _NAME: Final = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,127}", re.ASCII)
 
 
 class InMemoryBlobs:
-    """`wfcore.ports.blobs.Blobs`; gone with the process."""
+    """Implements the port `Blobs`; the content is lost with the process."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], bytes] = {}
+        self._contents: dict[tuple[str, str], bytes] = {}
 
     async def put(self, org: str, key: str, data: bytes) -> None:
         if not (_NAME.fullmatch(org) and _NAME.fullmatch(key)):
             raise ValueError("the organization or the key is not a plain file name")
-        self._kept[org, key] = bytes(data)
+        self._contents[org, key] = bytes(data)
 
     async def get(self, org: str, key: str) -> bytes | None:
-        return self._kept.get((org, key))
+        return self._contents.get((org, key))
 
     async def size(self, org: str, key: str) -> int | None:
-        found = self._kept.get((org, key))
+        found = self._contents.get((org, key))
         return None if found is None else len(found)
 
     async def delete(self, org: str, key: str) -> bool:
-        return self._kept.pop((org, key), None) is not None
+        return self._contents.pop((org, key), None) is not None

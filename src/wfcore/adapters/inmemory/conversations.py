@@ -1,4 +1,4 @@
-"""Conversations in dicts, under the contract of the durable ones."""
+"""Conversations in dicts."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -15,43 +15,43 @@ Usable = Callable[[str, Principal, str, int], bool]
 
 
 @attrs.define(eq=False)
-class _Held:
-    """A conversation as it is now; `took_part` are kinds and ids."""
+class _StoredConversation:
+    """The current state of a conversation; `participants` are kinds and ids of workflows and skills."""
 
     row: Conversation
-    took_part: set[tuple[str, int]] = attrs.field(factory=set)
+    participants: set[tuple[str, int]] = attrs.field(factory=set)
     messages: list[tuple[MessageSize, Message]] = attrs.field(factory=list)
 
 
 class MemoryConversations:
-    """Implements the port `Conversations`. `usable` tells who may use what."""
+    """Implements the port `ConversationRepository`. `usable` returns whether a principal can use a resource."""
 
     def __init__(self, usable: Usable) -> None:
         self._usable = usable
-        self._held: dict[int, _Held] = {}
-        self._threads: dict[tuple[str, str], dict[str, _Held]] = {}
+        self._conversations: dict[int, _StoredConversation] = {}
+        self._threads: dict[tuple[str, str], dict[str, _StoredConversation]] = {}
         self._last_key = 0
         self._last_seq = 0
 
     def add(self, execution: Execution, records: Sequence[MessageRecord]) -> None:
-        """Messages of an execution's own user."""
+        """Add messages to the conversation of the execution's user."""
         if not records:
             return
         times = [record.at for record in records]
-        held = self._opened(execution, min(times))
+        stored = self._get_or_create(execution, min(times))
         if execution.kind in ("workflow", "skill") and execution.resource_id is not None:
-            held.took_part.add((execution.kind, execution.resource_id))
-        held.took_part |= {("skill", record.skill_id) for record in records if record.skill_id is not None}
-        skills = tuple(sorted(number for kind, number in held.took_part if kind == "skill"))
-        latest = max(held.row.updated_at, *times)
-        held.row = attrs.evolve(held.row, updated_at=latest, skills=skills)
+            stored.participants.add((execution.kind, execution.resource_id))
+        stored.participants |= {("skill", record.skill_id) for record in records if record.skill_id is not None}
+        skills = tuple(sorted(number for kind, number in stored.participants if kind == "skill"))
+        latest = max(stored.row.updated_at, *times)
+        stored.row = attrs.evolve(stored.row, updated_at=latest, skills=skills)
         for record in records:
             self._last_seq += 1
-            held.messages.append(_kept(self._last_seq, record))
+            stored.messages.append(_message(self._last_seq, record))
 
     async def own(self, org: str, thread_id: str, user_id: str) -> Conversation | None:
-        held = self._threads.get((org, thread_id), {}).get(user_id)
-        return held.row if held else None
+        stored = self._threads.get((org, thread_id), {}).get(user_id)
+        return stored.row if stored else None
 
     async def visible(self, principal: Principal, thread_id: str, *, skill_id: int | None = None) -> list[Conversation]:
         return self._seen(principal, thread_id, skill_id)
@@ -68,52 +68,54 @@ class MemoryConversations:
     async def message_sizes(
         self, conversations: Sequence[Conversation], *, limit: int, before: int | None = None
     ) -> list[MessageSize]:
-        heads = [head for held in self._find(conversations) for head, _ in held.messages]
+        heads = [head for stored in self._find(conversations) for head, _ in stored.messages]
         newest_first = sorted(heads, key=lambda head: head.seq, reverse=True)
         return [head for head in newest_first if before is None or head.seq < before][:limit]
 
     async def messages(self, conversations: Sequence[Conversation], *, after: int, up_to: int) -> list[Message]:
-        found = [message for held in self._find(conversations) for _, message in held.messages]
+        found = [message for stored in self._find(conversations) for _, message in stored.messages]
         wanted = [message for message in found if after < message.seq <= up_to]
         return [deepcopy(message) for message in sorted(wanted, key=lambda message: message.seq)]
 
     async def remove(self, conversation: Conversation) -> bool:
         found = self._find([conversation])
-        for held in found:
-            del self._held[held.row.key]
-            del self._threads[held.row.org, held.row.thread_id][held.row.user_id]
+        for stored in found:
+            del self._conversations[stored.row.key]
+            del self._threads[stored.row.org, stored.row.thread_id][stored.row.user_id]
         return bool(found)
 
-    def _opened(self, execution: Execution, at: int) -> _Held:
+    def _get_or_create(self, execution: Execution, at: int) -> _StoredConversation:
         org, thread_id, user_id = execution.ref.org, execution.thread_id, execution.user_id
         thread = self._threads.setdefault((org, thread_id), {})
         if user_id not in thread:
             self._last_key += 1
-            made = _Held(Conversation(org, self._last_key, thread_id, user_id, at, at))
-            thread[user_id] = self._held[self._last_key] = made
+            made = _StoredConversation(Conversation(org, self._last_key, thread_id, user_id, at, at))
+            thread[user_id] = self._conversations[self._last_key] = made
         return thread[user_id]
 
     def _seen(self, principal: Principal, thread_id: str, skill_id: int | None) -> list[Conversation]:
         thread = self._threads.get((principal.org_uuid, thread_id), {})
-        rows = [held.row for held in thread.values() if self._may_see(principal, held)]
+        rows = [stored.row for stored in thread.values() if self._may_see(principal, stored)]
         wanted = [row for row in rows if skill_id is None or skill_id in row.skills]
         return sorted(wanted, key=_place, reverse=True)
 
-    def _may_see(self, principal: Principal, held: _Held) -> bool:
-        if held.row.user_id == principal.user_id:
+    def _may_see(self, principal: Principal, stored: _StoredConversation) -> bool:
+        if stored.row.user_id == principal.user_id:
             return True
-        return any(self._usable(principal.org_uuid, principal, kind, number) for kind, number in held.took_part)
+        return any(self._usable(principal.org_uuid, principal, kind, number) for kind, number in stored.participants)
 
-    def _find(self, conversations: Sequence[Conversation]) -> list[_Held]:
-        found = [self._held.get(one.key) for one in conversations]
-        return [held for held, one in zip(found, conversations, strict=True) if held and held.row.org == one.org]
+    def _find(self, conversations: Sequence[Conversation]) -> list[_StoredConversation]:
+        found = [self._conversations.get(one.key) for one in conversations]
+        return [
+            stored for stored, one in zip(found, conversations, strict=True) if stored and stored.row.org == one.org
+        ]
 
 
 def _place(row: Conversation) -> tuple[int, int]:
     return row.updated_at, row.key
 
 
-def _kept(seq: int, record: MessageRecord) -> tuple[MessageSize, Message]:
+def _message(seq: int, record: MessageRecord) -> tuple[MessageSize, Message]:
     calls = tuple(deepcopy(list(record.tool_calls)))
     own = record.type, record.id, record.content, calls, record.tool_call_id, record.skill_id, record.at
     head = MessageSize(seq, record.type, length_of(record), record.skill_id, tokens_of(record.attachments))

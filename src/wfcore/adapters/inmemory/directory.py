@@ -15,7 +15,7 @@ from wfcore.ports.storage import Duplicate
 
 @attrs.frozen
 class MemoryDirectory:
-    """Implements the port `Directory` on one tenant."""
+    """Implements the port `DirectoryRepository` on one tenant."""
 
     tenant: Tenant
 
@@ -66,16 +66,16 @@ class MemoryDirectory:
     async def unmanaged(self, subjects: Collection[str], *, limit: int) -> list[tuple[Kind, int]]:
         found = [
             (kind, number)
-            for kind, shelf in sorted(self.tenant.shelves.items())
-            for number, resource in sorted(shelf.rows.items())
+            for kind, table in sorted(self.tenant.resource_tables.items())
+            for number, resource in sorted(table.rows.items())
             if resource.status != Status.DELETED
             and not (managers := _managers(resource)).isdisjoint(subjects)
-            and managers.isdisjoint(self._everybody(resource.org_uuid))
+            and managers.isdisjoint(self._member_subjects(resource.org_uuid))
         ]
         return found[:limit]
 
-    def _everybody(self, org: str) -> set[str]:
-        """Every subject that somebody answers to."""
+    def _member_subjects(self, org: str) -> set[str]:
+        """All subjects of at least one member."""
         found = {f"g:{org}"}
         for member in self.tenant.members.values():
             found |= {f"u:{member.user_id}", *(f"g:{group}" for group in member.groups)}

@@ -1,4 +1,4 @@
-"""The kept answers to creates of one organization, in a dict."""
+"""The idempotency records of one organization, in a dict."""
 
 from copy import deepcopy
 
@@ -6,15 +6,15 @@ import attrs
 
 from wfcore.ports.storage import Duplicate, IdempotencyRecord
 
-AnswerKey = tuple[str, str, str]
-"""What was created, the caller, the Idempotency-Key."""
+IdempotencyKey = tuple[str, str, str]
+"""The kind of the created object, the caller, the Idempotency-Key."""
 
 
 @attrs.frozen
-class MemoryAnswers:
-    """Implements the port `Answers`."""
+class MemoryIdempotency:
+    """Implements the port `IdempotencyRepository`."""
 
-    rows: dict[AnswerKey, IdempotencyRecord]
+    rows: dict[IdempotencyKey, IdempotencyRecord]
 
     async def find(self, kind: str, user_id: str, key: str) -> IdempotencyRecord | None:
         return deepcopy(self.rows.get((kind, user_id, key)))

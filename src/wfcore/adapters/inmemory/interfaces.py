@@ -8,12 +8,12 @@ from wfcore.domain.channels.interfaces import Interface
 from wfcore.ports.storage import Duplicate, Stale
 
 InterfaceKey = tuple[int, str]
-"""The numbers of a workflow and of its row."""
+"""The id of a workflow, and the id of one of its interfaces."""
 
 
 @attrs.frozen
 class MemoryInterfaces:
-    """Implements the port `Interfaces`."""
+    """Implements the port `InterfaceRepository`."""
 
     rows: dict[InterfaceKey, Interface]
 

@@ -1,4 +1,4 @@
-"""The journal in dicts, under the contract of the durable one. Nothing suspends, so nothing interleaves."""
+"""The port `Journal` in dicts. No method suspends, so no two calls interleave."""
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,15 +29,15 @@ from wfcore.ports.journal import (
 from wfcore.ports.usage import usage_records
 
 Usable = Callable[[str, Principal, str, int], bool]
-"""Whether, in an organization, a principal may use the resource of a kind and id."""
+"""Returns whether a principal of an organization can use the resource of a kind and id."""
 
-Note = Callable[[str, Iterable[AuditRow]], None]
-"""Writes rows into an organization's audit."""
+AddAuditRows = Callable[[str, Iterable[AuditRow]], None]
+"""Appends rows to an organization's audit."""
 
 
 @attrs.define(eq=False)
-class _Held:
-    """An execution as it is now."""
+class _StoredExecution:
+    """The current state of an execution."""
 
     row: Execution
     entries: list[Entry]
@@ -55,28 +55,28 @@ class _Worker:
 
 
 class MemoryJournal:
-    """`wfcore.ports.journal.Journal` for tests and quick starts; it is gone with the process.
+    """Implements the port `Journal` for tests and first steps; its content is lost with the process.
 
-    `knows` tells which organizations there are (by default all), `usable` who may use what (by default
-    everybody everything of the organization), `note` takes the decisions that are to be audited, `prices` are those of
-    models by name.
+    `org_exists` returns whether an organization exists (by default always), `usable` whether a principal can use a
+    resource (by default always), `add_audit_rows` receives decisions for the audit, `prices` are those of models by
+    name.
     """
 
     def __init__(
         self,
         *,
-        knows: Callable[[str], bool] = lambda _: True,
+        org_exists: Callable[[str], bool] = lambda _: True,
         usable: Usable = lambda *_: True,
-        note: Note = lambda *_: None,
+        add_audit_rows: AddAuditRows = lambda *_: None,
         prices: Mapping[str, Price] | None = None,
     ) -> None:
         self.durable = False
         self.conversations = MemoryConversations(usable)
         self.usage = MemoryUsage(prices or {})
-        self._knows = knows
+        self._org_exists = org_exists
         self._usable = usable
-        self._note = note
-        self._held: dict[int, _Held] = {}
+        self._add_audit_rows = add_audit_rows
+        self._executions: dict[int, _StoredExecution] = {}
         self._runs: dict[str, dict[str, RunRow]] = {}
         self._due: list[tuple[int, int]] = []
         self._workers: dict[int, _Worker] = {}
@@ -85,51 +85,51 @@ class MemoryJournal:
         self._last_run = self._last_key = 0
 
     def pinned(self, variation_id: str) -> bool:
-        """Whether an execution runs this variation, so that it has to be kept."""
+        """Whether an execution runs this variation, which must then be kept."""
         return variation_id in self._pinned
 
     # Executions and their entries
 
     async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
         run = append.new_run
-        if not self._knows(new.org):
-            raise NotFound(f"there is no organization `{new.org}`")
+        if not self._org_exists(new.org):
+            raise NotFound(f"unknown organization `{new.org}`")
         if run is None or append.expected or append.holder is not None:
-            raise ValueError("an execution begins with a run, an empty journal and no holder")
-        ref = ExecutionRef(new.org, len(self._held) + 1)
+            raise ValueError("the first append of an execution must have a new run, `expected` 0 and no holder")
+        ref = ExecutionRef(new.org, len(self._executions) + 1)
         row = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, 0)
-        held = _Held(row, [], claimed_by=append.claimed_by)
-        self._check(new.org, held, append)
-        self._held[ref.id] = held
+        stored = _StoredExecution(row, [], claimed_by=append.claimed_by)
+        self._check(new.org, stored, append)
+        self._executions[ref.id] = stored
         if new.variation_id is not None:
             self._pinned.add(new.variation_id)
-        self._write(held, append)
-        self._move(held, 0 if append.wakes else append.wake_at, append.claimed_by)
+        self._write(stored, append)
+        self._set_claim(stored, 0 if append.wakes else append.wake_at, append.claimed_by)
         return ref
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
-        held = self._check(execution.org, self._find(execution), append)
-        if noted := decision_rows(append.entries):
-            self._note(execution.org, [attrs.evolve(row, resource_id=held.runs[-1]) for row in noted])
-        self._write(held, append)
+        stored = self._check(execution.org, self._find(execution), append)
+        if decisions := decision_rows(append.entries):
+            self._add_audit_rows(execution.org, [attrs.evolve(row, resource_id=stored.runs[-1]) for row in decisions])
+        self._write(stored, append)
         if append.updates_claim:
-            self._move(held, append.wake_at, append.claimed_by)
+            self._set_claim(stored, append.wake_at, append.claimed_by)
         if append.wakes:
-            self._move(held, 0, held.claimed_by)
+            self._set_claim(stored, 0, stored.claimed_by)
 
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
-        held = self._find(execution)
-        return held.entries[after:] if held else []
+        stored = self._find(execution)
+        return stored.entries[after:] if stored else []
 
     async def execution(self, execution: ExecutionRef) -> Execution:
-        held = self._find(execution)
-        if held is None:
+        stored = self._find(execution)
+        if stored is None:
             raise NotFound
-        return _row(held)
+        return _row(stored)
 
     async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
         found = {ref: self._find(ref) for ref in executions}
-        return {ref: len(held.entries) for ref, held in found.items() if held}
+        return {ref: len(stored.entries) for ref, stored in found.items() if stored}
 
     # Runs and interrupts
 
@@ -163,10 +163,10 @@ class MemoryJournal:
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
     ) -> list[OpenInterrupt]:
-        held = self._held.values() if of is None else filter(None, map(self._find, dict.fromkeys(of)))
+        stored = self._executions.values() if of is None else filter(None, map(self._find, dict.fromkeys(of)))
         found = [
             OpenInterrupt(interrupt, one.runs[-1], _row(one), key)
-            for one in held
+            for one in stored
             if one.row.ref.org == org
             for key, interrupt in one.interrupts.values()
             if key > after
@@ -178,36 +178,36 @@ class MemoryJournal:
     async def register(self, host: str, pid: int, now: int) -> int:
         worker = len(self._registered) + 1
         self._registered[worker] = host, pid
-        self._see(worker, now)
+        self._record_heartbeat(worker, now)
         return worker
 
     async def heartbeat(self, worker: int, now: int) -> None:
-        self._see(worker, now)
+        self._record_heartbeat(worker, now)
 
     async def holders(self) -> list[Holder]:
-        holding = sorted({held.claimed_by for held in self._held.values() if held.claimed_by is not None})
+        holding = sorted({stored.claimed_by for stored in self._executions.values() if stored.claimed_by is not None})
         nobody = _Worker("", 0, 0)
         found = [(number, self._workers.get(number, nobody)) for number in holding]
         return [Holder(number, worker.host, worker.pid, worker.seen_at) for number, worker in found]
 
     async def held_by(self, worker: int) -> list[ExecutionRef]:
-        return [held.row.ref for held in self._held.values() if held.claimed_by == worker]
+        return [stored.row.ref for stored in self._executions.values() if stored.claimed_by == worker]
 
     async def release(self, worker: int) -> int:
         self._workers.pop(worker, None)
-        holding = [held for held in self._held.values() if held.claimed_by == worker]
-        for held in holding:
-            self._move(held, 0, None)
+        holding = [stored for stored in self._executions.values() if stored.claimed_by == worker]
+        for stored in holding:
+            self._set_claim(stored, 0, None)
         return len(holding)
 
     async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
         claimed: list[ExecutionRef] = []
-        while len(claimed) < limit and (held := self._next_due()) and self._due[0][0] <= now:
-            held.claimed_by = worker
-            claimed.append(held.row.ref)
-            self._begin_runs(held, now)
+        while len(claimed) < limit and (stored := self._next_due()) and self._due[0][0] <= now:
+            stored.claimed_by = worker
+            claimed.append(stored.row.ref)
+            self._begin_runs(stored, now)
         if claimed:
-            self._see(worker, now)
+            self._record_heartbeat(worker, now)
         return claimed
 
     async def next_wake(self) -> int | None:
@@ -215,61 +215,61 @@ class MemoryJournal:
 
     # One transaction
 
-    def _check(self, org: str, held: _Held | None, append: Append) -> _Held:
-        """Raise before anything has changed: what `append` may meet, in the order in which it matters."""
+    def _check(self, org: str, stored: _StoredExecution | None, append: Append) -> _StoredExecution:
+        """Raise the errors of `append`, in order of precedence, before anything has changed."""
         if append.new_run and append.new_run.id in self._runs.get(org, {}):
-            raise RunExists(f"there is a run `{append.new_run.id}` already")
-        if held is None or len(held.entries) != append.expected or append.holder not in (None, held.claimed_by):
-            raise JournalConflict("the journal is not as long as the writer thought, or the claim is gone")
-        own = held.runs if append.new_run is None else [*held.runs, append.new_run.id]
+            raise RunExists(f"run `{append.new_run.id}` already exists")
+        if stored is None or len(stored.entries) != append.expected or append.holder not in (None, stored.claimed_by):
+            raise JournalConflict("the journal does not have the expected length, or the claim is lost")
+        own = stored.runs if append.new_run is None else [*stored.runs, append.new_run.id]
         for change in append.changes:
             if change.id not in own:
                 raise NotFound(f"the execution has no run `{change.id}`")
-        return held
+        return stored
 
-    def _write(self, held: _Held, append: Append) -> None:
-        held.entries.extend(append.entries)
+    def _write(self, stored: _StoredExecution, append: Append) -> None:
+        stored.entries.extend(append.entries)
         if append.new_run:
             self._last_run += 1
-            self._put_run(append.new_run.row(held.row, self._last_run))
-            held.runs.append(append.new_run.id)
+            self._put_run(append.new_run.row(stored.row, self._last_run))
+            stored.runs.append(append.new_run.id)
         for change in append.changes:
-            self._put_run(_changed(self._runs[held.row.ref.org][change.id], change))
+            self._put_run(_changed(self._runs[stored.row.ref.org][change.id], change))
         if append.interrupts is not None:
-            self._replace_interrupts(held, append.interrupts)
+            self._replace_interrupts(stored, append.interrupts)
         if append.records:
-            self.conversations.add(held.row, message_records(append.records))
-            self.usage.add(held.row, usage_records(append.records))
+            self.conversations.add(stored.row, message_records(append.records))
+            self.usage.add(stored.row, usage_records(append.records))
 
     def _put_run(self, run: RunRow) -> None:
         self._runs.setdefault(run.execution.org, {})[run.id] = run
 
-    def _replace_interrupts(self, held: _Held, interrupts: Iterable[Interrupt]) -> None:
-        """One that was open before keeps its key, and so its place in the inbox."""
-        before, held.interrupts = held.interrupts, {}
+    def _replace_interrupts(self, stored: _StoredExecution, interrupts: Iterable[Interrupt]) -> None:
+        """Replace the open interrupts. One that was open before keeps its key, and so its position in the inbox."""
+        before, stored.interrupts = stored.interrupts, {}
         for interrupt in interrupts:
             self._last_key += interrupt.id not in before
             key, _ = before.get(interrupt.id, (self._last_key, None))
-            held.interrupts[interrupt.id] = key, interrupt
+            stored.interrupts[interrupt.id] = key, interrupt
 
-    def _move(self, held: _Held, wake_at: int | None, claimed_by: int | None) -> None:
-        held.wake_at, held.claimed_by = wake_at, claimed_by
+    def _set_claim(self, stored: _StoredExecution, wake_at: int | None, claimed_by: int | None) -> None:
+        stored.wake_at, stored.claimed_by = wake_at, claimed_by
         if wake_at is not None and claimed_by is None:
-            heapq.heappush(self._due, (wake_at, held.row.ref.id))
+            heapq.heappush(self._due, (wake_at, stored.row.ref.id))
 
     # Looking
 
-    def _find(self, execution: ExecutionRef) -> _Held | None:
-        held = self._held.get(execution.id)
-        return held if held and held.row.ref == execution else None
+    def _find(self, execution: ExecutionRef) -> _StoredExecution | None:
+        stored = self._executions.get(execution.id)
+        return stored if stored and stored.row.ref == execution else None
 
-    def _next_due(self) -> _Held | None:
-        """The execution at the head of the heap, once what has been overtaken is gone from there."""
+    def _next_due(self) -> _StoredExecution | None:
+        """The execution that is due next. Outdated entries at the head of the heap are dropped."""
         while self._due:
             wake_at, number = self._due[0]
-            held = self._held[number]
-            if held.claimed_by is None and held.wake_at == wake_at:
-                return held
+            stored = self._executions[number]
+            if stored.claimed_by is None and stored.wake_at == wake_at:
+                return stored
             heapq.heappop(self._due)
         return None
 
@@ -280,24 +280,24 @@ class MemoryJournal:
             return True
         return run.resource_id is not None and self._usable(org, principal, run.kind, run.resource_id)
 
-    def _begin_runs(self, held: _Held, now: int) -> None:
-        runs = self._runs[held.row.ref.org]
-        for run in [runs[run_id] for run_id in held.runs]:
+    def _begin_runs(self, stored: _StoredExecution, now: int) -> None:
+        runs = self._runs[stored.row.ref.org]
+        for run in [runs[run_id] for run_id in stored.runs]:
             if run.status == RunStatus.queued:
                 self._put_run(attrs.evolve(run, status=RunStatus.running, updated_at=now))
 
-    def _see(self, worker: int, now: int) -> None:
-        """The worker is alive, and registered whatever others thought of it."""
+    def _record_heartbeat(self, worker: int, now: int) -> None:
+        """Record a sign of life; a worker that others released as dead is registered again."""
         known = self._workers.setdefault(worker, _Worker(*self._registered.get(worker, ("", 0)), now))
         known.seen_at = max(known.seen_at, now)
 
 
-def _row(held: _Held) -> Execution:
-    return attrs.evolve(held.row, length=len(held.entries), claimed_by=held.claimed_by)
+def _row(stored: _StoredExecution) -> Execution:
+    return attrs.evolve(stored.row, length=len(stored.entries), claimed_by=stored.claimed_by)
 
 
 def _changed(run: RunRow, change: RunChange) -> RunRow:
-    """A turn finished when its status first said that it is not under way, and again when that changes."""
+    """The run after the change. `finished_at` is set when the status ends the turn or an ended status changes."""
     finished = None if change.status.under_way else change.at
     return attrs.evolve(
         run,

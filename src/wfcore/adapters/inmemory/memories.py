@@ -13,33 +13,33 @@ Scope = tuple[str, int]
 
 
 class InMemoryMemories:
-    """`wfcore.ports.providers.MemoryBackend`; gone with the process.
+    """Implements the port `MemoryBackend`; the content is lost with the process.
 
-    A search counts the different words of the query that a memory holds, in any case and with or without accents; of
-    equals the older comes first.
+    A search ranks memories by the number of distinct words of the query that they contain, without regard to case and
+    accents; among equals the older one comes first.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[Scope, dict[str, Memory]] = {}
-        self._places: dict[tuple[Scope, str], int] = {}
-        self._next_place = count()
+        self._memories: dict[Scope, dict[str, Memory]] = {}
+        self._positions: dict[tuple[Scope, str], int] = {}
+        self._next_position = count()
 
     async def add(self, org: str, skill_id: int, memory: Memory) -> None:
         scope = (org, skill_id)
-        if (scope, memory.id) in self._places:
+        if (scope, memory.id) in self._positions:
             return
-        self._kept.setdefault(scope, {})[memory.id] = _copy(memory)
-        self._places[scope, memory.id] = next(self._next_place)
+        self._memories.setdefault(scope, {})[memory.id] = _copy(memory)
+        self._positions[scope, memory.id] = next(self._next_position)
 
     async def get(self, org: str, skill_id: int, memory_id: str) -> Memory | None:
         found = self._of(org, skill_id).get(memory_id)
         return found and _copy(found)
 
     async def replace(self, org: str, skill_id: int, memory: Memory, *, old: Memory | None = None) -> bool:
-        kept = self._of(org, skill_id)
-        if memory.id not in kept or old not in (None, kept[memory.id]):
+        own = self._of(org, skill_id)
+        if memory.id not in own or old not in (None, own[memory.id]):
             return False
-        kept[memory.id] = _copy(memory)
+        own[memory.id] = _copy(memory)
         return True
 
     async def delete(self, org: str, skill_id: int, memory_id: str) -> bool:
@@ -48,12 +48,12 @@ class InMemoryMemories:
     async def list(
         self, org: str, skill_id: int, *, limit: int, after: str | None = None, user_id: str | None = None
     ) -> Sequence[Memory]:
-        """`MemoryBackend.list`. A deleted memory still marks its place, so that a page token outlives it."""
+        """`MemoryBackend.list`. The position of a deleted memory is own, so that page tokens remain valid."""
         scope = (org, skill_id)
-        place = -1 if after is None else self._places.get((scope, after))
-        if place is None:
+        position = -1 if after is None else self._positions.get((scope, after))
+        if position is None:
             return []
-        found = [memory for memory in self._of_user(scope, user_id) if self._places[scope, memory.id] > place]
+        found = [memory for memory in self._of_user(scope, user_id) if self._positions[scope, memory.id] > position]
         return [_copy(memory) for memory in found[:limit]]
 
     async def search(
@@ -66,7 +66,7 @@ class InMemoryMemories:
         return [_copy(memory) for _, memory in found[:limit]]
 
     def _of(self, org: str, skill_id: int) -> dict[str, Memory]:
-        return self._kept.get((org, skill_id), {})
+        return self._memories.get((org, skill_id), {})
 
     def _of_user(self, scope: Scope, user_id: str | None, shared: bool = False) -> Sequence[Memory]:
         users = {user_id, None} if shared else {user_id}
@@ -74,5 +74,5 @@ class InMemoryMemories:
 
 
 def _copy(memory: Memory) -> Memory:
-    """What is kept must not change with a dict that somebody else holds."""
+    """A copy that does not share its metadata: the caller can change its own dict."""
     return attrs.evolve(memory, metadata=deepcopy(dict(memory.metadata)))

@@ -1,4 +1,4 @@
-"""The rows of one organization that have an id and nothing above them, in a dict for each kind."""
+"""The records that belong directly to one organization, in a dict for each kind."""
 
 from copy import deepcopy
 from typing import Generic
@@ -9,8 +9,8 @@ from wfcore.ports.storage import Duplicate, Row, Stale
 
 
 @attrs.frozen
-class MemoryOrgRows(Generic[Row]):
-    """Implements the port `OrgRows`."""
+class MemoryRecords(Generic[Row]):
+    """Implements the port `RecordRepository`."""
 
     rows: dict[str, Row]
 

@@ -1,4 +1,4 @@
-"""What one organization's interfaces owe to team chats, in a dict."""
+"""The pending deliveries of one organization's interfaces to team chats, in a dict."""
 
 from copy import deepcopy
 
@@ -9,7 +9,7 @@ from wfcore.ports.postings import Posting
 
 @attrs.frozen
 class MemoryPostings:
-    """Implements the port `Postings`."""
+    """Implements the port `PostingRepository`."""
 
     rows: dict[str, Posting]
 

@@ -17,11 +17,11 @@ from wfcore.ports.storage import Duplicate, Stale
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 Pinned = Callable[[str], bool]
-"""Whether an execution has pinned the variation of this id."""
+"""Returns whether an execution has pinned the variation of this id."""
 
 
 @attrs.define
-class Shelf:
+class ResourceTable:
     """The resources of one kind of one organization."""
 
     last_id: int = 0
@@ -29,38 +29,38 @@ class Shelf:
     slugs: set[str] = attrs.Factory(set)
     variations: dict[tuple[int, str], Variation] = attrs.Factory(dict)
 
-    def copy(self) -> "Shelf":
-        return Shelf(self.last_id, dict(self.rows), set(self.slugs), dict(self.variations))
+    def copy(self) -> "ResourceTable":
+        return ResourceTable(self.last_id, dict(self.rows), set(self.slugs), dict(self.variations))
 
 
 @attrs.frozen
 class MemoryResources:
-    """Implements the port `Resources` on one shelf."""
+    """Implements the port `ResourceRepository` for one kind."""
 
-    shelf: Shelf
+    table: ResourceTable
     pinned: Pinned
 
     async def next_id(self) -> int:
-        self.shelf.last_id += 1
-        return self.shelf.last_id
+        self.table.last_id += 1
+        return self.table.last_id
 
     async def slugs_taken(self, slugs: Collection[str]) -> set[str]:
-        return self.shelf.slugs.intersection(slugs)
+        return self.table.slugs.intersection(slugs)
 
     async def add(self, resource: Resource) -> None:
-        if resource.id in self.shelf.rows or resource.slug in self.shelf.slugs:
+        if resource.id in self.table.rows or resource.slug in self.table.slugs:
             raise Duplicate("resources")
-        self.shelf.rows[resource.id] = resource
-        self.shelf.slugs.add(resource.slug)
+        self.table.rows[resource.id] = resource
+        self.table.slugs.add(resource.slug)
 
     async def get(self, id: int) -> Resource | None:
-        return self.shelf.rows.get(id)
+        return self.table.rows.get(id)
 
     async def save(self, old: Resource, new: Resource) -> None:
-        current = self.shelf.rows.get(old.id)
+        current = self.table.rows.get(old.id)
         if current is None or current.revision != old.revision:
             raise Stale(f"{old.kind} {old.id}")
-        self.shelf.rows[old.id] = new
+        self.table.rows[old.id] = new
 
     async def page(
         self,
@@ -73,7 +73,7 @@ class MemoryResources:
     ) -> list[Resource]:
         found = (
             resource
-            for number, resource in sorted(self.shelf.rows.items())
+            for number, resource in sorted(self.table.rows.items())
             if number > after
             and _has_status(resource, status)
             and _contains(resource, query)
@@ -82,28 +82,28 @@ class MemoryResources:
         return [resource for resource, _ in zip(found, range(limit), strict=False)]
 
     async def offered_to(self, user_id: str) -> list[Resource]:
-        return [resource for _, resource in sorted(self.shelf.rows.items()) if is_offered_to(user_id, resource)]
+        return [resource for _, resource in sorted(self.table.rows.items()) if is_offered_to(user_id, resource)]
 
     async def add_variation(self, id: int, variation: Variation) -> None:
-        if (id, variation.id) in self.shelf.variations:
+        if (id, variation.id) in self.table.variations:
             raise Duplicate("variations")
-        self.shelf.variations[id, variation.id] = deepcopy(variation)
+        self.table.variations[id, variation.id] = deepcopy(variation)
 
     async def save_variation(self, id: int, variation: Variation) -> None:
-        current = self.shelf.variations.get((id, variation.id))
+        current = self.table.variations.get((id, variation.id))
         if current is None:
             raise Stale(f"variation {variation.id}")
-        self.shelf.variations[id, variation.id] = attrs.evolve(
+        self.table.variations[id, variation.id] = attrs.evolve(
             current, deployed_at=variation.deployed_at, deployed_by=variation.deployed_by
         )
 
     async def drop_variation(self, id: int, variation_id: str) -> None:
-        current = self.shelf.variations.get((id, variation_id))
+        current = self.table.variations.get((id, variation_id))
         if current and current.deployed_at is None and not self.pinned(variation_id):
-            del self.shelf.variations[id, variation_id]
+            del self.table.variations[id, variation_id]
 
     async def variation(self, id: int, variation_id: str) -> Variation | None:
-        return deepcopy(self.shelf.variations.get((id, variation_id)))
+        return deepcopy(self.table.variations.get((id, variation_id)))
 
     async def variations(
         self,
@@ -114,13 +114,13 @@ class MemoryResources:
     ) -> list[Variation]:
         deployed = [
             (variation.deployed_at, variation.id)
-            for (owner, _), variation in self.shelf.variations.items()
+            for (owner, _), variation in self.table.variations.items()
             if owner == id and variation.deployed_at is not None
         ]
         deployed.sort(reverse=True)
         if before is not None:
-            deployed = _behind(deployed, before)
-        return [deepcopy(self.shelf.variations[id, name]) for _, name in deployed[:limit]]
+            deployed = _after(deployed, before)
+        return [deepcopy(self.table.variations[id, name]) for _, name in deployed[:limit]]
 
 
 def _has_status(resource: Resource, status: str | None) -> bool:
@@ -139,7 +139,7 @@ def _may_see(principal: Principal, resource: Resource, status: str | None) -> bo
     return access.can_manage if status == Status.DELETED else access.visible
 
 
-def _behind(deployed: list[tuple[datetime, str]], before: str) -> list[tuple[datetime, str]]:
-    """What comes after the variation `before`; nothing when it is not there."""
+def _after(deployed: list[tuple[datetime, str]], before: str) -> list[tuple[datetime, str]]:
+    """The variations after `before`; none if `before` does not exist."""
     places = [place for place, (_, name) in enumerate(deployed) if name == before]
     return deployed[places[0] + 1 :] if places else []

@@ -7,7 +7,7 @@ from wfcore.ports.schedules import Timer
 
 @attrs.frozen
 class MemorySchedules:
-    """Implements the port `Schedules`."""
+    """Implements the port `ScheduleRepository`."""
 
     timers: dict[int, Timer]
 

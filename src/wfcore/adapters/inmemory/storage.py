@@ -1,7 +1,7 @@
 """The port `Storage` in dicts.
 
-A transaction works on a copy of the organization, which takes the original's place when it ends well. Readers
-have a copy too, so nobody has to wait for them, nor they for anybody.
+A transaction works on a copy of the organization, which replaces the original on commit. Readers have a copy too, so
+that readers and writers never wait for each other.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ import attrs
 
 from wfcore.adapters.inmemory.audit import AuditLog, MemoryAudit
 from wfcore.adapters.inmemory.directory import MemoryDirectory
-from wfcore.adapters.inmemory.idempotency import MemoryAnswers
+from wfcore.adapters.inmemory.idempotency import MemoryIdempotency
 from wfcore.adapters.inmemory.interfaces import MemoryInterfaces
-from wfcore.adapters.inmemory.organization_records import MemoryOrgRows
+from wfcore.adapters.inmemory.organization_records import MemoryRecords
 from wfcore.adapters.inmemory.postings import MemoryPostings
 from wfcore.adapters.inmemory.resources import MemoryResources, Pinned
 from wfcore.adapters.inmemory.schedules import MemorySchedules
@@ -36,11 +36,11 @@ from wfcore.ports.storage import Duplicate, FoundInterface
 from wfcore.ports.webhooks import FoundWebhook
 
 FindRun = Callable[[str, str], Awaitable[RunRow | None]]
-"""The run of an organization by its id."""
+"""Finds a run by its organization and its id."""
 
 
 async def _no_run(org: str, run_id: str) -> None:
-    """Without a journal there is none."""
+    """The default `find_run`: without a journal there are no runs."""
 
 
 @attrs.frozen
@@ -68,16 +68,16 @@ class MemoryUnitOfWork:
         return MemoryInterfaces(self.tenant.interfaces)
 
     @property
-    def context_items(self) -> MemoryOrgRows[ContextItem]:
-        return MemoryOrgRows(self.tenant.context_items)
+    def context_items(self) -> MemoryRecords[ContextItem]:
+        return MemoryRecords(self.tenant.context_items)
 
     @property
-    def connections(self) -> MemoryOrgRows[Connection]:
-        return MemoryOrgRows(self.tenant.connections)
+    def connections(self) -> MemoryRecords[Connection]:
+        return MemoryRecords(self.tenant.connections)
 
     @property
-    def idempotency(self) -> MemoryAnswers:
-        return MemoryAnswers(self.tenant.idempotency)
+    def idempotency(self) -> MemoryIdempotency:
+        return MemoryIdempotency(self.tenant.idempotency)
 
     @property
     def schedules(self) -> MemorySchedules:
@@ -92,11 +92,14 @@ class MemoryUnitOfWork:
         return MemoryPostings(self.tenant.postings)
 
     def resources(self, kind: Kind) -> MemoryResources:
-        return MemoryResources(self.tenant.shelves[kind], self.pinned)
+        return MemoryResources(self.tenant.resource_tables[kind], self.pinned)
 
 
 class MemoryStorage:
-    """Implements the port `Storage`. `pinned` tells which drafts an execution still needs, `find_run` how runs are."""
+    """Implements the port `Storage`.
+
+    `pinned` returns whether an execution still needs a draft, `find_run` returns a run: both come from the journal.
+    """
 
     def __init__(self, pinned: Pinned = lambda _: False, find_run: FindRun = _no_run) -> None:
         self._pinned = pinned
@@ -119,36 +122,36 @@ class MemoryStorage:
     async def reading(self, org: str) -> AsyncIterator[MemoryUnitOfWork]:
         yield MemoryUnitOfWork(self._tenant(org).copy(), self._pinned, MemoryAudit(self._logs[org]))
 
-    def note(self, org: str, rows: Iterable[AuditRow]) -> None:
-        """Write rows of the audit down at once: those that the in-memory journal has."""
+    def add_audit_rows(self, org: str, rows: Iterable[AuditRow]) -> None:
+        """Append audit rows without a transaction, for the in-memory journal."""
         self._logs[org].extend(rows)
 
     async def find_resource(self, org: str, kind: Kind, id: int) -> Resource | None:
-        self._refuse_closed()
+        self._check_open()
         tenant = self._tenants.get(org)
-        return tenant.shelves[kind].rows.get(id) if tenant else None
+        return tenant.resource_tables[kind].rows.get(id) if tenant else None
 
     async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
-        self._refuse_closed()
+        self._check_open()
         tenant = self._tenants.get(org)
         token = tenant.tokens.get(prefix) if tenant else None
         member = tenant.members.get(token.user_id) if tenant and token else None
         return (token, member) if token and member else None
 
     def may_use(self, org: str, principal: Principal, kind: str, id: int) -> bool:
-        """Whether the principal may use this resource: what the in-memory journal asks to list runs."""
+        """Whether the principal can use this resource. The in-memory journal calls this to list runs."""
         tenant = self._tenants.get(org)
-        resource = tenant.shelves[Kind(kind)].rows.get(id) if tenant and kind in list(Kind) else None
+        resource = tenant.resource_tables[Kind(kind)].rows.get(id) if tenant and kind in list(Kind) else None
         return resource is not None and derive(principal, resource.access).can_use
 
     def _tenant(self, org: str) -> Tenant:
-        self._refuse_closed()
+        self._check_open()
         if org not in self._tenants:
             raise NotFound
         return self._tenants[org]
 
     async def due_timers(self, now: int, *, limit: int) -> list[DueTimer]:
-        self._refuse_closed()
+        self._check_open()
         due = [
             (timer.next_at, DueTimer(org, number))
             for org, tenant in self._tenants.items()
@@ -158,7 +161,7 @@ class MemoryStorage:
         return [one for _, one in sorted(due, key=lambda pair: pair[0])[:limit]]
 
     async def find_webhook(self, digest: str) -> FoundWebhook | None:
-        self._refuse_closed()
+        self._check_open()
         found = (
             FoundWebhook(org, row)
             for org, tenant in self._tenants.items()
@@ -168,24 +171,24 @@ class MemoryStorage:
         return next(found, None)
 
     async def due_postings(self, now: int, *, limit: int) -> list[DuePosting]:
-        self._refuse_closed()
-        owed = [
+        self._check_open()
+        pending = [
             (row.next_at, DuePosting(org, row.id), row)
             for org, tenant in self._tenants.items()
             for row in tenant.postings.values()
             if row.next_at is not None and row.next_at <= now
         ]
-        ordered = sorted(owed, key=lambda one: one[0])
-        return [due for _, due, row in ordered if await self._can_be_told(due.org, row)][:limit]
+        ordered = sorted(pending, key=lambda one: one[0])
+        return [due for _, due, row in ordered if await self._is_deliverable(due.org, row)][:limit]
 
-    async def _can_be_told(self, org: str, posting: Posting) -> bool:
+    async def _is_deliverable(self, org: str, posting: Posting) -> bool:
         row = await self._find_run(org, posting.run_id)
         if row is None or row.status.under_way:
             return False
         return row.resumed_by is not None or posting.reported is not row.status
 
     async def find_interface(self, id: str) -> FoundInterface | None:
-        self._refuse_closed()
+        self._check_open()
         found = (
             FoundInterface(org, deepcopy(row))
             for org, tenant in self._tenants.items()
@@ -195,23 +198,23 @@ class MemoryStorage:
         return next(found, None)
 
     async def add_organization(self, organization: Organization) -> None:
-        self._refuse_closed()
+        self._check_open()
         if organization.uuid in self._organizations:
             raise Duplicate("organizations")
         self._organizations[organization.uuid] = organization
         self._tenants[organization.uuid] = Tenant()
 
     async def organization(self, uuid: str) -> Organization | None:
-        self._refuse_closed()
+        self._check_open()
         return self._organizations.get(uuid)
 
     async def organizations(self, *, limit: int, after: str = "") -> list[Organization]:
-        self._refuse_closed()
+        self._check_open()
         names = sorted(name for name in self._organizations if name > after)
         return [self._organizations[name] for name in names[:limit]]
 
     async def upgrade(self) -> None:
-        self._refuse_closed()
+        self._check_open()
 
     async def check(self) -> str | None:
         return "the store is closed" if self._closed else None
@@ -220,10 +223,10 @@ class MemoryStorage:
         return []
 
     async def close(self) -> None:
-        """Wait for the transaction under way, then refuse everything."""
+        """Wait for the active transaction, then refuse every call."""
         async with self._lock:
             self._closed = True
 
-    def _refuse_closed(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise Unavailable("the store is closed")

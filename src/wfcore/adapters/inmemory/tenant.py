@@ -1,10 +1,10 @@
-"""Everything of one organization, in dicts."""
+"""All rows of one organization, in dicts."""
 
 import attrs
 
-from wfcore.adapters.inmemory.idempotency import AnswerKey
+from wfcore.adapters.inmemory.idempotency import IdempotencyKey
 from wfcore.adapters.inmemory.interfaces import InterfaceKey
-from wfcore.adapters.inmemory.resources import Shelf
+from wfcore.adapters.inmemory.resources import ResourceTable
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.interfaces import Interface
@@ -18,14 +18,14 @@ from wfcore.ports.webhooks import WebhookRow
 
 @attrs.define
 class Tenant:
-    """Everything of one organization. The values are frozen, so a copy of the dicts is a copy of all."""
+    """All rows of one organization. The rows are immutable, so a copy of the dicts is a full copy."""
 
-    shelves: dict[Kind, Shelf] = attrs.Factory(lambda: {kind: Shelf() for kind in Kind})
+    resource_tables: dict[Kind, ResourceTable] = attrs.Factory(lambda: {kind: ResourceTable() for kind in Kind})
     members: dict[str, Member] = attrs.Factory(dict)
     groups: dict[str, Group] = attrs.Factory(dict)
     tokens: dict[str, AccessToken] = attrs.Factory(dict)
     interfaces: dict[InterfaceKey, Interface] = attrs.Factory(dict)
-    idempotency: dict[AnswerKey, IdempotencyRecord] = attrs.Factory(dict)
+    idempotency: dict[IdempotencyKey, IdempotencyRecord] = attrs.Factory(dict)
     timers: dict[int, Timer] = attrs.Factory(dict)
     webhooks: dict[int, WebhookRow] = attrs.Factory(dict)
     context_items: dict[str, ContextItem] = attrs.Factory(dict)
@@ -33,10 +33,10 @@ class Tenant:
     postings: dict[str, Posting] = attrs.Factory(dict)
 
     def copy(self) -> "Tenant":
-        shelves = {kind: shelf.copy() for kind, shelf in self.shelves.items()}
+        resource_tables = {kind: table.copy() for kind, table in self.resource_tables.items()}
         people = (dict(self.members), dict(self.groups), dict(self.tokens))
         return Tenant(
-            shelves,
+            resource_tables,
             *people,
             dict(self.interfaces),
             dict(self.idempotency),

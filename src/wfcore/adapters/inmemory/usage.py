@@ -1,4 +1,4 @@
-"""What models consumed, in a list."""
+"""The usage of models, in a list."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from wfcore.ports.usage import GroupBy, UsageSum
 
 @attrs.frozen
 class _Call:
-    """One call, and for whom it was."""
+    """The usage of one record, and its execution."""
 
     execution: Execution
     record: UsageRecord
@@ -40,7 +40,7 @@ _KEYS: Mapping[GroupBy, Callable[[_Call], int | str | None]] = {
 
 
 class MemoryUsage:
-    """Implements the port `UsageRows`."""
+    """Implements the port `UsageRows` in a list."""
 
     def __init__(self, prices: Mapping[str, Price]) -> None:
         self._prices = prices
@@ -59,11 +59,11 @@ class MemoryUsage:
             own = call.execution.ref.org == org and user_id in (None, call.execution.user_id)
             if own and since <= call.record.at < until:
                 key = _KEYS[group_by](call)
-                groups[key] = _more(groups.get(key) or UsageSum(None if key is None else str(key)), call)
+                groups[key] = _added(groups.get(key) or UsageSum(None if key is None else str(key)), call)
         return [groups[key] for key in sorted(groups, key=lambda key: (key is not None, key or 0))]
 
 
-def _more(so_far: UsageSum, call: _Call) -> UsageSum:
+def _added(so_far: UsageSum, call: _Call) -> UsageSum:
     record = call.record
     return UsageSum(
         so_far.key,

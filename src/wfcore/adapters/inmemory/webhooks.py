@@ -7,7 +7,7 @@ from wfcore.ports.webhooks import WebhookRow
 
 @attrs.frozen
 class MemoryWebhooks:
-    """Implements the port `Webhooks`."""
+    """Implements the port `WebhookRepository`."""
 
     rows: dict[int, WebhookRow]
 
