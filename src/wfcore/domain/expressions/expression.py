@@ -1,12 +1,12 @@
-"""The one door to the expression language: CEL over `input`, `nodes`, `run` and `item`.
+"""The expression language: CEL over `input`, `nodes`, `run` and `item`.
 
 Expressions are CEL (github.com/google/cel-spec), parsed by cel-python and compiled to closures over plain
-JSON. They cannot loop without end, allocate without bound or reach anything of Python: sources are short,
-nesting is bounded, and every evaluation has a budget of steps, alone or together with others.
+JSON. They cannot loop without end, allocate without bound or use anything of Python: the source is short,
+nesting is bounded, and every evaluation has a budget of steps, which several evaluations can share.
 
 Where cel-python and the CEL language definition differ, the definition holds: `1 < 1.5` and `1 == 1.0` are
-compared by value, values of different types are unequal (never an error), a list is not indexed from its end,
-and true is no number. One thing is taken from cel-python: `has(a.b.c)` is false when `a.b` is missing, too.
+compared by value, values of different types are unequal (never an error), negative list indices are errors,
+and true is not a number. One exception follows cel-python: `has(a.b.c)` is also false when `a.b` is missing.
 """
 
 from collections.abc import Mapping
@@ -41,12 +41,12 @@ MAX_SOURCE: Final = 2_000
 """The most characters of one expression."""
 
 Scope = Mapping[str, JSON]
-"""What is read: `input`, `nodes` (id to {"output": value}), `run`, and inside a `forEach` also `item`."""
+"""The variables: `input`, `nodes` (id to {"output": value}), `run`, and inside a `forEach` also `item`."""
 
 
 @attrs.frozen
 class Expression:
-    """A compiled expression. `references` are the ids it reads as `nodes.<id>` or `nodes["<id>"]`."""
+    """A compiled expression. `references` are the ids of the nodes it reads, as `nodes.<id>` or `nodes["<id>"]`."""
 
     source: str
     references: frozenset[str]
@@ -55,10 +55,10 @@ class Expression:
     reads_item: bool = False
 
     def evaluate(self, scope: Scope, steps: EvaluationBudget | None = None) -> JSON:
-        """The value as plain JSON; timestamps and durations become text. `steps`: a budget shared with others.
+        """The value as plain JSON; timestamps and durations become strings. `steps` is a budget to share.
 
-        Raises ExpressionError: a field is missing, a type does not fit, a division by zero, a result that is
-        no JSON (NaN, a type, an int key), or more work than the budget allows.
+        Raises ExpressionError for a missing field, a wrong type, a division by zero, a result that is not JSON
+        (NaN, a type, an int key), or more steps than the budget allows.
         """
         budget = steps or EvaluationBudget()
         try:
@@ -72,9 +72,10 @@ class Expression:
 
 @lru_cache(maxsize=4096)
 def compile_expression(source: str) -> Expression:
-    """Compile CEL source, once.
+    """Compile CEL source; results are cached.
 
-    Raises ExpressionError: a syntax error, an unknown variable or function, over 2,000 characters, too deep.
+    Raises ExpressionError for a syntax error, an unknown variable or function, a source of more than `MAX_SOURCE`
+    characters, and nesting that is too deep.
     """
     if len(source) > MAX_SOURCE:
         raise ExpressionError(f"an expression has at most {MAX_SOURCE} characters, not {len(source)}")

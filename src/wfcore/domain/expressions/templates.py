@@ -1,8 +1,8 @@
 """Templates: JSON whose strings may hold `{{ expression }}`.
 
-A string that is one whole `{{ expression }}` becomes the expression's value, whatever its type; in any other
-string each expression becomes text: strings as they are, null as nothing, the rest as compact JSON. Keys are
-never templates, and what was rendered is data: it is never looked into again.
+A string that is exactly one `{{ expression }}` becomes the expression's value, of any type. In any other string
+each expression becomes text: a string unchanged, null as the empty string, other values as compact JSON. Keys are
+never templates. A rendered value is data: expressions in it are not evaluated.
 """
 
 import json
@@ -14,52 +14,52 @@ import attrs
 from wfcore.domain.expressions.cel.compile import TOKEN
 from wfcore.domain.expressions.cel.values import TOO_MANY_STEPS, EvaluationBudget, Exhausted
 from wfcore.domain.expressions.expression import Expression, ExpressionError, Scope, compile_expression
-from wfcore.domain.json.nesting import DEEPEST, is_deeper
+from wfcore.domain.json.nesting import MAX_VALUE_DEPTH, is_deeper
 from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.json_type import JSON
 
 __all__ = ["MAX_RENDERED", "Template", "compile_template", "template_issues"]
 
 MAX_RENDERED: Final = 1 << 20
-"""The most characters that the expressions of one template may contribute, as text or compact JSON."""
+"""The most characters that the expressions of one template may yield, as text or compact JSON."""
 
 STEPS_PER_EXPRESSION: Final = 5
 CHARACTERS_PER_STEP: Final = 64
-"""What rendering costs in steps of evaluation."""
+"""The cost of rendering, in steps of evaluation."""
 
-FLAT: Final = DEEPEST // 2
-"""Levels of a value that may stand anywhere: the template around it came through the input gate, and has no more."""
+MAX_UNCHECKED_DEPTH: Final = MAX_VALUE_DEPTH // 2
+"""Levels that a value may have without a check of the result: request parsing allows the template no more than this."""
 
-Render = Callable[[Scope, "Room"], JSON]
+Render = Callable[[Scope, "RenderBudget"], JSON]
 
 
-class Room:
-    """How many characters a template may still contribute, and how many steps it and others may still take.
+class RenderBudget:
+    """The characters that a template may still yield, and the steps of evaluation left, which others may share.
 
-    `nests`: one of its expressions may have given more than `FLAT` levels.
+    `may_be_deep`: the value of an expression may have more than `MAX_UNCHECKED_DEPTH` levels.
     """
 
-    __slots__ = ("left", "nests", "steps")
+    __slots__ = ("left", "may_be_deep", "steps")
 
     def __init__(self, left: int, steps: EvaluationBudget) -> None:
         self.left = left
-        self.nests = False
+        self.may_be_deep = False
         self.steps = steps
 
-    def take(self, text: str) -> None:
+    def spend(self, text: str) -> None:
         self.steps.spend(STEPS_PER_EXPRESSION + len(text) // CHARACTERS_PER_STEP)
         self.left -= len(text)
         if self.left < 0:
             raise Exhausted
 
 
-_UNTOUCHED: Final = Room(0, EvaluationBudget())
-"""What a constant is given: it takes nothing."""
+_NO_BUDGET: Final = RenderBudget(0, EvaluationBudget())
+"""The budget of a constant template, which spends nothing."""
 
 
 @attrs.frozen
 class Template:
-    """A compiled template. `constant`: it holds no expression; `references`: ids of the nodes it reads."""
+    """A compiled template. `constant`: it holds no expression; `references`: the ids of the nodes it reads."""
 
     constant: bool
     references: frozenset[str]
@@ -67,39 +67,39 @@ class Template:
     reads_item: bool = False
 
     def render(self, scope: Scope, limit: int = MAX_RENDERED, steps: EvaluationBudget | None = None) -> JSON:
-        """The value in this scope; of a constant template the very value it was made from.
+        """The value in this scope; a constant template returns the value that it was compiled from.
 
-        Raises ExpressionError when an expression fails, when all together give over `limit` characters or take more
-        than `steps`, a budget that may be shared with others.
+        Raises ExpressionError when an expression fails, or when all expressions together yield more than `limit`
+        characters or take more than `steps`, a budget that others may share.
         """
         if self.constant:
-            return self._render(scope, _UNTOUCHED)
-        room = Room(limit, steps or EvaluationBudget())
+            return self._render(scope, _NO_BUDGET)
+        budget = RenderBudget(limit, steps or EvaluationBudget())
         try:
-            room.steps.spend(1)
-            value = self._render(scope, room)
+            budget.steps.spend(1)
+            value = self._render(scope, budget)
         except Exhausted:
             too_long = f"the rendered value is longer than {limit} characters"
-            raise ExpressionError(TOO_MANY_STEPS if room.steps.left < 0 else too_long) from None
+            raise ExpressionError(TOO_MANY_STEPS if budget.steps.left < 0 else too_long) from None
         except RecursionError:
             raise ExpressionError("the values are nested too deep") from None
-        if room.nests and is_deeper(value):
-            raise ExpressionError(f"the rendered value is nested deeper than {DEEPEST} levels")
+        if budget.may_be_deep and is_deeper(value):
+            raise ExpressionError(f"the rendered value is nested deeper than {MAX_VALUE_DEPTH} levels")
         return value
 
 
 def compile_template(value: JSON) -> Template:
-    """Compile every string of a JSON value. Raises ExpressionError for the first expression that is wrong."""
+    """Compile every string of a JSON value. Raises ExpressionError for the first expression that is not valid."""
     expressions = [part for _, text in strings(value, "") for part in split(text) if isinstance(part, Expression)]
     if not expressions:
-        return Template(True, frozenset(), _handing_on(value))
+        return Template(True, frozenset(), _constant(value))
     references = frozenset().union(*(expression.references for expression in expressions))
     reads_item = any(expression.reads_item for expression in expressions)
     return Template(False, references, _renderer(value), reads_item)
 
 
 def template_issues(value: JSON, path: str) -> list[Issue]:
-    """The strings of a JSON value that are no template, each with its wire path; rule `expression`."""
+    """One issue for each string that is not a valid template, at its wire path, under the rule `expression`."""
     issues = []
     for where, text in strings(value, path):
         try:
@@ -110,7 +110,7 @@ def template_issues(value: JSON, path: str) -> list[Issue]:
 
 
 def strings(value: JSON, path: str) -> Iterator[tuple[str, str]]:
-    """Every string inside a JSON value that may be a template, with its wire path, in order."""
+    """Every string in a JSON value that may hold an expression, with its wire path, in order."""
     if type(value) is str:
         if "{{" in value:
             yield path, value
@@ -123,7 +123,7 @@ def strings(value: JSON, path: str) -> Iterator[tuple[str, str]]:
 
 
 def split(text: str) -> list[str | Expression]:
-    """A string as its pieces of plain text and its expressions, in order."""
+    """The parts of a string: plain text and expressions, in order."""
     parts: list[str | Expression] = []
     end = 0
     while (start := text.find("{{", end)) >= 0:
@@ -135,7 +135,7 @@ def split(text: str) -> list[str | Expression]:
 
 
 def _close(text: str, start: int) -> int:
-    """Where the `}}` of an expression stands: outside its strings, its comments and its own braces."""
+    """The offset of the `}}` that ends an expression: outside its strings, its comments and its own braces."""
     depth = 0
     for token in TOKEN.finditer(text, start):
         if token["open"] or token["bytes"]:
@@ -146,49 +146,49 @@ def _close(text: str, start: int) -> int:
             depth -= 1
         elif token["brace"] and text.startswith("}}", token.start()):
             return token.start()
-    raise ExpressionError("`{{` without its `}}`")
+    raise ExpressionError("`{{` is not closed by `}}`")
 
 
 def _renderer(value: JSON) -> Render:
-    """The closure that rebuilds what holds an expression, and hands on unchanged what holds none."""
+    """The closure that renders a value: parts without an expression are reused unchanged."""
     if not any(True for _ in strings(value, "")):
-        return _handing_on(value)
+        return _constant(value)
     if type(value) is str:
         return _text_renderer(split(value))
     if type(value) is list:
         items = [_renderer(item) for item in value]
-        return lambda scope, room: [item(scope, room) for item in items]
+        return lambda scope, budget: [item(scope, budget) for item in items]
     fields = [(key, _renderer(item)) for key, item in value.items()]
-    return lambda scope, room: {key: field(scope, room) for key, field in fields}
+    return lambda scope, budget: {key: field(scope, budget) for key, field in fields}
 
 
-def _handing_on(value: JSON) -> Render:
-    return lambda _scope, _room: value
+def _constant(value: JSON) -> Render:
+    return lambda _scope, _budget: value
 
 
 def _text_renderer(parts: list[str | Expression]) -> Render:
     if len(parts) == 1 and isinstance(parts[0], Expression):
-        return _whole(parts[0])
-    pieces = [_as_text(part) if isinstance(part, Expression) else _handing_on(part) for part in parts]
-    return lambda scope, room: "".join(piece(scope, room) for piece in pieces)
+        return _as_value(parts[0])
+    pieces = [_as_text(part) if isinstance(part, Expression) else _constant(part) for part in parts]
+    return lambda scope, budget: "".join(piece(scope, budget) for piece in pieces)
 
 
-def _whole(expression: Expression) -> Render:
-    def render(scope: Scope, room: Room) -> JSON:
-        value = expression.evaluate(scope, room.steps)
-        text = _written(value)
-        room.take(text)
-        room.nests = room.nests or text.count("[") + text.count("{") > FLAT
+def _as_value(expression: Expression) -> Render:
+    def render(scope: Scope, budget: RenderBudget) -> JSON:
+        value = expression.evaluate(scope, budget.steps)
+        text = _text_of(value)
+        budget.spend(text)
+        budget.may_be_deep = budget.may_be_deep or text.count("[") + text.count("{") > MAX_UNCHECKED_DEPTH
         return value
 
     return render
 
 
 def _as_text(expression: Expression) -> Render:
-    def render(scope: Scope, room: Room) -> str:
-        value = expression.evaluate(scope, room.steps)
-        text = "" if value is None else _written(value)
-        room.take(text)
+    def render(scope: Scope, budget: RenderBudget) -> str:
+        value = expression.evaluate(scope, budget.steps)
+        text = "" if value is None else _text_of(value)
+        budget.spend(text)
         return text
 
     return render
@@ -197,11 +197,11 @@ def _as_text(expression: Expression) -> Render:
 _compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def _written(value: JSON) -> str:
-    """A string as it is, anything else as compact JSON."""
+def _text_of(value: JSON) -> str:
+    """A string unchanged, any other value as compact JSON."""
     if isinstance(value, str):
         return value
     try:
         return _compact(value)
     except ValueError:
-        raise ExpressionError("a number has too many digits to be written") from None
+        raise ExpressionError("a number has too many digits to be rendered") from None

@@ -222,7 +222,7 @@ def _single_error_form(schema: dict[str, JSON]) -> dict[str, JSON]:
             return schema | {"type": "number", "multipleOf": 1}
         case {"anyOf": [branch, {"type": "null"}]}:  # report the faults of the branch instead of "no branch matches"
             return {"if": {"type": "null"}, "else": branch}
-        case {"$ref": str(ref)} if ref.startswith(_COMPONENTS):  # only for clients: a module of the domain checks the value
+        case {"$ref": str(ref)} if ref.startswith(_COMPONENTS):  # for clients: a domain module checks the value
             return {key: item for key, item in schema.items() if key != "$ref"}
     return schema
 

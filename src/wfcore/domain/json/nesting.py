@@ -4,12 +4,15 @@ from typing import Final
 
 from wfcore.domain.kernel.json_type import JSON
 
-DEEPEST: Final = 128
-"""Levels that a value of a run may have: each encoder can write it, with all that stands around it in an answer."""
+MAX_VALUE_DEPTH: Final = 128
+"""The most levels of a value in a run. Every encoder can write such a value, with the response around it."""
 
 
-def is_deeper(tree: JSON, limit: int = DEEPEST) -> bool:
-    """Level by level rather than by recursion: parsers let through more levels than Python has frames."""
+def is_deeper(tree: JSON, limit: int = MAX_VALUE_DEPTH) -> bool:
+    """Whether the value has more than `limit` levels.
+
+    It does not use recursion: parsers accept more levels than Python has stack frames.
+    """
     level: list[JSON] = [[tree]]
     depth = -1
     while level and depth < limit:

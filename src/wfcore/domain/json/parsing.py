@@ -1,11 +1,11 @@
-"""The one gate through which bytes become a JSON value.
+"""Parsing of request bodies: from bytes to a JSON value.
 
-What passes means the same to every parser and every store: strict RFC 8259 in UTF-8 without a byte order
-mark, and I-JSON (RFC 7493) where parsers differ. So there are no repeated keys, no NaN or infinity, no lone
-surrogates, no NUL, no integer outside 64 bits; depth and number of values are bounded. Keys keep their order.
+An accepted body means the same to every parser and every store: strict RFC 8259 in UTF-8 without a byte order
+mark, and I-JSON (RFC 7493) where parsers differ. Repeated keys, NaN, infinity, lone surrogates, NUL and integers
+outside 64 bits are refused; depth and number of values are bounded. Keys keep their order.
 
-The body is parsed once, fast. Repeated keys, long integers and NUL leave traces that are cheap to look for; a
-body that shows one is looked at again, slowly, to tell a false alarm from a fault and to name the place.
+A fast parser reads every body. A cheap test then finds bodies that may have repeated keys, long integers or NUL.
+Only those are parsed again by a slow parser, which confirms a fault and gives its path.
 """
 
 import json
@@ -23,7 +23,7 @@ from wfcore.domain.kernel.json_type import JSON
 
 MAX_INTEGER = 2**63 - 1
 MAX_ISSUES = 1_000
-"""More findings than this are not listed: a hostile body must not buy an answer larger than itself."""
+"""The most issues in a response: a small hostile body must not cause a large response."""
 
 _MAX_KEY_SHOWN = 100
 
@@ -32,7 +32,7 @@ _Steps = tuple[str | int, ...]
 
 @attrs.frozen
 class JsonLimits:
-    """Bounds of a body whose bytes the receiver has bounded already. A scalar has depth 0, `[]` depth 1."""
+    """Bounds of a body; the caller bounds its bytes. A scalar has depth 0, `[]` depth 1."""
 
     max_depth: int = 64
     max_values: int = attrs.field(default=200_000, validator=attrs.validators.ge(1))
@@ -42,7 +42,7 @@ DEFAULT_LIMITS = JsonLimits()
 
 
 def parse_json(body: bytes, limits: JsonLimits = DEFAULT_LIMITS) -> JSON:
-    """Parse a request body. Raises Malformed with rule `json` and the faults' places in `info.errors`."""
+    """Parse a request body. Raises Malformed with the faults in `info.errors`, under the rule `json`."""
     if _has_more_values(body, limits.max_values):
         raise _malformed(f"more than {limits.max_values} values")
     try:
@@ -51,19 +51,19 @@ def parse_json(body: bytes, limits: JsonLimits = DEFAULT_LIMITS) -> JSON:
         raise _malformed(f"not JSON: {error}") from None
     if is_deeper(tree, limits.max_depth):
         raise _malformed(f"nested deeper than {limits.max_depth} levels")
-    if _has_traces(body, tree):
-        refuse(first_issues(_second_look(body)))
+    if _may_have_faults(body, tree):
+        refuse(first_issues(_located_faults(body)))
     return tree
 
 
 def wire_path(steps: Iterable[str | int]) -> str:
-    """The path of a place: `nodes`, 3, `type` give `nodes[3].type`. Very long keys are shortened."""
+    """The wire path of steps: `nodes`, 3, `type` give `nodes[3].type`. Keys over 100 characters are shortened."""
     shown = (f"[{step}]" if isinstance(step, int) else f".{_shown(step)}" for step in steps)
     return "".join(shown).removeprefix(".")
 
 
 def first_issues(issues: Iterable[Issue]) -> list[Issue]:
-    """The first thousand issues; where there are more, one that says so follows."""
+    """The first `MAX_ISSUES` issues, and one more that says so if others are left out."""
     found = list(islice(issues, MAX_ISSUES + 1))
     if len(found) > MAX_ISSUES:
         found[-1] = Issue("", f"more than {MAX_ISSUES} faults; the others are not listed", found[0].rule)
@@ -78,15 +78,15 @@ def _malformed(message: str) -> Malformed:
     return Malformed(message, {"errors": [Issue("", message, "json").to_wire()]})
 
 
-# Every value but the root follows a comma or opens a container that is not empty. A match is the text before
-# such a mark, strings swallowed whole, and the mark. Possessive: no backtracking, so linear on any bytes.
+# Every value but the root follows a comma or is the first one in a container. A match is the text before such a
+# mark, with whole strings, and the mark. The quantifiers are possessive (no backtracking): linear time on any bytes.
 _MARK = re.compile(
     rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{](?=[ \t\r\n]*+[\]}]))*+(?:([,\[{])|\Z)', re.DOTALL
 )
 
 
 def _has_more_values(body: bytes, limit: int) -> bool:
-    """Whether the text holds more than `limit` values; asked before parsing, which costs memory for each."""
+    """Whether the text holds more than `limit` values; checked before parsing, which takes memory for each."""
     if body.count(b",") + body.count(b"[") + body.count(b"{") < limit:
         return False
     marks = (match for match in _MARK.finditer(body) if match.lastindex)
@@ -97,11 +97,11 @@ _DIGITS_AS_ZERO = bytes(48 if 48 <= byte <= 57 else byte for byte in range(256))
 _LONG_NUMBER = b"0" * len(str(MAX_INTEGER))
 
 
-def _has_traces(body: bytes, tree: JSON) -> bool:
-    r"""Whether the body may hold NUL, an integer outside 64 bits or a repeated key. Never misses one.
+def _may_have_faults(body: bytes, tree: JSON) -> bool:
+    r"""Whether the body may hold NUL, an integer outside 64 bits or a repeated key. There are no false negatives.
 
-    For keys, colons are counted: the text has one for each member and those inside strings, and so has the
-    tree written out again, unless members were lost. Only an escaped colon (`\u003a`) spoils the count.
+    For repeated keys it counts colons: the body has one for each member and those inside strings. The encoded tree
+    has the same number, unless members were lost. Only an escaped colon (`\u003a`) falsifies the count.
     """
     return (
         b"\\u0000" in body
@@ -111,17 +111,17 @@ def _has_traces(body: bytes, tree: JSON) -> bool:
     )
 
 
-class _Repeated(dict[str, JSON]):
-    """An object that was written with repeated keys."""
+class _RepeatedKeys(dict[str, JSON]):
+    """An object with repeated keys."""
 
     names: list[str]
 
 
-class _Huge:
-    """Stands in the tree for an integer outside 64 bits."""
+class _IntegerTooLarge:
+    """Replaces an integer outside 64 bits."""
 
 
-def _second_look(body: bytes) -> Iterator[Issue]:
+def _located_faults(body: bytes) -> Iterator[Issue]:
     tree = json.loads(body, object_pairs_hook=_object, parse_int=_integer)
     return (Issue(wire_path(steps), message, "json") for steps, message in _faults(tree, ()))
 
@@ -129,23 +129,23 @@ def _second_look(body: bytes) -> Iterator[Issue]:
 def _object(members: list[tuple[str, JSON]]) -> dict[str, JSON]:
     if len(value := dict(members)) == len(members):
         return value
-    repeated = _Repeated(value)
+    repeated = _RepeatedKeys(value)
     repeated.names = [key for key, times in Counter(key for key, _ in members).items() if times > 1]
     return repeated
 
 
-def _integer(text: str) -> int | _Huge:
+def _integer(text: str) -> int | _IntegerTooLarge:
     digits = text.removeprefix("-")
     fits = len(digits) <= len(_LONG_NUMBER) and int(digits) <= MAX_INTEGER
-    return int(text) if fits else _Huge()
+    return int(text) if fits else _IntegerTooLarge()
 
 
 def _faults(value: JSON, steps: _Steps) -> Iterator[tuple[_Steps, str]]:
-    """Places and faults. Recursion is safe here: the depth has been checked."""
+    """The paths and messages of faults. Recursion is safe: the depth is bounded."""
     if isinstance(value, str) and "\0" in value:
         yield steps, "NUL in a string"
-    elif isinstance(value, _Huge):
-        yield steps, f"an integer beyond {MAX_INTEGER} or -{MAX_INTEGER}"
+    elif isinstance(value, _IntegerTooLarge):
+        yield steps, f"an integer outside -{MAX_INTEGER} to {MAX_INTEGER}"
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _faults(item, (*steps, index))
@@ -154,7 +154,7 @@ def _faults(value: JSON, steps: _Steps) -> Iterator[tuple[_Steps, str]]:
 
 
 def _object_faults(value: dict[str, JSON], steps: _Steps) -> Iterator[tuple[_Steps, str]]:
-    if isinstance(value, _Repeated):
+    if isinstance(value, _RepeatedKeys):
         for key in value.names:
             yield (*steps, key), f"repeated key `{_shown(key)}`"
     for key, item in value.items():

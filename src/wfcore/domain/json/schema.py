@@ -1,9 +1,8 @@
-"""The one door to JSON Schema (draft 2020-12 unless `$schema` names another).
+"""Validation by JSON Schema (draft 2020-12 unless `$schema` names another).
 
-Schemas come from customers. Nothing is ever fetched for them: a reference that leaves the schema is an
-issue. Their patterns run on an engine of linear time. A few lines of references can ask for a million million
-checks, so the ways through a schema are counted before it is accepted (`json_schema_cost`), and a value that
-would take too long is refused.
+Schemas come from customers. wfcore never fetches anything for a schema: a reference out of the schema is an
+issue. Patterns run on a regular expression engine with linear time. A few lines of references can require 10**12
+checks. So `schema_cost` bounds the paths through a schema, and a value that would take too long is refused.
 """
 
 import json
@@ -27,11 +26,11 @@ MAX_SCHEMA: Final = 64 * 1024
 MAX_ISSUES: Final = 100
 """The most issues of one check."""
 MAX_CHECKS: Final = 10_000_000
-"""The most checks (see `Cost`) that a value may take."""
-FEW_WAYS: Final = 8
-"""A schema with no more ways through it costs what reading the value costs: it need not be measured first."""
+"""The most checks (see `Cost`) of one value."""
+FEW_PATHS: Final = 8
+"""With at most so many paths, checking costs about as much as reading the value: no estimate is needed."""
 MAX_EXPLAINED: Final = 200_000
-"""With more checks than these only the first issue is told: the validator collects before it answers."""
+"""Above so many checks only the first issue is reported: the validator collects all issues before it returns."""
 MAX_MESSAGE: Final = 200
 REGEX_BYTES: Final = 1 << 20
 META_SCHEMA: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -39,24 +38,24 @@ META_SCHEMA: Final = "https://json-schema.org/draft/2020-12/schema"
 
 @attrs.frozen
 class Schema:
-    """A compiled schema. Two are equal when their canonical texts are."""
+    """A compiled schema. Two are equal when their canonical texts are equal."""
 
     text: str
     _cost: Cost = attrs.field(eq=False, repr=False)
     _validator: "Validator" = attrs.field(eq=False, repr=False)
 
     def check(self, value: JSON, path: str) -> list[Issue]:
-        """What is wrong with `value`, at wire paths below `path`, the rule being the keyword; at most 100."""
+        """The issues of `value`, at wire paths below `path`; the rule is the keyword; at most `MAX_ISSUES`."""
         try:
-            if self._cost.ways <= FEW_WAYS and self._cost.circles <= 1 and self._validator.is_valid(value):
+            if self._cost.paths <= FEW_PATHS and self._cost.cycles <= 1 and self._validator.is_valid(value):
                 return []
-            parts, depth = _extent(value)
-            checks = self._cost.ways * parts * depth ** max(self._cost.circles - 1, 0)
+            parts, depth = _size_and_depth(value)
+            checks = self._cost.paths * parts * depth ** max(self._cost.cycles - 1, 0)
             if checks > MAX_CHECKS:
                 return [Issue(path, "too large for its schema: it would take too long to check", "schema")]
             return [] if self._validator.is_valid(value) else self._explain(value, path, checks)
         except ValueError:
-            return [Issue(path, "holds text or a number that is no JSON", "schema")]
+            return [Issue(path, "holds a string or a number that is not JSON", "schema")]
 
     def _explain(self, value: JSON, path: str, checks: int) -> list[Issue]:
         errors = self._validator.iter_errors(value) if checks <= MAX_EXPLAINED else self._first(value)
@@ -73,13 +72,13 @@ class Schema:
 
 
 def compile_schema(schema: JSON) -> Schema:
-    """Compile a schema, once for each canonical text. Raises Invalid with every issue of a wrong one."""
+    """Compile a schema, once for each canonical text. Raises Invalid with every issue of the schema."""
     refuse(schema_issues(schema, ""))
     return _compile(_canonical(schema))
 
 
 def schema_issues(schema: JSON, path: str) -> list[Issue]:
-    """Why `schema` is no JSON Schema that can be used, at wire paths below `path`; rule `schema`."""
+    """The issues for which `schema` cannot be used, at wire paths below `path`, under the rule `schema`."""
     try:
         text = _canonical(schema)
     except (ValueError, TypeError, RecursionError):
@@ -105,16 +104,16 @@ def _faults(text: str) -> tuple[Fault, ...]:
     except SchemaTooComplex as error:
         return ((error.path, error.message),)
     except ValueError as error:
-        return ((tuple(getattr(error, "instance_path", ())), _sentence(error)),)
+        return ((tuple(getattr(error, "instance_path", ())), _message_of(error)),)
     return ()
 
 
 def _against_meta_schema(schema: JSON) -> tuple[Fault, ...]:
-    """Every fault of the default draft at once; of a schema in another draft, compiling tells the first."""
+    """Every fault of a schema in the default draft; for another draft, compilation reports the first one."""
     if type(schema) is dict and schema.get("$schema", META_SCHEMA) != META_SCHEMA:
         return ()
     errors = _validator({"$ref": META_SCHEMA}).iter_errors(schema)
-    faults = dict.fromkeys((tuple(error.instance_path), _sentence(error)) for error in errors)
+    faults = dict.fromkeys((tuple(error.instance_path), _message_of(error)) for error in errors)
     return tuple(faults)[:MAX_ISSUES]
 
 
@@ -135,8 +134,8 @@ def _canonical(schema: JSON) -> str:
     return json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def _extent(value: JSON) -> tuple[int, int]:
-    """How many parts a value has, itself included, and how many levels."""
+def _size_and_depth(value: JSON) -> tuple[int, int]:
+    """The number of parts of a value, itself included, and the number of levels."""
     parts, depth, level = 0, 0, [value]
     while level:
         parts, depth = parts + len(level), depth + 1
@@ -149,7 +148,7 @@ def _children(value: JSON) -> Iterable[JSON]:
 
 
 def _issues(error: "ValidationError", path: str) -> Iterator[Issue]:
-    """One error as issues; a property that is missing or not allowed gives its own path."""
+    """The issues of one error; the path of a missing or forbidden property includes the property."""
     rule, where = error.kind.name, _wire_path(path, error.instance_path)
     detail: Any = error.kind.value if rule in {"required", "additionalProperties", "type"} else None
     if rule == "required":
@@ -160,7 +159,7 @@ def _issues(error: "ValidationError", path: str) -> Iterator[Issue]:
     elif rule == "type":
         yield Issue(where, f"must be {' or '.join(detail)}", rule)
     else:
-        yield Issue(where, _sentence(error), rule)
+        yield Issue(where, _message_of(error), rule)
 
 
 def _wire_path(path: str, steps: Any) -> str:
@@ -169,8 +168,8 @@ def _wire_path(path: str, steps: Any) -> str:
     return path
 
 
-def _sentence(error: ValueError) -> str:
-    """The first line of a validator's message in the house's form: no capital, no full stop, no flood."""
+def _message_of(error: ValueError) -> str:
+    """The first line of a validator's message in lower case, without a full stop, at most `MAX_MESSAGE` characters."""
     text = str(getattr(error, "message", error)).partition("\n")[0].rstrip(".").replace('"', "`")
     text = text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}..."
     return text[:1].lower() + text[1:]

@@ -1,8 +1,9 @@
-"""How many ways lead through a JSON Schema: what a value may cost to check.
+"""The number of paths through a JSON Schema: an upper bound of the cost of a check.
 
-`allOf`, `anyOf`, `$ref` and their like lead on without consuming anything of the value. Two of them in a row,
-ten rows deep, are a thousand ways. A schema may refer back to itself, but along one way for each part of the
-value; else the ways double with every level of the value, which no bound on the schema can catch.
+`allOf`, `anyOf`, `$ref` and similar keywords apply further schemas to the same part of the value. Two branches at
+each of ten levels are about a thousand paths. A schema may refer back to itself, but only along one path for each
+part of the value. With two, the number of paths doubles with every level of the value, which no bound on the
+schema limits.
 """
 
 import re
@@ -14,8 +15,9 @@ import attrs
 
 from wfcore.domain.kernel.json_type import JSON
 
-MAX_WAYS: Final = 2_000
+MAX_PATHS: Final = 2_000
 MAX_CHAIN: Final = 64
+"""The most schemas in a row, each applied by the one before."""
 
 _POSITION: Final = re.compile(r"[0-9]{1,6}")
 
@@ -39,14 +41,14 @@ ONE: Final = frozenset(
 LISTED: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 """Keywords whose value is a list of schemas."""
 NAMED: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
-"""Keywords whose value is an object of schemas; `$defs` apply only where something refers to them."""
+"""Keywords whose value is an object of schemas; schemas in `$defs` apply only by reference."""
 REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 DISJOINT: Final = frozenset({"properties", "additionalProperties", "prefixItems", "items", "additionalItems"})
-"""Keywords whose schemas never meet the same part of a value."""
+"""Keywords whose schemas never apply to the same part of a value."""
 
 
 class SchemaTooComplex(Exception):
-    """A schema that is deeper, larger or further away than can be checked; `path` leads to the place."""
+    """A schema that is too deep, too large or refers outside itself; `path` is where."""
 
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(message)
@@ -56,7 +58,7 @@ class SchemaTooComplex(Exception):
 
 @attrs.frozen(eq=False)
 class _Place:
-    """A subschema, where it stands, and whether it and its siblings apply to different parts of a value."""
+    """A subschema, its path in the schema, and whether it and its siblings apply to different parts of a value."""
 
     schema: JSON
     path: Path
@@ -65,34 +67,34 @@ class _Place:
 
 @attrs.frozen
 class Cost:
-    """What checking may take: schemas that meet one part of a value, and circles that lead on to circles.
+    """The most schemas that apply to one part of a value (`paths`), and the longest chain of `cycles`.
 
-    A value of n parts, d levels deep, takes at most ways * n * d**(circles - 1) checks.
+    A value of n parts, d levels deep, takes at most paths * n * d**(cycles - 1) checks.
     """
 
-    ways: int
-    circles: int
+    paths: int
+    cycles: int
 
 
 @attrs.define(eq=False)
 class _Visit:
-    """What the depth-first search knows of a subschema; `open` while its circle, if any, is not complete."""
+    """The state of a subschema in the depth-first search; `open` while its component is not complete."""
 
     order: int
     low: int
-    ways: int = 1
-    circles: int = 0
+    paths: int = 1
+    cycles: int = 0
     open: bool = True
 
 
 def cost(schema: JSON) -> Cost:
-    """How much a schema may ask for. Raises SchemaTooComplex."""
+    """The cost of a schema. Raises SchemaTooComplex."""
     visit = _Search(schema).visit(_Place(schema, ()))
-    return Cost(visit.ways, visit.circles)
+    return Cost(visit.paths, visit.cycles)
 
 
 class _Search:
-    """Tarjan's search for strongly connected components (SIAM J. Comput. 1, 1972), counting ways."""
+    """Tarjan's search for strongly connected components (SIAM J. Comput. 1, 1972), which counts paths."""
 
     def __init__(self, root: JSON) -> None:
         self.root = root
@@ -108,54 +110,57 @@ class _Search:
         visit = _Visit(len(self.visits), len(self.visits))
         self.visits[id(place.schema)] = visit
         self.stack.append(id(place.schema))
-        back = self.go_on(visit, place)
+        back = self.follow_steps(visit, place)
         if len(back) > 1 and not all(step.disjoint for step in back):
-            raise SchemaTooComplex(place.path, "the schema refers back to itself in more than one way at once")
-        if visit.ways > MAX_WAYS:
-            raise SchemaTooComplex(place.path, f"there are more than {MAX_WAYS} ways through the schema")
+            raise SchemaTooComplex(place.path, "the schema refers back to itself by more than one path at once")
+        if visit.paths > MAX_PATHS:
+            raise SchemaTooComplex(place.path, f"the schema has more than {MAX_PATHS} paths through it")
         if visit.low == visit.order:
-            visit.circles += bool(back)
+            visit.cycles += bool(back)
             self.close(visit, id(place.schema))
         self.chain -= 1
         return visit
 
-    def go_on(self, visit: _Visit, place: _Place) -> list[_Place]:
-        """Follow every step and add its ways up; gives the steps that lead back to this subschema."""
-        back, apart = [], 0
+    def follow_steps(self, visit: _Visit, place: _Place) -> list[_Place]:
+        """Follow every step and add up the paths; return the steps that lead back to an open subschema."""
+        back, disjoint = [], 0
         for step in self.steps(place):
             known = self.visits.get(id(step.schema))
             target = known or self.visit(step)
-            ways = 0 if known and known.open else target.ways
-            apart, visit.ways = (max(apart, ways), visit.ways) if step.disjoint else (apart, visit.ways + ways)
-            visit.circles = max(visit.circles, target.circles)
+            paths = 0 if known and known.open else target.paths
+            if step.disjoint:
+                disjoint = max(disjoint, paths)
+            else:
+                visit.paths += paths
+            visit.cycles = max(visit.cycles, target.cycles)
             if target.open:
                 visit.low = min(visit.low, target.low)
                 back.append(step)
-        visit.ways += apart
+        visit.paths += disjoint
         return back
 
     def close(self, visit: _Visit, key: int) -> None:
-        """The circle of a subschema is complete: each of its members costs as much as the whole."""
+        """Complete a strongly connected component: each member costs as much as the whole."""
         while (member := self.stack.pop()) != key:
             self.visits[member].open = False
-            self.visits[member].ways, self.visits[member].circles = visit.ways, visit.circles
+            self.visits[member].paths, self.visits[member].cycles = visit.paths, visit.cycles
         visit.open = False
 
     def steps(self, place: _Place) -> Iterator[_Place]:
-        """The subschemas a value meets next."""
+        """The subschemas that this one applies."""
         if type(place.schema) is dict:
             yield from _parts(place)
             for keyword in REFERENCES & place.schema.keys():
                 yield self.resolve(place.schema[keyword], (*place.path, keyword))
 
     def resolve(self, reference: JSON, path: Path) -> _Place:
-        """The subschema a reference inside this schema names (RFC 6901 pointer, or an anchor)."""
+        """The subschema that a reference points to (RFC 6901 pointer, or an anchor)."""
         if type(reference) is not str or not reference.startswith("#"):
-            raise SchemaTooComplex(path, "only references inside the schema, such as `#/$defs/name`, are followed")
+            raise SchemaTooComplex(path, "a reference must stay inside the schema, such as `#/$defs/name`")
         if reference[1:] in self.anchors:
             return self.anchors[reference[1:]]
         if reference[1:2] not in {"", "/"}:
-            raise SchemaTooComplex(path, f"there is no anchor `{reference[1:80]}` in the schema")
+            raise SchemaTooComplex(path, f"unknown anchor `{reference[1:80]}`: the schema does not define it")
         steps = [step.replace("~1", "/").replace("~0", "~") for step in unquote(reference[1:]).split("/")[1:]]
         target = self.root
         for step in steps:
@@ -168,7 +173,7 @@ class _Search:
 
 
 def _parts(place: _Place) -> Iterator[_Place]:
-    """The subschemas that stand inside a schema and apply when it does."""
+    """The subschemas inside a schema that apply whenever it applies."""
     for keyword, value in place.schema.items():
         path, disjoint = (*place.path, keyword), keyword in DISJOINT
         if keyword in ONE and type(value) in {dict, bool}:
@@ -180,7 +185,7 @@ def _parts(place: _Place) -> Iterator[_Place]:
 
 
 def _every(place: _Place) -> Iterator[_Place]:
-    """A schema and all schemas written inside it, definitions included."""
+    """A schema and all schemas inside it, definitions included."""
     if len(place.path) > 2 * MAX_CHAIN:
         raise SchemaTooComplex(place.path, f"the schema is nested deeper than {MAX_CHAIN} levels")
     if type(place.schema) is not dict:
@@ -199,7 +204,7 @@ def _definitions(place: _Place) -> Iterator[_Place]:
 
 def _anchors(place: _Place) -> Iterator[tuple[str, _Place]]:
     if place.path and "$id" in place.schema:
-        raise SchemaTooComplex((*place.path, "$id"), "only the whole schema may have an id")
+        raise SchemaTooComplex((*place.path, "$id"), "only the root schema may have an `$id`")
     for keyword in ("$anchor", "$dynamicAnchor"):
         if type(name := place.schema.get(keyword)) is str:
             yield name, place

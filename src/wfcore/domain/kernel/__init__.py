@@ -1,1 +1,1 @@
-"""What every other package of the domain uses: errors, ids, addresses."""
+"""What every other package of the domain uses: errors, ids, URLs, the JSON type."""

@@ -1,17 +1,17 @@
-"""Every way in which wfcore says no.
+"""The errors that wfcore raises.
 
     WfcoreError
-    ├── Malformed        400 BAD_REQUEST    not the shape that was asked for
-    ├── Unauthenticated  401 UNAUTHORIZED   no, bad or expired credential
-    ├── Forbidden        403 FORBIDDEN      known, visible, but not allowed
-    ├── NotFound         404 NOT_FOUND      does not exist, or may not be seen: never told apart
-    ├── Conflict         409 CONFLICT       the state forbids it; `info` says which state
-    ├── TooLarge         413 BAD_REQUEST    more bytes than the operator allows
-    ├── Invalid          422 VALIDATION     well formed, but a value breaks a rule
-    ├── RateLimited      429 RATE_LIMITED   too many requests
-    └── Unavailable      503 INTERNAL_ERROR a part that is needed does not answer
+    ├── Malformed        400 BAD_REQUEST    the request does not have the required shape
+    ├── Unauthenticated  401 UNAUTHORIZED   the credential is missing, wrong or expired
+    ├── Forbidden        403 FORBIDDEN      the caller may see it, but may not do this
+    ├── NotFound         404 NOT_FOUND      it does not exist, or the caller may not see it: no difference shows
+    ├── Conflict         409 CONFLICT       the state forbids it; `info` names the state
+    ├── TooLarge         413 BAD_REQUEST    the body has more bytes than the operator allows
+    ├── Invalid          422 VALIDATION     the request is well formed, but a value breaks a rule
+    ├── RateLimited      429 RATE_LIMITED   the caller sent too many requests
+    └── Unavailable      503 INTERNAL_ERROR a required service does not respond
 
-`code` and `status` are the enums of the error envelope (interface, Errors); `http` hints the status for a server.
+`code` and `status` are the enums of the error envelope (interface, Errors); `http` is the HTTP status for a server.
 Messages are lower case without a full stop and show the user's value in backticks. They never carry a secret.
 """
 
@@ -23,12 +23,12 @@ import attrs
 from wfcore.domain.kernel.json_type import JSON
 
 MALFORMED_RULES = frozenset({"json", "type", "required", "query"})
-"""Rules whose breach means a malformed request (400); every other rule is a broken business rule (422)."""
+"""An issue with one of these rules means a malformed request (400), with any other rule an invalid one (422)."""
 
 
 @attrs.frozen
 class Issue:
-    """One finding of a check. `path` is the wire path, such as `workflowStructure.nodes[3].type`; "" is the whole."""
+    """One finding of a check. `path` is the wire path, such as `workflowStructure.nodes[3].type`; "" is the root."""
 
     path: str
     message: str
@@ -40,7 +40,7 @@ class Issue:
 
 
 class WfcoreError(Exception):
-    """The root. `info` is the envelope's free object."""
+    """The base class. `info` is the free object of the error envelope."""
 
     code: ClassVar[str] = "INTERNAL_ERROR"
     status: ClassVar[str] = "INTERNAL"
@@ -52,7 +52,7 @@ class WfcoreError(Exception):
         self.info: dict[str, JSON] = dict(info or {})
 
     def to_wire(self, request_id: str) -> dict[str, JSON]:
-        """What stands inside `error` of the envelope."""
+        """The value of `error` in the error envelope."""
         body: dict[str, JSON] = {
             "code": self.code,
             "status": self.status,
@@ -69,7 +69,7 @@ class Malformed(WfcoreError):
 
 
 class Unauthenticated(WfcoreError):
-    """`challenge` is the scheme of the credential that was asked for (RFC 9110, 11.6.1); None: a bearer token."""
+    """`challenge` is the authentication scheme of `WWW-Authenticate` (RFC 9110, 11.6.1); None is a bearer token."""
 
     code, status, http = "UNAUTHORIZED", "UNAUTHENTICATED", 401
     challenge: ClassVar[str | None] = None
@@ -80,7 +80,7 @@ class Forbidden(WfcoreError):
 
 
 class NotFound(WfcoreError):
-    """One message for what never existed and for what may not be seen: the two must look alike."""
+    """What does not exist and what the caller may not see get the same message: the two must look alike."""
 
     code, status, http = "NOT_FOUND", "NOT_FOUND", 404
 
@@ -109,10 +109,10 @@ class Unavailable(WfcoreError):
 
 
 def refuse(issues: Iterable[Issue], *, as_invalid: bool = False) -> None:
-    """Raise for the errors among `issues`, all of them at once; warnings alone raise nothing.
+    """Raise one error that lists every error among `issues`; warnings alone raise nothing.
 
-    A single malformed part makes the whole request malformed (400); else it breaks a rule (422). With `as_invalid`
-    it is always the latter: the request was well formed, and what it speaks of breaks a rule.
+    Raises Malformed (400) if any rule is one of `MALFORMED_RULES`, else Invalid (422). With `as_invalid` it always
+    raises Invalid: the request was well formed, and something that it refers to breaks a rule.
     """
     found = [issue for issue in issues if issue.severity == "error"]
     if not found:

@@ -1,7 +1,7 @@
-"""The canonical text form of everything that names something: ids, slugs, e-mails, tokens, instants.
+"""The canonical text form of ids, slugs, e-mail addresses, tokens and instants.
 
-Each form has exactly one spelling, so equal things are equal texts. Whatever else a library would also accept
-(braces around a UUID, `01` for 1, full-width digits, a trailing line feed) is not that form and is refused.
+Each value has exactly one spelling, so equal values are equal texts. Other spellings that a library may accept
+(braces around a UUID, `01` for 1, full-width digits, a trailing line feed) are refused.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from itertools import count
 import attrs
 
 ALPHABET = string.ascii_letters + string.digits
-"""What a token's prefix (8 characters) and secret (43 characters) are drawn from."""
+"""The characters of a token's prefix (8 characters) and secret (43 characters)."""
 
 SLUG_LENGTH = 80
 EMAIL_LENGTH = 254
@@ -40,19 +40,19 @@ def is_uuid(text: str) -> bool:
 
 
 def is_run_id(text: str) -> bool:
-    """Whether this can name a run: 1 to 255 visible ASCII characters. `.` and `..` are no names in a URL (RFC 3986)."""
+    """Whether this can name a run: 1 to 255 visible ASCII characters. Not `.` or `..` (RFC 3986, 5.2.4)."""
     return _RUN_ID.fullmatch(text) is not None and text not in (".", "..")
 
 
 def parse_id(text: str) -> int | None:
-    """The number of a resource as it stands in a path: canonical, positive, at most 16 digits; else None."""
+    """The id of a resource from a URL path: canonical, positive, at most 16 digits; None for any other text."""
     return int(text) if _PATH_ID.fullmatch(text) else None
 
 
 def normalize_email(text: str) -> str | None:
-    """The address in lower case, or None where it is no address: the dot-atom form of RFC 5321, ASCII only.
+    """The e-mail address in lower case; None for a text that is not one in the dot-atom form of RFC 5321, ASCII only.
 
-    Only ASCII is lowered: a letter such as U+212A would become another person's `k`.
+    Other letters are refused before the text is lowered: U+212A would become the `k` of another person.
     """
     if len(text) > EMAIL_LENGTH or not text.isascii():
         return None
@@ -61,7 +61,7 @@ def normalize_email(text: str) -> str | None:
 
 
 def slugify_name(name: str, kind: str, id: int) -> str:
-    """The slug a name gives: `[a-z0-9-]`, 1 to 80 characters; `workflow-7` or `scope-7` when nothing is left.
+    """The slug of a name: `[a-z0-9-]`, 1 to 80 characters; `workflow-7` or `scope-7` when no character is left.
 
     `kind` is `workflow` or `skill`. The same name gives the same slug on every machine.
     """
@@ -74,7 +74,7 @@ def slugify_name(name: str, kind: str, id: int) -> str:
 
 
 def slug_candidates(base: str) -> Iterator[str]:
-    """`base`, `base-2`, `base-3`, ... without end, each within the bound; the first one free is the slug."""
+    """`base`, `base-2`, `base-3`, ... without end, each of at most 80 characters; a caller takes the first free one."""
     yield base
     for number in count(2):
         suffix = f"-{number}"
@@ -83,7 +83,7 @@ def slug_candidates(base: str) -> Iterator[str]:
 
 @attrs.frozen
 class TokenParts:
-    """A personal access token, taken apart (interface, Authentication). The secret never prints."""
+    """The parts of a personal access token (interface, Authentication). `repr` omits the secret."""
 
     org_uuid: str
     prefix: str
@@ -97,18 +97,18 @@ def parse_token(text: str) -> TokenParts | None:
 
 
 def format_token(org_uuid: str, prefix: str, secret: str) -> str:
-    """The inverse of `parse_token`. Raises ValueError when the parts make no token."""
+    """The inverse of `parse_token`. Raises ValueError when a part does not have its form."""
     text = f"svc_{org_uuid}_{prefix}_{secret}"
     if parse_token(text) != TokenParts(org_uuid, prefix, secret):
-        raise ValueError("these parts make no token")
+        raise ValueError("these are not the parts of a token")
     return text
 
 
 def hash_secret(secret: str) -> str:
-    """The SHA-256 of a token's secret, in hex: what is stored in its place.
+    """The SHA-256 of a token's secret, 64 hexadecimal digits: the store keeps it instead of the secret.
 
-    A slow or salted hash defends secrets that can be guessed. 43 random characters of 62 are 256 bits: no
-    guess hits, no two are alike, and every request pays for the hash.
+    A slow or salted hash protects secrets that can be guessed. 43 random characters out of 62 have 256 bits, so
+    a fast hash is enough, and every request computes it.
     """
     return hashlib.sha256(secret.encode()).hexdigest()
 
@@ -119,10 +119,10 @@ def secret_matches(secret: str, digest: str) -> bool:
 
 
 def iso(instant: datetime) -> str:
-    """An aware datetime as the interface writes it: `2026-01-31T09:30:00.123Z` (UTC, milliseconds, cut off).
+    """An aware datetime in the form of the interface: `2026-01-31T09:30:00.123Z` (UTC, truncated to milliseconds).
 
-    Raises ValueError for a naive one, which names no instant.
+    Raises ValueError for a naive datetime.
     """
     if instant.tzinfo is None:
-        raise ValueError("a datetime without a time zone is no instant")
+        raise ValueError("a datetime without a time zone is not an instant")
     return instant.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

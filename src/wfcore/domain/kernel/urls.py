@@ -1,4 +1,4 @@
-"""The addresses that customers name for requests of ours."""
+"""URLs that customers configure and that wfcore sends requests to."""
 
 import re
 from typing import Final
@@ -10,7 +10,7 @@ _PLAIN = re.compile(r"[!-~]+", re.ASCII)
 
 
 def is_url(text: str) -> bool:
-    """Whether it is as `URL_RULE` says. Where it leads is looked at when it is called."""
+    """Whether the text satisfies `URL_RULE`. The outbound client checks the host's address when it sends a request."""
     try:
         url = urlsplit(text)
         host, _ = url.hostname, url.port

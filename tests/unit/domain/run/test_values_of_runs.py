@@ -73,7 +73,7 @@ def test_the_items_of_a_for_each_share_one_budget() -> None:
     history = History(graph, {"xs": list(range(48)), "ys": list(range(60))})
     assert time.process_time() - began < 1.0
     [failed] = [event.data["error"] for event in history.events if event.kind == "node_failed"]
-    assert "takes too many steps: all that are evaluated at once may take 200,000" in failed["message"]
+    assert "takes too many steps: expressions that share a budget may take 200,000" in failed["message"]
     assert (failed["info"]["reason"], history.pending("b") != []) == ("expression", True)
 
 

@@ -1,6 +1,6 @@
-"""What CEL's constructs do: one builder each, from the closures of the parts to the closure of the whole.
+"""The constructs of CEL: one builder each, which makes the closure of the whole from the closures of the parts.
 
-Booleans are compared with `is`, never by truth: in CEL only true is true.
+Booleans are compared with `is`: in CEL no other value counts as true or false.
 """
 
 import operator
@@ -27,7 +27,7 @@ from wfcore.domain.expressions.cel.values import (
 
 
 class Activation:
-    """The variables an evaluation reads, and its budget."""
+    """The variables of an evaluation, and its budget."""
 
     __slots__ = ("budget", "variables")
 
@@ -52,16 +52,16 @@ def path(root: str, names: Sequence[str]) -> Code:
             for name in names:
                 value = value[name]
         except (KeyError, TypeError):
-            raise _lost(activation, root, names) from None
+            raise _missing_step(activation, root, names) from None
         return value
 
     return read
 
 
-def _lost(activation: Activation, root: str, names: Sequence[str]) -> ExpressionError:
-    """Which step of a path failed, and why."""
+def _missing_step(activation: Activation, root: str, names: Sequence[str]) -> ExpressionError:
+    """The error for the first step of a path that fails."""
     if root not in activation.variables:
-        return ExpressionError(f"there is no `{root}` here")
+        return ExpressionError(f"the variable `{root}` is not available here")
     value, walked = activation.variables[root], root
     for name in names:
         if type(value) is not dict:
@@ -69,11 +69,11 @@ def _lost(activation: Activation, root: str, names: Sequence[str]) -> Expression
         if name not in value:
             return ExpressionError(f"`{walked}` has no field `{name}`")
         value, walked = value[name], f"{walked}.{name}"
-    raise AssertionError(f"the path {walked} is there")
+    raise AssertionError(f"the path {walked} exists")
 
 
 def select(base: Code, name: str) -> Code:
-    """`base.name` where the base is no plain path."""
+    """`base.name` where the base is not a plain path."""
 
     def read(activation: Activation) -> Value:
         value = base(activation)
@@ -91,7 +91,7 @@ def item(base: Code, key: Code) -> Code:
 
 
 def has(selection: Code) -> Code:
-    """Whether the selection has a value; a missing base counts as missing, as in cel-python."""
+    """Whether the selection has a value; false for a missing base too, as in cel-python."""
 
     def test(activation: Activation) -> bool:
         try:
@@ -119,16 +119,16 @@ def choose(condition: Code, yes: Code, no: Code) -> Code:
 
 
 def either(left: Code, right: Code) -> Code:
-    """`||`: true if one side is, whatever the other; else false, or the first error."""
-    return _decided(left, right, True, "||")
+    """`||`: true if one side is true, even if the other fails; else false, or the first error."""
+    return _short_circuit(left, right, True, "||")
 
 
 def both(left: Code, right: Code) -> Code:
-    """`&&`: false if one side is, whatever the other; else true, or the first error."""
-    return _decided(left, right, False, "&&")
+    """`&&`: false if one side is false, even if the other fails; else true, or the first error."""
+    return _short_circuit(left, right, False, "&&")
 
 
-def _decided(left: Code, right: Code, decisive: bool, symbol: str) -> Code:
+def _short_circuit(left: Code, right: Code, decisive: bool, symbol: str) -> Code:
     def decided(activation: Activation) -> Value:
         failure = None
         try:
@@ -142,12 +142,12 @@ def _decided(left: Code, right: Code, decisive: bool, symbol: str) -> Code:
             return decisive
         if type(first) is bool and type(second) is bool:
             return not decisive
-        raise failure or _no_bool(symbol, second if type(first) is bool else first)
+        raise failure or _not_bool(symbol, second if type(first) is bool else first)
 
     return decided
 
 
-def _no_bool(symbol: str, value: Value) -> ExpressionError:
+def _not_bool(symbol: str, value: Value) -> ExpressionError:
     return ExpressionError(f"`{symbol}` needs bools, not {describe(value)}")
 
 
@@ -155,7 +155,7 @@ def inverted(operand: Code) -> Code:
     def invert(activation: Activation) -> bool:
         value = operand(activation)
         if type(value) is not bool:
-            raise _no_bool("!", value)
+            raise _not_bool("!", value)
         return not value
 
     return invert
@@ -256,7 +256,7 @@ def map_of(entries: Sequence[tuple[Code, Code]]) -> Code:
             if type(key) is float or not is_key(key):
                 raise ExpressionError(f"{describe(key)} cannot be a key: keys are strings or ints")
             if key in result:
-                raise ExpressionError(f"the key {shown(key)} stands twice")
+                raise ExpressionError(f"the key {shown(key)} is repeated")
             result[key] = value_code(activation)
         return result
 
@@ -268,18 +268,18 @@ def map_of(entries: Sequence[tuple[Code, Code]]) -> Code:
 
 @attrs.frozen
 class Comprehension:
-    """The range of a macro, its variable, and its body, one turn of which costs `cost` steps."""
+    """The range of a macro, its variable, and its body; each iteration costs `cost` steps."""
 
     items: Code
     variable: str
     body: Code
     cost: int
 
-    def turns(self, outer: Activation) -> Iterator[tuple[Value, Activation]]:
-        """Each item and the activation in which it stands for the variable; a map gives its keys."""
+    def iterations(self, outer: Activation) -> Iterator[tuple[Value, Activation]]:
+        """Each item and the activation in which the variable is that item; a map yields its keys."""
         values = self.items(outer)
         if type(values) not in {list, dict}:
-            raise ExpressionError(f"only lists and maps can be gone through, not {describe(values)}")
+            raise ExpressionError(f"a macro needs a list or a map, not {describe(values)}")
         variables = dict(outer.variables)
         inner = Activation(variables, outer.budget)
         for value in values:
@@ -295,12 +295,12 @@ class Comprehension:
 
 
 def _quantified(decisive: bool) -> Callable[[Comprehension], Code]:
-    """`exists` is decided by one true, `all` by one false; then no error matters."""
+    """One true decides `exists`, one false decides `all`, even if other items fail."""
 
     def build(loop: Comprehension) -> Code:
         def decided(activation: Activation) -> bool:
             failure = None
-            for _, inner in loop.turns(activation):
+            for _, inner in loop.iterations(activation):
                 try:
                     if loop.test(inner) is decisive:
                         return decisive
@@ -316,15 +316,15 @@ def _quantified(decisive: bool) -> Callable[[Comprehension], Code]:
 
 
 def _exists_one(loop: Comprehension) -> Code:
-    return lambda activation: sum(loop.test(inner) for _, inner in loop.turns(activation)) == 1
+    return lambda activation: sum(loop.test(inner) for _, inner in loop.iterations(activation)) == 1
 
 
 def _filter(loop: Comprehension) -> Code:
-    return lambda activation: [value for value, inner in loop.turns(activation) if loop.test(inner)]
+    return lambda activation: [value for value, inner in loop.iterations(activation) if loop.test(inner)]
 
 
 def _map(loop: Comprehension) -> Code:
-    return lambda activation: [loop.body(inner) for _, inner in loop.turns(activation)]
+    return lambda activation: [loop.body(inner) for _, inner in loop.iterations(activation)]
 
 
 MACROS: Final[Mapping[str, Callable[[Comprehension], Code]]] = {

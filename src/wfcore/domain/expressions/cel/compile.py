@@ -1,9 +1,9 @@
-"""From CEL source to Python closures: parsed by cel-python, compiled once, evaluated on plain JSON.
+"""Compilation of CEL source to Python closures: cel-python parses it, closures evaluate it on plain JSON.
 
-A closure takes the activation (the variables and the budget) and gives a value or raises. `&&`, `||`, `all`
-and `exists` forgive an error in one operand when the other decides (cel-spec, Logical Operators); nothing
-forgives an exhausted budget. Only `all`, `exists`, `exists_one`, `filter` and `map` repeat anything, and each
-turn pays for the size of its body, so a bounded source on bounded data ends in bounded time.
+A closure takes the activation (the variables and the budget) and returns a value or raises. `&&`, `||`, `all`
+and `exists` ignore an error in one operand when another one decides (cel-spec, Logical Operators); an exhausted
+budget always ends the evaluation. Only `all`, `exists`, `exists_one`, `filter` and `map` iterate. Each iteration
+costs the size of its body, so a bounded source on bounded data ends in bounded time.
 """
 
 import re
@@ -30,8 +30,10 @@ ROOTS: Final = frozenset({"input", "nodes", "run", "item"})
 
 @attrs.frozen
 class Compiled:
-    """A compiled source, the ids of the nodes it reads, whether it is one plain path to a value that is written
-    once (not `nodes` itself, which grows while the run goes on), and whether it reads `item`.
+    """The result of a compilation.
+
+    `references` are the ids of the nodes it reads. `is_path`: it is one plain path to a value that never changes
+    (not `nodes` itself, which grows during the run).
     """
 
     run: Code
@@ -41,7 +43,7 @@ class Compiled:
 
 
 def compile_source(source: str) -> Compiled:
-    """Compile CEL. Raises ExpressionError for syntax, unknown names, wrong arity and too deep nesting."""
+    """Compile CEL. Raises ExpressionError for wrong syntax, unknown names, wrong arity and too deep nesting."""
     blanked, literals = _literals(source)
     compiler = _Compiler(literals)
     tree = _core(_parse(blanked))
@@ -50,7 +52,7 @@ def compile_source(source: str) -> Compiled:
     return Compiled(run, frozenset(compiler.references), is_path, compiler.reads_item)
 
 
-# Strings are read here and blanked before parsing: the parser's own pattern for them backtracks without end.
+# Strings are read here and blanked before parsing: the parser's own pattern for them backtracks exponentially.
 
 TOKEN: Final = re.compile(
     r"""
@@ -64,7 +66,7 @@ TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""What hides or nests in CEL source: comments, string literals, braces."""
+"""The tokens of CEL that can hide or nest braces: comments, string literals, braces."""
 
 _ESCAPE: Final = re.compile(
     r"\\(?:([abfnrtv\\'\"`?])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|.)",
@@ -74,14 +76,14 @@ _SIMPLE: Final = dict(zip("abfnrtv\\'\"`?", "\a\b\f\n\r\t\v\\'\"`?", strict=True
 
 
 def _literals(source: str) -> tuple[str, dict[int, str]]:
-    """The source with every string's content blanked, in place, and the strings by where they start."""
+    """The source with the content of every string blanked in place, and the strings by their offset."""
     literals: dict[int, str] = {}
     pieces, end = [], 0
     for token in TOKEN.finditer(source):
         if token["open"]:
             raise ExpressionError(f"the string at {position(source, token.start())} is not closed")
         if token["bytes"]:
-            raise ExpressionError(f"bytes at {position(source, token.start())}: JSON has none")
+            raise ExpressionError(f"bytes at {position(source, token.start())}: JSON has no bytes")
         if token["brace"]:
             continue
         text = token.group()
@@ -99,7 +101,7 @@ def _unquoted(literal: str) -> str:
     width = 3 if len(body) >= 6 and body[:3] == body[0] * 3 else 1
     text = body[width:-width] if raw else _ESCAPE.sub(_unescaped, body[width:-width])
     if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
-        raise ExpressionError("a string holds a character that no JSON text may hold")
+        raise ExpressionError("a string holds a character that is not allowed in JSON")
     return text
 
 
@@ -142,8 +144,8 @@ def _parse(source: str) -> Node:
 def _syntax_message(source: str, line: int | None, column: int | None) -> str:
     if not source.strip():
         return "the expression is empty"
-    if line is None:  # the parser loses the place of these two words alone
-        return "syntax error: `true` or `false` stands where a name or an operator is needed"
+    if line is None:  # the parser gives no position for these two words only
+        return "syntax error: found `true` or `false`, expected a name or an operator"
     return f"syntax error at {f'line {line}, ' if source.count(chr(10)) else ''}column {column}"
 
 
@@ -160,14 +162,14 @@ _WRAPPERS: Final = frozenset({*_LEVELS, "member", "primary", "paren_expr"})
 
 
 def _core(tree: Node) -> Node:
-    """The innermost tree that means something: the grammar wraps every value a dozen times."""
+    """The innermost tree that carries meaning: the grammar wraps every value a dozen times."""
     while len(tree.children) == 1 and tree.data in _WRAPPERS:
         tree = _tree(tree.children[0])
     return tree
 
 
 def _tree(child: "Tree[Token] | Token") -> Node:
-    return child  # type: ignore[return-value]  # the grammar says which children are trees
+    return child  # type: ignore[return-value]  # the grammar determines which children are trees
 
 
 def _arguments(children: Sequence[Any]) -> list[Node]:
@@ -178,7 +180,7 @@ def _arguments(children: Sequence[Any]) -> list[Node]:
 
 
 class _Compiler:
-    """One source's way to closures: what it reads, how large it is, which macro variables are in sight."""
+    """The state of one compilation: nodes read, size so far, macro variables in scope (`bound`)."""
 
     def __init__(self, literals: dict[int, str]) -> None:
         self.literals = literals
@@ -202,11 +204,11 @@ class _Compiler:
     def operation(self, tree: Node) -> Code:
         build: Callable[..., Code] | None = getattr(self, f"on_{tree.data}", None)
         if build is None:
-            raise ExpressionError("messages are no part of JSON")
+            raise ExpressionError("messages are not supported: JSON has maps only")
         return build(*tree.children)
 
     def path_of(self, tree: Node) -> tuple[str, tuple[str, ...]] | None:
-        """`root.a["b"]` as (root, (a, b)), when every step is a literal name and the root a variable."""
+        """`root.a["b"]` as (root, (a, b)) if every step is a literal name and the root is a variable; else None."""
         names: list[str] = []
         while tree.data in {"member_dot", "member_index"}:
             name = str(tree.children[1]) if tree.data == "member_dot" else self.string(_tree(tree.children[1]))
@@ -220,7 +222,7 @@ class _Compiler:
         return (root, tuple(reversed(names))) if root in self.bound or root in ROOTS else None
 
     def string(self, tree: Node) -> str | None:
-        """The value of a string literal, None for anything else."""
+        """The value of a string literal; None for any other tree."""
         tree = _core(tree)
         return self.literals.get(_start(tree.children[0])) if tree.data == "literal" else None
 
@@ -230,7 +232,7 @@ class _Compiler:
         self.reads_item |= root == "item" and root not in self.bound
         return closures.path(root, names)
 
-    # One method per rule of the grammar.
+    # One method for each rule of the grammar.
 
     def on_literal(self, token: "Token") -> Code:
         return closures.constant(_scalar(token) if "STRING" not in token.type else self.literals[_start(token)])
@@ -238,7 +240,7 @@ class _Compiler:
     def on_ident(self, name: "Token") -> Code:
         if str(name) in TYPE_NAMES:
             return closures.constant(TYPE_NAMES[str(name)])
-        raise ExpressionError(f"unknown variable `{name}`: there are `input`, `nodes`, `run` and `item`")
+        raise ExpressionError(f"unknown variable `{name}`: use `input`, `nodes`, `run` or `item`")
 
     on_dot_ident = on_ident
 
@@ -305,7 +307,7 @@ class _Compiler:
         return closures.call(name, table[name], [self.compile(argument) for argument in arguments])
 
     def macro(self, base: Node, name: str, arguments: Sequence[Node]) -> Code:
-        """`map` may have a condition in front of its expression, and then goes through what fulfils it."""
+        """`map` may have a condition before its expression, and then maps only the items that satisfy it."""
         steps = ["filter", "map"] if name == "map" and len(arguments) == 3 else [name]
         if len(arguments) != len(steps) + 1 or arguments[0].data != "ident":
             raise ExpressionError(f"`{name}` takes a variable and an expression, such as `list.{name}(x, x.done)`")
@@ -332,12 +334,12 @@ _SYMBOLS: Final = {
 
 
 def _start(token: "Tree[Token] | Token") -> int:
-    """Where a token starts; true and false, which the parser makes anew, have no place."""
+    """The offset of a token; -1 for true and false, to which the parser gives no position."""
     return -1 if (start := getattr(token, "start_pos", None)) is None else int(start)
 
 
 def _scalar(token: "Token") -> Value:
-    """The value of a literal that is no string."""
+    """The value of a literal that is not a string."""
     if token.type == "INT_LIT":
         return in_int64(int(token, 16 if "0x" in token else 10))
     if token.type == "FLOAT_LIT":

@@ -1,8 +1,7 @@
 """The standard library of CEL: its operators, conversions, functions and methods, as tables of overloads.
 
-An overload is found by the exact types of the arguments and is called with the budget first. The tables are
-the list of standard definitions of the CEL language definition (cel-spec, doc/langdef.md), without unsigned
-ints and bytes.
+The exact types of the arguments select an overload; its first argument is the budget. The tables follow the list
+of standard definitions of the CEL language definition (cel-spec, doc/langdef.md), without unsigned ints and bytes.
 """
 
 import math
@@ -30,7 +29,7 @@ Overloads = Mapping[tuple[type, ...], Function]
 
 MAX_PATTERN: Final = 1_000
 PARSING: Final = 8
-"""Steps that a time, a duration or a field of the calendar costs beside those of the expression."""
+"""Steps that a time, a duration or a calendar field costs in addition to those of the expression."""
 
 
 # Arithmetic
@@ -57,7 +56,7 @@ def _remainder(a: int, b: int) -> int:
 
 
 def _ratio(a: float, b: float) -> float:
-    """IEEE 754 division, which Python refuses for a zero divisor."""
+    """IEEE 754 division; Python raises for a zero divisor."""
     if b != 0:
         return a / b
     if a == 0 or math.isnan(a):
@@ -65,8 +64,8 @@ def _ratio(a: float, b: float) -> float:
     return math.copysign(math.inf, a) * math.copysign(1, b)
 
 
-def _free(compute: Callable[[Any, Any], Value]) -> Function:
-    """An operator that costs nothing; what a calendar cannot hold is an error."""
+def _without_cost(compute: Callable[[Any, Any], Value]) -> Function:
+    """An operator that costs no steps; a time outside the calendar is an error."""
 
     def checked(_: EvaluationBudget, a: Value, b: Value) -> Value:
         try:
@@ -88,8 +87,8 @@ def _join_lists(budget: EvaluationBudget, a: list[Value], b: list[Value]) -> lis
 
 
 def _mixed(compute: Callable[[float, float], float]) -> Overloads:
-    """Doubles, and an int beside a double: JSON has one kind of number, so `input.amount * 1.2` works for 100 too."""
-    on_doubles = _free(lambda a, b: compute(float(a), float(b)))
+    """Overloads for two doubles, and for an int and a double: JSON has one type of number."""
+    on_doubles = _without_cost(lambda a, b: compute(float(a), float(b)))
     return {(float, float): on_doubles, (int, float): on_doubles, (float, int): on_doubles}
 
 
@@ -99,16 +98,16 @@ ARITHMETIC: Final[Mapping[str, Overloads]] = {
         **_mixed(operator.add),
         (str, str): _join_text,
         (list, list): _join_lists,
-        (datetime, timedelta): _free(operator.add),
-        (timedelta, datetime): _free(operator.add),
-        (timedelta, timedelta): _free(operator.add),
+        (datetime, timedelta): _without_cost(operator.add),
+        (timedelta, datetime): _without_cost(operator.add),
+        (timedelta, timedelta): _without_cost(operator.add),
     },
     "-": {
         (int, int): _int64(operator.sub),
         **_mixed(operator.sub),
-        (datetime, datetime): _free(operator.sub),
-        (datetime, timedelta): _free(operator.sub),
-        (timedelta, timedelta): _free(operator.sub),
+        (datetime, datetime): _without_cost(operator.sub),
+        (datetime, timedelta): _without_cost(operator.sub),
+        (timedelta, timedelta): _without_cost(operator.sub),
     },
     "*": {(int, int): _int64(operator.mul), **_mixed(operator.mul)},
     "/": {(int, int): _int64(_quotient), **_mixed(_ratio)},
@@ -131,19 +130,19 @@ _OFFSET: Final = re.compile(r"([+-]?)([0-9]{2}):([0-9]{2})")
 _ZONE: Final = re.compile(r"[A-Z][A-Za-z_]*(?:/[A-Za-z0-9_+-]+){1,2}")
 
 
-def _bad(value: Value, kind: str) -> ExpressionError:
-    return ExpressionError(f"{shown(value)} is no {kind}")
+def _not_valid(value: Value, kind: str) -> ExpressionError:
+    return ExpressionError(f"{shown(value)} is not a valid {kind}")
 
 
 def _int_of_double(_: EvaluationBudget, value: float) -> int:
     if not math.isfinite(value):
-        raise _bad(value, "int")
+        raise _not_valid(value, "int")
     return in_int64(math.trunc(value))
 
 
 def _int_of_text(_: EvaluationBudget, text: str) -> int:
     if not _INT.fullmatch(text):
-        raise _bad(text, "int")
+        raise _not_valid(text, "int")
     return in_int64(int(text))
 
 
@@ -153,13 +152,13 @@ def _double_of_int(_: EvaluationBudget, value: int) -> float:
 
 def _double_of_text(_: EvaluationBudget, text: str) -> float:
     if len(text) > 400 or not _DOUBLE.fullmatch(text):
-        raise _bad(text, "double")
+        raise _not_valid(text, "double")
     return float(text)
 
 
 def _bool_of_text(_: EvaluationBudget, text: str) -> bool:
     if text not in _TRUE | _FALSE:
-        raise _bad(text, "bool")
+        raise _not_valid(text, "bool")
     return text in _TRUE
 
 
@@ -167,30 +166,30 @@ def _timestamp(budget: EvaluationBudget, text: str) -> datetime:
     """RFC 3339, section 5.6."""
     budget.spend(PARSING)
     if not _TIMESTAMP.fullmatch(text):
-        raise _bad(text, "timestamp")
+        raise _not_valid(text, "timestamp")
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise _bad(text, "timestamp") from None
+        raise _not_valid(text, "timestamp") from None
 
 
 def _timestamp_of_int(_: EvaluationBudget, seconds: int) -> datetime:
     try:
         return datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
     except OverflowError:
-        raise _bad(seconds, "timestamp") from None
+        raise _not_valid(seconds, "timestamp") from None
 
 
 def _duration(budget: EvaluationBudget, text: str) -> timedelta:
     budget.spend(PARSING)
     match = _DURATION.fullmatch(text) if len(text) <= 200 else None
     if match is None:
-        raise _bad(text, "duration")
+        raise _not_valid(text, "duration")
     seconds = math.fsum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(match["parts"]))
     try:
         return timedelta(seconds=-seconds if match["sign"] == "-" else seconds)
     except OverflowError:
-        raise _bad(text, "duration") from None
+        raise _not_valid(text, "duration") from None
 
 
 # Text and time
@@ -201,11 +200,11 @@ def _size(_: EvaluationBudget, value: str | list[Value] | dict[Value, Value]) ->
 
 
 def _text_test(test: Callable[[str, str], bool]) -> Function:
-    def paid(budget: EvaluationBudget, text: str, part: str) -> bool:
+    def tested(budget: EvaluationBudget, text: str, part: str) -> bool:
         budget.read(text)
         return test(text, part)
 
-    return paid
+    return tested
 
 
 def _matches(budget: EvaluationBudget, text: str, pattern: str) -> bool:
@@ -225,7 +224,7 @@ def compiled_pattern(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error:
-        raise ExpressionError(f"`{pattern}` is no RE2 pattern") from None
+        raise ExpressionError(f"`{pattern}` is not a valid RE2 pattern") from None
 
 
 def _zone(name: str) -> tzinfo:
@@ -242,7 +241,7 @@ def _zone(name: str) -> tzinfo:
             return ZoneInfo(name)
         except (OSError, ValueError, LookupError):
             pass
-    raise ExpressionError(f"{shown(name)} is no time zone")
+    raise ExpressionError(f"{shown(name)} is not a valid time zone")
 
 
 def _field(read: Callable[[datetime], int]) -> Overloads:
@@ -256,14 +255,14 @@ def _field(read: Callable[[datetime], int]) -> Overloads:
     return {(datetime,): local, (datetime, str): local}
 
 
-def _whole(unit: timedelta, read: Callable[[datetime], int]) -> Overloads:
+def _duration_or_field(unit: timedelta, read: Callable[[datetime], int]) -> Overloads:
     def total(_: EvaluationBudget, duration: timedelta) -> int:
         return _quotient(duration // timedelta(microseconds=1), unit // timedelta(microseconds=1))
 
     return {**_field(read), (timedelta,): total}
 
 
-def _same(_: EvaluationBudget, value: Value) -> Value:
+def _identity(_: EvaluationBudget, value: Value) -> Value:
     return value
 
 
@@ -278,18 +277,18 @@ FUNCTIONS: Final[Mapping[str, Overloads]] = {
     "size": _SIZE,
     "matches": _MATCHES,
     "type": {(kind,): lambda _, value: TYPES[type(value)] for kind in TYPES},
-    "dyn": {(kind,): _same for kind in TYPES},
-    "bool": {(bool,): _same, (str,): _bool_of_text},
+    "dyn": {(kind,): _identity for kind in TYPES},
+    "bool": {(bool,): _identity, (str,): _bool_of_text},
     "int": {
-        (int,): _same,
+        (int,): _identity,
         (float,): _int_of_double,
         (str,): _int_of_text,
         (datetime,): lambda _, moment: int(moment.timestamp() // 1),
     },
-    "double": {(float,): _same, (int,): _double_of_int, (str,): _double_of_text},
+    "double": {(float,): _identity, (int,): _double_of_int, (str,): _double_of_text},
     "string": {(kind,): _text for kind in (str, bool, int, float, datetime, timedelta)},
-    "timestamp": {(datetime,): _same, (str,): _timestamp, (int,): _timestamp_of_int},
-    "duration": {(timedelta,): _same, (str,): _duration},
+    "timestamp": {(datetime,): _identity, (str,): _timestamp, (int,): _timestamp_of_int},
+    "duration": {(timedelta,): _identity, (str,): _duration},
 }
 
 METHODS: Final[Mapping[str, Overloads]] = {
@@ -304,8 +303,8 @@ METHODS: Final[Mapping[str, Overloads]] = {
     "getDayOfMonth": _field(lambda t: t.day - 1),
     "getDayOfWeek": _field(lambda t: t.isoweekday() % 7),
     "getDayOfYear": _field(lambda t: t.timetuple().tm_yday - 1),
-    "getHours": _whole(timedelta(hours=1), lambda t: t.hour),
-    "getMinutes": _whole(timedelta(minutes=1), lambda t: t.minute),
-    "getSeconds": _whole(timedelta(seconds=1), lambda t: t.second),
-    "getMilliseconds": _whole(timedelta(milliseconds=1), lambda t: t.microsecond // 1000),
+    "getHours": _duration_or_field(timedelta(hours=1), lambda t: t.hour),
+    "getMinutes": _duration_or_field(timedelta(minutes=1), lambda t: t.minute),
+    "getSeconds": _duration_or_field(timedelta(seconds=1), lambda t: t.second),
+    "getMilliseconds": _duration_or_field(timedelta(milliseconds=1), lambda t: t.microsecond // 1000),
 }

@@ -1,13 +1,12 @@
 """The values of CEL over plain JSON: types, equality, order, indexing, and the budget that bounds them.
 
 A CEL value is the JSON value itself: null, bool, int, double (float), string, list and map are Python's own
-types, told apart by `type(x)` alone, so that true is never 1. Timestamps and durations are `datetime` (UTC)
-and `timedelta`, to the microsecond. JSON has no unsigned ints and no bytes, and neither have expressions.
+types, distinguished by `type(x)` only, so that true is never 1. Timestamps and durations are `datetime` (UTC)
+and `timedelta`, to the microsecond. JSON has no unsigned ints and no bytes, so expressions have neither.
 
-Meaning: the CEL language definition (cel-spec, doc/langdef.md). Ints are 64 bits and overflow is an error;
-doubles are IEEE 754; arithmetic never mixes types; equality and order compare int with double by value;
-equality between other types is false. What touches many elements or characters pays for them, so that work
-and memory are bounded.
+The CEL language definition (cel-spec, doc/langdef.md) gives the meaning. Ints have 64 bits and overflow is an
+error; doubles are IEEE 754; equality and order compare int with double by value; equality between other types is
+false. An operation on many elements or characters costs steps for them, so that work and memory are bounded.
 """
 
 import math
@@ -21,15 +20,15 @@ import attrs
 Value = Any
 
 MAX_STEPS: Final = 200_000
-"""What one budget allows: about a tenth of a second of work."""
+"""The steps of one budget: about a tenth of a second of work."""
 
-TOO_MANY_STEPS: Final = f"the expression takes too many steps: all that are evaluated at once may take {MAX_STEPS:,}"
+TOO_MANY_STEPS: Final = f"the expression takes too many steps: expressions that share a budget may take {MAX_STEPS:,}"
 MAX_DEPTH: Final = 64
 CHARACTERS_PER_STEP: Final = 16
 
 
 class ExpressionError(Exception):
-    """An expression that does not compile, or that failed on the values it met."""
+    """An expression does not compile, or its evaluation failed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -37,11 +36,11 @@ class ExpressionError(Exception):
 
 
 class Exhausted(Exception):
-    """The budget is used up: the evaluation ends, whatever stands around."""
+    """The budget is used up. No operator of the language catches this."""
 
 
 class EvaluationBudget:
-    """How many steps an evaluation may still take. One step is a visited element or a few characters."""
+    """The steps that an evaluation may still take. One step is one visited element or a few characters."""
 
     __slots__ = ("left",)
 
@@ -59,7 +58,7 @@ class EvaluationBudget:
 
 @attrs.frozen
 class Type:
-    """What `type(x)` gives; it compares, and is no JSON."""
+    """The value of `type(x)`; it can be compared and is not a JSON value."""
 
     name: str
 
@@ -90,7 +89,7 @@ def describe(value: Value) -> str:
 
 
 def equal(budget: EvaluationBudget, a: Value, b: Value) -> bool:
-    """CEL's `==`: by value between int and double, deep in lists and maps, false between other types."""
+    """CEL's `==`: by value between int and double, recursive in lists and maps, false between other types."""
     kind = type(a)
     if kind is not type(b):
         return kind in NUMBERS and type(b) in NUMBERS and bool(a == b)
@@ -118,7 +117,7 @@ def _equal_maps(budget: EvaluationBudget, a: dict[Value, Value], b: dict[Value, 
 
 
 def ordered(budget: EvaluationBudget, a: Value, b: Value) -> None:
-    """Refuse what CEL does not order; strings pay for being read."""
+    """Raise ExpressionError for two values that CEL does not order; spend steps for strings."""
     kind = type(a)
     if kind is str and type(b) is str:
         budget.read(a)
@@ -127,7 +126,7 @@ def ordered(budget: EvaluationBudget, a: Value, b: Value) -> None:
 
 
 def contained(budget: EvaluationBudget, item: Value, container: Value) -> bool:
-    """CEL's `in`: an element of a list, a key of a map."""
+    """CEL's `in`: whether `item` is an element of a list or a key of a map."""
     if type(container) is list:
         for element in container:
             budget.spend(1)
@@ -140,12 +139,12 @@ def contained(budget: EvaluationBudget, item: Value, container: Value) -> bool:
 
 
 def is_key(value: Value) -> bool:
-    """Whether a value can be a map's key: strings, and numbers, which compare by value."""
+    """Whether a value can be a key of a map: a string or a number; numbers compare by value."""
     return type(value) is str or type(value) in NUMBERS
 
 
 def index(container: Value, key: Value) -> Value:
-    """CEL's `container[key]`; lists count from 0 and never from the end."""
+    """CEL's `container[key]`; list indices start at 0, negative ones are errors."""
     if type(container) is dict:
         if is_key(key) and key in container:
             return container[key]
@@ -158,7 +157,7 @@ def index(container: Value, key: Value) -> Value:
 
 
 def shown(value: Value) -> str:
-    """A value in a message: short scalars as they are, else the type's name."""
+    """A value in a message: a short scalar itself, else the name of its type."""
     kind = type(value)
     if (kind is str and len(value) <= 80) or kind is float or (kind is int and abs(value) < 2**64):
         return f"`{value}`"
@@ -189,18 +188,18 @@ def text_of(value: Value) -> str:
 
 
 def to_json(budget: EvaluationBudget, value: Value, depth: int = 0) -> Value:
-    """A result as plain JSON: timestamps and durations become text as in proto3's JSON; NaN is an error."""
+    """A result as plain JSON: timestamps and durations become strings as in proto3's JSON; NaN is an error."""
     kind = type(value)
     if kind is str:
         budget.read(value)
     elif kind is float and not math.isfinite(value):
-        raise ExpressionError(f"the result `{value}` is no JSON number")
+        raise ExpressionError(f"the result `{value}` is not a JSON number")
     elif kind in {datetime, timedelta}:
         return text_of(value)
     elif kind is list or kind is dict:
         return _container_to_json(budget, value, depth + 1)
     elif kind is Type:
-        raise ExpressionError(f"the type `{value.name}` is no JSON value")
+        raise ExpressionError(f"the type `{value.name}` is not a JSON value")
     return value
 
 

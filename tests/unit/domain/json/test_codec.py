@@ -12,7 +12,7 @@ from wfcore.domain.json.codec import canonical, dumps, fingerprint, iso_ms, pars
 
 class TestText:
     def test_text_is_compact_and_keeps_order(self) -> None:
-        """Keys stay in the order they came in, characters stay characters, no space is added."""
+        """Keys keep their order, characters are not escaped, and there are no spaces."""
         assert dumps({"b": [1, 2.5, None, True], "a": "é\n"}) == '{"b":[1,2.5,null,true],"a":"é\\n"}'
 
     @pytest.mark.parametrize(
@@ -28,15 +28,15 @@ class TestText:
             datetime(2026, 1, 1, tzinfo=UTC),
         ],
     )
-    def test_what_json_cannot_say_is_an_error(self, value: Any) -> None:
-        """Nothing is silently changed: no NaN to null, no number to a key, no object to its text."""
+    def test_a_value_outside_json_is_an_error(self, value: Any) -> None:
+        """No value is changed silently: NaN to null, a number to a key, an object to its text."""
         with pytest.raises(ValueError, match="not a JSON value"):
             dumps(value)
         with pytest.raises(ValueError, match="not a JSON value"):
             canonical(value)
 
-    def test_the_word_null_is_no_number(self) -> None:
-        """Null and text about null pass the search for numbers that are not finite."""
+    def test_null_is_accepted(self) -> None:
+        """Null and strings with `null` pass the search for numbers that are not finite."""
         assert dumps({"null": [None, "null", 1.5]}) == '{"null":[null,"null",1.5]}'
 
 
@@ -60,7 +60,7 @@ class TestCanonicalForm:
         ],
     )
     def test_numbers_have_one_text(self, value: Any, text: bytes) -> None:
-        """A whole float is written as the integer it equals; integers lose no digit."""
+        """A whole float is written as the equal integer; integers keep all digits."""
         assert canonical({"a": [value]}) == b'{"a":[' + text + b"]}"
 
     @pytest.mark.parametrize(
@@ -77,16 +77,16 @@ class TestCanonicalForm:
         ],
     )
     def test_different_values_stay_different(self, a: Any, b: Any) -> None:
-        """True is not 1, null is not absent, arrays have an order, neighbours beyond 2**53 differ."""
+        """True is not 1, null is not absence, arrays have an order, integers above 2**53 differ."""
         assert canonical({"v": a}) != canonical({"v": b})
         assert fingerprint({"v": a}) != fingerprint({"v": b})
 
     def test_equal_values_are_equal(self) -> None:
-        """Neither the order of keys nor the writing of a number makes a difference."""
+        """The order of keys and the notation of a number make no difference."""
         assert canonical({"a": 1, "b": [2.0]}) == canonical({"b": [2], "a": 1.0})
 
     def test_the_fingerprint_is_sha_256_of_the_canonical_form(self) -> None:
-        """Clients can compute the digest they are shown."""
+        """Clients can compute the digest that they get."""
         assert fingerprint({"b": 1, "a": 2.0}) == hashlib.sha256(b'{"a":2,"b":1}').hexdigest()
 
 
@@ -102,7 +102,7 @@ class TestInstants:
         ],
     )
     def test_instants_are_written_with_milliseconds_and_z(self, ms: int, text: str) -> None:
-        """Text and number say the same instant, from the year 1 to the year 9999."""
+        """Text and number denote the same instant, from the year 1 to the year 9999."""
         assert iso_ms(ms) == text
         assert parse_iso(text) == ms
 
@@ -117,7 +117,7 @@ class TestInstants:
         ],
     )
     def test_offsets_and_fractions_are_read(self, text: str, same: str) -> None:
-        """Any RFC 3339 offset is read; digits finer than a millisecond are cut off, downwards in time."""
+        """Any RFC 3339 offset is parsed; finer fractions are rounded down to the millisecond."""
         assert iso_ms(parse_iso(text)) == same
 
     @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ class TestInstants:
             "\uff12026-01-02T03:04:05Z",
         ],
     )
-    def test_other_writings_are_errors(self, text: str) -> None:
-        """Nothing but a whole RFC 3339 instant in ASCII passes."""
+    def test_other_notations_are_errors(self, text: str) -> None:
+        """Only a complete RFC 3339 instant in ASCII is accepted."""
         with pytest.raises(ValueError):
             parse_iso(text)

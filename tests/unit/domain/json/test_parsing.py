@@ -1,4 +1,4 @@
-"""The gate of input: what passes, what does not, and what it costs."""
+"""Request parsing: accepted and refused bodies, and its cost."""
 
 import json
 import re
@@ -47,7 +47,7 @@ class TestSyntax:
         ],
     )
     def test_what_is_not_json_is_malformed(self, body: bytes) -> None:
-        """Anything that RFC 8259 does not allow is refused, with the parser's position."""
+        """A body that RFC 8259 does not allow is refused, with the parser's position."""
         [(path, message)] = faults(body)
         assert path == ""
         assert message.startswith("not JSON: ")
@@ -70,25 +70,25 @@ class TestSyntax:
         assert faults(body)[0][0] == ""
 
     @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1E400", "9" * 5_000])
-    def test_numbers_that_are_none_are_refused(self, number: str) -> None:
-        """NaN, the infinities and what overflows to them do not pass, at the top or inside."""
+    def test_numbers_that_are_not_finite_are_refused(self, number: str) -> None:
+        """NaN, the infinities and numbers that overflow to them are refused, at the root and inside."""
         assert faults(number.encode())
         assert faults(f'{{"a":[{number}]}}'.encode())
 
     @pytest.mark.parametrize("text", [r"\ud800", r"\udc00", r"\udc00\ud800", r"\ud800x", r"a\uDBFF"])
     def test_lone_surrogates_are_refused(self, text: str) -> None:
-        """Half a surrogate pair, written as an escape, passes neither as a value nor as a key."""
+        """Half a surrogate pair, as an escape, is refused as a value and as a key."""
         assert faults(f'"{text}"'.encode())
         assert faults(f'{{"{text}":1}}'.encode())
 
     def test_a_whole_pair_is_a_character(self) -> None:
-        """An escaped surrogate pair is the one character it encodes."""
+        """An escaped surrogate pair is one character."""
         assert parse_json(rb'"\ud83d\ude00"') == "\N{GRINNING FACE}"
 
 
 class TestRepeatedKeys:
     def test_every_repeated_key_is_named_by_its_path(self) -> None:
-        """Repeated keys are found at any depth, all of them, each once."""
+        """All repeated keys are found, at any depth, each once."""
         body = b'{"a":[{"x":1,"y":2,"x":3,"x":4}],"b":1,"b":{"c":{},"c":[]}}'
         assert dict(faults(body)) == {
             "b": "repeated key `b`",
@@ -107,16 +107,16 @@ class TestRepeatedKeys:
             rb'{"a":{"a":1,"a":1},"b":"\u003a"}',
         ],
     )
-    def test_escapes_and_colons_hide_no_repetition(self, body: bytes) -> None:
+    def test_escapes_and_colons_do_not_hide_a_repetition(self, body: bytes) -> None:
         """Keys are compared as characters, and colons in strings do not balance the count of members."""
         assert "repeated key" in faults(body)[0][1]
 
     @pytest.mark.parametrize("body", [rb'{"\u003a":1,"b":"\u003A"}', b'{":":"::","::":[":"]}', rb'["\\u003a"]'])
-    def test_colons_alone_are_no_repetition(self, body: bytes) -> None:
-        """Colons in strings, escaped or not, are no reason to refuse."""
+    def test_colons_in_strings_are_accepted(self, body: bytes) -> None:
+        """Colons in strings, escaped or not, do not count as repeated keys."""
         assert parse_json(body) == json.loads(body)
 
-    def test_equal_keys_in_different_objects_are_fine(self) -> None:
+    def test_equal_keys_in_different_objects_are_accepted(self) -> None:
         """Only the keys of one object must differ."""
         assert parse_json(b'[{"a":{"a":1}},{"a":2}]') == [{"a": {"a": 1}}, {"a": 2}]
 
@@ -128,33 +128,33 @@ class TestValues:
         assert parse_json(f'{{"a":{number}}}'.encode()) == {"a": number}
 
     @pytest.mark.parametrize("number", [2**63, -(2**63), 2**64, -(2**64), 10**30])
-    def test_larger_integers_are_refused_at_their_place(self, number: int) -> None:
-        """One more is refused, rather than rounded or wrapped."""
+    def test_larger_integers_are_refused_at_their_path(self, number: int) -> None:
+        """A larger integer is refused, not rounded or wrapped."""
         assert [path for path, _ in faults(f'{{"a":[0,{number}]}}'.encode())] == ["a[1]"]
 
-    def test_many_digits_elsewhere_are_fine(self) -> None:
-        """Long runs of digits in strings, fractions and floats are no integers."""
+    def test_many_digits_elsewhere_are_accepted(self) -> None:
+        """Long runs of digits in strings, fractions and floats are not integers."""
         body = b'["12345678901234567890123", 0.12345678901234567890123, 12345678901234567890123.5, 1e25]'
         assert parse_json(body) == json.loads(body)
 
     def test_nul_is_refused_in_strings_and_keys(self) -> None:
-        """Databases refuse NUL in text, so it goes no further than here; a key's place is its object."""
+        """Databases refuse NUL in text; the path of a faulty key is that of its object."""
         assert faults(rb'{"a":["x\u0000y"]}') == [("a[0]", "NUL in a string")]
         assert faults(rb'{"a":{"x\u0000":1}}') == [("a", "NUL in a key")]
 
-    def test_a_written_out_escape_is_no_nul(self) -> None:
-        """A backslash followed by `u0000` is six harmless characters."""
+    def test_an_escaped_backslash_before_u0000_is_accepted(self) -> None:
+        """A backslash followed by `u0000` is six plain characters."""
         assert parse_json(rb'"\\u0000"') == r"\u0000"
 
     def test_the_order_of_keys_is_kept(self) -> None:
-        """What is kept is what was sent, key order included."""
+        """The keys of a parsed object have the order of the body."""
         assert list(parse_json(b'{"b":1,"a":2,"c":3}')) == ["b", "a", "c"]
 
 
 class TestBounds:
     @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
     def test_depth_is_bounded_exactly(self, opening: str, closing: str) -> None:
-        """64 levels pass, 65 do not; both arrays and objects count."""
+        """64 levels are accepted, 65 are refused; arrays and objects count."""
         assert parse_json((opening * 63 + "[]" + closing * 63).encode())
         assert faults((opening * 64 + "[]" + closing * 64).encode()) == [("", "nested deeper than 64 levels")]
 
@@ -177,12 +177,12 @@ class TestBounds:
         ],
     )
     def test_values_are_counted_exactly(self, body: bytes, values: int) -> None:
-        """The bound counts values, not commas in strings and not empty containers twice."""
+        """The bound counts values; commas in strings do not count, and an empty container counts once."""
         assert parse_json(body, JsonLimits(max_values=values)) == json.loads(body)
         assert faults(body, JsonLimits(max_values=values - 1)) == [("", f"more than {values - 1} values")]
 
     def test_findings_are_bounded(self) -> None:
-        """A hostile body does not buy an answer larger than itself: long keys are cut, the list ends."""
+        """A hostile body does not cause a large response: long keys are cut, and the list is truncated."""
         body = b'{"' + b"k" * 100_000 + b'":[' + b",".join([rb'"\u0000"'] * 5_000) + b"]}"
         found = faults(body)
         assert len(found) == MAX_ISSUES + 1
@@ -208,13 +208,13 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bodies_cost_linear_time(name: str) -> None:
-    """No body recurses, backtracks or grows quadratically: megabytes are refused within a second of CPU."""
+    """No body causes recursion, backtracking or quadratic work: megabytes are refused within a second of CPU."""
     started = time.process_time()
     assert faults(HOSTILE[name])
     assert time.process_time() - started < 1.0
 
 
-def test_places_are_written_as_wire_paths() -> None:
+def test_wire_paths() -> None:
     """Steps are joined as wire paths: members by dots, entries by brackets."""
     assert wire_path(["workflowStructure", "nodes", 3, "type"]) == "workflowStructure.nodes[3].type"
     assert wire_path([]) == ""

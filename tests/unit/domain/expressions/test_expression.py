@@ -1,4 +1,4 @@
-"""The door to CEL: what expressions mean (cel-spec, doc/langdef.md), what they refuse, how they end."""
+"""CEL expressions: their meaning (cel-spec, doc/langdef.md), their errors and their bounds."""
 
 import subprocess
 import sys
@@ -137,7 +137,7 @@ def refusal(source: str) -> str:
     ],
 )
 def test_meaning(source: str, expected: object) -> None:
-    """Every construct means what the CEL language definition says, type included."""
+    """Every construct has the value and the type of the CEL language definition."""
     found = value(source)
     assert (found, repr(type(found))) == (expected, repr(type(expected)))
 
@@ -149,9 +149,9 @@ def test_meaning(source: str, expected: object) -> None:
         ("  // nothing", "the expression is empty"),
         ("1 +", "syntax error at column 3"),
         ("1\n+ @", "syntax error at line 2, column 3"),
-        ("input.true", "syntax error: `true`"),
+        ("input.true", "syntax error: found `true`"),
         ('"open', "the string at column 1 is not closed"),
-        ("foo.bar", "unknown variable `foo`"),
+        ("foo.bar", "unknown variable `foo`: use `input`, `nodes`, `run` or `item`"),
         ("[1].map(x, y)", "unknown variable `y`"),
         ("[1].map(x, x) == x", "unknown variable `x`"),
         ("foo(1)", "unknown function `foo`"),
@@ -163,7 +163,7 @@ def test_meaning(source: str, expected: object) -> None:
         ("[1].map(1, 2)", "`map` takes a variable and an expression"),
         ("[1].map(x, x, x, x)", "`map` takes a variable and an expression"),
         ("[1].filter(x, true, x)", "`filter` takes a variable and an expression"),
-        ("input{a: 1}", "messages are no part of JSON"),
+        ("input{a: 1}", "messages are not supported"),
         ('b"x"', "bytes at column 1"),
         ("1u", "`1u`: JSON has no unsigned ints"),
         ("9223372036854775808", "int overflow"),
@@ -181,7 +181,7 @@ def test_meaning(source: str, expected: object) -> None:
         ("1 ? 2 : 3", "`?` needs a bool, not int"),
         ("[1].filter(x, x)", "the condition for `x` must be a bool, not int"),
         ("[0, 0].exists(x, 1 / x == 1)", "division by zero"),
-        ("(1).map(x, x)", "only lists and maps can be gone through, not int"),
+        ("(1).map(x, x)", "a macro needs a list or a map, not int"),
         ('1 < "a"', "cannot compare int with string"),
         ("true < 1", "cannot compare bool with int"),
         ('"a" in "abc"', "`in` needs a list or a map, not string"),
@@ -194,41 +194,41 @@ def test_meaning(source: str, expected: object) -> None:
         ("nodes.skipped.output", "`nodes` has no field `skipped`"),
         ("input.items[0].zz", "no such field `zz`"),
         ("[1][0].zz", "int has no field `zz`"),
-        ("item", "there is no `item` here"),
-        ('{"a": 1, "a": 2}', "the key `a` stands twice"),
+        ("item", "the variable `item` is not available here"),
+        ('{"a": 1, "a": 2}', "the key `a` is repeated"),
         ("{true: 1}", "bool cannot be a key"),
         ("{1: 1}", "the keys of a resulting object must be strings"),
-        ("int", "the type `int` is no JSON value"),
-        ("1.0 / 0.0", "the result `inf` is no JSON number"),
-        ("[0.0 / 0.0]", "the result `nan` is no JSON number"),
-        ('int("1.5")', "`1.5` is no int"),
+        ("int", "the type `int` is not a JSON value"),
+        ("1.0 / 0.0", "the result `inf` is not a JSON number"),
+        ("[0.0 / 0.0]", "the result `nan` is not a JSON number"),
+        ('int("1.5")', "`1.5` is not a valid int"),
         ("int(1e19)", "int overflow"),
-        ('int(double("NaN"))', "`nan` is no int"),
-        ('double("1_0")', "`1_0` is no double"),
-        ('bool("yes")', "`yes` is no bool"),
-        ('timestamp("2024-02-30T00:00:00Z")', "is no timestamp"),
-        ("timestamp(9223372036854775807)", "is no timestamp"),
-        ('timestamp("2024-01-01")', "is no timestamp"),
-        ('duration("1 hour")', "`1 hour` is no duration"),
+        ('int(double("NaN"))', "`nan` is not a valid int"),
+        ('double("1_0")', "`1_0` is not a valid double"),
+        ('bool("yes")', "`yes` is not a valid bool"),
+        ('timestamp("2024-02-30T00:00:00Z")', "is not a valid timestamp"),
+        ("timestamp(9223372036854775807)", "is not a valid timestamp"),
+        ('timestamp("2024-01-01")', "is not a valid timestamp"),
+        ('duration("1 hour")', "`1 hour` is not a valid duration"),
         ('timestamp("9999-12-31T23:59:59Z") + duration("1s")', "the time is out of range"),
-        ('timestamp(0).getHours("localtime")', "`localtime` is no time zone"),
-        ('timestamp(0).getHours("right/UTC")', "`right/UTC` is no time zone"),
-        ('timestamp(0).getHours("+25:00")', "`+25:00` is no time zone"),
-        ('"a".matches("(")', "`(` is no RE2 pattern"),
-        (r'"a".matches("(?=a)")', "is no RE2 pattern"),
+        ('timestamp(0).getHours("localtime")', "`localtime` is not a valid time zone"),
+        ('timestamp(0).getHours("right/UTC")', "`right/UTC` is not a valid time zone"),
+        ('timestamp(0).getHours("+25:00")', "`+25:00` is not a valid time zone"),
+        ('"a".matches("(")', "`(` is not a valid RE2 pattern"),
+        (r'"a".matches("(?=a)")', "is not a valid RE2 pattern"),
         (r'"\q"', r"unknown escape `\q`"),
         (r'"\U00110000"', "unknown escape"),
-        (r'"\ud800"', "a character that no JSON text may hold"),
-        (r'"\x00"', "a character that no JSON text may hold"),
+        (r'"\ud800"', "a character that is not allowed in JSON"),
+        (r'"\x00"', "a character that is not allowed in JSON"),
     ],
 )
 def test_refusals(source: str, message: str) -> None:
-    """What is wrong raises ExpressionError with a message that says what and where."""
+    """A fault raises ExpressionError with a message that gives the fault and its position."""
     assert message in refusal(source)
 
 
 def test_references() -> None:
-    """References are the ids read by a literal name, as field or index, and never a macro's variable."""
+    """References are the node ids read by a literal name, as field or index; a macro variable is not one."""
     source = 'nodes.a.output > 1 || has(nodes.b.output) || nodes["c-d"] == nodes[input.x] && [nodes.e] == []'
     assert compile_expression(source).references == {"a", "b", "c-d", "e"}
     assert compile_expression("[input].map(nodes, nodes.a)").references == frozenset()
@@ -240,34 +240,34 @@ def test_compiled_once() -> None:
     assert compile_expression("input.tier") != compile_expression("input.count")
 
 
-def test_values_pass_untouched() -> None:
-    """A plain path hands on the very value, however large or odd its numbers are."""
+def test_values_pass_unchanged() -> None:
+    """A plain path returns the same object, whatever numbers it holds."""
     huge = {"n": 10**30, "deep": [[]]}
     assert compile_expression("input").evaluate({"input": huge}) is huge
 
 
 def test_booleans_count_only_as_booleans() -> None:
-    """Nothing but true is true: no number, string or list passes for a condition."""
+    """A condition must be a boolean: a number, string or list is an error."""
     for other in (1, 1.0, "true", [True], {"a": 1}):
         with pytest.raises(ExpressionError):
             compile_expression("input ? 1 : 2").evaluate({"input": other})
 
 
 def test_source_length() -> None:
-    """A source of 2,000 characters compiles, one more does not."""
+    """A source of 2,000 characters compiles, a longer one does not."""
     assert value("1" + " " * (MAX_SOURCE - 1)) == 1
     assert "at most 2000 characters" in refusal("1" + " " * MAX_SOURCE)
 
 
-def test_parser_leaves_the_interpreter_alone() -> None:
-    """Compiling changes no global setting: cel-python's environment would raise the recursion limit."""
+def test_compiling_does_not_change_the_recursion_limit() -> None:
+    """The environment of cel-python would raise it."""
     before = sys.getrecursionlimit()
     compile_expression("1 + 1 + 1")
     assert sys.getrecursionlimit() == before
 
 
-def test_heavy_libraries_come_late() -> None:
-    """Importing the doors loads neither the parser nor the validator: they come with the first source."""
+def test_heavy_libraries_are_imported_late() -> None:
+    """Importing these modules does not import the parser or the validator: the first source does."""
     modules = "wfcore.domain.expressions.expression, wfcore.domain.expressions.templates, wfcore.domain.json.schema"
     heavy = "{'celpy', 'jsonschema_rs', 're2'}"
     program = f"import sys, {modules}; print({heavy} & {{*sys.modules}})"

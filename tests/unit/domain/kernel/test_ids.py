@@ -1,4 +1,4 @@
-"""The canonical text forms: one spelling each, everything else refused."""
+"""Canonical text forms: each value has one spelling, and every other one is refused."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta, timezone
@@ -33,20 +33,20 @@ class TestSlugs:
 
     @pytest.mark.parametrize("name", ["", "!!!", "---", "\U0001f600", "\u200b"])
     def test_nothing_left(self, name: str) -> None:
-        """A name with no sluggable character gets the kind and the id; a skill is a scope to the client."""
+        """A name without a usable character gives the kind and the id; the wire calls a skill a scope."""
         assert ids.slugify_name(name, "workflow", 7) == "workflow-7"
         assert ids.slugify_name(name, "skill", 12) == "scope-12"
 
     @given(st.text(max_size=200))
     def test_form(self, name: str) -> None:
-        """Whatever the name, the slug is 1 to 80 of `[a-z0-9-]` without a hyphen at either end."""
+        """For any name, the slug is 1 to 80 of `[a-z0-9-]` without a hyphen at either end."""
         slug = ids.slugify_name(name, "workflow", 1)
         assert 1 <= len(slug) <= ids.SLUG_LENGTH
         assert set(slug) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
         assert slug == slug.strip("-")
 
     def test_cut(self) -> None:
-        """A cut that falls behind a hyphen leaves none at the end."""
+        """A slug that is cut after a hyphen does not end with it."""
         assert ids.slugify_name("a" * 79 + " tail", "workflow", 1) == "a" * 79
 
     def test_candidates(self) -> None:
@@ -59,7 +59,7 @@ class TestSlugs:
         ]
 
     def test_long_candidates(self) -> None:
-        """The suffix finds its place within the bound, cut into the base, never behind another hyphen."""
+        """The base is cut so that the suffix fits within the bound; no two hyphens follow each other."""
         base = "a" * 76 + "-bcd"
         found = list(islice(ids.slug_candidates(base), 1200))
         assert found[1:3] == ["a" * 76 + "-b-2", "a" * 76 + "-b-3"]
@@ -69,11 +69,11 @@ class TestSlugs:
 
 
 class TestNumbersAndUuids:
-    """Ids as they come in paths and bodies."""
+    """Ids in URL paths and bodies."""
 
     @pytest.mark.parametrize("text", ["1", "10", "9" * 16])
     def test_canonical_id(self, text: str) -> None:
-        """A positive number in its one spelling is an id."""
+        """A positive number in its canonical spelling is an id."""
         assert ids.parse_id(text) == int(text)
 
     @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ class TestNumbersAndUuids:
         ["", "0", "01", "-1", "+1", "1\n", "\n1", " 1", "1.0", "1e3", "1_0", "٣", "1" * 17, "1" * 5000],
     )
     def test_other_spelling(self, text: str) -> None:
-        """Every other spelling is no id: line feed, leading zero, other digits, more than 16 digits."""
+        """Every other spelling is refused: line feed, leading zero, other digits, more than 16 digits."""
         assert ids.parse_id(text) is None
 
     def test_uuid(self) -> None:
@@ -103,7 +103,7 @@ class TestNumbersAndUuids:
         ],
     )
     def test_other_uuid(self, text: str) -> None:
-        """What `uuid.UUID()` would take besides is refused."""
+        """Other spellings that `uuid.UUID()` accepts are refused."""
         assert not ids.is_uuid(text)
 
     @pytest.mark.parametrize("text", ["r", "0190-f", '~!"\\', "x" * 255])
@@ -111,9 +111,9 @@ class TestNumbersAndUuids:
         """1 to 255 visible ASCII characters name a run."""
         assert ids.is_run_id(text)
 
-    @pytest.mark.parametrize("text", ["", "x" * 256, "a b", "a\n", "\x7f", "\x1f", "é", "a\u2028"])
-    def test_no_run_id(self, text: str) -> None:
-        """Nothing empty, longer, blank, of control or beyond ASCII names a run."""
+    @pytest.mark.parametrize("text", ["", "x" * 256, "a b", "a\n", "\x7f", "\x1f", "é", "a\u2028", ".", ".."])
+    def test_other_text_is_not_a_run_id(self, text: str) -> None:
+        """An empty or longer text, blanks, control characters and non-ASCII characters are refused."""
         assert not ids.is_run_id(text)
 
 
@@ -124,7 +124,7 @@ class TestEmails:
         "text", ["a@x.org", "Ann.O'Neill+wf@Mail.Example.ORG", "a@localhost", "a@" + "b" * 63 + ".org"]
     )
     def test_address(self, text: str) -> None:
-        """A plain address is one, in lower case, and again itself."""
+        """A plain address is valid; its normal form is in lower case and normalizes to itself."""
         assert ids.normalize_email(text) == text.lower()
         assert ids.normalize_email(text.lower()) == text.lower()
 
@@ -157,19 +157,19 @@ class TestEmails:
             "a@" + "b" * 64 + ".org",
         ],
     )
-    def test_no_address(self, text: str) -> None:
-        """No part may be missing, doubled, quoted, too long or beyond ASCII; nothing is trimmed."""
+    def test_other_text_is_not_an_address(self, text: str) -> None:
+        """A part that is missing, doubled, quoted, too long or not ASCII is refused; blanks are not trimmed."""
         assert ids.normalize_email(text) is None
 
     def test_length(self) -> None:
-        """254 characters are the most."""
+        """An address has at most 254 characters."""
         domain = ".".join(["b" * 60] * 4)
         assert ids.normalize_email("a" * (253 - len(domain)) + "@" + domain) is not None
         assert ids.normalize_email("a" * (254 - len(domain)) + "@" + domain) is None
 
     @given(st.text(max_size=20), st.text(max_size=20))
     def test_no_collision(self, one: str, other: str) -> None:
-        """What two texts normalize to is equal only if they differ in ASCII case at most."""
+        """Two texts have the same normal form only if they differ at most in ASCII case."""
         first, second = ids.normalize_email(one + "@x.org"), ids.normalize_email(other + "@x.org")
         assert first is None or second is None or (first == second) == (one.lower() == other.lower())
         assert first is None or one.isascii()
@@ -179,7 +179,7 @@ class TestTokens:
     """Interface, Authentication: `svc_<org_uuid>_<prefix>_<secret>`."""
 
     def test_round_trip(self) -> None:
-        """What is formatted is parsed into the same parts."""
+        """A formatted token is parsed into the same parts."""
         text = ids.format_token(UUID, "Ab3dE6gH", SECRET)
         assert text == f"svc_{UUID}_Ab3dE6gH_{SECRET}"
         assert ids.parse_token(text) == ids.TokenParts(UUID, "Ab3dE6gH", SECRET)
@@ -201,24 +201,24 @@ class TestTokens:
         ],
     )
     def test_other_text(self, text: str) -> None:
-        """Any other text is no token."""
+        """Any other text is not a token."""
         assert ids.parse_token(text) is None
 
     @pytest.mark.parametrize(
         "parts", [("x", "Ab3dE6gH", SECRET), (UUID, "short", SECRET), (UUID, "Ab3dE6gH", SECRET + "!")]
     )
     def test_bad_parts(self, parts: tuple[str, str, str]) -> None:
-        """Parts that make no token are an error, and the error does not show them."""
-        with pytest.raises(ValueError, match="no token") as caught:
+        """Wrong parts are an error, and the error does not show them."""
+        with pytest.raises(ValueError, match="not the parts of a token") as caught:
             ids.format_token(*parts)
         assert SECRET not in str(caught.value)
 
     def test_secret_stays_hidden(self) -> None:
-        """A token in a log or a traceback shows no secret."""
+        """The `repr` of a token in a log or a traceback does not show the secret."""
         assert SECRET not in repr(ids.TokenParts(UUID, "Ab3dE6gH", SECRET))
 
     def test_hash(self) -> None:
-        """The stored hash is the SHA-256 of the secret; only that secret matches, no text makes it raise."""
+        """The stored hash is the SHA-256 of the secret; only that secret matches, and no text raises."""
         digest = ids.hash_secret(SECRET)
         assert digest == hashlib.sha256(SECRET.encode()).hexdigest()
         assert ids.secret_matches(SECRET, digest)
@@ -235,12 +235,12 @@ class TestInstants:
     """Interface, Resources: ISO 8601 with milliseconds and Z."""
 
     def test_utc(self) -> None:
-        """Any zone is written as UTC; what is finer than a millisecond is cut off."""
+        """Any zone is written as UTC, truncated to milliseconds."""
         there = timezone(timedelta(hours=5, minutes=30))
         assert ids.iso(datetime(2026, 1, 31, 9, 30, 0, 123999, UTC)) == "2026-01-31T09:30:00.123Z"
         assert ids.iso(datetime(2026, 1, 31, 9, 30, tzinfo=there)) == "2026-01-31T04:00:00.000Z"
 
     def test_naive(self) -> None:
-        """A naive datetime is an error, never a guess."""
-        with pytest.raises(ValueError, match="no instant"):
+        """A naive datetime is an error."""
+        with pytest.raises(ValueError, match="not an instant"):
             ids.iso(datetime(2026, 1, 31))  # noqa: DTZ001

@@ -1,4 +1,4 @@
-"""Templates: what a string with `{{ expression }}` becomes, and what it can never become."""
+"""Templates: rendering of strings with `{{ expression }}`, and its bounds."""
 
 import json
 import re
@@ -56,7 +56,7 @@ SCOPE: dict[str, Any] = {
     ],
 )
 def test_rendering(template: Any, expected: Any) -> None:
-    """A whole expression keeps its value's type, any other string becomes text, keys stay as they are."""
+    """A string that is one expression becomes its value, any other string becomes text, keys stay unchanged."""
     if expected is None and template.startswith("{{{{"):
         with pytest.raises(ExpressionError):
             compile_template(template)
@@ -65,8 +65,8 @@ def test_rendering(template: Any, expected: Any) -> None:
     assert (found, type(found)) == (expected, type(expected))
 
 
-def test_constants_cost_nothing() -> None:
-    """A template without expressions is constant and renders to the very object it was made from."""
+def test_constants_are_not_copied() -> None:
+    """A template without expressions is constant and renders to the same object."""
     value = {"a": ["plain", 1, None, {"b": "}} {"}]}
     template = compile_template(value)
     assert template.constant
@@ -74,8 +74,8 @@ def test_constants_cost_nothing() -> None:
     assert not compile_template(["{{ 1 }}"]).constant
 
 
-def test_parts_without_expressions_are_handed_on() -> None:
-    """Inside a template that has expressions, the parts that have none are not copied."""
+def test_parts_without_expressions_are_not_copied() -> None:
+    """Inside a template with expressions, the other parts are the same objects."""
     part = {"deep": [1, 2, 3]}
     assert compile_template({"x": "{{ 1 }}", "y": part}).render(SCOPE)["y"] is part
 
@@ -87,7 +87,7 @@ def test_references() -> None:
 
 
 def test_rendered_values_are_data() -> None:
-    """What an expression gives is never parsed again, wherever it stands."""
+    """The value of an expression is never parsed as a template."""
     scope = {**SCOPE, "input": {"evil": "{{ run.id }}"}}
     assert compile_template("{{ input.evil }}").render(scope) == "{{ run.id }}"
     assert compile_template("a {{ input.evil }}").render(scope) == "a {{ run.id }}"
@@ -95,7 +95,7 @@ def test_rendered_values_are_data() -> None:
 
 
 def test_issues_name_each_string() -> None:
-    """Every wrong string is an issue with its wire path and the rule `expression`; sound ones are none."""
+    """Every wrong string is an issue with its wire path and the rule `expression`; valid strings are not."""
     value = {
         "items": [{"text": "{{ 1 + }}", "ok": "{{ 1 }}"}],
         "to": "{{ unknown }}",
@@ -106,38 +106,38 @@ def test_issues_name_each_string() -> None:
         Issue("params.items[0].text", "syntax error at column 3", "expression"),
         Issue(
             "params.to",
-            "unknown variable `unknown`: there are `input`, `nodes`, `run` and `item`",
+            "unknown variable `unknown`: use `input`, `nodes`, `run` or `item`",
             "expression",
         ),
-        Issue("params.open", "`{{` without its `}}`", "expression"),
+        Issue("params.open", "`{{` is not closed by `}}`", "expression"),
     ]
     assert template_issues("{{ }}", "message") == [Issue("message", "the expression is empty", "expression")]
 
 
 @pytest.mark.parametrize("template", ["{{", "{{ 'a }}", "{{ { }}", "x {{ 1 }} {{ 2", "{{ 1 + }}", "{{ b'x' }}"])
 def test_wrong_templates_do_not_compile(template: str) -> None:
-    """What template_issues reports, compile_template refuses, and the other way round."""
+    """`compile_template` refuses exactly the templates that have issues."""
     assert template_issues(template, "")
     with pytest.raises(ExpressionError):
         compile_template(template)
 
 
 def test_failing_expression_fails_the_rendering() -> None:
-    """A missing field is an error of the rendering, not an empty text."""
+    """A missing field is an error, not an empty text."""
     with pytest.raises(ExpressionError, match="has no field `zz`"):
         compile_template("Hello {{ input.zz }}").render(SCOPE)
 
 
 @pytest.mark.parametrize("template", ["{{ input.big }}", "a{{ input.big }}", ["{{ [input.big] }}"]])
 def test_rendered_size_is_bounded(template: Any) -> None:
-    """All expressions of a template together give at most the limit, whole values and text alike."""
+    """All expressions of a template together yield at most the limit, as values and as text."""
     assert compile_template([template] * 3).render(SCOPE, limit=4000)
     with pytest.raises(ExpressionError, match="longer than 4000 characters"):
         compile_template([template] * 5).render(SCOPE, limit=4000)
 
 
 def test_default_limit_is_a_mebibyte() -> None:
-    """Without a limit of its own, a rendering ends at 1,048,576 characters."""
+    """Without a limit, a rendering ends at 1,048,576 characters."""
     scope = {"input": "x" * (1 << 19)}
     assert len(compile_template("{{ input }}{{ input }}").render(scope)) == 1 << 20
     with pytest.raises(ExpressionError):
@@ -145,7 +145,7 @@ def test_default_limit_is_a_mebibyte() -> None:
 
 
 def test_deep_values() -> None:
-    """A value nested 64 levels deep, the most the input gate lets in, compiles, renders and is checked."""
+    """A template with 64 levels, the most that request parsing accepts, compiles, renders and is checked."""
     deep = reduce(lambda inner, _: {"a": [inner]}, range(32), "{{ input.n }}")
     expected = reduce(lambda inner, _: {"a": [inner]}, range(32), 3)
     assert compile_template(deep).render(SCOPE) == expected
@@ -156,8 +156,8 @@ def nested(value: Any, levels: int) -> Any:
     return reduce(lambda inner, _: [inner], range(levels), value)
 
 
-def test_what_is_wrapped_again_and_again_ends() -> None:
-    """Values are put into values up to 128 levels, which everything that writes a run can write, and no deeper."""
+def test_depth_of_rendered_values_is_bounded() -> None:
+    """A rendered value has at most 128 levels, which every encoder of a run can write."""
     template = compile_template(nested("{{ nodes.a.output }}", 64))
     assert template.render({"nodes": {"a": {"output": nested(1, 64)}}}) == nested(1, 128)
     with pytest.raises(ExpressionError, match="nested deeper than 128 levels"):
@@ -165,13 +165,13 @@ def test_what_is_wrapped_again_and_again_ends() -> None:
 
 
 def test_numbers_of_many_digits() -> None:
-    """A number that Python does not write is an ExpressionError, not a ValueError."""
+    """A number that Python refuses to print is an ExpressionError, not a ValueError."""
     with pytest.raises(ExpressionError, match="too many digits"):
         compile_template("a {{ input }}").render({"input": 10**5000})
 
 
 def test_long_texts_are_scanned_once() -> None:
-    """Texts of many braces and quotes are scanned in linear time: in quadratic, these would take minutes."""
+    """Texts of many braces and quotes are scanned in linear time: quadratic time would take minutes."""
     assert compile_template("{ '\" " * 200_000).constant
     assert template_issues("{{ 1 }} '\"" * 20_000, "") == []
     assert len(template_issues("{{ '" * 50_000, "")) == 1
@@ -186,7 +186,7 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_any_value_renders_or_is_refused(value: Any) -> None:
-    """Issues are found exactly when compiling fails; what renders is JSON; without `{{` it is constant."""
+    """There are issues exactly if compiling fails; a rendered value is JSON; without `{{` it is constant."""
     issues = template_issues(value, "")
     if issues:
         with pytest.raises(ExpressionError, match=re.escape(issues[0].message)):
@@ -207,6 +207,6 @@ def strings_of(value: Any) -> Any:
 
 @given(st.text())
 def test_text_around_expressions_is_kept(text: str) -> None:
-    """Whatever is handed in as a value comes out as it is, between the unchanged pieces of the template."""
+    """A string value is rendered unchanged, between the unchanged parts of the template."""
     template = compile_template("[{{ input }}]")
     assert template.render({"input": text}) == f"[{text}]"

@@ -1,4 +1,4 @@
-"""Expressions written to break out, to run for ever or to fill the memory: each ends soon and says why."""
+"""Hostile expressions, which try to reach Python, to loop or to fill the memory, end soon with a clear error."""
 
 import re
 import time
@@ -20,7 +20,7 @@ def repeated(start: str, step: str, end: str = "") -> str:
 
 TEN = "[1,1,1,1,1,1,1,1,1,1]"
 HOSTILE = {
-    # Python's insides
+    # internals of Python
     "dunder field": "input.__class__",
     "dunder method": "input.__class__()",
     "dunder index": 'input["__class__"]',
@@ -129,7 +129,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile(name: str) -> None:
-    """Whatever is written ends soon, in a plain JSON value or a clear ExpressionError."""
+    """Each expression ends soon, with a plain JSON value or a clear ExpressionError."""
     source, started = HOSTILE[name], time.process_time()
     outcome = outcome_of(source)
     assert time.process_time() - started < 1.5
@@ -153,13 +153,13 @@ def assert_plain(found: object) -> None:
 
 
 def test_hostile_corpus_is_large() -> None:
-    """The corpus keeps at least sixty cases, none longer than a source may be."""
+    """The corpus has at least sixty cases, none longer than `MAX_SOURCE`."""
     assert len(HOSTILE) >= 60
     assert max(map(len, HOSTILE.values())) <= MAX_SOURCE
 
 
-def test_budget_holds_across_forgiveness() -> None:
-    """An exhausted budget ends everything: neither `||` nor `has` nor `exists` may carry on after it."""
+def test_no_operator_catches_an_exhausted_budget() -> None:
+    """An exhausted budget ends the evaluation, also inside `||`, `has` and `exists`."""
     bomb = "input.longer.exists(a, input.longer.exists(b, a != b))"
     for source in (f"{bomb} || true", f"[1].exists(x, {bomb} || x == 1) || true", f"has({{'a': {bomb}}}.a)"):
         with pytest.raises(ExpressionError, match="the expression takes too many steps"):
