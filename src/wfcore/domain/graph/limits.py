@@ -1,4 +1,4 @@
-"""How large a graph may be: for whoever sets it, without the rules themselves (interface, Limits)."""
+"""The bounds of a graph, apart from the rules so that settings can import them cheaply (interface, Limits)."""
 
 import attrs
 

@@ -1,11 +1,11 @@
-"""What the `data` of a node may hold, type by type, as one table of checks (interface, WorkflowStructure).
+"""The rules for the `data` of a node, as one table of checks by node type (interface, WorkflowStructure).
 
-A `Check` looks at one JSON value and returns its issues, with paths relative to that value: "" is the value
-itself. Small checks combine into larger ones (`record`, `list_of`, `every`, `then`): a check reads like the
-shape it describes. None raises, whatever the value; an empty sequence means that all is well.
+A `Check` takes one JSON value and returns its issues, with paths relative to that value: "" is the value itself.
+Small checks combine into larger ones (`record`, `list_of`, `every`, `then`): a check reads like the shape that it
+describes. No check raises, for any value; an empty sequence means no issues.
 
-Unknown keys of `data` and of a branch are carried verbatim: a builder stores its own there. The others,
-`retry`, `approvers` and `modelSettings`, refuse them, as a typing error would go unseen.
+Unknown keys of `data` and of a branch are kept verbatim: a builder may store its own there. `retry`, `approvers`
+and `modelSettings` refuse unknown keys, which are probably misspelled.
 """
 
 import math
@@ -24,7 +24,7 @@ from wfcore.domain.kernel.json_type import JSON
 
 MAX_ISSUES = 1_000
 MAX_SECONDS = 100 * 365 * 86_400
-"""A hundred years: whoever waits longer has made a mistake."""
+"""A hundred years: a longer wait is a mistake."""
 
 
 class NodeType(StrEnum):
@@ -38,7 +38,7 @@ class NodeType(StrEnum):
 
 
 class ReferenceCatalog(Protocol):
-    """What a graph may refer to outside itself, as its deployer sees it."""
+    """The tools and skills that a graph may refer to, as its deployer sees them."""
 
     def tool(self, tool_id: str, /) -> bool: ...
     def skill(self, agent_id: int, /) -> bool: ...
@@ -46,7 +46,7 @@ class ReferenceCatalog(Protocol):
 
 @attrs.frozen
 class ListedCatalog:
-    """A catalog of known names."""
+    """A catalog of fixed ids."""
 
     tools: Container[str] = frozenset()
     skills: Container[int] = frozenset()
@@ -60,14 +60,14 @@ class ListedCatalog:
 
 @attrs.frozen
 class Known:
-    """All that a value inside a graph may refer to: the graph's nodes by id, and the catalog."""
+    """Everything that a value in a graph may refer to: the ids of the graph's nodes, and the catalog."""
 
     nodes: Container[str] = frozenset()
     catalog: ReferenceCatalog = ListedCatalog()
 
 
 Check = Callable[[JSON, Known], Sequence[Issue]]
-"""A look at one JSON value; the issues' paths are relative to it."""
+"""A check of one JSON value; the paths of its issues are relative to the value."""
 
 KINDS: Mapping[type, str] = {
     bool: "a boolean",
@@ -101,7 +101,7 @@ string, boolean, free_object = of_type(str), of_type(bool), of_type(dict)
 
 
 def must(holds: Callable[[JSON, Known], object], rule: str, message: str, path: str = "") -> Check:
-    """A predicate as a check; `{}` in the message stands for the value, a string or a small number."""
+    """A predicate as a check; `{}` in the message is replaced by the value, a string or a small number."""
 
     def check(value: JSON, known: Known) -> Sequence[Issue]:
         if holds(value, known):
@@ -129,11 +129,11 @@ def text(most: int | None = None) -> Check:
 def one_of(values: Iterable[str]) -> Check:
     choices = [str(value) for value in values]
     names = ", ".join(f"`{choice}`" for choice in choices)
-    return then(string, must(lambda value, _: value in choices, "enum", f"`{{}}` is none of {names}"))
+    return then(string, must(lambda value, _: value in choices, "enum", f"`{{}}` is not one of {names}"))
 
 
 def is_number(value: JSON) -> TypeGuard[int | float]:
-    """Whether this is a finite JSON number; a boolean is none."""
+    """Whether this is a finite JSON number; a boolean is not."""
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
@@ -145,14 +145,14 @@ def number(least: float = -math.inf, *, most: float, above: float = -math.inf) -
             return wrong_type("a number", value)
         if above < value and least <= value <= most:
             return ()
-        floor = f"more than {above}" if above > least else f"at least {least}"
-        return found("range", f"must be {floor} and at most {most}")
+        minimum = f"more than {above}" if above > least else f"at least {least}"
+        return found("range", f"must be {minimum} and at most {most}")
 
     return check
 
 
 def integer(least: int, most: int = 2**53 - 1) -> Check:
-    """A number without fraction, such as 3.0; by default one that JSON readers keep exactly (RFC 7493)."""
+    """A whole number, such as 3 or 3.0; the default bound is the largest that JSON readers keep exactly (RFC 7493)."""
     whole = must(lambda value, _: value % 1 == 0, "integer", "must be an integer")
     return then(number(least, most=most), whole)
 
@@ -161,19 +161,19 @@ def integer(least: int, most: int = 2**53 - 1) -> Check:
 
 
 def every(*checks: Check) -> Check:
-    """All findings of all the checks."""
+    """The issues of all the checks."""
 
     return lambda value, known: [issue for check in checks for issue in check(value, known)]
 
 
 def then(*checks: Check) -> Check:
-    """Each check only sees what the ones before it passed."""
+    """The issues of the first check that has any: a check only gets values that passed the ones before it."""
 
     return lambda value, known: next((issues for check in checks if (issues := check(value, known))), ())
 
 
 def record(fields: Mapping[str, Check], required: Sequence[str] = (), *, extra: bool = False) -> Check:
-    """An object with these fields; others are unknown, unless `extra` ones are carried verbatim."""
+    """An object with these fields; other keys are issues, unless `extra` keeps them verbatim."""
 
     def check(value: JSON, known: Known) -> Sequence[Issue]:
         if not isinstance(value, dict):
@@ -183,7 +183,7 @@ def record(fields: Mapping[str, Check], required: Sequence[str] = (), *, extra: 
             field = fields.get(key)
             if field is not None:
                 if inner := field(item, known):
-                    issues += under(key, inner)
+                    issues += prefixed(key, inner)
             elif not extra:
                 issues.append(Issue(key, f"`{clip(key)}` is an unknown key", "unknown"))
             if len(issues) > MAX_ISSUES:
@@ -194,7 +194,7 @@ def record(fields: Mapping[str, Check], required: Sequence[str] = (), *, extra: 
 
 
 def list_of(item: Check, least: int = 0, most: int | None = None) -> Check:
-    """An array of `least` to `most` items; one that is too long is not looked into."""
+    """An array of `least` to `most` items; the items of an array that is too long are not checked."""
 
     def check(value: JSON, known: Known) -> Sequence[Issue]:
         if not isinstance(value, list):
@@ -206,7 +206,7 @@ def list_of(item: Check, least: int = 0, most: int | None = None) -> Check:
         issues: list[Issue] = []
         for index, one in enumerate(value):
             if inner := item(one, known):
-                issues += under(f"[{index}]", inner)
+                issues += prefixed(f"[{index}]", inner)
                 if len(issues) > MAX_ISSUES:
                     break
         return issues
@@ -215,7 +215,7 @@ def list_of(item: Check, least: int = 0, most: int | None = None) -> Check:
 
 
 def unique(key: str) -> Check:
-    """No two objects of an array have the same `key`; whether they are objects is another check's affair."""
+    """No two objects of an array have the same value of `key`; items that are not objects are ignored."""
 
     def check(value: JSON, known: Known) -> Sequence[Issue]:
         seen: set[JSON] = set()
@@ -226,15 +226,15 @@ def unique(key: str) -> Check:
                 continue
             if name in seen:
                 what = f"`{clip(name)}`" if isinstance(name, str) else "the number"
-                issues.append(Issue(f"[{index}].{key}", f"{what} is used before", "unique"))
+                issues.append(Issue(f"[{index}].{key}", f"{what} is already used", "unique"))
             seen.add(name)
         return issues
 
     return check
 
 
-def under(parent: str, issues: Sequence[Issue]) -> list[Issue]:
-    """The issues of a part, as issues of the whole."""
+def prefixed(parent: str, issues: Sequence[Issue]) -> list[Issue]:
+    """The issues with `parent` before their paths."""
     return [Issue(join_path(parent, one.path), one.message, one.rule, one.severity) for one in issues]
 
 
@@ -246,7 +246,7 @@ def clip(value: str, most: int = 100) -> str:
 
 
 def expression(value: JSON, known: Known) -> Sequence[Issue]:
-    """A bare expression that parses and reads only nodes that exist."""
+    """An expression, without `{{ }}`, that compiles and reads only nodes that exist."""
     if not isinstance(value, str):
         return wrong_type("a string", value)
     try:
@@ -257,7 +257,7 @@ def expression(value: JSON, known: Known) -> Sequence[Issue]:
 
 
 def template(value: JSON, known: Known) -> Sequence[Issue]:
-    """A value whose strings may hold expressions, under the same rules as a bare one."""
+    """A value whose strings may hold expressions, under the same rules as `expression`."""
     try:
         compiled = compile_template(value)
     except ExpressionError as error:
@@ -267,7 +267,7 @@ def template(value: JSON, known: Known) -> Sequence[Issue]:
 
 def unresolved(references: Collection[str], known: Known) -> Sequence[Issue]:
     return [
-        Issue("", f"reads node `{clip(name)}`, which does not exist", "reference")
+        Issue("", f"reads the unknown node `{clip(name)}`", "reference")
         for name in sorted(references)
         if name not in known.nodes
     ]
@@ -276,20 +276,20 @@ def unresolved(references: Collection[str], known: Known) -> Sequence[Issue]:
 def node_id(value: JSON, known: Known) -> Sequence[Issue]:
     if not isinstance(value, str):
         return wrong_type("a string", value)
-    return () if value in known.nodes else found("reference", f"there is no node `{clip(value)}`")
+    return () if value in known.nodes else found("reference", f"unknown node `{clip(value)}`")
 
 
 def schema(value: JSON, known: Known) -> Sequence[Issue]:
     return schema_issues(value, "")
 
 
-known_tool = must(lambda name, known: known.catalog.tool(name), "reference", "there is no tool `{}`")
-known_skill = must(lambda key, known: known.catalog.skill(int(key)), "reference", "there is no skill `{}`")
-email = then(string, must(lambda value, _: normalize_email(value), "email", "`{}` is no e-mail address"))
-uuid = then(string, must(lambda value, _: is_uuid(value), "uuid", "`{}` is no UUID in lower case"))
+known_tool = must(lambda name, known: known.catalog.tool(name), "reference", "unknown tool `{}`")
+known_skill = must(lambda key, known: known.catalog.skill(int(key)), "reference", "unknown skill `{}`")
+email = then(string, must(lambda value, _: normalize_email(value), "email", "`{}` is not a valid e-mail address"))
+uuid = then(string, must(lambda value, _: is_uuid(value), "uuid", "`{}` is not a UUID in lower case"))
 
 
-# Rules between the keys of one object; they see only what has the right shape.
+# Rules between the keys of one object; they only get objects of the right shape.
 
 has_work = must(
     lambda agent, _: "agent_id" in agent or agent.get("message") or agent.get("instructions"),
@@ -297,12 +297,16 @@ has_work = must(
     "without `agent_id`, a `message` or `instructions` is required",
     "message",
 )
-names_somebody = must(
+names_approvers = must(
     lambda approvers, _: approvers.get("emails") or approvers.get("groups"),
     "minItems",
-    "names nobody; leave it out to ask whoever can use the workflow",
+    "must name an e-mail or a group; without `approvers` everyone who can use the workflow may decide",
 )
-not_else = must(lambda handle, _: handle != "else", "reserved", "`else` is the exit when no branch holds")
+not_else = must(
+    lambda handle, _: handle != "else",
+    "reserved",
+    "`else` is reserved for the case that no branch holds",
+)
 
 
 def enough_approvers(approval: JSON, known: Known) -> Sequence[Issue]:
@@ -310,7 +314,7 @@ def enough_approvers(approval: JSON, known: Known) -> Sequence[Issue]:
     people = len({address.lower() for address in approvers.get("emails", ())})
     if not people or approvers.get("groups") or approval.get("requiredApprovals", 1) <= people:
         return ()
-    return found("range", f"must be at most {people}, the people that are asked", "requiredApprovals")
+    return found("range", f"must be at most {people}, the number of approvers", "requiredApprovals")
 
 
 # The table.
@@ -382,7 +386,7 @@ NODE_DATA: Mapping[NodeType, Check] = {
         record(
             {
                 "message": then(string, template),
-                "approvers": then(APPROVERS, names_somebody),
+                "approvers": then(APPROVERS, names_approvers),
                 "requiredApprovals": integer(1),
                 "allowSelfApproval": boolean,
                 "formSchema": schema,
@@ -394,4 +398,4 @@ NODE_DATA: Mapping[NodeType, Check] = {
         enough_approvers,
     ),
 }
-"""From a node's type to the check of its `data`."""
+"""The check of `data` for each node type."""

@@ -1,10 +1,10 @@
-"""The rules of a graph: what it must be to be stored, and what more it must be to be deployed.
+"""The rules of a graph: those for storing it, and further ones for deploying it.
 
 `write_issues` takes any JSON value and finds faults of shape and reference (interface, WorkflowStructure).
-`deploy_issues` takes a graph that may be stored and finds all for which it could not run. Its rules are a
-tuple of small checks, errors before warnings, each one pass over nodes or edges: linear in their number.
+`deploy_issues` takes a graph that can be stored and finds every reason why it cannot run. Its rules are a tuple of
+small checks, errors before warnings. Each is one pass over nodes or edges: linear in their number.
 
-A cycle needs a node by which it can be left, a condition or a humanApproval. In other words, the graph
+Every cycle must contain a condition or a humanApproval, which can lead out of it. In other words, the graph
 without these nodes has no cycle.
 """
 
@@ -33,11 +33,11 @@ from wfcore.domain.graph.node_data import (
     must,
     node_id,
     one_of,
+    prefixed,
     record,
     string,
     text,
     then,
-    under,
     unique,
 )
 from wfcore.domain.graph.structure import ELSE, Graph, Node, NodeType, handles
@@ -48,21 +48,21 @@ __all__ = ["GraphLimits", "ListedCatalog", "ReferenceCatalog", "deploy_issues", 
 
 MAX_ID = 255
 MAX_SHOWN = 20
-"""The most names that one message lists."""
+"""The most names in one message."""
 
 
 DEFAULT_LIMITS = GraphLimits()
 
 
-# To be stored.
+# Rules for storing.
 
 
 def write_issues(structure: JSON, path: str = "workflowStructure", limits: GraphLimits = DEFAULT_LIMITS) -> list[Issue]:
-    """Every fault for which a `workflowStructure` cannot be stored, at most `MAX_ISSUES` of them.
+    """Every reason why a `workflowStructure` cannot be stored, at most `MAX_ISSUES`.
 
-    Extra keys beside `nodes` and `edges` are carried verbatim. A list longer than its limit is one fault.
+    Keys other than `nodes` and `edges` are kept verbatim. A list longer than its limit is one issue.
     """
-    if _is_faultless(structure, limits):
+    if _passes_fast_check(structure, limits):
         return []
     known = Known(nodes=_node_ids(structure))
     return _capped(_structure(limits)(structure, known), path)
@@ -92,8 +92,8 @@ class _Graph(msgspec.Struct):
     edges: list[_Edge] = []
 
 
-def _is_faultless(structure: JSON, limits: GraphLimits) -> bool:
-    """Whether there is nothing to tell: nearly always, and a quarter of the cost of finding what there is."""
+def _passes_fast_check(structure: JSON, limits: GraphLimits) -> bool:
+    """Whether the structure has no issues. Nearly all pass, at a quarter of the cost of listing issues."""
     try:
         graph = msgspec.convert(structure, _Graph)
     except (msgspec.ValidationError, OverflowError):
@@ -132,7 +132,7 @@ def _structure(limits: GraphLimits) -> Check:
 
 
 def _axis(name: str) -> Check:
-    """A coordinate that is missing breaks the same rule as one that is no number."""
+    """A missing coordinate breaks the same rule as one that is not a number."""
     return must(lambda position, _: is_number(position.get(name)), "position", "must be a finite number", name)
 
 
@@ -151,13 +151,13 @@ EDGE = record(
 )
 
 
-# To be deployed.
+# Rules for deploying.
 
 
 def deploy_issues(graph: Graph, catalog: ReferenceCatalog, path: str = "workflowStructure") -> list[Issue]:
-    """Everything for which a graph cannot run, then warnings: at most `MAX_ISSUES`. Messages name the node.
+    """Every reason why a graph cannot run, then warnings: at most `MAX_ISSUES`. Messages name the node.
 
-    The graph comes from a structure without write issues; `catalog` is asked about its tools and skills.
+    The graph comes from a structure without write issues. `catalog` has the tools and skills that it may use.
     """
     known = Known(graph.by_id.keys(), catalog)
     return _capped(chain.from_iterable(rule(graph, known) for rule in DEPLOY_RULES), path)
@@ -166,23 +166,23 @@ def deploy_issues(graph: Graph, catalog: ReferenceCatalog, path: str = "workflow
 def _one_start(graph: Graph, known: Known) -> Iterator[Issue]:
     starts = [(index, node) for index, node in enumerate(graph.nodes) if node.type is NodeType.START]
     if not starts:
-        yield Issue("nodes", "there is no `start` node", "start")
+        yield Issue("nodes", "a graph must have a `start` node", "start")
     for index, node in starts[1:]:
-        yield _at(node, f"nodes[{index}].type", "there is another `start`, a graph has one", "start")
+        yield _at(node, f"nodes[{index}].type", "a graph must have only one `start` node", "start")
 
 
-def _nothing_before_start(graph: Graph, known: Known) -> Iterator[Issue]:
+def _no_edge_to_start(graph: Graph, known: Known) -> Iterator[Issue]:
     for index, edge in enumerate(graph.edges):
         target = graph.by_id[edge.target]
         if target.type is NodeType.START:
-            yield _at(target, f"edges[{index}].target", "no edge may lead to a `start`", "start")
+            yield _at(target, f"edges[{index}].target", "an edge cannot lead to a `start` node", "start")
 
 
 def _all_reachable(graph: Graph, known: Known) -> Iterator[Issue]:
     reached = _reached(graph)
     for index, node in enumerate(graph.nodes):
         if reached and node.id not in reached:
-            yield _at(node, f"nodes[{index}]", "it cannot be reached from the start", "reachable")
+            yield _at(node, f"nodes[{index}]", "it cannot be reached from the `start` node", "reachable")
 
 
 def _reached(graph: Graph) -> set[str]:
@@ -197,83 +197,83 @@ def _reached(graph: Graph) -> set[str]:
 
 
 def _known_handles(graph: Graph, known: Known) -> Iterator[Issue]:
-    exits = {node.id: handles(node) for node in graph.nodes}
+    known_handles = {node.id: handles(node) for node in graph.nodes}
     for index, edge in enumerate(graph.edges):
-        if edge.source_handle not in exits[edge.source]:
-            message = _no_such_exit(edge.source_handle, exits[edge.source])
+        if edge.source_handle not in known_handles[edge.source]:
+            message = _unknown_handle(edge.source_handle, known_handles[edge.source])
             yield _at(graph.by_id[edge.source], f"edges[{index}].sourceHandle", message, "handle")
 
 
-def _no_such_exit(handle: str | None, exits: frozenset[str | None]) -> str:
-    given = "an edge without `sourceHandle`" if handle is None else f"`{clip(handle)}`"
-    if len(exits) > MAX_SHOWN:
-        return f"it has no exit for {given}, but {len(exits)} others"
-    names = ", ".join("none" if name is None else f"`{clip(name)}`" for name in sorted(exits, key=str))
-    return f"it has no exit for {given}, only {names}"
+def _unknown_handle(handle: str | None, allowed: frozenset[str | None]) -> str:
+    fault = "an edge needs a `sourceHandle`" if handle is None else f"unknown handle `{clip(handle)}`"
+    if len(allowed) > MAX_SHOWN:
+        return f"{fault}: use one of its {len(allowed)} handles"
+    *names, last = [f"`{clip(name)}`" for name in sorted(filter(None, allowed))] + ["none"] * (None in allowed)
+    return f"{fault}: use {', '.join(names)} or {last}" if names else f"{fault}: use {last}"
 
 
-def _cycles_can_be_left(graph: Graph, known: Known) -> Iterator[Issue]:
-    cycles = list(find_cycles(_without_exits(graph)))
+def _cycles_have_exits(graph: Graph, known: Known) -> Iterator[Issue]:
+    cycles = list(find_cycles(_without_cycle_exits(graph)))
     index = {node.id: index for index, node in enumerate(graph.nodes)} if cycles else {}
     for cycle in cycles:
         names = [f"`{clip(name, 40)}`" for name in cycle]
         more = ["..."] if len(cycle) > MAX_SHOWN else []
         walk = " -> ".join([*names[:MAX_SHOWN], *more, names[0]])
-        message = f"a cycle needs a condition or a humanApproval by which to leave it: {walk}"
+        message = f"a cycle must contain a condition or a humanApproval: {walk}"
         yield Issue(f"nodes[{index[cycle[0]]}]", message, "cycle")
 
 
-def _without_exits(graph: Graph) -> dict[str, list[str]]:
-    """The successors among the nodes where no cycle can be left."""
+def _without_cycle_exits(graph: Graph) -> dict[str, list[str]]:
+    """The successors of each node, without the nodes that can lead out of a cycle."""
     inner = {node.id: None for node in graph.nodes if node.type not in CYCLE_EXITS}
     return {name: [edge.target for edge in graph.outgoing[name] if edge.target in inner] for name in inner}
 
 
 def find_cycles(successors: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
-    """Cycles without a common node, at least one of every knot (strongly connected component) that has one.
+    """Disjoint cycles, at least one of every strongly connected component that has one.
 
-    A depth-first search whose stack is the dict `path`. A cycle is taken off it whole.
+    A depth-first search whose stack is the dict `path`. A cycle that is found is removed from it as a whole.
     """
-    settled: set[str] = set()
+    finished: set[str] = set()
     for root in successors:
-        path = {} if root in settled else {root: iter(successors[root])}
+        path = {} if root in finished else {root: iter(successors[root])}
         while path:
-            onward = next(reversed(path.values()))
-            target = next(onward, None)
+            successor = next(reversed(path.values()))
+            target = next(successor, None)
             if target is None:
-                settled.add(path.popitem()[0])
+                finished.add(path.popitem()[0])
             elif target in path:
                 cycle = _pop_until(target, path)
-                settled.update(cycle)
+                finished.update(cycle)
                 yield cycle
-            elif target not in settled:
+            elif target not in finished:
                 path[target] = iter(successors[target])
 
 
 def _pop_until(name: str, path: dict[str, Iterator[str]]) -> list[str]:
-    """Take the end of the stack off, from `name` on."""
+    """Remove the end of the stack, from `name` on, and return it."""
     popped = [path.popitem()[0]]
     while popped[-1] != name:
         popped.append(path.popitem()[0])
     return popped[::-1]
 
 
-def _good_data(graph: Graph, known: Known) -> Iterator[Issue]:
+def _valid_data(graph: Graph, known: Known) -> Iterator[Issue]:
     for index, node in enumerate(graph.nodes):
         for issue in NODE_DATA[node.type](node.data, known):
             yield _at(node, join_path(f"nodes[{index}].data", issue.path), issue.message, issue.rule)
 
 
-def _item_is_there(graph: Graph, known: Known) -> Iterator[Issue]:
+def _item_in_scope(graph: Graph, known: Known) -> Iterator[Issue]:
     for index, node in enumerate(graph.nodes):
-        for path, value in _without_item(node):
+        for path, value in _templates_without_item(node):
             if _reads_item(value):
-                message = "reads `item`, which is there only in the `params` of a `forEach`"
+                message = "reads `item`, which is available only in the `params` of an action with `forEach`"
                 yield _at(node, f"nodes[{index}].data.{path}", message, "reference")
 
 
-def _without_item(node: Node) -> Iterator[tuple[str, JSON]]:
-    """What of a node's data is a template or, as one, an expression, and is rendered for no item of a list."""
+def _templates_without_item(node: Node) -> Iterator[tuple[str, JSON]]:
+    """The templates in a node's data that cannot read `item`, with their paths; an expression is wrapped as one."""
     data = node.data
     if node.type is NodeType.ACTION:
         yield "forEach", _as_template(data.get("forEach"))
@@ -292,39 +292,39 @@ def _as_template(expression: JSON) -> str:
 
 
 def _reads_item(value: JSON) -> bool:
-    """Whether this template reads `item`; one that is wrong is another rule's affair."""
+    """Whether this template reads `item`; false for one that does not compile, which another rule reports."""
     try:
         return compile_template(value).reads_item
     except ExpressionError:
         return False
 
 
-def _else_leads_on(graph: Graph, known: Known) -> Iterator[Issue]:
+def _else_is_connected(graph: Graph, known: Known) -> Iterator[Issue]:
     for index, node in enumerate(graph.nodes):
         if node.type is not NodeType.CONDITION:
             continue
         if not any(edge.source_handle == ELSE for edge in graph.outgoing[node.id]):
-            message = "it has no `else` edge: when no branch holds, its path ends"
+            message = "it has no `else` edge: if no branch holds, the path ends here"
             yield _warn(node, f"nodes[{index}]", message, "else")
 
 
-def _no_idle_keys(graph: Graph, known: Known) -> Iterator[Issue]:
+def _no_ineffective_keys(graph: Graph, known: Known) -> Iterator[Issue]:
     for index, node in enumerate(graph.nodes):
-        for key, needed in IDLE_WITHOUT.get(node.type, {}).items():
+        for key, needed in INEFFECTIVE_WITHOUT.get(node.type, {}).items():
             if key in node.data and needed not in node.data:
-                message = f"`{key}` does nothing without `{needed}`"
+                message = f"`{key}` has no effect without `{needed}`"
                 yield _warn(node, f"nodes[{index}].data.{key}", message, "idle")
         tool = node.data.get("toolId") if node.type is NodeType.ACTION else None
-        for key in IDLE_ON.get(tool, ()) if isinstance(tool, str) else ():
+        for key in INEFFECTIVE_ON.get(tool, ()) if isinstance(tool, str) else ():
             if key in node.data:
-                yield _warn(node, f"nodes[{index}].data.{key}", f"`{key}` does nothing on `{tool}`", "idle")
+                yield _warn(node, f"nodes[{index}].data.{key}", f"`{key}` has no effect on `{tool}`", "idle")
 
 
-def _expired_can_happen(graph: Graph, known: Known) -> Iterator[Issue]:
+def _expired_can_be_taken(graph: Graph, known: Known) -> Iterator[Issue]:
     for index, edge in enumerate(graph.edges):
         source = graph.by_id[edge.source]
-        waits_for_ever = source.type is NodeType.HUMAN_APPROVAL and "timeoutSeconds" not in source.data
-        if waits_for_ever and edge.source_handle == "expired":
+        has_no_timeout = source.type is NodeType.HUMAN_APPROVAL and "timeoutSeconds" not in source.data
+        if has_no_timeout and edge.source_handle == "expired":
             message = "`expired` is never taken without `timeoutSeconds`"
             yield _warn(source, f"edges[{index}].sourceHandle", message, "idle")
 
@@ -339,36 +339,36 @@ def _warn(node: Node, path: str, message: str, rule: str) -> Issue:
 
 CYCLE_EXITS = frozenset({NodeType.CONDITION, NodeType.HUMAN_APPROVAL})
 
-IDLE_WITHOUT: Mapping[NodeType, Mapping[str, str]] = {
+INEFFECTIVE_WITHOUT: Mapping[NodeType, Mapping[str, str]] = {
     NodeType.ACTION: {"maxConcurrency": "forEach"},
     NodeType.HUMAN_APPROVAL: {"onTimeout": "timeoutSeconds"},
 }
-"""Keys of `data` that do nothing unless another one stands beside them."""
+"""Keys of `data` that have no effect without another key."""
 
-IDLE_ON: Mapping[str, tuple[str, ...]] = {
+INEFFECTIVE_ON: Mapping[str, tuple[str, ...]] = {
     "core.transform": ("retry", "timeoutSeconds"),
     "core.fail": ("timeoutSeconds",),
     "core.wait": ("retry",),
 }
-"""Keys of `data` that do nothing on these tools: what is done at once takes no time, a wait fails once and for all."""
+"""Keys of `data` that have no effect on these built-in tools, which take no time or never retry."""
 
 DEPLOY_RULES: tuple[Callable[[Graph, Known], Iterable[Issue]], ...] = (
     _one_start,
-    _nothing_before_start,
+    _no_edge_to_start,
     _all_reachable,
     _known_handles,
-    _cycles_can_be_left,
-    _good_data,
-    _item_is_there,
-    _else_leads_on,
-    _no_idle_keys,
-    _expired_can_happen,
+    _cycles_have_exits,
+    _valid_data,
+    _item_in_scope,
+    _else_is_connected,
+    _no_ineffective_keys,
+    _expired_can_be_taken,
 )
-"""Errors before warnings, so that a long list loses its warnings first."""
+"""Errors before warnings: if the list is truncated, warnings are left out first."""
 
 
 def _capped(issues: Iterable[Issue], path: str) -> list[Issue]:
-    kept = under(path, list(islice(issues, MAX_ISSUES + 1)))
+    kept = prefixed(path, list(islice(issues, MAX_ISSUES + 1)))
     if len(kept) > MAX_ISSUES:
         message = f"there are more issues than the {MAX_ISSUES - 1} shown"
         kept[MAX_ISSUES - 1 :] = [Issue(path, message, "truncated", kept[MAX_ISSUES - 1].severity)]

@@ -1,7 +1,7 @@
 """The workflow graph: nodes, edges and the index over them (interface, WorkflowStructure and AgentSelection).
 
-A graph is built from a structure that passed the rules for writing (`graph_rules.write_issues`). The exits by
-which edges leave a node are its handles; None is the unnamed one, of an edge without `sourceHandle`.
+A graph is built from a structure without write issues (`rules.write_issues`). The outputs of a node, where edges
+begin, are its handles; None is the unnamed handle, of an edge without `sourceHandle`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,9 +18,9 @@ from wfcore.domain.graph.node_data import (
     every,
     integer,
     list_of,
+    prefixed,
     record,
     string,
-    under,
     unique,
 )
 from wfcore.domain.kernel.errors import Issue
@@ -50,7 +50,7 @@ class Node:
 
 @attrs.frozen
 class Edge:
-    """A way from `source` to `target`, leaving by the exit `source_handle`; None is the unnamed one."""
+    """An edge from the handle `source_handle` of node `source` to node `target`; None is the unnamed handle."""
 
     id: str
     source: str
@@ -60,7 +60,7 @@ class Edge:
 
 @attrs.frozen
 class Graph:
-    """Nodes and edges in the order of the wire, with an index of the nodes and of each node's edges.
+    """Nodes and edges in the order of the wire, with indexes of the nodes and of each node's edges.
 
     The ends of every edge are nodes of the graph; `outgoing` and `incoming` have an entry for every node.
     """
@@ -91,7 +91,7 @@ class Graph:
 
 
 def parse_graph(structure: Mapping[str, JSON]) -> Graph:
-    """The graph of a structure that passed the rules for writing; missing `nodes` and `edges` are empty."""
+    """The graph of a structure without write issues; missing `nodes` and `edges` count as empty."""
     return Graph(
         tuple(
             Node(node["id"], NODE_TYPES[node["type"]], node.get("data", {}), node.get("position"))
@@ -115,11 +115,11 @@ HANDLES: Mapping[NodeType, frozenset[str | None]] = {
     NodeType.AGENT: frozenset({None, "error"}),
     NodeType.HUMAN_APPROVAL: frozenset({"approved", "denied", "expired"}),
 }
-"""From a node's type to the exits it always has. A condition has those of its branches too."""
+"""The handles that every node of a type has. A condition also has the handles of its branches."""
 
 
 def handles(node: Node) -> frozenset[str | None]:
-    """The exits by which edges may leave a node; None is the unnamed one."""
+    """The handles of a node; None is the unnamed one."""
     if node.type is not NodeType.CONDITION:
         return HANDLES[node.type]
     branches = node.data.get("branches")
@@ -130,7 +130,7 @@ def handles(node: Node) -> frozenset[str | None]:
     )
 
 
-# The deprecated way to write a workflow: an ordered list of skills.
+# The deprecated form of a workflow: an ordered list of skills.
 
 SELECTION = record(
     {
@@ -159,14 +159,15 @@ SELECTION = record(
 
 
 def selection_issues(selection: JSON, path: str = "agentSelection") -> list[Issue]:
-    """Every fault of an `agentSelection` (interface, AgentSelection); its extra keys are carried verbatim."""
-    return under(path, SELECTION(selection, Known()))
+    """Every fault of an `agentSelection` (interface, AgentSelection); its extra keys are kept verbatim."""
+    return prefixed(path, SELECTION(selection, Known()))
 
 
 def compile_agent_selection(selection: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The `workflowStructure` that does the same: a start, then the agents as a chain in `priority_order`.
+    """The equivalent `workflowStructure`: a start node, then the agents as a chain in `priority_order`.
 
-    For a selection without issues. Its `model` and `modelSettings` go to every agent, its extra keys on top.
+    The selection must have no issues. Every agent gets its `model` and `modelSettings`; its extra keys become keys of
+    the structure.
     """
     shared = {key: selection[key] for key in ("model", "modelSettings") if key in selection}
     entries = sorted(selection["agents"], key=itemgetter("priority_order"))
@@ -187,7 +188,7 @@ def _agent_node(name: str, entry: Mapping[str, JSON], shared: Mapping[str, JSON]
 
 
 def structure_of(content: Mapping[str, JSON]) -> Mapping[str, JSON]:
-    """The graph of a workflow's content; an `agentSelection` alone stands for the graph it compiles to."""
+    """The structure of a workflow's content; without nodes, that of its `agentSelection`, if it has one."""
     selection = content.get("agentSelection")
     if selection and not (content.get("workflowStructure") or {}).get("nodes"):
         return compile_agent_selection(selection)

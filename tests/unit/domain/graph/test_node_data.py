@@ -136,7 +136,7 @@ class TestData:
 
     @pytest.mark.parametrize(("kind", "data", "below", "rule"), DATA)
     def test_each_fault_has_its_rule_and_path(self, kind: str, data: dict[str, Any], below: str, rule: str) -> None:
-        """A known key with a wrong value is one issue at its place; a schema's issues may be below it."""
+        """A known key with a wrong value is one issue at its path; the issues of a schema may be below it."""
         if kind == "action" and below != "toolId":
             data = {"toolId": "core.http", **data}
         [issue] = deploy_data(kind, data)
@@ -163,11 +163,11 @@ class TestData:
         ],
     )
     def test_good_data(self, kind: str, data: dict[str, Any]) -> None:
-        """What the rules allow passes, unknown keys included."""
+        """Valid data has no issues, with unknown keys too."""
         assert deploy_data(kind, data) == []
 
-    def test_all_faults_of_one_node_are_told_at_once(self) -> None:
-        """Wrong types, unresolved names and unknown keys of one node come together."""
+    def test_all_faults_of_one_node_are_reported(self) -> None:
+        """Wrong types, unresolved names and unknown keys of one node are reported together."""
         data = {"toolId": "no.such", "timeoutSeconds": -1, "retry": {"x": 1, "maxAttempts": "1"}}
         assert {issue.path for issue in deploy_data("action", data)} == {
             "toolId",
@@ -177,11 +177,11 @@ class TestData:
         }
 
     def test_the_table_has_every_type(self) -> None:
-        """No type of node goes unchecked."""
+        """Every node type has a check."""
         assert set(NODE_DATA) == set(NodeType)
 
-    def test_every_known_key_has_a_fault_here(self) -> None:
-        """The faults above touch each known key of each type at least once."""
+    def test_every_known_key_has_a_case(self) -> None:
+        """The cases above have a fault for each known key of each type."""
         touched = {(kind, below.split(".")[0].split("[")[0]) for kind, _, below, _ in DATA}
         retried = {("agent", "retry")}  # the same check as for an action
         assert touched | retried >= KNOWN_KEYS

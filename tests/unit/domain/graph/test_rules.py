@@ -37,7 +37,7 @@ def deploy(nodes: list[Any], arrows: list[Any], severity: str = "error") -> list
 
 
 class TestWriting:
-    """What may be stored."""
+    """Rules for storing."""
 
     @pytest.mark.parametrize(
         ("structure", "path", "rule"),
@@ -59,19 +59,19 @@ class TestWriting:
         ],
     )
     def test_each_fault_has_its_rule_and_path(self, structure: Any, path: str, rule: str) -> None:
-        """One fault gives one issue, where it stands."""
+        """One fault gives one issue, at its path."""
         assert found(write_issues(structure, "")) == [(path, rule)]
 
     @pytest.mark.parametrize("bad", [None, "1", True, float("nan"), float("inf"), [1], "missing"])
     def test_a_position_has_two_finite_numbers(self, bad: Any) -> None:
-        """A coordinate that is missing, no number or not finite is invalid, not malformed."""
+        """A coordinate that is missing, not a number or not finite is invalid, not malformed."""
         position = {"x": 1} if bad == "missing" else {"x": 1, "y": bad}
         issues = write_issues({"nodes": [{"id": "a", "type": "start", "position": position}]}, "")
         assert found(issues) == [("nodes[0].position.y", "position")]
         with pytest.raises(Invalid):
             refuse(issues)
 
-    def test_a_position_is_an_object_of_x_and_y_alone(self) -> None:
+    def test_a_position_has_only_x_and_y(self) -> None:
         """Another type is malformed; another key is unknown."""
         at = [{"id": "a", "type": "start", "position": position} for position in ([], {"x": 1, "y": 2, "z": 3})]
         assert found(write_issues({"nodes": at[:1]}, "")) == [("nodes[0].position", "type")]
@@ -93,7 +93,7 @@ class TestWriting:
         ],
     )
     def test_edges(self, edge: Any, below: str, rule: str) -> None:
-        """An edge has its keys, ends that exist, and a handle that is a string if any."""
+        """An edge has its keys, existing ends, and a handle that is a string."""
         structure = {"nodes": [node("a"), node("b")], "edges": [edge]}
         assert found(write_issues(structure, "")) == [(f"edges[0]{below}", rule)]
 
@@ -103,8 +103,8 @@ class TestWriting:
         structure["edges"] = [{**edges("a -> b")[0], "id": "a"}] * 2
         assert found(write_issues(structure, "")) == [("nodes[2].id", "unique"), ("edges[1].id", "unique")]
 
-    def test_all_faults_are_told_at_once_with_wire_paths(self) -> None:
-        """Faults of form and of business come together; form makes the request malformed."""
+    def test_all_faults_are_reported_with_wire_paths(self) -> None:
+        """Faults of shape and of rules are reported together; a fault of shape makes the request malformed."""
         structure = {"nodes": [{"id": "a", "type": "x", "a": 1}], "edges": [{"id": "e", "source": "b"}]}
         issues = write_issues(structure)
         assert set(found(issues)) == {
@@ -116,12 +116,12 @@ class TestWriting:
         with pytest.raises(Malformed):
             refuse(issues)
 
-    def test_extra_keys_of_the_structure_are_carried(self) -> None:
-        """Keys beside `nodes` and `edges` are free; both lists may be left out."""
+    def test_extra_keys_of_the_structure_are_accepted(self) -> None:
+        """Other keys than `nodes` and `edges` are free; both lists are optional."""
         assert write_issues({"viewport": {"zoom": 1}}) == []
 
     def test_limits(self) -> None:
-        """A list at its limit passes; one over it is one issue and is not looked into."""
+        """A list at its limit is accepted; a longer one is one issue, and its items are not checked."""
         limits = GraphLimits(nodes=2, edges=1)
         structure = {"nodes": [node("a"), node("b")], "edges": edges("a -> b")}
         assert write_issues(structure, limits=limits) == []
@@ -132,49 +132,49 @@ class TestWriting:
         """By default 5,000 nodes and 20,000 edges."""
         assert GraphLimits() == GraphLimits(5_000, 20_000)
 
-    def test_issues_are_capped_and_the_last_says_so(self) -> None:
-        """At most `MAX_ISSUES`, the last tells that there are more; exactly as many are all shown."""
+    def test_issues_are_truncated(self) -> None:
+        """There are at most `MAX_ISSUES`; if there are more, the last one says so."""
         issues = write_issues({"nodes": [{}] * 2_000})
         assert len(issues) == MAX_ISSUES
         assert issues[-1] == Issue("workflowStructure", "there are more issues than the 999 shown", "truncated")
         assert [issue.rule for issue in write_issues({"nodes": [{}] * 500})] == ["required"] * 1_000
 
     def test_the_issues_of_one_object_are_bounded(self) -> None:
-        """An object with very many unknown keys does not even make very many issues."""
+        """An object with very many unknown keys does not give very many issues."""
         crowd = {str(key): 0 for key in range(10 * MAX_ISSUES)}
         assert len(record({})(crowd, Known())) <= MAX_ISSUES + 1
         assert len(write_issues({"nodes": [crowd] * 3})) == MAX_ISSUES
 
     def test_long_values_are_clipped_in_messages(self) -> None:
-        """A message never repeats a huge value whole."""
+        """A message does not repeat a long value in full."""
         [issue] = write_issues({"nodes": [{"id": "a", "type": "x" * 10_000}]})
         assert len(issue.message) < 300
 
 
 class TestDeploying:
-    """What can run."""
+    """Rules for deploying."""
 
     def test_a_start_alone_deploys(self) -> None:
-        """The smallest graph is one start."""
+        """The smallest graph is one start node."""
         assert deploy([node("s", "start")], []) == []
 
-    def test_an_empty_graph_does_not(self) -> None:
-        """Without a start nothing can run, and that is all that is said."""
+    def test_a_graph_without_a_start_does_not_deploy(self) -> None:
+        """The missing start is the only issue; no node counts as unreachable."""
         assert deploy([], []) == [("nodes", "start")]
         assert deploy([node("a"), node("b")], edges("a -> b")) == [("nodes", "start")]
 
-    def test_there_is_one_start(self) -> None:
-        """Each further start is a fault."""
+    def test_a_graph_has_one_start(self) -> None:
+        """Each further start is an issue."""
         starts = [node(name, "start") for name in "abc"]
         assert deploy(starts, []) == [("nodes[1].type", "start"), ("nodes[2].type", "start")]
 
-    def test_nothing_leads_to_the_start(self) -> None:
-        """An edge to the start is a fault even where its cycle could be left."""
+    def test_no_edge_leads_to_the_start(self) -> None:
+        """An edge to the start is an issue, even in a cycle with an exit."""
         nodes = [node("s", "start"), node("h", "humanApproval")]
         assert deploy(nodes, edges("s -> h", "h.denied -> s")) == [("edges[1].target", "start")]
 
     def test_every_node_is_reachable(self) -> None:
-        """Each node that the start does not lead to is named, whatever leads away from it."""
+        """Each node that cannot be reached from the start is an issue."""
         nodes = [node("s", "start"), node("a"), node("b"), node("c")]
         arrows = edges("s -> a", "b -> c", "c -> a")
         assert deploy(nodes, arrows) == [("nodes[2]", "reachable"), ("nodes[3]", "reachable")]
@@ -197,7 +197,7 @@ class TestDeploying:
         ],
     )
     def test_handles(self, kind: str, handle: str, legal: bool) -> None:
-        """An edge leaves by an exit that its source has; several exits have no unnamed one."""
+        """An edge begins at a handle of its source; conditions and approvals do not have the unnamed handle."""
         data = {
             "action": {"toolId": "core.http"},
             "condition": {"branches": [{"handle": "big", "when": "true"}]},
@@ -206,27 +206,35 @@ class TestDeploying:
         arrows = edges("s -> x", f"x.{handle} -> y")
         assert deploy(nodes, arrows) == ([] if legal else [("edges[1].sourceHandle", "handle")])
 
-    def test_a_missing_exit_is_told_with_those_there_are(self) -> None:
-        """The message says what was asked for and what there is, of very many exits the number."""
-        for count, end in ((1, "only `else`, `x0`"), (50, "but 51 others")):
-            branches = [{"handle": f"x{number}", "when": "true"} for number in range(count)]
-            structure = {
-                "nodes": [node("s", "start"), node("c", "condition", branches=branches), node("a")],
-                "edges": edges("s -> c", "c.y -> a"),
-            }
-            [message] = [
-                issue.message for issue in deploy_issues(parse_graph(structure), CATALOG) if issue.rule == "handle"
-            ]
-            assert message == f"node `c`: it has no exit for `y`, {end}"
+    @pytest.mark.parametrize(
+        ("kind", "branches", "handle", "message"),
+        [
+            ("agent", 0, ".nope", "unknown handle `nope`: use `error` or none"),
+            ("start", 0, ".nope", "unknown handle `nope`: use none"),
+            ("condition", 0, ".nope", "unknown handle `nope`: use `else`"),
+            ("condition", 2, ".nope", "unknown handle `nope`: use `else`, `x0` or `x1`"),
+            ("condition", 50, ".nope", "unknown handle `nope`: use one of its 51 handles"),
+            ("condition", 1, "", "an edge needs a `sourceHandle`: use `else` or `x0`"),
+        ],
+    )
+    def test_the_message_of_an_unknown_handle(self, kind: str, branches: int, handle: str, message: str) -> None:
+        """It lists the handles that are allowed, or their number if there are very many."""
+        data = {"branches": [{"handle": f"x{number}", "when": "true"} for number in range(branches)]}
+        structure = {
+            "nodes": [node("s", "start"), node("c", kind, **data), node("a")],
+            "edges": edges("s -> c", f"c{handle} -> a"),
+        }
+        issues = deploy_issues(parse_graph(structure), CATALOG)
+        assert [issue.message for issue in issues if issue.rule == "handle"] == [f"node `c`: {message}"]
 
     def test_a_start_has_no_named_handle(self) -> None:
-        """The start's only exit is the unnamed one; the empty name is no way to say it."""
+        """The start has only the unnamed handle; an empty name does not mean it."""
         nodes = [node("s", "start"), node("a")]
         arrows = [{**edges("s -> a")[0], "sourceHandle": ""}]
         assert deploy(nodes, arrows) == [("edges[0].sourceHandle", "handle")]
 
-    def test_a_cycle_without_exit_is_named(self) -> None:
-        """The issue names the nodes of one cycle in order; an error edge does not let a cycle end."""
+    def test_a_cycle_without_exit_is_an_issue(self) -> None:
+        """The issue names the nodes of one cycle in order; an error edge is not an exit."""
         nodes = [node("s", "start"), node("a"), node("b"), node("c")]
         arrows = edges("s -> a", "a -> b", "b -> c", "c.error -> a")
         structure = {"nodes": nodes, "edges": arrows}
@@ -234,21 +242,21 @@ class TestDeploying:
         assert (issue.path, issue.rule) == ("nodes[1]", "cycle")
         assert "`a` -> `b` -> `c` -> `a`" in issue.message
 
-    def test_every_knot_of_cycles_has_its_issue(self) -> None:
-        """Two cycles apart are two issues; a self-loop is a cycle."""
+    def test_every_component_with_cycles_has_an_issue(self) -> None:
+        """Two disjoint cycles are two issues; a self-loop is a cycle."""
         nodes = [node("s", "start"), node("a"), node("b")]
         arrows = edges("s -> a", "a -> a", "a -> b", "b -> b")
         assert sorted(deploy(nodes, arrows)) == [("nodes[1]", "cycle"), ("nodes[2]", "cycle")]
 
     @pytest.mark.parametrize("kind", ["condition", "humanApproval"])
     def test_a_cycle_through_an_exit_is_legal(self, kind: str) -> None:
-        """A condition or a humanApproval on the way makes a cycle legal."""
+        """A condition or a humanApproval in a cycle makes it legal."""
         data = {"branches": [{"handle": "denied", "when": "true"}]} if kind == "condition" else {}
         nodes = [node("s", "start"), node("a"), node("x", kind, **data)]
         assert deploy(nodes, edges("s -> a", "a -> x", "x.denied -> a")) == []
 
-    def test_a_very_long_cycle_is_found_and_clipped(self) -> None:
-        """No recursion: 5,000 nodes in one ring; the message shows the first of them."""
+    def test_a_very_long_cycle_is_found_and_shortened(self) -> None:
+        """The search does not recurse over 5,000 nodes in one cycle; the message shows the first of them."""
         names = [f"n{number}" for number in range(4_999)]
         ring = [f"{a} -> {b}" for a, b in zip(names, [*names[1:], names[0]], strict=True)]
         structure = {
@@ -260,12 +268,12 @@ class TestDeploying:
         assert len(issue.message) < 400
 
     def test_cycles_do_not_share_nodes(self) -> None:
-        """Of overlapping cycles one is told; the order follows the graph, not a hash."""
+        """Of overlapping cycles one is reported; the order is that of the graph."""
         assert list(find_cycles({"a": "bc", "b": "a", "c": "a"})) == [["a", "b"]]
         assert list(find_cycles({"a": "b", "b": "c", "c": "bd", "d": "de", "e": ""})) == [["b", "c"], ["d"]]
 
     def test_messages_name_the_node(self) -> None:
-        """Every issue of a deploy that is about a node says which."""
+        """Every deploy issue about a node names the node."""
         structure = {
             "nodes": [node("s", "start"), node("a", "action"), node("b"), node("h", "humanApproval")],
             "edges": edges("s -> a", "h -> a"),
@@ -278,8 +286,8 @@ class TestDeploying:
             "workflowStructure.edges[1].sourceHandle": "node `h`",
         }
 
-    def test_issues_are_capped(self) -> None:
-        """Very many faults give `MAX_ISSUES`; when only warnings are cut, the last is a warning."""
+    def test_issues_are_truncated(self) -> None:
+        """Very many faults give `MAX_ISSUES`; if only warnings are left out, the last one is a warning."""
         lonely = [node(f"n{number}") for number in range(2_000)]
         issues = deploy_issues(parse_graph({"nodes": [node("s", "start"), *lonely]}), CATALOG)
         assert len(issues) == MAX_ISSUES
@@ -294,10 +302,10 @@ class TestDeploying:
 
 
 class TestWarnings:
-    """What runs, but perhaps not as meant."""
+    """Graphs that run, but probably not as intended."""
 
     def test_a_condition_without_else(self) -> None:
-        """When no branch holds, the path ends: the builder is told."""
+        """The warning says that the path ends if no branch holds."""
         nodes = [
             node("s", "start"),
             node("c", "condition", branches=[{"handle": "x", "when": "true"}]),
@@ -307,7 +315,7 @@ class TestWarnings:
         assert deploy(nodes, edges("s -> c", "c.else -> a"), "warning") == []
 
     def test_a_deadline_that_is_never_set(self) -> None:
-        """`onTimeout` and an `expired` edge do nothing without `timeoutSeconds`."""
+        """`onTimeout` and an `expired` edge have no effect without `timeoutSeconds`."""
         for data, expected in (
             ({"onTimeout": "deny"}, [("nodes[1].data.onTimeout", "idle"), ("edges[1].sourceHandle", "idle")]),
             ({"onTimeout": "deny", "timeoutSeconds": 5}, []),
@@ -315,8 +323,8 @@ class TestWarnings:
             nodes = [node("s", "start"), node("h", "humanApproval", **data), node("a")]
             assert deploy(nodes, edges("s -> h", "h.expired -> a"), "warning") == expected
 
-    def test_concurrency_of_nothing(self) -> None:
-        """`maxConcurrency` does nothing without `forEach`."""
+    def test_concurrency_without_a_loop(self) -> None:
+        """`maxConcurrency` has no effect without `forEach`."""
         data = {"toolId": "core.http", "maxConcurrency": 3}
         idle = [("nodes[1].data.maxConcurrency", "idle")]
         for more, expected in (({}, idle), ({"forEach": "input.items"}, [])):
@@ -325,15 +333,15 @@ class TestWarnings:
 
 
 def test_the_search_for_cycles_is_linear() -> None:
-    """However dense the knot, each node is taken up once, and is in one cycle at most."""
-    taken_up: list[str] = []
+    """In a dense graph, each node is visited once and is in at most one cycle."""
+    visited: list[str] = []
 
     class Watched(dict[str, list[str]]):
         def __getitem__(self, key: str) -> list[str]:
-            taken_up.append(key)
+            visited.append(key)
             return super().__getitem__(key)
 
     names = [str(number) for number in range(300)]
     cycles = list(find_cycles(Watched(dict.fromkeys(names, names))))
-    assert len(taken_up) == len(set(taken_up)) == len(names)
+    assert len(visited) == len(set(visited)) == len(names)
     assert sorted(name for cycle in cycles for name in cycle) == sorted(names)

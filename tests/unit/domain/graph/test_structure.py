@@ -14,6 +14,7 @@ from wfcore.domain.graph.structure import (
     handles,
     parse_graph,
     selection_issues,
+    structure_of,
 )
 from wfcore.testing.graphs import CATALOG
 
@@ -32,7 +33,7 @@ DIAMOND = {
 
 
 def test_parse_graph_keeps_order_and_fills_defaults() -> None:
-    """Nodes and edges stand in wire order; `data` is {} and `sourceHandle` None when left out."""
+    """Nodes and edges keep the order of the wire; by default `data` is {} and `sourceHandle` None."""
     graph = parse_graph(DIAMOND)
     assert [node.id for node in graph.nodes] == ["s", "a", "b"]
     assert graph.nodes[0] == Node("s", NodeType.START, {}, None)
@@ -40,12 +41,12 @@ def test_parse_graph_keeps_order_and_fills_defaults() -> None:
     assert graph.edges[1:] == (Edge("2", "s", "b"), Edge("3", "b", "a", "big"))
 
 
-def test_missing_lists_are_an_empty_graph() -> None:
+def test_missing_lists_give_an_empty_graph() -> None:
     """A structure without `nodes` and `edges` is the empty graph."""
     assert parse_graph({}) == Graph()
 
 
-def test_index_knows_every_node_and_both_ends_of_every_edge() -> None:
+def test_the_index_has_every_node_and_both_ends_of_every_edge() -> None:
     """`outgoing` and `incoming` have an entry for each node, in the order of the edges."""
     graph = parse_graph(DIAMOND)
     assert graph.by_id["a"] is graph.nodes[1]
@@ -72,7 +73,7 @@ def test_index_knows_every_node_and_both_ends_of_every_edge() -> None:
     ],
 )
 def test_handles_of_a_type(kind: str, expected: set[str | None]) -> None:
-    """Each type has its exits; only start, action and agent have the unnamed one."""
+    """Each type has its handles; only start, action and agent have the unnamed one."""
     assert handles(Node("x", NodeType(kind))) == expected
 
 
@@ -86,7 +87,7 @@ def test_handles_of_a_type(kind: str, expected: set[str | None]) -> None:
     ],
 )
 def test_handles_of_a_condition_are_its_branches_and_else(branches: Any, expected: set[str]) -> None:
-    """A branch adds its handle; malformed branches add none and break nothing."""
+    """A branch adds its handle; a malformed branch adds none and does not raise."""
     assert handles(Node("x", NodeType.CONDITION, {"branches": branches})) == expected
 
 
@@ -123,8 +124,8 @@ class TestAgentSelection:
         }
         assert type(structure["nodes"][1]["data"]["agent_id"]) is int
 
-    def test_what_it_compiles_to_deploys(self) -> None:
-        """The compiled graph passes the rules for writing and for deploying; extra keys are carried along."""
+    def test_the_compiled_structure_deploys(self) -> None:
+        """It passes the rules for storing and for deploying; extra keys are kept."""
         selection = {"agents": [{"agent_id": 3, "priority_order": 1}], "colour": "red"}
         assert selection_issues(selection) == []
         structure = compile_agent_selection(selection)
@@ -132,8 +133,8 @@ class TestAgentSelection:
         assert write_issues(structure) == []
         assert deploy_issues(parse_graph(structure), CATALOG) == []
 
-    def test_compiling_does_not_touch_the_selection(self) -> None:
-        """The request's own tree stays as it was."""
+    def test_compiling_does_not_change_the_selection(self) -> None:
+        """The tree of the request stays unchanged."""
         entry = {"agent_id": 1.0, "priority_order": 1}
         compile_agent_selection({"agents": [entry]})
         assert entry == {"agent_id": 1.0, "priority_order": 1}
@@ -169,7 +170,7 @@ class TestAgentSelection:
         ],
     )
     def test_each_fault_has_its_rule_and_path(self, selection: Any, path: str, rule: str) -> None:
-        """One fault gives one issue, where it stands."""
+        """One fault gives one issue, at its path."""
         issues = selection_issues(selection)
         assert [(issue.path, issue.rule) for issue in issues] == [(f"agentSelection{path}", rule)]
 
@@ -185,13 +186,13 @@ class TestAgentSelection:
         ],
     )
     def test_model_settings(self, settings: Any, below: str, rule: str) -> None:
-        """`modelSettings` has its enum, its minimum, and no other keys."""
+        """`modelSettings` has an enum, a minimum, and no other keys."""
         selection = {"agents": [{"agent_id": 1, "priority_order": 1}], "modelSettings": settings}
         issues = selection_issues(selection, "body")
         assert [(issue.path, issue.rule) for issue in issues] == [(f"body.modelSettings{below}", rule)]
 
-    def test_every_fault_is_told_at_once(self) -> None:
-        """Faults of different entries and of the settings come together."""
+    def test_all_faults_are_reported(self) -> None:
+        """Faults of several entries and of the settings are reported together."""
         issues = selection_issues({"agents": [{"agent_id": 0}, {}], "model": 1})
         assert {issue.path.removeprefix("agentSelection.") for issue in issues} == {
             "agents[0].agent_id",
@@ -200,3 +201,17 @@ class TestAgentSelection:
             "agents[1].priority_order",
             "model",
         }
+
+    @pytest.mark.parametrize(
+        ("content", "nodes"),
+        [
+            ({}, []),
+            ({"workflowStructure": None, "agentSelection": None}, []),
+            ({"workflowStructure": {"nodes": [{"id": "a"}]}}, ["a"]),
+            ({"agentSelection": {"agents": [{"agent_id": 1, "priority_order": 1}]}}, ["start", "agent_1"]),
+            ({"workflowStructure": {"nodes": [{"id": "a"}]}, "agentSelection": {"agents": []}}, ["a"]),
+        ],
+    )
+    def test_the_structure_of_a_content(self, content: Any, nodes: list[str]) -> None:
+        """A structure with nodes comes first, then the selection, then the empty graph."""
+        assert [node["id"] for node in structure_of(content)["nodes"]] == nodes
