@@ -16,7 +16,7 @@ class Organization:
 
 @attrs.frozen
 class Member:
-    """A member; `groups` are the UUIDs of the groups it is in, the implicit one left out."""
+    """A member; `groups` are the UUIDs of its groups, without the implicit one."""
 
     user_id: str
     email: str | None
@@ -34,7 +34,7 @@ class Group:
 
 @attrs.frozen
 class AccessToken:
-    """A personal access token without its secret, of which only the hash is kept."""
+    """A personal access token; of its secret only the hash is stored."""
 
     prefix: str
     secret_hash: str

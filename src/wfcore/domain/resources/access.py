@@ -1,10 +1,10 @@
 """Who may use and who may manage a resource, and by which rule.
 
-The decision is pure and has one source. `grants` reads an access configuration as lines, each giving a
-subject something; a principal answers to a set of `subjects`; what `derive` allows is what the lines of these
-give. A store may keep the same lines as rows and select by subject: it cannot decide otherwise.
+The decision is a pure function with one source. `grants` turns an access configuration into a list of grants, each
+for one subject. A principal has a set of `subjects`, and `derive` allows what the grants of these subjects allow.
+A store may keep the same grants as rows and select by subject, which gives the same decision.
 
-Default is deny. Nothing but a grant allows, the organization's role least of all, and no grant takes away.
+The default is deny. Only a grant allows something: a role in the organization does not, and no grant denies.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -31,7 +31,7 @@ _RIGHTS: Final = {
 }
 
 TOKEN_SCOPES: Final = tuple(f"{area}:{right}" for area, rights in _RIGHTS.items() for right in rights)
-"""Every scope a token can carry (interface, Authentication)."""
+"""Every scope that a token can have (interface, Authentication)."""
 
 Visibility = Literal["shared", "private"]
 ManageDenial = Literal["not_owner", "needs_group_manage"]
@@ -41,7 +41,7 @@ _SUBJECT_TYPES: Final = {"g": "group", "u": "user", "e": "email"}
 
 
 class Role(StrEnum):
-    """A member's place in the organization. It gives no access to resources."""
+    """A member's role in the organization. It does not give access to resources."""
 
     OWNER = "owner"
     ADMIN = "admin"
@@ -49,14 +49,14 @@ class Role(StrEnum):
 
 
 def missing_scopes(granted: Collection[str], required: Collection[str]) -> list[str]:
-    """The required token scopes that are not granted, in order. `X:write` includes `X:read`, nothing else."""
+    """The required token scopes that are not granted, in order. `X:write` includes `X:read` and nothing else."""
     absent = [scope for scope in required if scope not in granted]
     return [scope for scope in absent if not scope.endswith(":read") or scope[: -len("read")] + "write" not in granted]
 
 
 @attrs.frozen
 class Principal:
-    """Who calls: a member of one organization, with the scopes of the credential that was shown."""
+    """The caller: a member of one organization, with the scopes of the credential."""
 
     org_uuid: str
     user_id: str
@@ -67,17 +67,17 @@ class Principal:
     email_verified: bool = True
 
     def all_groups(self) -> frozenset[str]:
-        """The groups, always with the implicit one every member is in: its UUID is the organization's."""
+        """The groups, with the implicit group of every member, whose UUID is that of the organization."""
         return self.groups | {self.org_uuid}
 
     @property
     def verified_email(self) -> str | None:
-        """The normalized address, if it may grant anything: verified and a plain ASCII address."""
+        """The normalized address if it is verified and valid (`normalize_email`); else None: no grant matches it."""
         return normalize_email(self.email) if self.email and self.email_verified else None
 
     @cached_property
     def subjects(self) -> frozenset[str]:
-        """Every subject this principal answers to."""
+        """Every subject whose grants apply to this principal."""
         email = self.verified_email
         people = {f"u:{self.user_id}"} if email is None else {f"u:{self.user_id}", f"e:{email}"}
         return frozenset(people | {f"g:{uuid}" for uuid in self.all_groups()})
@@ -85,7 +85,7 @@ class Principal:
 
 @attrs.frozen
 class GroupGrant:
-    """What a shared resource gives the members of a group. The two bits are independent."""
+    """The rights of a group's members on a shared resource. The two flags are independent."""
 
     use: bool
     manage: bool
@@ -93,7 +93,7 @@ class GroupGrant:
 
 @attrs.frozen
 class SharedUser:
-    """A person a private resource is shared with. With a `user_id`, the address alone grants nothing."""
+    """A person with whom a private resource is shared. If `user_id` is set, only that user matches, not the address."""
 
     email: str
     added_at: str
@@ -103,9 +103,9 @@ class SharedUser:
 
 @attrs.frozen
 class AccessConfig:
-    """The access configuration (interface, AccessConfig). The owner counts only while it is private.
+    """The access configuration (interface, AccessConfig). The owner has rights only while it is private.
 
-    With an `owner_user_id`, the owner's address alone grants nothing, as in `sharedWith`: it is there to be read.
+    If `owner_user_id` is set, only that user matches, as in `sharedWith`; the owner's address is only for display.
     """
 
     visibility: Visibility
@@ -118,7 +118,7 @@ class AccessConfig:
 
 @attrs.frozen
 class Grant:
-    """One line of a configuration: `subject` may use, may manage, or both, `by` one of its rules.
+    """One grant of a configuration: `subject` may use, manage or both, by the rule `by`.
 
     A subject is `g:<group uuid>`, `u:<user id>` or `e:<e-mail>`.
     """
@@ -139,7 +139,10 @@ class Grant:
 
 @attrs.frozen
 class Access:
-    """What a principal may do with a resource, and the grants that decided. Nothing: it does not exist."""
+    """The rights of a principal on a resource, and the grants that give them.
+
+    For a principal without rights the resource must look as if it did not exist.
+    """
 
     can_use: bool
     can_manage: bool
@@ -152,22 +155,22 @@ class Access:
 
 
 def subjects(principal: Principal) -> list[str]:
-    """The subjects whose grants a principal has, in order: what a store selects by."""
+    """The subjects of a principal, in order: a store selects grants by them."""
     return sorted(principal.subjects)
 
 
 def grants(config: AccessConfig) -> list[Grant]:
-    """The configuration as lines, one for each subject that gets something: what a store keeps by."""
+    """The grants of a configuration, one for each subject that has a right: a store keeps these."""
     if config.visibility == "shared":
         return [
             Grant(f"g:{uuid}", bits.use, bits.manage, "group")
             for uuid, bits in config.group_permissions.items()
             if bits.use or bits.manage
         ]
-    lines: dict[str, Grant] = {}
+    found: dict[str, Grant] = {}
     for grant in _private_grants(config):
-        lines.setdefault(grant.subject, grant)  # the owner's come first and give everything
-    return list(lines.values())
+        found.setdefault(grant.subject, grant)  # the owner comes first and has every right
+    return list(found.values())
 
 
 def _private_grants(config: AccessConfig) -> Iterator[Grant]:
@@ -181,7 +184,7 @@ def _private_grants(config: AccessConfig) -> Iterator[Grant]:
 
 
 def derive(principal: Principal, config: AccessConfig) -> Access:
-    """What `principal` may do under `config`, and by which rules (interface, AccessConfig)."""
+    """The rights of `principal` under `config`, and the grants that give them (interface, AccessConfig)."""
     rules = tuple(grant for grant in grants(config) if grant.subject in principal.subjects)
     can_manage = any(grant.manage for grant in rules)
     denial: ManageDenial = "needs_group_manage" if config.visibility == "shared" else "not_owner"
@@ -189,12 +192,12 @@ def derive(principal: Principal, config: AccessConfig) -> Access:
 
 
 def revokes_self(principal: Principal, new: AccessConfig) -> bool:
-    """Whether `principal` could no longer manage under `new`: an update that does this changes nothing."""
+    """Whether `principal` could no longer manage under `new`; the caller must refuse such an update."""
     return not derive(principal, new).can_manage
 
 
 def default_access(org_uuid: str, owner: Principal) -> AccessConfig:
-    """Shared with the whole organization, use and manage. The creator is the owner from the start."""
+    """Shared with the whole organization, to use and manage; the creator is the owner."""
     return AccessConfig("shared", {org_uuid: GroupGrant(True, True)}, (), owner.user_id, owner.verified_email)
 
 
@@ -212,23 +215,23 @@ def check_access(
 ) -> list[Issue]:
     """Every fault of an accessConfig body, each under its wire path (interface, AccessConfig).
 
-    Only `visibility` must be there. What else is left out is empty: `shared` without `groupPermissions` gives
-    nobody anything. What was read can be written back: `addedAt` and `addedBy` are ignored, the owner must be
-    that of `current` (on create: none, or the `writer`). `groups` are those of the organization, the implicit one
-    among them; None looks none up.
+    Only `visibility` is required; other keys default to empty: `shared` without `groupPermissions` gives no rights to
+    anyone. A client can write back what it read: `addedAt` and `addedBy` are ignored, and the owner must be that of
+    `current` (on create: none, or the `writer`). `groups` are the groups of the organization, with the implicit one;
+    None skips the check that a group exists.
     """
     path = "accessConfig"
     if faults := _typed(data, path, dict):
         return faults
     owner = (current.owner_user_id, current.owner_email) if current else (None, None)
-    may_be = (writer.user_id, writer.verified_email) if writer and not current else owner
+    accepted = (writer.user_id, writer.verified_email) if writer and not current else owner
     return [
         *_unknown(data, path, _CONFIG_KEYS),
         *_check_visibility(data, path),
         *_check_groups(data, path, groups),
         *_check_shared_with(data, path),
-        *_check_owner(data, path, "ownerUserId", (owner[0], may_be[0])),
-        *_check_owner(data, path, "ownerEmail", (owner[1], may_be[1])),
+        *_check_owner(data, path, "ownerUserId", (owner[0], accepted[0])),
+        *_check_owner(data, path, "ownerEmail", (owner[1], accepted[1])),
         *_field(data, path, "guardrails", list),
     ]
 
@@ -237,7 +240,7 @@ def _check_visibility(data: Mapping[str, JSON], path: str) -> list[Issue]:
     faults = _field(data, path, "visibility", str, required=True)
     if faults or data["visibility"] in get_args(Visibility):
         return faults
-    message = f"{_shown(data['visibility'])} is neither `shared` nor `private`"
+    message = f"{_shown(data['visibility'])} is not one of `shared`, `private`"
     return [Issue(join_path(path, "visibility"), message, "enum")]
 
 
@@ -248,9 +251,9 @@ def _check_groups(data: Mapping[str, JSON], path: str, groups: Collection[str] |
     for uuid, bits in data["groupPermissions"].items():
         where = join_path(join_path(path, "groupPermissions"), uuid)
         if not is_uuid(uuid):
-            faults.append(Issue(where, f"{_shown(uuid)} is no UUID in lower case with hyphens", "uuid"))
+            faults.append(Issue(where, f"{_shown(uuid)} is not a UUID in lower case with hyphens", "uuid"))
         elif groups is not None and uuid not in groups:
-            faults.append(Issue(where, f"the organization has no group {_shown(uuid)}", "group"))
+            faults.append(Issue(where, f"unknown group {_shown(uuid)}: the organization does not have it", "group"))
         faults += _check_bits(bits, where)
     return faults
 
@@ -283,7 +286,7 @@ def _check_entry(entry: Mapping[str, JSON], path: str) -> list[Issue]:
         *(fault for key in _ENTRY_KEYS for fault in _field(entry, path, key, str, required=key == "email")),
     ]
     if entry.get("userId") == "":
-        faults.append(Issue(join_path(path, "userId"), "a user id is not empty", "length"))
+        faults.append(Issue(join_path(path, "userId"), "must not be empty", "length"))
     return faults
 
 
@@ -292,9 +295,9 @@ def _check_email(entry: Mapping[str, JSON], path: str, seen: set[str]) -> Iterat
         return
     where, email = join_path(path, "email"), normalize_email(entry["email"])
     if email is None:
-        yield Issue(where, f"{_shown(entry['email'])} is no ASCII e-mail address", "email")
+        yield Issue(where, f"{_shown(entry['email'])} is not a valid ASCII e-mail address", "email")
     elif email in seen:
-        yield Issue(where, f"{_shown(email)} stands in the list already", "duplicate")
+        yield Issue(where, f"{_shown(email)} is already in the list", "duplicate")
     else:
         seen.add(email)
 
@@ -304,7 +307,7 @@ def _check_owner(data: Mapping[str, JSON], path: str, key: str, allowed: tuple[s
     if value in allowed:
         return []
     return (value is not None and _typed(value, where, str)) or [
-        Issue(where, "the owner changes by an ownership transfer only", "readonly")
+        Issue(where, "only an ownership transfer can change the owner", "readonly")
     ]
 
 
@@ -329,12 +332,12 @@ def _shown(value: str) -> str:
 def apply_access(
     data: JSON, current: AccessConfig | None, writer: Principal, now: str, *, owner_gone: bool = False
 ) -> AccessConfig:
-    """The configuration a body asks for; `check_access` found no error in it.
+    """The configuration of a body without issues (`check_access`). `now` is in ISO 8601.
 
-    It replaces `current` as a whole: what is left out is empty. The server's own values stand: the owner (the
-    writer on create, or when one becomes private that has no owner, or one who is `owner_gone`), and who added an
-    entry and when. An entry known by its user id stays so when the body gives the e-mail alone: a recycled address
-    inherits nothing. `now` is ISO 8601.
+    It replaces `current` as a whole: missing keys become empty. The server's own values stay: who added an entry and
+    when, and the owner. The writer becomes the owner on create, and when the resource becomes private and has no owner
+    or `owner_gone`. An entry keeps its user id if the body has only the e-mail, so that a recycled address does not
+    inherit access.
     """
     private = data["visibility"] == "private"
     owner = (current.owner_user_id, current.owner_email) if current else (None, None)
@@ -362,7 +365,7 @@ def _shared_user(entry: Mapping[str, JSON], known: Mapping[str, SharedUser], wri
 
 
 def to_wire(config: AccessConfig) -> dict[str, JSON]:
-    """The configuration as the interface shows it, and as it is stored."""
+    """The configuration on the wire and in a store."""
     wire: dict[str, JSON] = {
         "visibility": config.visibility,
         "groupPermissions": {
@@ -381,7 +384,7 @@ def _user_to_wire(entry: SharedUser) -> dict[str, str]:
 
 
 def from_wire(data: Mapping[str, JSON]) -> AccessConfig:
-    """The inverse of `to_wire`, for what was stored."""
+    """The inverse of `to_wire`, for stored configurations."""
     return AccessConfig(
         visibility=data["visibility"],
         group_permissions=_group_permissions(data),

@@ -1,21 +1,21 @@
-"""The life of a workflow or scope, as two tables.
+"""The lifecycle of a workflow or skill, as two tables.
 
-`TABLE` holds every legal move: status, operation, next status. What is not in it is refused, by `move` and
-nowhere else; no other module compares a status to decide what is allowed. A row may lead back to where it
-starts: the operation is legal and the status stays. Three of these are there only so that a repeated call is
-harmless: deleting what is deleted, and restoring what is live.
+`TABLE` holds every legal move: status, operation, next status. Only `move` refuses the other moves; no other module
+compares a status to decide what is allowed. A move may lead to the same status: the operation is legal and the
+status stays. Three such moves only make repeated calls harmless: deleting a deleted resource, and restoring a live
+one.
 
-`FOLLOWS` holds what depends on more than the status. A live resource that was ever deployed is active,
-whatever road brought it there. So a restore leads to draft, and on to active when there was a deploy.
+`FOLLOWS` holds moves that depend on more than the status. A live resource that was ever deployed is active. So a
+restore leads to draft, and further to active if there was a deploy.
 
-What is knowingly not here:
+The tables do not cover:
 
-- Reads. What is deleted can still be read by those who manage it.
-- Who may. `access` decides that first: a caller who may not see a resource never learns its status.
-- The schedule's switch (`isEnabled`), the pending draft and the ownership transfer. They are data of a
-  resource, not its status; `resources` keeps their rules. Every write without a row of its own (a new name,
+- Reads. Members who can manage a resource can read it after it was deleted.
+- Permissions. `access` decides first: a caller who may not see a resource does not learn its status.
+- The switch of the schedule (`isEnabled`), the pending draft and the ownership transfer. They are data of a
+  resource, not its status; `resource` has their rules. Every write without an operation of its own (a new name,
   other access, an interface, a transfer, a webhook's secret) is an `edit`.
-- Purging. A deleted resource stays, and its id is never given again.
+- Purging. A deleted resource stays in the store, and its id is not reused.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Status(StrEnum):
 
 
 class Operation(StrEnum):
-    """What a caller asks for. `run` starts the published variation, `run_draft` tries the pending draft."""
+    """The operation of a caller. `run` starts the published variation, `run_draft` the pending draft."""
 
     EDIT = "edit"
     DEPLOY = "deploy"
@@ -75,14 +75,14 @@ TABLE: Final[Mapping[Status, Mapping[Operation, Status]]] = {
 FOLLOWS: Final[Mapping[tuple[Status, bool], Status]] = {
     (Status.DRAFT, True): Status.ACTIVE,
 }
-"""Status reached and whether the resource was ever deployed: the status it follows on to."""
+"""From the next status and whether the resource was ever deployed to the final status."""
 
 DEPLOYED: Final[Mapping[Status, tuple[bool, ...]]] = {
     Status.DRAFT: (False,),
     Status.ACTIVE: (True,),
     Status.DELETED: (False, True),
 }
-"""Status: what "was ever deployed" can be there."""
+"""The possible values of "was ever deployed" in each status."""
 
 REASONS: Final[Mapping[Status, str]] = {
     Status.DRAFT: "not_deployed",
@@ -92,7 +92,7 @@ REASONS: Final[Mapping[Status, str]] = {
 
 
 class IllegalMove(Conflict):
-    """The status forbids the operation; `info` has `reason`, `state`, `operation` and the `legal` ones."""
+    """The status forbids the operation; `info` has `reason`, `state`, `operation` and the `legal` operations."""
 
     def __init__(self, status: Status, operation: Operation) -> None:
         super().__init__(
@@ -107,7 +107,7 @@ class IllegalMove(Conflict):
 
 
 def move(status: Status, operation: Operation, *, deployed: bool = False) -> Status:
-    """The status after `operation`; `deployed` tells whether the resource ever was. Raises IllegalMove."""
+    """The status after `operation`; `deployed`: whether the resource was ever deployed. Raises IllegalMove."""
     try:
         reached = TABLE[status][operation]
     except KeyError:
@@ -116,7 +116,7 @@ def move(status: Status, operation: Operation, *, deployed: bool = False) -> Sta
 
 
 def diagram() -> str:
-    """The tables in Markdown: a line for each operation, a column for each status, 409 where illegal."""
+    """The tables in Markdown: a row for each operation, a column for each status, 409 for illegal moves."""
     head = ["Operation", *(f"`{status}`" for status in Status)]
     rows = [[f"`{operation}`", *(_cell(status, operation) for status in Status)] for operation in Operation]
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]) + "\n"
@@ -125,7 +125,7 @@ def diagram() -> str:
 def _cell(status: Status, operation: Operation) -> str:
     if operation not in TABLE[status]:
         return "409"
-    roads = {move(status, operation, deployed=deployed): deployed for deployed in DEPLOYED[status]}
-    if len(roads) == 1:
-        return f"`{next(iter(roads))}`"
-    return ", ".join(f"`{to}` if {'ever' if ever else 'never'} deployed" for to, ever in roads.items())
+    reached = {move(status, operation, deployed=deployed): deployed for deployed in DEPLOYED[status]}
+    if len(reached) == 1:
+        return f"`{next(iter(reached))}`"
+    return ", ".join(f"`{to}` if {'ever' if ever else 'never'} deployed" for to, ever in reached.items())

@@ -1,7 +1,7 @@
-"""The transfer of ownership: who may ask, cancel, accept and decline, and what each of it leaves.
+"""The transfer of ownership: who may request, cancel, accept and decline it, and the resource after each step.
 
-`TABLE` holds every legal move: whether a request is pending, the move, whether one is pending after it. `PARTY`
-holds who makes it. The lifecycle has a say as well: a transfer is an edit, so what is deleted has none.
+`TABLE` holds every legal step: whether a request is pending, the step, whether one is pending after it. `PARTY`
+holds who makes it. A step is also an edit of the lifecycle, so a deleted resource cannot be transferred.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from wfcore.domain.resources.resource import Change, OwnershipTransfer, Resource
 
 
 class TransferStep(StrEnum):
-    """A move of a transfer."""
+    """A step of a transfer."""
 
     ASK = "ask"
     CANCEL = "cancel"
@@ -28,7 +28,7 @@ class TransferStep(StrEnum):
 
 
 class Party(StrEnum):
-    """Who makes a move. The owner is a party of what it may see, the pending owner of nothing else."""
+    """Who makes a step. The pending owner may see the resource only as far as the transfer needs it."""
 
     OWNER = "owner"
     PENDING_OWNER = "pending_owner"
@@ -45,7 +45,7 @@ TABLE: Final[Mapping[bool, Mapping[TransferStep, bool]]] = {
     False: {TransferStep.ASK: True},
     True: {TransferStep.CANCEL: False, TransferStep.ACCEPT: False, TransferStep.DECLINE: False},
 }
-"""Whether a request is pending: the moves that are legal, and whether one is pending after them."""
+"""From whether a request is pending to the legal steps, each with whether one is pending after it."""
 
 REASONS: Final[Mapping[bool, str]] = {False: "no_transfer", True: "transfer_pending"}
 
@@ -58,51 +58,53 @@ def is_owner(principal: Principal, config: AccessConfig) -> bool:
 
 
 def is_pending_owner(principal: Principal, resource: Resource) -> bool:
-    """Whether the principal is the one whom the request in flight names."""
+    """Whether the pending request names the principal."""
     return is_offered_to(principal.user_id, resource)
 
 
 def is_offered_to(user_id: str, resource: Resource) -> bool:
-    """Whether a request in flight names this user."""
+    """Whether the pending request names this user."""
     pending = resource.pending_transfer
     return pending is not None and pending.pending_owner_user_id == user_id
 
 
-def ask(resource: Resource, target: Principal, *, by: str, path: str, now: datetime) -> Change:
-    """Request that the member `target` becomes the owner. Raises Conflict while a request is pending, IllegalMove.
+def request(resource: Resource, target: Principal, *, by: str, path: str, now: datetime) -> Change:
+    """Request that the member `target` becomes the owner; `by` is the user id of the requester.
 
-    `by` is the id of who asks. Invalid at `path` when `target` is the owner already.
+    Raises Conflict while a request is pending, IllegalMove, and Invalid at `path` if `target` already is the owner.
     """
     _step(resource, TransferStep.ASK)
     if is_owner(target, resource.access):
-        refuse([Issue(path, f"`{target.user_id}` is the owner already", "owner")])
-    request = OwnershipTransfer(target.user_id, target.verified_email, by, now)
-    return Change(changed(resource, now, pending_transfer=request))
+        refuse([Issue(path, f"`{target.user_id}` is already the owner", "owner")])
+    pending = OwnershipTransfer(target.user_id, target.verified_email, by, now)
+    return Change(changed(resource, now, pending_transfer=pending))
 
 
 def withdraw(resource: Resource, step: TransferStep, *, now: datetime) -> Change:
-    """Forget the request: the owner cancels or the pending owner declines. Raises Conflict without one, IllegalMove."""
+    """Remove the request: the owner cancels or the pending owner declines. Raises Conflict without one, IllegalMove."""
     _step(resource, step)
     return Change(changed(resource, now, pending_transfer=None))
 
 
 def lapse(resource: Resource, *, now: datetime) -> Change:
-    """The request ends with the member whom it names: nobody's move, so no state of the resource hinders it."""
+    """Remove the request because the pending owner left. It is not a step, so it is legal in every state."""
     return Change(changed(resource, now, pending_transfer=None))
 
 
-def accept(resource: Resource, heir: Principal, former_email: str | None, *, now: datetime) -> Change:
-    """The pending owner takes over; a private resource is then shared with the former owner.
+def accept(resource: Resource, new_owner: Principal, former_email: str | None, *, now: datetime) -> Change:
+    """Make the pending owner the owner; a private resource is then shared with the former owner.
 
-    `former_email` is the former owner's address, without which nothing can be shared with it. Raises Conflict when no
+    `former_email` is the former owner's address; without it the resource is not shared. Raises Conflict when no
     request is pending, IllegalMove.
     """
     _step(resource, TransferStep.ACCEPT)
     old = resource.access
-    shared = tuple(entry for entry in old.shared_with if not _speaks_of(entry, heir))
+    shared = tuple(entry for entry in old.shared_with if not _grants_to(entry, new_owner))
     if old.visibility == "private" and former_email is not None:
-        shared = (*_without(shared, former_email), _former(old, former_email, heir, now))
-    access = attrs.evolve(old, shared_with=shared, owner_user_id=heir.user_id, owner_email=heir.verified_email)
+        shared = (*_without(shared, former_email), _former(old, former_email, new_owner, now))
+    access = attrs.evolve(
+        old, shared_with=shared, owner_user_id=new_owner.user_id, owner_email=new_owner.verified_email
+    )
     return Change(changed(resource, now, pending_transfer=None, access=access))
 
 
@@ -110,20 +112,20 @@ def _step(resource: Resource, step: TransferStep) -> None:
     move(resource.status, Operation.EDIT)
     pending = resource.pending_transfer is not None
     if step not in TABLE[pending]:
-        state = "an ownership transfer is pending already" if pending else "no ownership transfer is pending"
+        state = "an ownership transfer is already pending" if pending else "no ownership transfer is pending"
         raise Conflict(state, {"reason": REASONS[pending], "legal": [str(legal) for legal in TABLE[pending]]})
 
 
-def _former(old: AccessConfig, email: str, heir: Principal, now: datetime) -> SharedUser:
-    return SharedUser(email, iso(now), heir.user_id, old.owner_user_id)
+def _former(old: AccessConfig, email: str, new_owner: Principal, now: datetime) -> SharedUser:
+    return SharedUser(email, iso(now), new_owner.user_id, old.owner_user_id)
 
 
 def _without(shared: tuple[SharedUser, ...], email: str) -> Iterator[SharedUser]:
     return (entry for entry in shared if entry.email != email)
 
 
-def _speaks_of(entry: SharedUser, principal: Principal) -> bool:
-    """Whether the entry gives this principal something: the new owner has no need of it."""
+def _grants_to(entry: SharedUser, principal: Principal) -> bool:
+    """Whether the entry gives rights to this principal."""
     if entry.user_id is not None:
         return entry.user_id == principal.user_id
     return entry.email == principal.verified_email

@@ -1,9 +1,9 @@
-"""Workflows and skills: what they are, and what each operation makes of them.
+"""Workflows and skills, and the operations on them.
 
-A resource and its variations are apart. The resource is what a list shows; it only names its active and its
-draft variation. A variation holds content that never changes: an edit makes another one, and whatever pinned
-the former keeps what it saw. Each operation takes the values it needs and answers with a `Change`: the
-resource after it, and the rows of variations that came or went.
+A resource is stored apart from its variations. A list shows the resource, which only names its active and its draft
+variation. The content of a variation never changes: an edit makes another one, and a run that pinned the former
+keeps it. Each operation takes the values it needs and returns a `Change`: the resource after it, and the variations
+to save and to drop.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from wfcore.domain.resources.lifecycle import Operation, Status, move
 
 
 class Kind(StrEnum):
-    """What a resource is. A skill is the interface's scope."""
+    """The kind of a resource. The interface calls a skill a scope."""
 
     WORKFLOW = "workflow"
     SKILL = "skill"
@@ -45,12 +45,12 @@ CONTENT: Final[Mapping[Kind, Mapping[str, JSON]]] = {
         "budget": {},
     },
 }
-"""The fields of a variation's content, with what they are until they are set (interface, variation)."""
+"""The fields of a variation's content, with their defaults (interface, variation)."""
 
 
 @attrs.frozen
 class Variation:
-    """One version of the content. `deployed_at` and `deployed_by` are those of its latest deploy."""
+    """One version of the content. `deployed_at` and `deployed_by` are of its latest deploy."""
 
     id: str
     content: Mapping[str, JSON]
@@ -62,7 +62,7 @@ class Variation:
 
 @attrs.frozen
 class OwnershipTransfer:
-    """A request in flight (interface, PendingOwnershipTransfer)."""
+    """A pending request for an ownership transfer (interface, PendingOwnershipTransfer)."""
 
     pending_owner_user_id: str
     pending_owner_email: str | None
@@ -103,8 +103,8 @@ class Resource:
     def ever_deployed(self) -> bool:
         return self.active_variation_id is not None
 
-    # INVARIANT: a pending draft differs from the active variation (what makes them equal drops the draft) and
-    # what was never deployed has one. So changes are unpublished exactly when a draft is pending.
+    # INVARIANT: a pending draft differs from the active variation (an edit that makes them equal drops the draft), and
+    # a resource that was never deployed has a draft. So there are unpublished changes exactly if a draft is pending.
     @property
     def has_unpublished_changes(self) -> bool:
         return self.draft_variation_id is not None
@@ -112,10 +112,10 @@ class Resource:
 
 @attrs.frozen
 class Change:
-    """What an operation made: the resource, a variation to put in its row, the id of the draft that went.
+    """The result of an operation: the resource, a variation to save, the id of the draft that was dropped.
 
-    A resource that did not change is the very object that was given. A dropped draft is no longer the
-    resource's, but runs that pinned it may still need it.
+    A resource that did not change is the same object as before. A dropped draft does not belong to the resource any
+    more, but runs that pinned it may still need it.
     """
 
     resource: Resource
@@ -137,7 +137,7 @@ def create(
     by: str,
     now: datetime,
 ) -> Change:
-    """A new resource in state `draft`, with its first draft. Raises Invalid for a field no content has."""
+    """A new resource in state `draft`, with its first draft. Raises Invalid for an unknown field of the content."""
     draft = Variation(variation_id, _merge(kind, deepcopy(CONTENT[kind]), content), now, by)
     resource = Resource(
         kind=kind,
@@ -158,7 +158,7 @@ def create(
 def edit_details(
     resource: Resource, *, name: str, description: str | None, access: AccessConfig, now: datetime
 ) -> Change:
-    """Name, description and access: no content, so no variation is touched and the slug stays."""
+    """Change name, description and access; the variations and the slug stay."""
     move(resource.status, Operation.EDIT)
     return Change(changed(resource, now, name=name, description=description, access=access))
 
@@ -173,10 +173,10 @@ def edit_content(
     by: str,
     now: datetime,
 ) -> Change:
-    """Put `changes` over the draft, or over the active variation when no draft is pending.
+    """Apply `changes` to the draft, or to the active variation when no draft is pending.
 
-    The result is a new draft in the former one's place; none at all when it says what the active one says, no
-    change when it says what the draft said. Raises Invalid for a field no content has, IllegalMove.
+    The result replaces the draft. If it equals the active variation, the draft is dropped; if it equals the draft,
+    nothing changes. Raises Invalid for an unknown field of the content, IllegalMove.
     """
     move(resource.status, Operation.EDIT)
     base = draft or active
@@ -192,13 +192,13 @@ def edit_content(
 
 
 def discard_draft(resource: Resource, *, now: datetime) -> Change:
-    """Back to the active variation. Raises IllegalMove where there is none to go back to."""
+    """Drop the draft. Raises IllegalMove if the resource was never deployed."""
     move(resource.status, Operation.DISCARD_DRAFT)
     return _drop_draft(resource, now)
 
 
 def deploy(resource: Resource, draft: Variation | None, *, by: str, now: datetime) -> Change:
-    """The draft becomes the active variation; unchanged when no draft is pending. Raises IllegalMove."""
+    """Make the draft the active variation; without a draft nothing changes. Raises IllegalMove."""
     status = move(resource.status, Operation.DEPLOY)
     if draft is None:
         return Change(resource)
@@ -206,9 +206,9 @@ def deploy(resource: Resource, draft: Variation | None, *, by: str, now: datetim
 
 
 def rollback(resource: Resource, target: Variation, draft: Variation | None, *, by: str, now: datetime) -> Change:
-    """Deploy `target` again; a draft stays pending unless it says the same. Raises IllegalMove, Conflict.
+    """Deploy `target` again; a draft stays pending unless its content is the same.
 
-    Only what was deployed before can be gone back to. Going back to the active variation changes nothing.
+    A rollback to the active variation changes nothing. Raises Conflict if `target` was never deployed, IllegalMove.
     """
     move(resource.status, Operation.ROLLBACK)
     if target.deployed_at is None:
@@ -222,9 +222,9 @@ def rollback(resource: Resource, target: Variation, draft: Variation | None, *, 
 
 
 def toggle(resource: Resource, has_schedule: bool, is_enabled: bool | None = None, *, now: datetime) -> Change:
-    """Switch the schedule on or off, or over when `is_enabled` is None.
+    """Enable or disable the schedule; None toggles it.
 
-    `has_schedule` tells of the active variation. Raises Invalid when switching on without one, IllegalMove.
+    `has_schedule`: whether the active variation has a schedule. Raises Invalid for enabling without one, IllegalMove.
     """
     move(resource.status, Operation.TOGGLE)
     wanted = not resource.is_enabled if is_enabled is None else is_enabled
@@ -234,17 +234,17 @@ def toggle(resource: Resource, has_schedule: bool, is_enabled: bool | None = Non
 
 
 def delete(resource: Resource, *, now: datetime) -> Change:
-    """Soft delete, the schedule switched off; unchanged when deleted already."""
-    return _settle(resource, Operation.DELETE, now, deleted_at=resource.deleted_at or now, is_enabled=False)
+    """Soft delete, and disable the schedule; a deleted resource stays unchanged."""
+    return _change_status(resource, Operation.DELETE, now, deleted_at=resource.deleted_at or now, is_enabled=False)
 
 
 def restore(resource: Resource, *, now: datetime) -> Change:
-    """Undo a delete; the schedule stays off. Unchanged when live."""
-    return _settle(resource, Operation.RESTORE, now, deleted_at=None)
+    """Undo a delete; the schedule stays disabled. A live resource stays unchanged."""
+    return _change_status(resource, Operation.RESTORE, now, deleted_at=None)
 
 
 def same_json(a: JSON, b: JSON) -> bool:
-    """Whether two JSON values are the same: 1 and 1.0 are one number, true is none, key order is nothing."""
+    """Whether two JSON values are equal: 1 equals 1.0, true does not equal 1, key order does not matter."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, Mapping) and isinstance(b, Mapping):
@@ -255,13 +255,13 @@ def same_json(a: JSON, b: JSON) -> bool:
 
 
 def is_scheduled(content: Mapping[str, JSON]) -> bool:
-    """Whether this content fires by the clock (interface, Trigger)."""
+    """Whether this content has a schedule (interface, Trigger)."""
     trigger = content.get("trigger")
     return isinstance(trigger, dict) and trigger.get("trigger_type") == "schedule"
 
 
-def _shown(content: Mapping[str, JSON]) -> dict[str, JSON]:
-    """What the interface's table does not have is there where it was set."""
+def _content_to_wire(content: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The content without an empty `budget`, which is not in the interface's table."""
     return {name: value for name, value in content.items() if value or name != "budget"}
 
 
@@ -281,13 +281,13 @@ def _drop_draft(resource: Resource, now: datetime) -> Change:
     return Change(changed(resource, now, draft_variation_id=None), dropped=resource.draft_variation_id)
 
 
-def _settle(resource: Resource, operation: Operation, now: datetime, **fields: JSON) -> Change:
+def _change_status(resource: Resource, operation: Operation, now: datetime, **fields: JSON) -> Change:
     status = move(resource.status, operation, deployed=resource.ever_deployed)
     return Change(changed(resource, now, status=status, **fields))
 
 
 def changed(resource: Resource, now: datetime, **fields: JSON) -> Resource:
-    """The resource with other fields, a later revision and time; the same object when nothing differs."""
+    """The resource with these fields, the next revision and the time `now`; the same object if nothing differs."""
     other = attrs.evolve(resource, **fields)
     if other == resource:
         return resource
@@ -304,16 +304,16 @@ FIELDS: Final[Mapping[Kind, tuple[str, ...]]] = {
     Kind.WORKFLOW: (*_HEAD, "type", *_VERSIONS, "isEnabled", *_SHARING, "variation", *_TIMES, *_RIGHTS),
     Kind.SKILL: (*_HEAD, *_VERSIONS, *_SHARING, *_TIMES, *_RIGHTS, "variation"),
 }
-"""The fields a client sees, in the order of the interface's tables."""
+"""The fields on the wire, in the order of the interface's tables."""
 
 
 def to_wire(
     resource: Resource, access: Access, variation: Variation | None = None, with_variation: bool = False
 ) -> dict[str, JSON]:
-    """The resource as a client with this `access` sees it (interface, WorkflowDto and scope response).
+    """The resource for a client with this `access` (interface, WorkflowDto and scope response).
 
-    `with_variation` adds the content of `variation`, null when there is none; list rows go without. Who may neither
-    use nor manage it was offered it: the description is null then, and with whom it is shared is left out.
+    `with_variation` adds the content of `variation`, or null; items of a list omit it. A caller without access is
+    the pending owner: then the description is null, and the people it is shared with are left out.
     """
     if not access.visible:
         bare = attrs.evolve(resource.access, group_permissions={}, shared_with=(), guardrails=())
@@ -341,5 +341,5 @@ def to_wire(
     if resource.pending_transfer:
         values["pendingOwnershipTransfer"] = resource.pending_transfer.to_wire()
     if with_variation:
-        values["variation"] = _shown(variation.content) if variation else None
+        values["variation"] = _content_to_wire(variation.content) if variation else None
     return {field: values[field] for field in FIELDS[resource.kind] if field in values}

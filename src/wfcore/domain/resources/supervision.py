@@ -11,26 +11,26 @@ IDS: Final = "supervisionSubordinateIds"
 DESCRIPTIONS: Final = "supervisionSubordinateDescriptions"
 
 MAX_DEPTH: Final = 10
-"""Links from a skill down to the last subordinate of its subordinates."""
+"""The most links in a chain from a skill to its last indirect subordinate."""
 
 MAX_SUBORDINATES: Final = 100
 
 MAX_BELOW: Final = 1_000
-"""Skills below one; bounds the work of a check."""
+"""The most direct and indirect subordinates; it bounds the work of a check."""
 
 
 def links_of(content: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The two fields of a skill's content that say whom it supervises."""
+    """The two fields of a skill's content that hold its subordinates."""
     return {IDS: content[IDS], DESCRIPTIONS: content[DESCRIPTIONS]}
 
 
 def subordinates(content: Mapping[str, JSON]) -> set[int]:
-    """The numbers of the skills that this content supervises."""
+    """The ids of the skills that this content supervises; ids that are not valid are left out."""
     return {number for text in content.get(IDS, ()) if (number := parse_id(text)) is not None}
 
 
 def form_issues(content: Mapping[str, JSON]) -> list[Issue]:
-    """What is wrong with the links of a body of good shape, other skills not looked at."""
+    """The issues of the links in a body of the right shape, without looking at other skills."""
     ids = content.get(IDS, [])
     if len(ids) > MAX_SUBORDINATES:
         return [Issue(IDS, f"must have at most {MAX_SUBORDINATES} entries", "maxItems")]
@@ -39,15 +39,15 @@ def form_issues(content: Mapping[str, JSON]) -> list[Issue]:
 
 def _id_issues(text: str, path: str, before: Collection[str]) -> Iterator[Issue]:
     if parse_id(text) is None:
-        yield Issue(path, f"`{text[:80]}` is no id of a skill", "pattern")
+        yield Issue(path, f"`{text[:80]}` is not a valid skill id", "pattern")
     elif text in before:
-        yield Issue(path, f"`{text}` stands in the list already", "duplicate")
+        yield Issue(path, f"`{text}` is already in the list", "duplicate")
 
 
 def description_issues(described: Collection[str], ids: Collection[str]) -> list[Issue]:
-    """A description must be that of a subordinate."""
+    """One issue for each description whose skill is not among `ids`."""
     return [
-        Issue(join_path(DESCRIPTIONS, key), f"`{key[:80]}` is no subordinate", "reference")
+        Issue(join_path(DESCRIPTIONS, key), f"`{key[:80]}` is not a subordinate", "reference")
         for key in described
         if key not in ids
     ]
@@ -56,10 +56,10 @@ def description_issues(described: Collection[str], ids: Collection[str]) -> list
 def link_issues(
     number: int, content: Mapping[str, JSON], known: Collection[int], links: Mapping[int, Collection[int]]
 ) -> list[Issue]:
-    """What hinders skill `number` from supervising those whom `content` names.
+    """The reasons why skill `number` cannot supervise the subordinates in `content`.
 
-    `known` are the skills that may be named; `links` tells of every skill below them whom it supervises, by its
-    draft or by what is deployed: whichever of the two is in force, no cycle can come about.
+    `known` are the skills that it may supervise. `links` has the subordinates of every skill below them, of its draft
+    and of its active variation: so there is no cycle, whichever of the two is in use.
     """
     return [
         Issue(f"{IDS}[{index}]", message, rule)
@@ -72,13 +72,13 @@ def _faults(
     number: int, first: int, known: Collection[int], links: Mapping[int, Collection[int]]
 ) -> Iterator[tuple[str, str]]:
     if first != number and first not in known:
-        yield "there is no such skill", "reference"
+        yield "unknown skill", "reference"
         return
     level = {first}
     for _ in range(MAX_DEPTH):
         if number in level:
-            yield f"skill `{first}` would supervise itself in the end: it leads back here", "cycle"
+            yield f"skill `{first}` leads back to this skill, which would supervise itself", "cycle"
             return
         level = {below for above in level for below in links.get(above, ())}
     if level:
-        yield f"below `{first}` the links go deeper than {MAX_DEPTH}", "depth"
+        yield f"the links below skill `{first}` are more than {MAX_DEPTH} levels deep", "depth"

@@ -1,4 +1,4 @@
-"""Whose a workflow or skill is, and who may do what with it: ownership transfer, and access explained."""
+"""Ownership transfers of workflows and skills, and explanations of their access."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -29,13 +29,13 @@ from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.agents.guardrails import guardrail_issues
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.requests import wire_body
-from wfcore.runtime.organization.directory import is_gone, principal_of
+from wfcore.runtime.organization.directory import is_former_member, principal_of
 from wfcore.runtime.resources.base import ResourceBase, ResourceView
 
 
 @attrs.frozen
 class AccessExplanation:
-    """Every grant of a resource; with a member, what this one may do, and the grants that decided."""
+    """Every grant of a resource; with a member, its access and the grants that it follows from."""
 
     grants: tuple[Grant, ...]
     user_id: str | None = None
@@ -60,7 +60,7 @@ Move = Callable[[UnitOfWork, Resource], Awaitable[Change]]
 
 
 class OwnershipUseCases(ResourceBase):
-    """A request has to be accepted before it changes anything (interface, PendingOwnershipTransfer)."""
+    """An ownership transfer takes effect when it is accepted (interface, PendingOwnershipTransfer)."""
 
     @needs("*:write")
     async def transfer_ownership(
@@ -72,30 +72,30 @@ class OwnershipUseCases(ResourceBase):
         if_match: str | None = None,
         **fields: JSON,
     ) -> ResourceView:
-        """The owner asks a member, by `userId` or `email`, to become the owner. Conflict while a request is pending."""
+        """The owner offers the ownership to a member, by `userId` or `email`. Conflict while a transfer is pending."""
         data = wire_body(body, fields)
         refuse([*check(TransferBody, data), *_choice_issues(data)])
 
         async def move(work: UnitOfWork, resource: Resource) -> Change:
             path = "email" if "email" in data else "userId"
             target = principal_of(me.org_uuid, await _member(work, path, data[path]))
-            return ownership.ask(resource, target, by=me.user_id, path=path, now=self._ports.now())
+            return ownership.request(resource, target, by=me.user_id, path=path, now=self._ports.now())
 
         return await self._transfer(me, id, TransferStep.ASK, move, if_match)
 
     @needs("*:write")
     async def cancel_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
-        """The owner takes the request back."""
+        """The owner withdraws the transfer."""
         return await self._withdraw(me, id, TransferStep.CANCEL, if_match)
 
     @needs("*:write")
     async def decline_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
-        """The member who was asked does not want it."""
+        """The pending owner declines the transfer."""
         return await self._withdraw(me, id, TransferStep.DECLINE, if_match)
 
     @needs("*:write")
     async def accept_transfer(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
-        """The member who was asked becomes the owner."""
+        """The pending owner accepts the transfer and becomes the owner."""
 
         async def move(work: UnitOfWork, resource: Resource) -> Change:
             return ownership.accept(resource, me, await _owner_email(work, resource), now=self._ports.now())
@@ -104,7 +104,7 @@ class OwnershipUseCases(ResourceBase):
 
     @needs("*:read")
     async def explain_access(self, me: Principal, id: int, user_id: str | None = None) -> AccessExplanation:
-        """Who may use and manage it, and by which rule: everybody, or this member. NotFound for an unknown member."""
+        """All grants of the resource, or the access of this member and its grants. NotFound for an unknown member."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = await self._managed(work, me, id)
             if user_id is None:
@@ -120,20 +120,20 @@ class OwnershipUseCases(ResourceBase):
     async def _access(
         self, work: UnitOfWork, me: Principal, data: Mapping[str, JSON], current: AccessConfig | None
     ) -> AccessConfig:
-        """The access configuration that the body `data` asks for in place of `current`. Raises Invalid."""
+        """The access configuration that results from the body `data` and `current`. Raises Invalid."""
         if "accessConfig" not in data:
             return current or default_access(me.org_uuid, me)
         wanted = data["accessConfig"]
         refuse(await self._access_issues(work, me, wanted, current))
         owner = current.owner_user_id if current else None
-        gone = owner is not None and await is_gone(work, owner)
+        gone = owner is not None and await is_former_member(work, owner)
         return apply_access(wanted, current, me, iso(self._ports.now()), owner_gone=gone)
 
     async def _access_issues(
         self, work: UnitOfWork, me: Principal, wanted: Mapping[str, JSON], current: AccessConfig | None
     ) -> list[Issue]:
         groups = {group.id for group in await work.directory.groups()} | {me.org_uuid}
-        groups |= current.group_permissions.keys() if current else set()  # a group that is gone can be written back
+        groups |= current.group_permissions.keys() if current else set()  # a deleted group can be written back
         found = check_access(wanted, current=current, groups=groups, writer=me)
         return found or guardrail_issues(self._ports.guardrails, self.kind, wanted.get("guardrails") or ())
 
@@ -146,7 +146,7 @@ class OwnershipUseCases(ResourceBase):
     async def _transfer(
         self, me: Principal, id: int, step: TransferStep, move: Move, if_match: str | None
     ) -> ResourceView:
-        """Who was offered the ownership is answered even if it may see nothing else, then without content."""
+        """Do one step of a transfer. A pending owner without access gets a response without content."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             found = await self._authorized(work, me, id, _GRANTS[PARTY[step]], if_match)
             change = await move(work, found.resource)
@@ -156,8 +156,8 @@ class OwnershipUseCases(ResourceBase):
         return ResourceView(change.resource, access, active, with_variation=access.visible)
 
 
-def self_revoking(me: Principal, access: AccessConfig) -> list[Issue]:
-    """An update after which the caller could no longer manage changes nothing (interface, Errors)."""
+def self_revoking_issues(me: Principal, access: AccessConfig) -> list[Issue]:
+    """Refuse an update after which the caller could no longer manage the resource (interface, Errors)."""
     if not revokes_self(me, access):
         return []
     return [Issue("accessConfig", "after this you could no longer manage it", "self_revoking")]
@@ -165,24 +165,24 @@ def self_revoking(me: Principal, access: AccessConfig) -> list[Issue]:
 
 def _choice_issues(data: Mapping[str, JSON]) -> list[Issue]:
     if "userId" in data and "email" in data:
-        return [Issue("email", "stands beside `userId`", "exclusive")]
+        return [Issue("email", "cannot be combined with `userId`", "exclusive")]
     return [] if "userId" in data or "email" in data else [Issue("userId", "is required, or `email`", "required")]
 
 
 async def _member(work: UnitOfWork, path: str, name: str) -> Member:
-    """The member of this user id or verified e-mail. Invalid when there is none."""
+    """The member with this user id or verified e-mail. Invalid when there is none."""
     if path == "userId":
         member = await work.directory.member(name)
     else:
         member = await work.directory.member_by_email(normalize_email(name) or "")
     if member is None or (path == "email" and not member.email_verified):
-        refuse([Issue(path, f"`{name[:80]}` is no member of the organization", "member")])
+        refuse([Issue(path, f"`{name[:80]}` is not a member of the organization", "member")])
     assert member is not None  # noqa: S101  (refused)
     return member
 
 
 async def _owner_email(work: UnitOfWork, resource: Resource) -> str | None:
-    """The owner's address: the one that was kept, else the member's."""
+    """The owner's e-mail address: the one in the access configuration, otherwise the member's."""
     config = resource.access
     if config.owner_email is not None or config.owner_user_id is None:
         return config.owner_email

@@ -1,4 +1,4 @@
-"""Access (interface, AccessConfig): the decision on named cases, and the check of a body."""
+"""Access (interface, AccessConfig): decisions on examples, and the check of a body."""
 
 from typing import Any
 
@@ -44,10 +44,10 @@ class TestScopes:
         ],
     )
     def test_missing(self, granted: set[str], required: list[str], missing: list[str]) -> None:
-        """Write includes read of the same area, and nothing else includes anything; the order is kept."""
+        """Write includes read of the same area and nothing else; the order is kept."""
         assert access.missing_scopes(granted, required) == missing
 
-    def test_names(self) -> None:
+    def test_all_scopes(self) -> None:
         """There are seventeen scopes."""
         assert len(set(access.TOKEN_SCOPES)) == 17
         assert {"workflows:invoke", "tokens:write", "usage:read"} <= set(access.TOKEN_SCOPES)
@@ -55,10 +55,10 @@ class TestScopes:
 
 
 class TestShared:
-    """`shared` applies groupPermissions, and nothing else."""
+    """`shared` uses only groupPermissions."""
 
     def test_default(self) -> None:
-        """The default access lets every member use and manage, listed groups or not and names its creator."""
+        """By default every member can use and manage, and the creator is the owner."""
         config = access.default_access(ORG, BOB)
         decision = derive(ANN, config)
         assert (decision.can_use, decision.can_manage, decision.manage_denial) == (True, True, None)
@@ -66,26 +66,26 @@ class TestShared:
         assert (config.owner_user_id, config.owner_email) == ("u-bob", "bob@x.org")
 
     def test_bits_are_independent(self) -> None:
-        """One group gives use, another manage; manage alone gives no use."""
+        """One group gives use, another manage; manage does not include use."""
         assert not derive(ANN, shared(sales=(False, True))).can_use
         assert derive(ANN, shared(sales=(False, True))).can_manage
         both = derive(ANN, shared(sales=(False, True), org=(True, False)))
         assert [str(rule) for rule in both.rules] == [f"manage by group `{SALES}`", f"use by group `{ORG}`"]
 
-    def test_owner_gets_nothing(self) -> None:
-        """Neither ownership nor the organization's role gives anything in a shared resource."""
+    def test_owner_has_no_rights(self) -> None:
+        """Neither ownership nor a role in the organization gives rights on a shared resource."""
         decision = derive(BOB, shared(sales=(True, True)))
         assert decision == access.Access(False, False, "needs_group_manage", ())
         assert not decision.visible
 
     def test_user_without_manage(self) -> None:
-        """Who may use but not manage is told that a group's manage is needed."""
+        """The denial of a user says that a group's manage is needed."""
         decision = derive(ANN, shared(sales=(True, False)))
         assert (decision.visible, decision.manage_denial) == (True, "needs_group_manage")
 
 
 class TestPrivate:
-    """`private` ignores groups and uses owner plus sharedWith."""
+    """`private` uses owner and sharedWith, not groups."""
 
     @pytest.mark.parametrize(
         ("owner", "rule"),
@@ -95,32 +95,32 @@ class TestPrivate:
         ],
     )
     def test_owner(self, owner: tuple[str | None, str | None], rule: str) -> None:
-        """The owner is who has the owner's id or, where there is none, its e-mail; the explanation says which."""
+        """The owner matches by user id or, without one, by e-mail; the grant says which."""
         decision = derive(ANN, private(owner=owner))
         assert (decision.can_use, decision.can_manage, decision.manage_denial) == (True, True, None)
         assert [str(grant) for grant in decision.rules] == [rule]
 
     def test_recycled_address_of_the_owner(self) -> None:
-        """An owner with a user id is that user: who has the address later is nobody, and the owner stays it."""
+        """An owner with a user id is that user: another user with the same address has no rights."""
         config = private(owner=("u-former", "ann@x.org"))
         assert not derive(ANN, config).visible
         assert derive(attrs.evolve(ANN, user_id="u-former", email="new@x.org"), config).can_manage
 
     def test_shared_with(self) -> None:
-        """An entry gives use and never manage."""
+        """An entry gives use, not manage."""
         decision = derive(ANN, private(SharedUser("ann@x.org", THEN, "u-bob"), owner=("u-bob", None)))
         assert (decision.can_use, decision.can_manage, decision.manage_denial) == (True, False, "not_owner")
         assert [str(rule) for rule in decision.rules] == ["use by sharedWith `ann@x.org`"]
 
     def test_recycled_address(self) -> None:
-        """An entry that has a user id grants to that user: who has the address later inherits nothing."""
+        """An entry with a user id grants to that user: another user with the same address has no rights."""
         config = private(SharedUser("ann@x.org", THEN, "u-bob", user_id="u-former"))
         assert not derive(ANN, config).visible
         assert derive(attrs.evolve(ANN, user_id="u-former", email="new@x.org"), config).can_use
 
     @pytest.mark.parametrize("email", [None, "", "ann\u212a@x.org", "not an address"])
-    def test_no_usable_address(self, email: str | None) -> None:
-        """A principal without a plain address matches no address, planted look-alikes least of all."""
+    def test_without_a_valid_address(self, email: str | None) -> None:
+        """A principal without a valid address does not match an address, nor a similar one."""
         who = attrs.evolve(ANN, email=email)
         planted = private(
             SharedUser("ann\u212a@x.org", THEN, "u-bob"),
@@ -131,7 +131,7 @@ class TestPrivate:
         assert not derive(who, planted).visible
 
     def test_unverified(self) -> None:
-        """An address that nobody verified grants nothing, as an entry or as the owner's."""
+        """An address that is not verified matches neither an entry nor the owner."""
         who = attrs.evolve(ANN, email_verified=False)
         entry = SharedUser("ann@x.org", THEN, "u-bob")
         assert not derive(who, private(entry, owner=(None, "ann@x.org"))).visible
@@ -141,8 +141,8 @@ class TestPrivate:
         """A principal's address is compared in lower case."""
         assert derive(attrs.evolve(ANN, email="Ann@X.org"), private(owner=(None, "ann@x.org"))).can_manage
 
-    def test_one_line_each(self) -> None:
-        """An owner who also stands in sharedWith is one line of the index, with the owner's rights."""
+    def test_one_grant_for_each_subject(self) -> None:
+        """An owner who is also in sharedWith has one grant, with the owner's rights."""
         config = private(SharedUser("bob@x.org", THEN, "u-eve", "u-bob"), owner=("u-bob", "bob@x.org"))
         assert [(grant.subject, grant.manage) for grant in access.grants(config)] == [("u:u-bob", True)]
         assert access.subjects(BOB) == ["e:bob@x.org", f"g:{ORG}", "u:u-bob"]
@@ -154,10 +154,10 @@ def faults(data: Any, current: AccessConfig | None = None, groups: set[str] | No
 
 
 class TestCheck:
-    """Every fault of a body at once, each under its wire path."""
+    """Every fault of a body, each under its wire path."""
 
     def test_all_at_once(self) -> None:
-        """Nothing stops at the first fault, and no path is told twice."""
+        """All faults are reported, each path once."""
         data = {
             "visibility": "public",
             "groupPermissions": {
@@ -204,8 +204,8 @@ class TestCheck:
         }
 
     @pytest.mark.parametrize("data", [None, [], "shared", 1, True])
-    def test_no_object(self, data: Any) -> None:
-        """What is no object is one fault."""
+    def test_not_an_object(self, data: Any) -> None:
+        """A value that is not an object is one fault."""
         assert faults(data) == {("", "type")}
 
     @pytest.mark.parametrize(
@@ -219,17 +219,17 @@ class TestCheck:
         ],
     )
     def test_shape(self, data: Any, fault: tuple[str, str]) -> None:
-        """Visibility must be there; null is no object and no array."""
+        """Visibility is required; null is neither an object nor an array."""
         assert faults(data) == {fault}
 
-    def test_least(self) -> None:
-        """Visibility alone is enough, groups are not looked up when none are given, guardrails are free."""
+    def test_smallest_body(self) -> None:
+        """Visibility is enough; groups are not looked up without a list of them; guardrails are free."""
         assert faults({"visibility": "private"}) == set()
         bits = {"use": True, "manage": False}
         assert faults({"visibility": "shared", "groupPermissions": {LEGAL: bits}, "guardrails": [1, {}]}) == set()
 
     def test_written_back(self) -> None:
-        """What was read can be written back whole, to the very same configuration."""
+        """A client can write back what it read, which gives the same configuration."""
         config = private(SharedUser("a@x.org", THEN, "u-else", "u-a"), owner=("u-bob", "bob@x.org"))
         wire = access.to_wire(config)
         assert faults(wire, config) == set()
@@ -241,7 +241,7 @@ class TestCheck:
         [{"ownerUserId": None}, {"ownerUserId": "u-eve"}, {"ownerEmail": None}, {"ownerEmail": "e@x.org"}],
     )
     def test_owner_is_read_only(self, owner: dict[str, Any]) -> None:
-        """An owner other than the current one, none at all too, is refused; nobody owns what is new."""
+        """An owner other than the current one is refused, null too; a new resource has no owner yet."""
         current = private(owner=("u-bob", "bob@x.org"))
         (path,) = owner
         assert faults({"visibility": "private"} | owner, current) == {(path, "readonly")}
@@ -249,8 +249,8 @@ class TestCheck:
         assert faults({"visibility": "private"} | owner) == planted
 
     @pytest.mark.parametrize("owner", [("u-ann", "ann@x.org"), (None, None), ("u-ann", None)])
-    def test_a_creator_may_name_itself(self, owner: tuple[str | None, str | None]) -> None:
-        """On create the owner is the writer, by id and by e-mail, or is left to the server; another's is refused."""
+    def test_a_creator_may_be_named(self, owner: tuple[str | None, str | None]) -> None:
+        """On create the owner may be the writer, by id and by e-mail, or missing; another owner is refused."""
         data = {"visibility": "private", "ownerUserId": owner[0], "ownerEmail": owner[1]}
         assert access.check_access(data, current=None, groups=None, writer=ANN) == []
         assert access.apply_access(data, None, ANN, NOW).owner_user_id == "u-ann"
@@ -258,7 +258,7 @@ class TestCheck:
         assert [(issue.path, issue.rule) for issue in found] == [("accessConfig.ownerUserId", "readonly")]
 
     def test_a_later_writer_is_not_the_owner(self) -> None:
-        """Only a creator becomes the owner by saying so."""
+        """Only on create the body can name the writer as the owner."""
         (issue,) = access.check_access(
             {"visibility": "private", "ownerUserId": "u-ann"},
             current=private(owner=("u-bob", None)),
@@ -268,41 +268,41 @@ class TestCheck:
         assert (issue.path, issue.rule) == ("accessConfig.ownerUserId", "readonly")
 
     def test_long_values_are_cut(self) -> None:
-        """A message shows at most 80 characters of what the client sent."""
+        """A message shows at most 80 characters of a value."""
         (issue,) = access.check_access({"visibility": "x" * 999}, current=None, groups=None)
         assert "x" * 80 in issue.message
         assert "x" * 81 not in issue.message
 
 
 class TestApply:
-    """The configuration a checked body makes."""
+    """The configuration of a checked body."""
 
     def test_private_has_no_groups(self) -> None:
-        """A private configuration is stored without groups, whatever the body said."""
+        """A private configuration is stored without groups, even if the body has some."""
         data = {"visibility": "private", "groupPermissions": {SALES: {"use": True, "manage": True}}}
         assert access.apply_access(data, None, ANN, NOW).group_permissions == {}
 
     @pytest.mark.parametrize("visibility", ["shared", "private"])
     def test_creator_owns(self, visibility: str) -> None:
-        """The creator is the owner from the start, shared or private."""
+        """The creator is the owner, of a shared and of a private resource."""
         config = access.apply_access({"visibility": visibility}, None, ANN, NOW)
         assert (config.owner_user_id, config.owner_email) == ("u-ann", "ann@x.org")
 
     def test_owner_stays(self) -> None:
-        """A writer does not become the owner of what has one; making it private shuts that writer out."""
+        """A writer does not become the owner of a resource with an owner; a private one shuts the writer out."""
         config = access.apply_access({"visibility": "private"}, shared(sales=(True, True)), ANN, NOW)
         assert (config.owner_user_id, config.owner_email) == ("u-bob", "bob@x.org")
         assert access.revokes_self(ANN, config)
         assert not access.revokes_self(BOB, config)
 
-    def test_ownerless_gets_the_writer(self) -> None:
-        """Without an owner the writer becomes it when the resource becomes private, and not before."""
+    def test_writer_becomes_the_owner(self) -> None:
+        """Without an owner the writer becomes it when the resource becomes private, not before."""
         ownerless = attrs.evolve(shared(sales=(True, True)), owner_user_id=None, owner_email=None)
         assert access.apply_access({"visibility": "private"}, ownerless, ANN, NOW).owner_user_id == "u-ann"
         assert access.apply_access({"visibility": "shared"}, ownerless, ANN, NOW).owner_user_id is None
 
-    def test_an_owner_who_is_gone_counts_as_none(self) -> None:
-        """The writer becomes the owner when it becomes private, and not before."""
+    def test_an_owner_who_is_gone(self) -> None:
+        """The writer becomes the owner when the resource becomes private, not before."""
         config = shared(sales=(True, True))
         assert (
             access.apply_access({"visibility": "private"}, config, ANN, NOW, owner_gone=True).owner_user_id == "u-ann"
@@ -310,7 +310,7 @@ class TestApply:
         assert access.apply_access({"visibility": "shared"}, config, ANN, NOW, owner_gone=True).owner_user_id == "u-bob"
 
     def test_entries(self) -> None:
-        """Entries that were there keep who added them and when; new ones get the writer and now."""
+        """Known entries keep who added them and when; new ones get the writer and the current time."""
         current = private(SharedUser("old@x.org", THEN, "u-bob", "u-old"), SharedUser("gone@x.org", THEN, "u-bob"))
         data = {
             "visibility": "private",
@@ -324,18 +324,18 @@ class TestApply:
             SharedUser("old@x.org", THEN, "u-bob", "u-old"),
         )
 
-    def test_unlisted_is_empty(self) -> None:
-        """Shared without groups gives nobody anything, the writer neither."""
+    def test_missing_groups_are_empty(self) -> None:
+        """Shared without groups gives rights to nobody, not even to the writer."""
         config = access.apply_access({"visibility": "shared"}, shared(sales=(True, True)), ANN, NOW)
         assert access.grants(config) == []
         assert access.revokes_self(ANN, config)
 
 
 class TestWire:
-    """What a client reads and a store keeps."""
+    """The form on the wire and in a store."""
 
     def test_shape(self) -> None:
-        """Nulls are present, an entry's userId and the guardrails only where there are any; keys in order."""
+        """Nulls are present; an entry's userId and the guardrails only if set; keys are in order."""
         config = private(SharedUser("a@x.org", THEN, "u-bob"), owner=("u-bob", None))
         wire = access.to_wire(config)
         assert wire == {
@@ -348,7 +348,7 @@ class TestWire:
         assert next(iter(wire)) == "visibility"
 
     def test_guardrails(self) -> None:
-        """Guardrails are kept as they came, through check, store and answer."""
+        """Guardrails are kept unchanged through check, store and response."""
         data = {"visibility": "private", "guardrails": [{"any": [1, None]}, "x"]}
         config = access.apply_access(data, None, ANN, NOW)
         assert access.to_wire(config)["guardrails"] == data["guardrails"]

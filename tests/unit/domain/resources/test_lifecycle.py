@@ -33,12 +33,12 @@ DIAGRAM = """\
 
 @pytest.mark.parametrize(("status", "operation", "deployed", "reached"), INTERFACE)
 def test_interface(status: Status, operation: Operation, deployed: bool, reached: Status) -> None:
-    """Every row of the interface's state table is a move, the repeatable ones too."""
+    """Every row of the interface's state table is a move."""
     assert move(status, operation, deployed=deployed) is reached
 
 
 def test_total() -> None:
-    """Each status has its row, and each operation is legal somewhere."""
+    """Each status has a row, and each operation is legal in some status."""
     assert set(TABLE) == set(Status) == set(lifecycle.REASONS) == set(lifecycle.DEPLOYED)
     assert {operation for row in TABLE.values() for operation in row} == set(Operation)
 
@@ -48,7 +48,7 @@ def test_total() -> None:
     [(status, operation) for status in Status for operation in Operation if operation not in TABLE[status]],
 )
 def test_illegal(status: Status, operation: Operation) -> None:
-    """Whatever is not in the table is a 409 that names state, operation and what would be legal."""
+    """A move that is not in the table is a 409 with the state, the operation and the legal operations."""
     with pytest.raises(IllegalMove) as caught:
         move(status, operation)
     assert isinstance(caught.value, Conflict)
@@ -61,7 +61,7 @@ def test_illegal(status: Status, operation: Operation) -> None:
 
 @pytest.mark.parametrize("status", Status)
 def test_closed(status: Status) -> None:
-    """A status never claims to be live and deployed otherwise than its name says, whatever move led there."""
+    """After every move, the status agrees with whether the resource was ever deployed."""
     for deployed in lifecycle.DEPLOYED[status]:
         for operation in TABLE[status]:
             after = deployed or operation is Operation.DEPLOY
@@ -69,5 +69,5 @@ def test_closed(status: Status) -> None:
 
 
 def test_diagram() -> None:
-    """The printed table says what the tables say."""
+    """The Markdown table is generated from the tables."""
     assert lifecycle.diagram() == DIAGRAM

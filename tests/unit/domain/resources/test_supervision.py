@@ -1,4 +1,4 @@
-"""Supervision links: their form, cycles, and how deep they go."""
+"""Supervision links: form, cycles and depth."""
 
 import pytest
 from hypothesis import given
@@ -28,14 +28,14 @@ def rules(number: int, named: tuple[int, ...], links: dict[int, set[int]]) -> li
 
 @pytest.mark.parametrize("text", ["", "0", "01", "+1", "1.0", "x", "1\n", "\u0663", "9" * 17, "-1"])
 def test_ids_are_canonical_numbers(text: str) -> None:
-    """A subordinate is named by its id as a path names it; anything else is a broken rule at its place."""
+    """A subordinate is given by its canonical id; any other text is an issue at its path."""
     issues = form_issues({IDS: ["7", text]})
     assert [(issue.path, issue.rule) for issue in issues] == [(f"{IDS}[1]", "pattern")]
     assert subordinates({IDS: ["7", text]}) == {7}
 
 
-def test_a_subordinate_is_named_once() -> None:
-    """A repeated id, and a list beyond the bound, are broken rules; a body without the field has none."""
+def test_ids_are_unique_and_bounded() -> None:
+    """A repeated id and a list that is too long are issues; a body without the field has none."""
     assert [(i.path, i.rule) for i in form_issues({IDS: ["7", "8", "7"]})] == [(f"{IDS}[2]", "duplicate")]
     most = [str(number) for number in range(1, MAX_SUBORDINATES + 1)]
     assert form_issues({IDS: most}) == []
@@ -44,24 +44,24 @@ def test_a_subordinate_is_named_once() -> None:
 
 
 def test_only_subordinates_are_described() -> None:
-    """A description of anybody else is a broken rule under its key."""
+    """A description of any other skill is an issue at its key."""
     assert description_issues({"7": "x"}, ["7"]) == []
     assert [(i.path, i.rule) for i in description_issues({"8": "x"}, ["7"])] == [(f"{DESCRIPTIONS}.8", "reference")]
 
 
-def test_the_two_fields_are_taken_out_of_the_content() -> None:
-    """Of a content only the links are shown."""
+def test_the_links_of_a_content() -> None:
+    """They are the two fields about supervision."""
     assert links_of({**naming(1), "model": "m"}) == naming(1)
 
 
-def test_unknown_skills_are_told_at_their_place() -> None:
-    """What does not exist is a broken reference; the others are looked at all the same."""
+def test_unknown_skills_are_issues() -> None:
+    """A skill that does not exist is an issue at its path; the others are checked too."""
     issues = link_issues(1, naming(2, 3, 1), {2}, {})
     assert [(i.path, i.rule) for i in issues] == [(f"{IDS}[1]", "reference"), (f"{IDS}[2]", "cycle")]
 
 
 def test_a_cycle_of_any_length_is_found() -> None:
-    """A skill may supervise neither itself nor who supervises it, over whatever way."""
+    """A skill cannot supervise itself, directly or through others."""
     assert rules(1, (1,), {}) == [(f"{IDS}[0]", "cycle")]
     for length in range(1, MAX_DEPTH):
         chain = {number: {number + 1} for number in range(2, 2 + length)} | {2 + length: {1}}
@@ -70,15 +70,15 @@ def test_a_cycle_of_any_length_is_found() -> None:
 
 
 def test_links_go_to_a_bounded_depth() -> None:
-    """Ten links down are allowed, eleven are not, over the longest way there is."""
+    """Ten levels of links are allowed, eleven are not; the longest chain counts."""
     for length, fault in ((MAX_DEPTH, []), (MAX_DEPTH + 1, [(f"{IDS}[0]", "depth")])):
         chain = {number: {number + 1} for number in range(1, length)} | {1: {2, length}, length: set()}
         assert rules(99, (1,), chain) == fault
 
 
 @given(st.dictionaries(st.integers(1, 5), st.sets(st.integers(1, 5), max_size=3)), st.sets(st.integers(1, 5)))
-def test_what_is_let_through_has_no_cycle(links: dict[int, set[int]], named: set[int]) -> None:
-    """Whatever the others do: without an issue, nothing below the skill leads back to it."""
+def test_accepted_links_have_no_cycle(links: dict[int, set[int]], named: set[int]) -> None:
+    """For any links of the others: without an issue, no subordinate leads back to the skill."""
     others = {number: below for number, below in links.items() if number != 1}
     if link_issues(1, naming(*sorted(named)), set(range(1, 6)), others):
         return

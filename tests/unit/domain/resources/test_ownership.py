@@ -1,4 +1,4 @@
-"""The transfer of ownership: the table, who is a party, and what an acceptance leaves."""
+"""The transfer of ownership: the table, the parties, and the access after an acceptance."""
 
 import attrs
 import pytest
@@ -32,7 +32,7 @@ def resource(pending: bool, access: AccessConfig = PRIVATE, status: Status = Sta
 
 def take(step: TransferStep, old: Resource) -> Change:
     if step is TransferStep.ASK:
-        return ownership.ask(old, HEIR, by="owner", path="userId", now=at(2))
+        return ownership.request(old, HEIR, by="owner", path="userId", now=at(2))
     if step is TransferStep.ACCEPT:
         return ownership.accept(old, HEIR, "owner@x.org", now=at(2))
     return ownership.withdraw(old, step, now=at(2))
@@ -40,8 +40,8 @@ def take(step: TransferStep, old: Resource) -> Change:
 
 @pytest.mark.parametrize("pending", TABLE)
 @pytest.mark.parametrize("step", TransferStep)
-def test_the_table_of_moves(pending: bool, step: TransferStep) -> None:
-    """Every move in every state: what is in the table leads where it says, the rest is a conflict that says why."""
+def test_the_table_of_steps(pending: bool, step: TransferStep) -> None:
+    """A step in the table leads to its state; every other step is a conflict with a reason."""
     old = resource(pending)
     if step in TABLE[pending]:
         new = take(step, old).resource
@@ -56,31 +56,31 @@ def test_the_table_of_moves(pending: bool, step: TransferStep) -> None:
 
 
 @pytest.mark.parametrize("step", TransferStep)
-def test_what_is_deleted_has_no_transfer(step: TransferStep) -> None:
-    """A transfer is an edit: it is refused where an edit is."""
+def test_a_deleted_resource_cannot_be_transferred(step: TransferStep) -> None:
+    """A step is an edit, and is refused where an edit is refused."""
     with pytest.raises(IllegalMove):
         take(step, resource(step is not TransferStep.ASK, status=Status.DELETED))
 
 
-def test_a_request_changes_nothing_yet() -> None:
-    """Asking records who asked whom and when; access stays; what was withdrawn left no trace."""
+def test_a_request_does_not_change_access() -> None:
+    """A request records who requested it, of whom and when; withdrawing it restores the resource."""
     old = resource(pending=False)
-    asked = take(TransferStep.ASK, old).resource
-    assert asked.pending_transfer == attrs.evolve(PENDING, requested_at=at(2))
-    assert asked.access == old.access
+    requested = take(TransferStep.ASK, old).resource
+    assert requested.pending_transfer == attrs.evolve(PENDING, requested_at=at(2))
+    assert requested.access == old.access
     for step in (TransferStep.CANCEL, TransferStep.DECLINE):
-        back = take(step, asked).resource
+        back = take(step, requested).resource
         assert attrs.evolve(back, revision=1, updated_at=old.updated_at) == old
 
 
-def test_the_owner_is_no_target() -> None:
-    """The owner cannot be asked to become it."""
+def test_the_owner_cannot_be_the_target() -> None:
+    """A request for the current owner is invalid."""
     with pytest.raises(Invalid):
-        ownership.ask(resource(pending=False), OWNER, by="owner", path="email", now=at(2))
+        ownership.request(resource(pending=False), OWNER, by="owner", path="email", now=at(2))
 
 
 def test_who_is_the_owner() -> None:
-    """The user id or, where there is none, the verified e-mail; an address that is not verified makes nobody one."""
+    """The owner matches by user id or, without one, by verified e-mail; others do not match."""
     assert ownership.is_owner(OWNER, PRIVATE)
     assert not ownership.is_owner(principal("x", "owner@x.org"), PRIVATE)
     by_email = attrs.evolve(PRIVATE, owner_user_id=None)
@@ -90,16 +90,16 @@ def test_who_is_the_owner() -> None:
     assert not ownership.is_owner(principal("x"), nobody)
 
 
-def test_only_the_one_who_was_asked_is_the_pending_owner() -> None:
-    """By user id: the same e-mail under another id was not asked."""
+def test_who_is_the_pending_owner() -> None:
+    """The pending owner matches by user id; another user with the same e-mail does not."""
     assert ownership.is_pending_owner(HEIR, resource(pending=True))
     assert not ownership.is_pending_owner(HEIR, resource(pending=False))
     assert not ownership.is_pending_owner(principal("x", "heir@x.org"), resource(pending=True))
     assert not ownership.is_pending_owner(OWNER, resource(pending=True))
 
 
-def test_the_former_owner_of_a_private_resource_keeps_its_use() -> None:
-    """On acceptance the former owner goes into `sharedWith`, once, and the new owner goes out of it."""
+def test_the_former_owner_of_a_private_resource_can_use_it() -> None:
+    """On acceptance the former owner is added to `sharedWith`, once, and the new owner is removed from it."""
     entries = tuple(SharedUser(f"{name}@x.org", "", "owner") for name in ("heir", "owner", "third"))
     access = take(TransferStep.ACCEPT, resource(True, attrs.evolve(PRIVATE, shared_with=entries))).resource.access
     assert (access.owner_user_id, access.owner_email) == ("heir", "heir@x.org")
@@ -110,20 +110,20 @@ def test_the_former_owner_of_a_private_resource_keeps_its_use() -> None:
 
 
 def test_a_former_owner_without_an_address_cannot_be_shared_with() -> None:
-    """An entry is an e-mail; without one there is none."""
+    """An entry needs an e-mail."""
     old = resource(True, attrs.evolve(PRIVATE, owner_email=None))
     assert ownership.accept(old, HEIR, None, now=at(2)).resource.access.shared_with == ()
 
 
-def test_a_shared_resource_shares_as_before() -> None:
-    """Ownership gives nothing while it is shared, so nobody's grants change."""
+def test_a_shared_resource_keeps_its_grants() -> None:
+    """The owner has no rights on a shared resource, so the grants do not change."""
     access = take(TransferStep.ACCEPT, resource(True, attrs.evolve(FOR_ALL, owner_user_id="owner"))).resource.access
     assert access == attrs.evolve(FOR_ALL, owner_user_id="heir", owner_email="heir@x.org")
 
 
 @given(config=access_configs, heir=principals, other=principals)
-def test_an_acceptance_takes_nothing_from_others(config: AccessConfig, heir: Principal, other: Principal) -> None:
-    """The new owner manages what is private; nobody but the former owner loses anything, who keeps the use."""
+def test_an_acceptance_keeps_the_rights_of_others(config: AccessConfig, heir: Principal, other: Principal) -> None:
+    """The new owner manages a private resource; only the former owner loses a right, and can still use it."""
     pending = OwnershipTransfer(heir.user_id, None, "owner", at(1))
     old = attrs.evolve(new_resource(1, access=config, status=Status.ACTIVE), pending_transfer=pending)
     former = config.owner_email or (f"{config.owner_user_id}@x.org" if config.owner_user_id else None)
@@ -142,8 +142,8 @@ def test_an_acceptance_takes_nothing_from_others(config: AccessConfig, heir: Pri
         assert after.can_use
 
 
-def test_the_organization_is_not_touched() -> None:
-    """A transfer moves nothing but owner, sharing and the request."""
+def test_a_transfer_changes_only_access_and_request() -> None:
+    """A transfer changes only the owner, the sharing and the request."""
     old, new = resource(pending=True), take(TransferStep.ACCEPT, resource(pending=True)).resource
     same = attrs.evolve(
         new, access=old.access, pending_transfer=PENDING, revision=old.revision, updated_at=old.updated_at

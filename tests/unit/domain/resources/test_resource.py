@@ -1,4 +1,4 @@
-"""Workflows and skills: each operation on named cases, and the shape a client sees."""
+"""Workflows and skills: each operation on examples, and the form on the wire."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -48,7 +48,7 @@ def edited(resource: Resource, active: Variation, changes: dict[str, Any], new_i
 
 
 class TestCreate:
-    """Create: state `draft`, owned by the caller."""
+    """A new resource is a draft of the caller."""
 
     def test_draft(self) -> None:
         """A new workflow is a disabled draft with one variation, whose unset fields are null."""
@@ -61,7 +61,7 @@ class TestCreate:
         assert change.saved == Variation("v1", content, T0, "u-ann")
 
     def test_skill_content(self) -> None:
-        """A skill's content has every field of its table, empty where it was not set, and never shared."""
+        """A skill's content has every field of its table, with its own empty defaults."""
         change, other = created({"model": "m"}, Kind.SKILL), created({}, Kind.SKILL)
         assert change.saved
         assert other.saved
@@ -81,7 +81,7 @@ class TestCreate:
         assert change.saved.content["toolset"] is not other.saved.content["toolset"]
 
     def test_unknown_content(self) -> None:
-        """A field that the kind's content does not have is refused, all of them at once."""
+        """All unknown fields of the content are refused together."""
         with pytest.raises(Invalid) as caught:
             created({"model": "m", "toolset": {}})
         assert [(fault["path"], fault["rule"]) for fault in caught.value.info["errors"]] == [
@@ -94,7 +94,7 @@ class TestEdit:
     """Interface, Versioning 3: a draft and an active variation."""
 
     def test_opens_a_draft(self) -> None:
-        """An edit of an active one opens a draft over its content; the active variation stays."""
+        """An edit of an active resource creates a draft from the active content; the active variation stays."""
         resource, active = deployed(MANUAL)
         change = edited(resource, active, {"agentSelection": {"agents": []}})
         assert change.saved == Variation("v2", {**active.content, "agentSelection": {"agents": []}}, T2, "u-eve")
@@ -102,7 +102,7 @@ class TestEdit:
         assert (change.resource.updated_at, change.dropped) == (T2, None)
 
     def test_follows_a_draft(self) -> None:
-        """A further edit builds on the draft and takes its place as another variation."""
+        """A further edit starts from the draft and replaces it by another variation."""
         resource, active = deployed(MANUAL)
         draft = edited(resource, active, {"agentSelection": {"n": 1}})
         assert draft.saved
@@ -112,7 +112,7 @@ class TestEdit:
         assert (change.resource.draft_variation_id, change.dropped) == ("v3", "v2")
 
     def test_back_to_the_active_one(self) -> None:
-        """An edit that makes the draft equal to the active content discards it."""
+        """An edit that makes the draft equal to the active content drops the draft."""
         resource, active = deployed({"agentSelection": {"n": 1}})
         draft = edited(resource, active, {"agentSelection": {"n": True}})
         assert draft.saved
@@ -131,7 +131,7 @@ class TestEdit:
 
     @pytest.mark.parametrize("changes", [{}, MANUAL])
     def test_nothing_new(self, changes: dict[str, Any]) -> None:
-        """An edit that says what is already there changes nothing, of an active one or of a draft."""
+        """An edit to the same content changes nothing, with and without a draft."""
         resource, active = deployed(MANUAL)
         assert edited(resource, active, changes) == Change(resource)
         first = created(MANUAL)
@@ -140,13 +140,13 @@ class TestEdit:
         assert (change.saved, change.dropped) == (None, None)
 
     def test_needs_a_variation(self) -> None:
-        """An edit without the variation it starts from is a mistake of the caller's, not an empty content."""
+        """An edit without a variation to start from is a ValueError."""
         resource, _ = deployed()
         with pytest.raises(ValueError, match="starts from"):
             resources.edit_content(resource, None, None, MANUAL, new_id="v2", by="u-eve", now=T2)
 
     def test_details(self) -> None:
-        """Name, description and access are no content: no variation is touched and the slug stays."""
+        """Name, description and access are not content: the variations and the slug stay."""
         resource, _ = deployed()
         change = resources.edit_details(resource, name="Returns", description="d", access=resource.access, now=T2)
         assert (change.saved, change.dropped) == (None, None)
@@ -173,7 +173,7 @@ class TestDeploy:
 
     @pytest.mark.parametrize(("content", "enabled"), [(SCHEDULED, True), (MANUAL, False), ({"trigger": None}, False)])
     def test_schedule_switch(self, content: dict[str, Any], enabled: bool) -> None:
-        """A deploy leaves the switch alone, except off when the newly active variation has no schedule."""
+        """A deploy keeps the switch, but disables it if the new active variation has no schedule."""
         resource, active = deployed(SCHEDULED)
         resource = resources.toggle(resource, True, now=T2).resource
         draft = edited(resource, active, content | {"agentSelection": {"n": 2}})
@@ -182,7 +182,7 @@ class TestDeploy:
         assert not resources.deploy(off, draft.saved, by="u-ann", now=T3).resource.is_enabled
 
     def test_rollback(self) -> None:
-        """A rollback deploys an old variation again and leaves another draft pending."""
+        """A rollback deploys an old variation again and keeps a draft with other content."""
         resource, first = deployed(MANUAL)
         draft = edited(resource, first, SCHEDULED)
         second = resources.deploy(draft.resource, draft.saved, by="u-dan", now=T2)
@@ -192,8 +192,8 @@ class TestDeploy:
         assert change.saved == attrs.evolve(first, deployed_at=T3, deployed_by="u-eve")
         assert change.dropped is None
 
-    def test_rollback_to_what_the_draft_says(self) -> None:
-        """A draft that says the same as the variation gone back to is no change any more, and goes."""
+    def test_rollback_to_the_content_of_the_draft(self) -> None:
+        """A draft with the same content as the target of the rollback is dropped."""
         resource, first = deployed(MANUAL)
         draft = edited(resource, first, SCHEDULED)
         second = resources.deploy(draft.resource, draft.saved, by="u-dan", now=T2)
@@ -204,7 +204,7 @@ class TestDeploy:
         assert change.resource.revision == again.resource.revision + 1
 
     def test_rollback_refused(self) -> None:
-        """Only what was deployed can be gone back to; to the active one is no change."""
+        """A variation that was never deployed is refused; a rollback to the active one changes nothing."""
         resource, first = deployed(MANUAL)
         draft = edited(resource, first, SCHEDULED)
         assert draft.saved
@@ -214,7 +214,7 @@ class TestDeploy:
         assert resources.rollback(resource, first, None, by="u-eve", now=T3) == Change(resource)
 
     def test_discard(self) -> None:
-        """Discarding goes back to the active variation; what was never deployed has none to go back to."""
+        """Discarding drops the draft; a resource that was never deployed must keep it."""
         resource, active = deployed(MANUAL)
         draft = edited(resource, active, SCHEDULED)
         change = resources.discard_draft(draft.resource, now=T3)
@@ -226,10 +226,10 @@ class TestDeploy:
 
 
 class TestToggle:
-    """The schedule's switch."""
+    """Enabling and disabling the schedule."""
 
     def test_flips_or_sets(self) -> None:
-        """Without a value it flips, with one it sets; setting what is set changes nothing."""
+        """Without a value it toggles, with a value it sets; the same value changes nothing."""
         resource, _ = deployed(SCHEDULED)
         on = resources.toggle(resource, True, now=T2).resource
         assert on.is_enabled
@@ -238,7 +238,7 @@ class TestToggle:
         assert not resources.toggle(on, True, False, now=T3).resource.is_enabled
 
     def test_without_a_schedule(self) -> None:
-        """Switching on without a schedule in the active variation breaks a rule; off stays possible."""
+        """Enabling without a schedule in the active variation is invalid; disabling is allowed."""
         resource, _ = deployed(MANUAL)
         for wanted in (None, True):
             with pytest.raises(Invalid) as caught:
@@ -257,7 +257,7 @@ class TestToggle:
         ],
     )
     def test_is_scheduled(self, content: dict[str, Any], scheduled: bool) -> None:
-        """Only a trigger of type schedule fires by the clock."""
+        """Only a trigger of type `schedule` has a schedule."""
         assert resources.is_scheduled(content) is scheduled
 
 
@@ -265,7 +265,7 @@ class TestDelete:
     """Delete and restore."""
 
     def test_soft(self) -> None:
-        """A delete sets deletedAt and switches the schedule off; again, nothing changes."""
+        """A delete sets deletedAt and disables the schedule; a second one changes nothing."""
         resource, _ = deployed(SCHEDULED)
         on = resources.toggle(resource, True, now=T2).resource
         gone = resources.delete(on, now=T3).resource
@@ -273,7 +273,7 @@ class TestDelete:
         assert resources.delete(gone, now=T3 + timedelta(hours=1)).resource is gone
 
     def test_restore(self) -> None:
-        """A restore leads to active if it was ever deployed, else to draft; the schedule stays off."""
+        """A restore leads to active if the resource was ever deployed, else to draft; the schedule stays disabled."""
         resource, _ = deployed(SCHEDULED)
         on = resources.toggle(resource, True, now=T2).resource
         back = resources.restore(resources.delete(on, now=T3).resource, now=T3).resource
@@ -282,7 +282,7 @@ class TestDelete:
         assert resources.restore(resources.delete(draft, now=T1).resource, now=T2).resource.status is Status.DRAFT
 
     def test_live(self) -> None:
-        """Restoring what is live returns it unchanged, its schedule on if it was."""
+        """Restoring a live resource returns it unchanged, with its schedule."""
         resource, _ = deployed(SCHEDULED)
         on = resources.toggle(resource, True, now=T2).resource
         assert resources.restore(on, now=T3).resource is on
@@ -290,11 +290,11 @@ class TestDelete:
 
 
 class TestSameJson:
-    """Equality of contents is that of JSON values."""
+    """Equality of JSON values."""
 
     @pytest.mark.parametrize(("a", "b"), [(1, 1.0), (0, -0.0), ({"a": 1, "b": 2}, {"b": 2.0, "a": 1}), ([], [])])
     def test_same(self, a: Any, b: Any) -> None:
-        """1 and 1.0 are one number, and key order is nothing."""
+        """1 equals 1.0, and key order does not matter."""
         assert same_json(a, b)
         assert same_json(b, a)
 
@@ -313,7 +313,7 @@ class TestSameJson:
         ],
     )
     def test_different(self, a: Any, b: Any) -> None:
-        """True is no number, null is not absent, and a large integer is not its rounding."""
+        """True is not a number, null is not absence, and a large integer does not equal a rounded one."""
         assert not same_json(a, b)
         assert not same_json(b, a)
 
@@ -322,7 +322,7 @@ class TestWire:
     """Interface, WorkflowDto and scope response."""
 
     def test_workflow(self) -> None:
-        """A list row has every field in the interface's order, nulls present, no variation, no transfer."""
+        """An item of a list has every field in the interface's order, with nulls, without variation and transfer."""
         resource, _ = deployed()
         wire = resources.to_wire(resource, access.derive(ANN, resource.access))
         assert list(wire.items()) == [
@@ -347,7 +347,7 @@ class TestWire:
         ]
 
     def test_skill(self) -> None:
-        """A scope has no type and no isEnabled, and its variation stands last."""
+        """A scope has no type and no isEnabled, and its variation is the last field."""
         change = created({"model": "m"}, Kind.SKILL)
         seen = access.derive(ANN, change.resource.access)
         wire = resources.to_wire(change.resource, seen, change.saved, with_variation=True)
@@ -356,7 +356,7 @@ class TestWire:
         assert wire["variation"]["model"] == "m"
 
     def test_variation(self) -> None:
-        """A single read has the variation, null when there is none to show."""
+        """A single read has the variation, or null."""
         change = created(MANUAL)
         seen = access.derive(ANN, change.resource.access)
         assert resources.to_wire(change.resource, seen, None, with_variation=True)["variation"] is None
@@ -365,7 +365,7 @@ class TestWire:
         assert list(wire).index("variation") == list(wire).index("createdAt") - 1
 
     def test_transfer_deleted_denied(self) -> None:
-        """A request in flight, a delete and a denial show."""
+        """A pending transfer, a delete and a denial are on the wire, and the description is not."""
         transfer = OwnershipTransfer("u-new", None, "u-ann", T1)
         private = attrs.evolve(created().resource.access, visibility="private", owner_user_id="u-bob", owner_email=None)
         resource = attrs.evolve(
