@@ -1,4 +1,4 @@
-"""Instants and schedules, shortly."""
+"""Short constructors of instants and schedules."""
 
 from datetime import UTC, datetime
 

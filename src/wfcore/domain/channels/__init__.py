@@ -1,1 +1,1 @@
-"""Channels: chat pages, team chats and protocol servers through which people and programs reach a workflow."""
+"""Channels: chat pages, team chats and protocol servers through which people and programs call a workflow."""

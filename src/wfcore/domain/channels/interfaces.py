@@ -1,4 +1,4 @@
-"""The rows that say by which doors a workflow can be reached (interface, functional areas: workflow interfaces)."""
+"""The interfaces of a workflow, by which people and programs call it (interface, functional areas)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,17 @@ from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.kernel.urls import URL_RULE, is_url
 
-MOST_ANCESTORS: Final = 20
-"""Sites that may show a chat page in a frame."""
+MAX_ANCESTORS: Final = 20
+"""The most sites that may show a chat page in a frame."""
 
-LONGEST_URL: Final = 2_048
+MAX_URL: Final = 2_048
+"""The most characters of a URL."""
 
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]{1,253}(?::[0-9]{1,5})?", re.ASCII)
 
 
 class InterfaceKind(StrEnum):
-    """A chat page, a tool of a protocol server, a team chat."""
+    """The kinds: a chat page, a tool of an MCP server, a team chat."""
 
     CHATAPP = "chatapp"
     MCP = "mcp"
@@ -31,7 +32,7 @@ class InterfaceKind(StrEnum):
 
 @attrs.frozen
 class Interface:
-    """One row. `config` is kept verbatim; `sealed` is the secret that signs, where its surface has one."""
+    """One interface. `config` is kept verbatim; `sealed` is the signing secret, if the kind has one."""
 
     id: str
     workflow_id: int
@@ -42,11 +43,11 @@ class Interface:
 
     @property
     def path(self) -> str:
-        """Where its surface is reached, below the address of the server."""
+        """The URL path of its endpoint, below the root of the server."""
         return f"/interfaces/{self.kind}/{self.id}"
 
     def to_wire(self, root: str = "") -> dict[str, JSON]:
-        """The row as clients see it; `root` is the path prefix under which the server is mounted."""
+        """The interface on the wire; `root` is the path prefix under which the server is mounted."""
         return {
             "id": self.id,
             "kind": self.kind.value,
@@ -57,7 +58,7 @@ class Interface:
 
 
 def config_issues(kind: InterfaceKind, config: Mapping[str, JSON]) -> list[Issue]:
-    """What is wrong with the keys of a `config` that its surface reads; others are the client's own."""
+    """The issues of the keys of `config` that its endpoint uses; other keys belong to the client."""
     if kind is InterfaceKind.CHATAPP and "frameAncestors" in config:
         return _ancestor_issues(config["frameAncestors"])
     if kind is InterfaceKind.TEAMCHAT and "postUrl" in config:
@@ -68,16 +69,16 @@ def config_issues(kind: InterfaceKind, config: Mapping[str, JSON]) -> list[Issue
 def _post_issues(given: JSON) -> list[Issue]:
     if not isinstance(given, str):
         return [Issue("config.postUrl", "must be a string", "type")]
-    if len(given) > LONGEST_URL:
-        return [Issue("config.postUrl", f"must have at most {LONGEST_URL} characters", "maxLength")]
+    if len(given) > MAX_URL:
+        return [Issue("config.postUrl", f"must have at most {MAX_URL} characters", "maxLength")]
     return [] if is_url(given) else [Issue("config.postUrl", URL_RULE, "url")]
 
 
 def _ancestor_issues(given: JSON) -> list[Issue]:
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         return [Issue("config.frameAncestors", "must be a list of strings", "type")]
-    if len(given) > MOST_ANCESTORS:
-        return [Issue("config.frameAncestors", f"must have at most {MOST_ANCESTORS} items", "maxItems")]
+    if len(given) > MAX_ANCESTORS:
+        return [Issue("config.frameAncestors", f"must have at most {MAX_ANCESTORS} items", "maxItems")]
     return [
         Issue(f"config.frameAncestors[{i}]", "must be an origin such as `https://app.example.org`", "pattern")
         for i, one in enumerate(given)
@@ -86,13 +87,14 @@ def _ancestor_issues(given: JSON) -> list[Issue]:
 
 
 def frame_ancestors(config: Mapping[str, JSON]) -> Sequence[str]:
-    """Who may show the chat page in a frame, as `frame-ancestors` says it (CSP Level 3, 6.4.2): nobody unless named."""
+    """The sites that may show the chat page in a frame, for `frame-ancestors` (CSP Level 3, 6.4.2); by default none."""
     return config.get("frameAncestors") or ["'none'"]
 
 
 def takes_message(schema: Mapping[str, JSON]) -> bool:
-    """Whether a chat's message stands in the `input` of its run too: unless the start node's inputSchema names its
-    properties, and no `message` among them.
+    """Whether a chat's message is also in the `input` of its run.
+
+    It is, unless the start node's inputSchema has `properties` without `message`.
     """
     return "properties" not in schema or "message" in schema["properties"]
 

@@ -1,7 +1,7 @@
-"""Team chats: the messages that come from one, and the answers that go back (interface, workflow interfaces).
+"""Team chats: the messages from one, and the answers posted to it (interface, workflow interfaces).
 
-Both ways they are JSON, signed with the interface's secret as Standard Webhooks 1.0.0 has it. A message starts a run;
-messages of the same channel and thread are one conversation.
+Messages and answers are JSON, signed with the interface's secret (Standard Webhooks 1.0.0). A message starts a run;
+messages of the same channel and thread belong to one conversation.
 """
 
 import hashlib
@@ -15,26 +15,27 @@ from wfcore.domain.channels.interfaces import Interface
 from wfcore.domain.json.codec import NonEmpty, canonical, dumps, read
 from wfcore.domain.kernel.json_type import JSON
 
-Place = Annotated[str, Meta(min_length=1, max_length=255, description="Opaque name of the team chat's")]
+ChatName = Annotated[str, Meta(min_length=1, max_length=255, description="Opaque name from the team chat")]
 
-UNANSWERED: Final = {"cancelled": "The run was cancelled.", "interrupted": "The run was interrupted."}
-"""What is said of a run that left no words of its own."""
+STATUS_TEXTS: Final = {"cancelled": "The run was cancelled.", "interrupted": "The run was interrupted."}
+"""The text of an answer for a run without an output or a message."""
 
 
 class TeamMessage(TypedDict, total=False):
-    """A message that somebody wrote. Further keys, which every team chat sends, are left aside."""
+    """A message that a person wrote. Other keys are ignored, as every team chat sends some."""
 
     type: Required[Literal["message"]]
-    channel: Required[Place]
-    thread: Place
-    user: Place
+    channel: Required[ChatName]
+    thread: ChatName
+    user: ChatName
     text: Required[NonEmpty]
 
 
 class TeamAnswer(TypedDict):
-    """What is posted when the run of a message has ended, and whenever it waits for a person or a connection.
+    """The answer, posted when the run of a message has ended and when it waits for a person or a connection.
 
-    `text` is for people: the run's output, as JSON where it is no text, the message of its error, or what it asks.
+    `text` is for people: the run's output (JSON if it is not a string), the message of its error, or the messages of
+    its open interrupts.
     """
 
     type: Literal["answer"]
@@ -50,18 +51,20 @@ class TeamAnswer(TypedDict):
 
 
 def read_team_message(data: JSON) -> TeamMessage:
-    """The message, with the keys that have a meaning and a value. Malformed or Invalid for what is none."""
+    """The message, with its known keys that are not null. Raises Malformed or Invalid for any other value."""
     if isinstance(data, dict):
         data = {name: data[name] for name in TeamMessage.__annotations__ if data.get(name) is not None}
     return read(TeamMessage, data)
 
 
-def body_of(workflow_id: int, interface: Interface, message: TeamMessage, given: Mapping[str, JSON]) -> dict[str, JSON]:
+def body_of(
+    workflow_id: int, interface: Interface, message: TeamMessage, run_input: Mapping[str, JSON]
+) -> dict[str, JSON]:
     """The body of the run that a message starts, with this input."""
     user = {"userContext": {"userId": message["user"]}} if "user" in message else {}
     return {
         "workflowId": workflow_id,
-        "input": dict(given),
+        "input": dict(run_input),
         "message": message["text"],
         "fileThreadId": _thread_of(interface, message),
         "origin": "teamchat",
@@ -70,38 +73,38 @@ def body_of(workflow_id: int, interface: Interface, message: TeamMessage, given:
 
 
 def _thread_of(interface: Interface, message: TeamMessage) -> str:
-    """One thread for each thread of each channel that an interface serves."""
-    place = canonical([interface.id, message["channel"], message.get("thread")])
-    return f"thread_{hashlib.sha256(place).hexdigest()[:32]}"
+    """The conversation's thread id, one for each thread of each channel of an interface."""
+    address = canonical([interface.id, message["channel"], message.get("thread")])
+    return f"thread_{hashlib.sha256(address).hexdigest()[:32]}"
 
 
-def place_of(message: TeamMessage, message_id: str) -> dict[str, JSON]:
-    """What an answer says of the message that it is to."""
+def reply_address(message: TeamMessage, message_id: str) -> dict[str, JSON]:
+    """The fields of an answer that name the message it replies to."""
     return {"channel": message["channel"], "thread": message.get("thread"), "messageId": message_id}
 
 
 def run_id_of(interface: Interface, message_id: str) -> str:
-    """The id of the run that a message starts: `teamchat-7-` and 32 hexadecimal digits, as of a webhook."""
-    mark = hmac.digest(interface.id.encode(), message_id.encode(), hashlib.sha256).hex()
-    return f"teamchat-{interface.workflow_id}-{mark[:32]}"
+    """The id of the run that a message starts: `teamchat-7-` and 32 hexadecimal digits (as `webhooks.run_id_of`)."""
+    digest = hmac.digest(interface.id.encode(), message_id.encode(), hashlib.sha256).hex()
+    return f"teamchat-{interface.workflow_id}-{digest[:32]}"
 
 
 def answer_id_of(interface: Interface, run_id: str, status: str) -> str:
-    """The `webhook-id` of the answer that tells of this turn that it is so: the same on every try."""
+    """The `webhook-id` of the answer for this status of a turn: the same on every attempt."""
     return "answer-" + hmac.digest(interface.id.encode(), f"{status} {run_id}".encode(), hashlib.sha256).hex()[:32]
 
 
-def answer_of(place: Mapping[str, JSON], record: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The answer that a run's record makes, to where its message came from."""
-    told = {name: record[name] for name in ("runId", "status", "output", "error", "interrupts")}
-    return {"type": "answer", **place, **told, "text": _text_of(record)}
+def answer_of(address: Mapping[str, JSON], record: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The answer for a run's record; `address` is the `reply_address` of its message."""
+    fields = {name: record[name] for name in ("runId", "status", "output", "error", "interrupts")}
+    return {"type": "answer", **address, **fields, "text": _text_of(record)}
 
 
 def _text_of(record: Mapping[str, JSON]) -> str:
     if record["error"]:
         return str(record["error"]["message"])
-    asked = [one["message"] for one in record["interrupts"] if one.get("message")]
-    if asked or record["status"] in UNANSWERED:
-        return "\n".join(asked) or UNANSWERED[record["status"]]
+    requests = [one["message"] for one in record["interrupts"] if one.get("message")]
+    if requests or record["status"] in STATUS_TEXTS:
+        return "\n".join(requests) or STATUS_TEXTS[record["status"]]
     output = record["output"]
     return output if isinstance(output, str) else "" if output is None else dumps(output)

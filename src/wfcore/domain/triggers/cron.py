@@ -1,21 +1,21 @@
-"""Cron expressions: five fields, strictly read, and when they fire in a time zone.
+"""Cron expressions: strict parsing of five fields, and when they fire in a time zone.
 
     minute 0-59   hour 0-23   day of month 1-31   month 1-12 or jan-dec   day of week 0-7 or sun-sat
 
-A field is a list of `*`, `5`, `1-5`, `*/15` and `10-50/20`; both 0 and 7 are Sunday, names are read in any
-case, and blanks or tabs stand between two fields (POSIX crontab, with the steps and names of vixie cron). Nothing
-else is accepted: no macros, seconds, `L`, `W`, `#` or `?`, no backward range, no step without a range.
+A field is a list of `*`, `5`, `1-5`, `*/15` and `10-50/20`; both 0 and 7 are Sunday, names may have any case, and
+blanks or tabs separate the fields (POSIX crontab, with the steps and names of vixie cron). Everything else is
+refused: macros, seconds, `L`, `W`, `#` and `?`, backward ranges, a step without a range.
 
-Day of month and day of week select days together: either may match when both are restricted, else both must.
+Day of month and day of week select days together: if both are restricted, either may match, else both must.
 As in vixie cron a field that starts with `*` is unrestricted: `0 0 */2 * mon` means Mondays with an odd date.
 
-Clock changes are met by one rule: a wall time fires at the first instant at which the zone's clock has
-reached it. So a wall time that a change skips fires at the first instant after the gap, one that a change
-repeats fires the first time only, and several that one gap skips fire once.
+One rule covers clock changes: a wall time fires at the first instant at which the zone's clock has reached it. So a
+wall time that a change skips fires at the first instant after the gap, one that a change repeats fires only the
+first time, and several that one gap skips fire once.
 
-What runs in all 24 hours of a day (`*/15 * * * *`, `0 0-23 * * *`) follows real time instead, as in vixie
-cron: both passes of a repeated hour fire, and skipped hours are not made up for, because no time has passed.
-Only a gap of no whole number of hours (half an hour on Lord Howe) fires at its end for what it skipped.
+An expression that fires in all 24 hours of a day (`*/15 * * * *`, `0 0-23 * * *`) follows real time instead, as in
+vixie cron: it fires in both passes of a repeated hour, and not for skipped hours, because no time has passed.
+If a gap is not a whole number of hours (half an hour on Lord Howe), it fires at the end of the gap.
 """
 
 import calendar
@@ -29,20 +29,20 @@ from zoneinfo import ZoneInfo
 import attrs
 
 MAX_LENGTH = 500
-"""Characters of one expression; the longest sensible one, every value of every field listed, has 350."""
+"""The most characters of one expression; one that lists every value of every field has 350."""
 
 HORIZON_YEARS = 40
-"""How far ahead a match is looked for. At worst 29 February falls on a given weekday every 40 years (across
-2100, which is no leap year), so what does not match within it never does."""
+"""How many years ahead to search. At worst 29 February falls on a given weekday every 40 years (across 2100, which is
+not a leap year), so an expression without a match within them never matches."""
 
-LAST_YEAR = 9998  # one short of the calendar's end: offsets must not carry a time over it
+LAST_YEAR = 9998  # one year before the end of the calendar: an offset must not move a time beyond it
 _LONGEST = [0, *(calendar.monthrange(2000, month)[1] for month in range(1, 13))]
 _SECOND, _HOUR, _DAY = timedelta(seconds=1), timedelta(hours=1), timedelta(days=1)
 
 
 @attrs.frozen(order=True)
 class Slot:
-    """A naive wall time and the instant in UTC at which it fires; after a gap the clock shows another."""
+    """A naive wall time and the instant in UTC at which it fires; after a gap the clock shows a later wall time."""
 
     at: datetime
     wall: datetime
@@ -50,9 +50,9 @@ class Slot:
 
 @attrs.frozen
 class Cron:
-    """What one expression matches: the sorted values of each field, Sunday being weekday 0.
+    """A parsed expression: the sorted values of each field; Sunday is weekday 0.
 
-    `either_day` tells that day of month and day of week are alternatives.
+    `either_day`: day of month and day of week are alternatives.
     """
 
     minutes: tuple[int, ...]
@@ -64,7 +64,7 @@ class Cron:
 
     @property
     def every_hour(self) -> bool:
-        """Whether no hour is left out, however the field is spelled (`*`, `*/1`, `0-23`)."""
+        """Whether every hour matches, in any spelling of the field (`*`, `*/1`, `0-23`)."""
         return len(self.hours) == 24
 
     def next_slot(self, zone: ZoneInfo, after: datetime) -> Slot | None:
@@ -74,20 +74,20 @@ class Cron:
         for wall in self.wall_times(start - self._setback(zone, after)):
             instants = _instants(wall, zone, every_hour=self.every_hour)
             if best and instants and instants[0] >= best.at:
-                break  # first passes come in the order of their wall times: nothing earlier can follow
+                break  # first passes have the order of their wall times: no earlier one can follow
             slots = [Slot(at, wall) for at in instants if at > after]
             best = min([*slots, best] if best else slots, default=None)
         return best
 
     def _setback(self, zone: ZoneInfo, after: datetime) -> timedelta:
-        """How far the clock goes back within a day: wall times that have passed and will pass again."""
+        """How far the clock is set back within the next day: wall times that have passed will occur again."""
         if not self.every_hour:
             return timedelta()
         change = wall_time(after, zone) + _DAY - wall_time(after + _DAY, zone)
         return max(change, timedelta())
 
     def wall_times(self, start: datetime) -> Iterator[datetime]:
-        """The matching naive wall times from the naive `start` on, ascending, up to the horizon."""
+        """The matching naive wall times from the naive `start` on, in ascending order, up to the horizon."""
         for day in self._dates(start.date()):
             for hour in self.hours:
                 if day == start.date() and hour < start.hour:
@@ -116,15 +116,15 @@ class Cron:
 
 
 def wall_time(instant: datetime, zone: ZoneInfo) -> datetime:
-    """What the zone's clock shows at an instant, as a naive datetime."""
+    """The wall time of the zone at an instant, as a naive datetime."""
     return instant.astimezone(zone).replace(tzinfo=None, fold=0)
 
 
 def passes(wall: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """A naive wall time in UTC, read with the offset before and with the one after a clock change (PEP 495).
+    """The instants of a naive wall time, by the offsets before and after a clock change (PEP 495), in UTC.
 
-    A repeated wall time gives two instants in order, a skipped one two in reverse order, any other one twice
-    the same.
+    A repeated wall time gives two instants in order, a skipped one two in reverse order, any other one the same
+    instant twice.
     """
     before, after = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     return before, after
@@ -156,7 +156,7 @@ _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 @attrs.frozen
 class _Field:
-    """The bounds of one field and the names it knows; reads the text of that field."""
+    """One field: its bounds, and the names of its values."""
 
     label: str
     low: int
@@ -169,7 +169,7 @@ class _Field:
     def _term(self, text: str) -> range:
         match = _TERM.fullmatch(text)
         if match is None:
-            raise ValueError(f"`{text}` is no {self.label} of a cron expression")
+            raise ValueError(f"`{text}` is not a valid {self.label} of a cron expression")
         low, high, step = match.group("low", "high", "step")
         if low and step and not high:
             raise ValueError(f"`{text}` has a step without a range")
@@ -178,13 +178,13 @@ class _Field:
         first = self._value(low) if low else self.low
         last = self._value(high or low) if low else self.high
         if last < first:
-            raise ValueError(f"`{text}` runs backwards")
+            raise ValueError(f"`{text}` is a backward range")
         return range(first, last + 1, int(step or 1))
 
     def _value(self, text: str) -> int:
         number = int(text) if text.isdigit() else self.names.get(text, -1)
         if not self.low <= number <= self.high:
-            raise ValueError(f"`{text}` is no {self.label} of a cron expression")
+            raise ValueError(f"`{text}` is not a valid {self.label} of a cron expression")
         return number
 
 
@@ -199,12 +199,12 @@ _FIELDS = (
 
 @lru_cache(maxsize=1024)
 def parse_cron(text: str) -> Cron:
-    """Read one expression; a `ValueError` says what is wrong with it."""
+    """Parse one expression. Raises ValueError with a message for the user."""
     if len(text) > MAX_LENGTH:
         raise ValueError(f"a cron expression has at most {MAX_LENGTH} characters")
     fields = _SEPARATOR.split(text.lower()) if text.isascii() else []
     if len(fields) != len(_FIELDS) or not all(fields):
-        raise ValueError(f"`{text}` is no cron expression of five fields with blanks between them")
+        raise ValueError(f"`{text}` is not a cron expression of five fields separated by blanks")
     values = (field.values(part) for field, part in zip(_FIELDS, fields, strict=True))
     minutes, hours, days, months, weekdays = (tuple(sorted(found)) for found in values)
     return Cron(

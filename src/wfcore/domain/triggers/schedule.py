@@ -1,7 +1,7 @@
 """Triggers, schedules, and when a schedule fires (interface, Trigger).
 
 Every schedule is a union of cron expressions over the wall clock of its time zone: `weekly` on Monday at
-09:30 is `30 9 * * mon`, `hourly` at 09:30 is `30 * * * *`. `cron.py` tells what a clock change does to them.
+09:30 is `30 9 * * mon`, `hourly` at 09:30 is `30 * * * *`. `cron.py` has the rules for clock changes.
 """
 
 import re
@@ -21,12 +21,12 @@ from wfcore.domain.triggers.cron import LAST_YEAR, Slot, parse_cron, passes, wal
 
 TRIGGER_TYPES = ("schedule", "webhook", "api", "chatapp", "manual")
 OVERLAPS = ("skip", "allow")
-"""What becomes of a slot while the run of the one before goes on: it is missed, or fires beside it."""
+"""What happens to a slot while the run of the slot before continues: it is skipped, or a second run starts."""
 
 Overlap = Literal["skip", "allow"]
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MAX_EXPRESSIONS = 50
-"""Cron expressions of one schedule; bounds the work of finding its next firing."""
+"""The most cron expressions of one schedule; it bounds the work of finding the next firing."""
 
 _TIME_OF_DAY = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
 
@@ -41,9 +41,9 @@ class Frequency(StrEnum):
 
 @attrs.frozen
 class Schedule:
-    """When a workflow runs (interface, Schedule). Holds only the fields that count for its frequency.
+    """When a workflow runs (interface, Schedule). It holds only the fields that its frequency uses.
 
-    `time_of_day` is `HH:MM`; `hourly` uses its minute alone. `monthly` on 29 to 31 skips shorter months.
+    `time_of_day` is `HH:MM`; `hourly` uses only the minute. `monthly` on 29 to 31 skips shorter months.
     """
 
     frequency: Frequency
@@ -56,7 +56,7 @@ class Schedule:
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """The cron expressions whose union this schedule is."""
+        """The cron expressions; the schedule fires when any of them fires."""
         hour, _, minute = (self.time_of_day or "").partition(":")
         match self.frequency:
             case Frequency.HOURLY:
@@ -73,8 +73,9 @@ class Schedule:
 
 @attrs.frozen
 class Firing:
-    """One run to come: the instant in UTC, the same in the schedule's zone (ISO 8601 with offset), and what a
-    change of the clocks does to it, if it does anything."""
+    """One future firing: the instant in UTC, the same in the schedule's zone (ISO 8601 with offset), and a note on the
+    effect of a clock change, if there is one.
+    """
 
     at: datetime
     local: str
@@ -83,7 +84,7 @@ class Firing:
 
 @cache
 def time_zones() -> frozenset[str]:
-    """The IANA names that are accepted, spelled exactly so."""
+    """The IANA names that are accepted, in exactly this spelling."""
     not_zones = {"localtime", "posixrules", "Factory"}
     return frozenset(name for name in available_timezones() - not_zones if not name.startswith(("posix/", "right/")))
 
@@ -92,9 +93,9 @@ def time_zones() -> frozenset[str]:
 
 
 def check_trigger(trigger: JSON, path: str = "trigger") -> list[Issue]:
-    """Everything that is wrong with a trigger as it came from JSON (interface, Trigger and Schedule).
+    """Every issue of a trigger, any JSON value (interface, Trigger and Schedule).
 
-    Only `schedule` and `overlap` of a trigger of that type are looked into; other kinds and extra keys are opaque.
+    Of a trigger of type `schedule`, `schedule` and `overlap` are checked; other keys and other types are not.
     """
     if not isinstance(trigger, dict):
         return [_mistyped("object", path)]
@@ -140,9 +141,9 @@ def _missing(name: str, frequency: JSON, path: str) -> Issue:
 
 
 def _check_field(name: str, value: JSON, path: str, *, relevant: bool) -> Iterator[Issue]:
-    """The type of any field, and the rule of one that counts for the frequency."""
+    """Check the type of any field, and the rule of a field that the frequency uses."""
     if name not in _FIELDS:
-        yield Issue(path, "is no key of a schedule", "unknown")
+        yield Issue(path, "is not a known key", "unknown")
         return
     kind, rule = _FIELDS[name]
     if not _is(kind, value):
@@ -165,7 +166,7 @@ def _mistyped(kind: str, path: str) -> Issue:
 
 def _one_of(allowed: tuple[str, ...], value: JSON, path: str) -> Iterator[Issue]:
     if value not in allowed:
-        yield Issue(path, f"{_shown(value)} is none of {', '.join(allowed)}", "enum")
+        yield Issue(path, f"{_shown(value)} is not one of {', '.join(allowed)}", "enum")
 
 
 def _frequency(value: str, path: str) -> Iterator[Issue]:
@@ -174,17 +175,17 @@ def _frequency(value: str, path: str) -> Iterator[Issue]:
 
 def _timezone(value: str, path: str) -> Iterator[Issue]:
     if value not in time_zones():
-        yield Issue(path, f"{_shown(value)} is no IANA time zone", "timezone")
+        yield Issue(path, f"{_shown(value)} is not an IANA time zone", "timezone")
 
 
 def _time_of_day(value: str, path: str) -> Iterator[Issue]:
     if not _TIME_OF_DAY.fullmatch(value):
-        yield Issue(path, f"{_shown(value)} is no time of day, `00:00` to `23:59`", "pattern")
+        yield Issue(path, f"{_shown(value)} is not a time of day from `00:00` to `23:59`", "pattern")
 
 
 def _day_of_month(value: float, path: str) -> Iterator[Issue]:
     if isinstance(value, float) and not value.is_integer():
-        yield Issue(path, f"`{value}` is no whole number", "integer")
+        yield Issue(path, f"`{value}` is not a whole number", "integer")
     elif not 1 <= value <= 31:
         yield Issue(path, "must be from 1 to 31", "range")
 
@@ -215,7 +216,7 @@ def _cron(value: str, path: str) -> Iterator[Issue]:
         yield Issue(path, str(error), "cron")
 
 
-def _anything(_value: JSON, _path: str) -> Iterator[Issue]:
+def _any_value(_value: JSON, _path: str) -> Iterator[Issue]:
     return iter(())
 
 
@@ -231,7 +232,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[JSON, str], Iterator[Issue]]]] = {
     "weekdays": ("array", _weekdays),
     "day_of_month": ("number", _day_of_month),
     "cron_expressions": ("array", _cron_expressions),
-    "cron_description": ("string", _anything),
+    "cron_description": ("string", _any_value),
 }
 _ALWAYS = ("frequency", "timezone")
 _RELEVANT: Mapping[str, tuple[str, ...]] = {
@@ -244,7 +245,7 @@ _RELEVANT: Mapping[str, tuple[str, ...]] = {
 
 
 def parse_schedule(data: Mapping[str, JSON]) -> Schedule:
-    """The schedule in `data`, which has no issues. Fields that its frequency ignores are left out."""
+    """The schedule of `data`, which must have no issues. Fields that its frequency does not use are left out."""
     frequency = Frequency(data["frequency"])
     fields = {name: data[name] for name in _RELEVANT[frequency]}
     if "day_of_month" in fields:
@@ -257,14 +258,14 @@ def parse_schedule(data: Mapping[str, JSON]) -> Schedule:
 
 
 def schedule_of(trigger: Mapping[str, JSON] | None) -> Schedule | None:
-    """The schedule of a trigger without issues; None when it is none or of another kind."""
+    """The schedule of a trigger without issues; None for no trigger and for another type."""
     if trigger is None or trigger["trigger_type"] != "schedule":
         return None
     return parse_schedule(trigger["schedule"])
 
 
 def overlap_of(trigger: Mapping[str, JSON] | None) -> Overlap:
-    """What becomes of slots that overlap, by a trigger without issues."""
+    """The `overlap` of a trigger without issues."""
     return "allow" if trigger is not None and trigger.get("overlap") == "allow" else "skip"
 
 
@@ -274,15 +275,15 @@ def overlap_of(trigger: Mapping[str, JSON] | None) -> Overlap:
 def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
     """The first firing strictly after the aware `after`, in UTC.
 
-    None when there is none within 40 years, and so never (`0 0 30 2 *`), or none before the year 9999.
-    A naive `after` is a `ValueError`.
+    None if there is no firing within 40 years, and so never (`0 0 30 2 *`), or none before the year 9999.
+    Raises ValueError for a naive `after`.
     """
     slot = _next_slot(schedule, after)
     return slot.at if slot else None
 
 
 def next_fires(schedule: Schedule, after: datetime, count: int) -> list[Firing]:
-    """The first `count` firings strictly after `after`; fewer when there are no more."""
+    """The first `count` firings strictly after `after`; fewer if there are no more."""
     firings: list[Firing] = []
     while len(firings) < count and (slot := _next_slot(schedule, after)):
         local = slot.at.astimezone(_zone(schedule))
@@ -292,9 +293,9 @@ def next_fires(schedule: Schedule, after: datetime, count: int) -> list[Firing]:
 
 
 def last_fires(schedule: Schedule, after: datetime, until: datetime, count: int) -> list[datetime]:
-    """The last `count` firings strictly after `after` and not after `until`, in order; fewer when there are no more.
+    """The last `count` firings strictly after `after` and not after `until`, in order; fewer if there are no more.
 
-    It looks at ever longer stretches before `until`, so what it costs does not grow with the time since `after`.
+    It searches longer and longer periods before `until`, so its cost does not grow with the time since `after`.
     """
     span = timedelta(hours=1)
     while True:
@@ -340,4 +341,4 @@ def _zone(schedule: Schedule) -> ZoneInfo:
     return _load_zone(schedule.timezone)
 
 
-_load_zone = cache(ZoneInfo)  # ZoneInfo itself keeps only the last few; the allow-list bounds this
+_load_zone = cache(ZoneInfo)  # the cache of ZoneInfo is small; the list of names bounds this one

@@ -1,8 +1,8 @@
-"""Inbound webhooks: who signed a message, and what a run is given of it (Standard Webhooks 1.0.0).
+"""Inbound webhooks: verification of signed messages, and the run input made of them (Standard Webhooks 1.0.0).
 
-A sender signs `<webhook-id>.<webhook-timestamp>.<body>` with the secret it shares with the receiver. The three parts
-are told apart only if none can be read as another: the timestamp is digits, and a body is a JSON object or array, so
-that no body begins like a timestamp.
+A sender signs `<webhook-id>.<webhook-timestamp>.<body>` with the secret that it shares with the receiver. The three
+parts are unambiguous: a timestamp has only digits, and a body is a JSON object or array, so a body cannot begin like
+a timestamp.
 """
 
 import base64
@@ -21,23 +21,23 @@ from wfcore.domain.kernel.json_type import JSON
 
 PREFIX: Final = "whsec_"
 TOLERANCE: Final = 300
-"""Seconds that a message's timestamp may be off, either way."""
+"""The most seconds between a message's timestamp and now, in the past or in the future."""
 
 MAX_BYTES: Final = 2**20
-"""Bytes of a body: they are read before it is known who sent them."""
+"""The most bytes of a body: they are read before the signature can be verified."""
 
 MAX_SIGNATURES: Final = 20
-"""Signatures of one message that are looked at: a sender has more than one only while it changes its secret."""
+"""The most signatures of one message that are checked: a sender has two while it changes its secret."""
 
 _TIMESTAMP = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
-_KEPT_BACK = re.compile(r"authorization|cookie|signature|token|secret|password|api-?key", re.ASCII)
-_OF_THE_CONNECTION: Final = frozenset(
+_SENSITIVE = re.compile(r"authorization|cookie|signature|token|secret|password|api-?key", re.ASCII)
+_CONNECTION_HEADERS: Final = frozenset(
     ("connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade")
 )
 
 
 class BadSignature(Unauthenticated):
-    """A message that nobody with the secret sent just now. It is never said which part was wrong."""
+    """The message is not signed with the secret, or not recent. The error does not say which part is wrong."""
 
     challenge = "Webhook-Signature"
 
@@ -47,14 +47,14 @@ class BadSignature(Unauthenticated):
 
 @attrs.frozen
 class Webhook:
-    """The webhook of one workflow. `id` cannot be guessed, and is all that stands in the url. Neither prints."""
+    """The webhook of one workflow. `id` cannot be guessed and is the last part of the URL. `repr` omits both fields."""
 
     id: str = attrs.field(repr=False)
     secret: str = attrs.field(repr=False)
 
     @property
     def path(self) -> str:
-        """Where messages are sent, below the address of the server."""
+        """The URL path that messages are sent to, below the root of the server."""
         return f"/webhooks/{self.id}"
 
     @property
@@ -63,7 +63,7 @@ class Webhook:
 
     @property
     def text(self) -> str:
-        """What is sealed of it."""
+        """The text of the webhook that is sealed for the store."""
         return f"{self.id} {self.secret}"
 
 
@@ -74,12 +74,12 @@ def parse_webhook(text: str) -> Webhook:
 
 
 def secret_of(key: str) -> str:
-    """The key as senders are given it: `whsec_` and base64. A key has 24 to 64 bytes."""
+    """The secret for senders: `whsec_` and the key in base64. A key has 24 to 64 bytes."""
     return PREFIX + base64.b64encode(key.encode()).decode()
 
 
 def sign(secret: str, id: str, timestamp: int, body: bytes) -> str:
-    """The signature of a message, as it stands in `webhook-signature`."""
+    """The signature of a message, in the form of the header `webhook-signature`."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
     digest = hmac.digest(key, f"{id}.{timestamp}.".encode() + body, hashlib.sha256)
     return f"v1,{base64.b64encode(digest).decode()}"
@@ -87,20 +87,23 @@ def sign(secret: str, id: str, timestamp: int, body: bytes) -> str:
 
 @attrs.frozen
 class SignedMessage:
-    """What the headers of a message say. It is genuine only if `is_genuine` says so of its body."""
+    """The signed headers of a message. Only `is_genuine` verifies them, with the body."""
 
     id: str
     timestamp: int
     signatures: tuple[bytes, ...]
 
     def is_genuine(self, secret: str, body: bytes) -> bool:
-        """Whether one of the signatures is that of this very message. Compared in constant time."""
+        """Whether one of the signatures is that of this message. The comparison takes constant time."""
         wanted = _decoded(sign(secret, self.id, self.timestamp, body)) or b""
         return True in [hmac.compare_digest(wanted, one) for one in self.signatures]
 
 
 def read_message(headers: Iterable[tuple[str, str]], now: int) -> SignedMessage:
-    """The message that these headers announce at `now` (epoch milliseconds). `BadSignature` for any others."""
+    """The signed headers of a message that arrives at `now` (epoch milliseconds).
+
+    Raises BadSignature if one is missing, repeated, not valid, or more than `TOLERANCE` seconds from `now`.
+    """
     given: dict[str, str] = {}
     for name, value in headers:
         if name.lower() in given:
@@ -118,7 +121,7 @@ def read_message(headers: Iterable[tuple[str, str]], now: int) -> SignedMessage:
 
 
 def _decoded(signature: str) -> bytes | None:
-    """The bytes of a signature of version 1; None for other versions and what is no signature."""
+    """The bytes of a signature of version 1; None for any other text."""
     version, _, text = signature.partition(",")
     try:
         return base64.b64decode(text, validate=True) if version == "v1" and text else None
@@ -126,31 +129,32 @@ def _decoded(signature: str) -> bytes | None:
         return None
 
 
-def passed_on(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The headers that a run is given, by name in lower case; one that is repeated is joined with `, ` (RFC 9110, 5.3).
+def forwarded_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The headers in a run's input, by name in lower case; a repeated header is joined with `, ` (RFC 9110, 5.3).
 
-    Left out are those of the connection, and every one whose name says that it carries a credential or a signature:
-    a run's input is shown to whoever can use the workflow.
+    Headers of the connection are left out, and headers whose names indicate a credential or a signature, because
+    everyone who can use the workflow can read the input of a run.
     """
     given: dict[str, str] = {}
     for name, value in headers:
         key = name.lower()
-        if key not in _OF_THE_CONNECTION and not key.startswith("proxy-") and not _KEPT_BACK.search(key):
+        if key not in _CONNECTION_HEADERS and not key.startswith("proxy-") and not _SENSITIVE.search(key):
             given[key] = f"{given[key]}, {value}" if key in given else value
     return given
 
 
 def input_of(body: JSON, headers: Iterable[tuple[str, str]]) -> Mapping[str, JSON]:
-    """The input of the run that a message starts. Malformed for a body that is no JSON object or array."""
+    """The input of the run that a message starts. Raises Malformed for a body that is not a JSON object or array."""
     if not isinstance(body, dict | list):
         refuse([Issue("body", "must be a JSON object or array", "type")])
-    return {"body": body, "headers": passed_on(headers)}
+    return {"body": body, "headers": forwarded_headers(headers)}
 
 
 def run_id_of(webhook: Webhook, workflow_id: int, message_id: str) -> str:
     """The id of the run that a message starts: `webhook-7-` and 32 hexadecimal digits.
 
-    Of the message's id and the webhook's own, so that nobody finds out, by using it, whether a message has come.
+    It is a hash of the message's id with the webhook's id as key, so that a caller who guesses a run id cannot find out
+    whether a message has arrived.
     """
-    mark = hmac.digest(webhook.id.encode(), message_id.encode(), hashlib.sha256).hex()
-    return f"webhook-{workflow_id}-{mark[:32]}"
+    digest = hmac.digest(webhook.id.encode(), message_id.encode(), hashlib.sha256).hex()
+    return f"webhook-{workflow_id}-{digest[:32]}"

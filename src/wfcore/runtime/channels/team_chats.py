@@ -1,7 +1,7 @@
 """Messages that come from team chats: each genuine one starts one run, whose answers are owed from then on.
 
 Nothing is asked of a message's sender but its signature. The run is started as the member who deployed the workflow,
-as that member is now, like one of a webhook. What is owed is posted by `posting`.
+as that member is now, like one of a webhook. What is posting is posted by `posting`.
 """
 
 from collections.abc import Iterable
@@ -9,42 +9,42 @@ from collections.abc import Iterable
 import attrs
 
 from wfcore.domain.channels.interfaces import InterfaceKind, chat_input
-from wfcore.domain.channels.team_chats import TeamMessage, body_of, place_of, read_team_message, run_id_of
+from wfcore.domain.channels.team_chats import TeamMessage, body_of, read_team_message, reply_address, run_id_of
 from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.ports.postings import Posting
 from wfcore.runtime.agents.context_sources import input_schema_of
-from wfcore.runtime.channels.endpoints import Endpoint, active_variation, find_surface
+from wfcore.runtime.channels.endpoints import Endpoint, active_variation, find_endpoint
 from wfcore.runtime.common.authorization import conflict
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import RunView
 from wfcore.runtime.organization.directory import deployer_of
-from wfcore.runtime.resources.interfaces import opened_secret
+from wfcore.runtime.resources.interfaces import open_secret
 from wfcore.runtime.runs.runs import Runs
-from wfcore.runtime.triggers.webhook_deliveries import ReadBody, read_signed, standing_in
+from wfcore.runtime.triggers.webhook_deliveries import ReadBody, as_deployer, read_signed
 
 
 @attrs.frozen
-class _Arrived:
+class _ReceivedMessage:
     """A genuine message: where it came, under which name, and what it says."""
 
-    surface: Endpoint
+    endpoint: Endpoint
     id: str
-    said: TeamMessage
+    message: TeamMessage
 
     @property
     def run_id(self) -> str:
-        return run_id_of(self.surface.row, self.id)
+        return run_id_of(self.endpoint.row, self.id)
 
     @property
-    def mark(self) -> str:
-        return fingerprint([self.surface.row.id, self.said])
+    def fingerprint(self) -> str:
+        return fingerprint([self.endpoint.row.id, self.message])
 
-    def check_same(self, owed: Posting | None) -> None:
+    def check_same(self, posting: Posting | None) -> None:
         """Conflict `key_reused` when what is owed under this name is owed to another message, or to none."""
-        if owed is None or owed.fingerprint != self.mark:
+        if posting is None or posting.fingerprint != self.fingerprint:
             raise conflict("this webhook-id came with another message", "key_reused")
 
 
@@ -63,58 +63,60 @@ class TeamChats:
         `TeamMessage`, and for a workflow whose input a chat cannot give; Conflict with `info.reason` `key_reused` (the
         same `webhook-id` with another message), `not_deployed` or `lost_access`.
         """
-        surface = await find_surface(self._ports, InterfaceKind.TEAMCHAT, id)
-        secret = opened_secret(self._ports.sealer, surface.org, surface.row)
+        endpoint = await find_endpoint(self._ports, InterfaceKind.TEAMCHAT, id)
+        secret = open_secret(self._ports.sealer, endpoint.org, endpoint.row)
         if secret is None:
             raise Unavailable("the interface's secret cannot be read")
-        message_id, said = await read_signed(secret, headers, body, self._ports.clock.now())
-        return await self._run(_Arrived(surface, message_id, read_team_message(said)))
+        message_id, message = await read_signed(secret, headers, body, self._ports.clock.now())
+        return await self._run(_ReceivedMessage(endpoint, message_id, read_team_message(message)))
 
-    async def _run(self, arrived: _Arrived) -> RunView:
-        org, run_id = arrived.surface.org, arrived.run_id
+    async def _run(self, received: _ReceivedMessage) -> RunView:
+        org, run_id = received.endpoint.org, received.run_id
         row = await self._ports.journal.find_run(org, run_id)
         if row is not None:
             async with self._ports.storage.reading(org) as work:
-                arrived.check_same(await work.postings.get(run_id))
+                received.check_same(await work.postings.get(run_id))
             return RunView(row)
-        deployer, body = await self._prepared(arrived)
-        with standing_in(deployer) as me:
-            await self._owe(arrived)
-            return await self._started(arrived, me, body)
+        deployer, body = await self._prepare(received)
+        with as_deployer(deployer) as me:
+            await self._add_posting(received)
+            return await self._start(received, me, body)
 
-    async def _prepared(self, arrived: _Arrived) -> tuple[Principal | None, dict[str, object]]:
+    async def _prepare(self, received: _ReceivedMessage) -> tuple[Principal | None, dict[str, object]]:
         """Whose run it is to be, and its body."""
-        surface, workflow = arrived.surface, arrived.surface.workflow
+        endpoint, workflow = received.endpoint, received.endpoint.workflow
         move(workflow.status, Operation.RUN)
-        async with self._ports.storage.reading(surface.org) as work:
+        async with self._ports.storage.reading(endpoint.org) as work:
             variation = await active_variation(work, workflow)
-            deployer = None if variation is None else await deployer_of(work, surface.org, variation)
+            deployer = None if variation is None else await deployer_of(work, endpoint.org, variation)
         schema = {} if variation is None else input_schema_of(variation.content)
-        return deployer, body_of(workflow.id, surface.row, arrived.said, chat_input(schema, arrived.said["text"]))
+        return deployer, body_of(
+            workflow.id, endpoint.row, received.message, chat_input(schema, received.message["text"])
+        )
 
-    async def _owe(self, arrived: _Arrived) -> None:
+    async def _add_posting(self, received: _ReceivedMessage) -> None:
         """Write down that this message is to be answered, before there is anything to answer."""
-        run_id, place = arrived.run_id, place_of(arrived.said, arrived.id)
-        async with self._ports.storage.transaction(arrived.surface.org) as work:
-            owed = await work.postings.get(run_id)
-            if owed is not None:
-                arrived.check_same(owed)
+        run_id, place = received.run_id, reply_address(received.message, received.id)
+        async with self._ports.storage.transaction(received.endpoint.org) as work:
+            posting = await work.postings.get(run_id)
+            if posting is not None:
+                received.check_same(posting)
                 return
             now = self._ports.clock.now()
-            await work.postings.put(Posting(run_id, arrived.surface.row.id, arrived.mark, place, run_id, now))
+            await work.postings.put(Posting(run_id, received.endpoint.row.id, received.fingerprint, place, run_id, now))
 
-    async def _started(self, arrived: _Arrived, me: Principal, body: dict[str, object]) -> RunView:
+    async def _start(self, received: _ReceivedMessage, me: Principal, body: dict[str, object]) -> RunView:
         """The run of the message, also where it came twice at once and the other one began it."""
         try:
-            return await self._runs.start(me, body, key=arrived.run_id)
+            return await self._runs.start(me, body, key=received.run_id)
         except (Conflict, Invalid, NotFound, Forbidden):
-            row = await self._ports.journal.find_run(arrived.surface.org, arrived.run_id)
+            row = await self._ports.journal.find_run(received.endpoint.org, received.run_id)
             if row is not None:
                 return RunView(row)
-            await self._forget(arrived)
+            await self._remove_posting(received)
             raise
 
-    async def _forget(self, arrived: _Arrived) -> None:
-        """To a message that was refused no answer is owed."""
-        async with self._ports.storage.transaction(arrived.surface.org) as work:
-            await work.postings.remove(arrived.run_id)
+    async def _remove_posting(self, received: _ReceivedMessage) -> None:
+        """To a message that was refused no answer is posting."""
+        async with self._ports.storage.transaction(received.endpoint.org) as work:
+            await work.postings.remove(received.run_id)

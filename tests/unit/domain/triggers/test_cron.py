@@ -1,4 +1,4 @@
-"""Cron expressions, and what a change of the clocks does to them, case by case (interface, Schedule)."""
+"""Cron expressions, and the effect of clock changes on them (interface, Schedule)."""
 
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -34,7 +34,7 @@ class TestCronText:
         ],
     )
     def test_same_meaning(self, text: str, same: str) -> None:
-        """Steps, ranges, lists, names and both Sundays mean their values."""
+        """Steps, ranges, lists, names and both Sundays stand for their values."""
         assert parse_cron(text) == parse_cron(same)
 
     @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ class TestCronText:
         ],
     )
     def test_refused(self, text: str) -> None:
-        """Nothing but five ASCII fields of numbers, names, lists, ranges and steps."""
+        """Only five ASCII fields of numbers, names, lists, ranges and steps are accepted."""
         with pytest.raises(ValueError, match=r"`|characters"):
             parse_cron(text)
 
     def test_every_value_of_every_field_listed(self) -> None:
-        """The longest sensible expression is short enough."""
+        """An expression that lists every value is within the bound."""
         fields = [range(60), range(24), range(1, 32), range(1, 13), range(8)]
         assert parse_cron(" ".join(",".join(map(str, field)) for field in fields)).every_hour
 
@@ -78,14 +78,14 @@ class TestClockChanges:
     """A wall time fires at the first instant at which the clock has reached it."""
 
     def test_gap(self) -> None:
-        """A skipped wall time fires once, at the first instant after the gap, and says so."""
+        """A skipped wall time fires once, at the first instant after the gap, with a note."""
         first, second = next_fires(daily("Europe/Berlin", "02:30"), utc(2026, 3, 28, 12), 2)
         assert (first.at, first.local) == (utc(2026, 3, 29, 1), "2026-03-29T03:00:00+02:00")
         assert first.note == "clocks skip 2026-03-29 02:30: runs at the first moment after"
         assert (second.local, second.note) == ("2026-03-30T02:30:00+02:00", None)
 
-    def test_gap_swallows_several(self) -> None:
-        """All that one gap skips fires once, together with what is due after it anyway."""
+    def test_gap_over_several_firings(self) -> None:
+        """Several wall times in one gap fire once, and the firings after the gap stay."""
         assert local(custom("Europe/Berlin", "*/15 2,3 * * *"), utc(2026, 3, 28, 12), 3) == [
             "2026-03-29T03:00:00+02:00",
             "2026-03-29T03:15:00+02:00",
@@ -93,7 +93,7 @@ class TestClockChanges:
         ]
 
     def test_overlap(self) -> None:
-        """A repeated wall time fires once, the first time, and says so; also when asked in between."""
+        """A repeated wall time fires only the first time, with a note; also for an instant between the two."""
         schedule = daily("Europe/Berlin", "02:30")
         first, second = next_fires(schedule, utc(2026, 10, 24, 12), 2)
         assert (first.at, first.local) == (utc(2026, 10, 25, 0, 30), "2026-10-25T02:30:00+02:00")
@@ -102,7 +102,7 @@ class TestClockChanges:
         assert next_fire(schedule, utc(2026, 10, 25, 1)) == second.at
 
     def test_every_hour_is_real_time(self) -> None:
-        """What runs every hour does so in both passes of a repeated hour, and skips no real one."""
+        """An hourly schedule fires in both passes of a repeated hour, and in every real hour."""
         hourly = Schedule(Frequency.HOURLY, "Europe/Berlin", time_of_day="09:30")
         for expected in (
             hourly,
@@ -115,7 +115,7 @@ class TestClockChanges:
             assert [f.at.hour for f in next_fires(expected, utc(2026, 3, 29), 3)] == [0, 1, 2]
 
     def test_steps_of_the_hour_are_wall_times(self) -> None:
-        """`*/2` leaves hours out, so it keeps to the wall clock."""
+        """`*/2` does not fire in every hour, so it follows the wall clock."""
         assert local(custom("Europe/Berlin", "0 */2 * * *"), utc(2026, 3, 28, 23), 2) == [
             "2026-03-29T03:00:00+02:00",
             "2026-03-29T04:00:00+02:00",
@@ -129,12 +129,12 @@ class TestClockChanges:
         ],
     )
     def test_half_an_hour_forward(self, minute: int, expected: list[str]) -> None:
-        """Lord Howe skips half of an hour: what is lost of it runs when it goes on."""
+        """Lord Howe skips half an hour: a firing in the gap moves to its end."""
         hourly = Schedule(Frequency.HOURLY, "Australia/Lord_Howe", time_of_day=f"00:{minute}")
         assert [each[11:] for each in local(hourly, utc(2026, 10, 3, 14, 20), 3)] == expected
 
     def test_half_an_hour_back(self) -> None:
-        """Lord Howe repeats half of an hour: hourly runs in both halves, daily in the first."""
+        """Lord Howe repeats half an hour: hourly fires in both passes, daily in the first."""
         hourly = Schedule(Frequency.HOURLY, "Australia/Lord_Howe", time_of_day="00:45")
         times = [each[11:] for each in local(hourly, utc(2026, 4, 4, 14), 3)]
         assert times == ["01:45:00+11:00", "01:45:00+10:30", "02:45:00+10:30"]
@@ -143,8 +143,8 @@ class TestClockChanges:
             "2026-04-06T01:45:00+10:30",
         ]
 
-    def test_hour_that_is_none_of_the_clock(self) -> None:
-        """St. John's changed at 00:01; an hourly schedule went on by real hours, in spring and in autumn."""
+    def test_change_within_an_hour(self) -> None:
+        """St. John's changed at 00:01; an hourly schedule followed real hours, in spring and in autumn."""
         for change in (utc(1987, 4, 5, 3, 31), utc(1987, 10, 25, 2, 31)):
             firings = next_fires(custom("America/St_Johns", "2 * * * *"), change - timedelta(hours=2), 5)
             gaps = {later.at - earlier.at for earlier, later in pairwise(firings)}
@@ -159,7 +159,7 @@ class TestClockChanges:
         ]
 
     def test_skipped_day(self) -> None:
-        """Apia had no 30 December 2011: it fires as the 31st begins, hourly ones skip it."""
+        """Apia skipped 30 December 2011: a daily firing moves to the start of the 31st, hourly firings are skipped."""
         assert local(daily("Pacific/Apia", "09:30"), utc(2011, 12, 30), 3) == [
             "2011-12-31T00:00:00+14:00",
             "2011-12-31T09:30:00+14:00",
@@ -171,7 +171,7 @@ class TestClockChanges:
         ]
 
     def test_negative_daylight_saving(self) -> None:
-        """Dublin's winter time is the negative one; only the clock counts."""
+        """Dublin's winter time is the negative one; only the wall clock matters."""
         [firing] = next_fires(daily("Europe/Dublin", "01:30"), utc(2026, 3, 28, 12), 1)
         assert firing.local == "2026-03-29T02:00:00+01:00"
 
@@ -184,6 +184,6 @@ class TestClockChanges:
         ]
 
     def test_quarter_hour_zone(self) -> None:
-        """In Kathmandu (+05:45) hourly runs at that minute of its own clock."""
+        """In Kathmandu (+05:45) hourly fires at that minute of the local clock."""
         hourly = Schedule(Frequency.HOURLY, "Asia/Kathmandu", time_of_day="00:10")
         assert next_fire(hourly, utc(2026, 1, 1)) == utc(2026, 1, 1, 0, 25)

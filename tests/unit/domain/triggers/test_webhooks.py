@@ -1,4 +1,4 @@
-"""Inbound webhooks (Standard Webhooks 1.0.0): signatures, headers, what a run is given."""
+"""Inbound webhooks (Standard Webhooks 1.0.0): signatures, headers, and the input of the run."""
 
 import base64
 from typing import Any
@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfcore.domain.kernel.errors import Malformed
+from wfcore.domain.kernel.ids import hash_secret
 from wfcore.domain.triggers.webhooks import (
     MAX_SIGNATURES,
     TOLERANCE,
     BadSignature,
     Webhook,
+    forwarded_headers,
     input_of,
     parse_webhook,
-    passed_on,
     read_message,
     run_id_of,
     secret_of,
@@ -35,7 +36,7 @@ def headers(**more: str) -> list[tuple[str, str]]:
 
 
 class TestSignature:
-    """Verifying the signature."""
+    """Verification of the signature."""
 
     def test_the_published_example(self) -> None:
         """The specification's own message has the specification's signature, and is genuine."""
@@ -43,13 +44,13 @@ class TestSignature:
         assert read_message(headers(), NOW).is_genuine(SECRET, BODY)
 
     @pytest.mark.parametrize("off", [-TOLERANCE, 0, TOLERANCE])
-    def test_a_message_in_time(self, off: int) -> None:
-        """Five minutes either way, to the second."""
+    def test_a_recent_message(self, off: int) -> None:
+        """A timestamp may differ by five minutes, in the past and in the future."""
         assert read_message(headers(), NOW + off * 1000).timestamp == AT
 
     @pytest.mark.parametrize("off", [-TOLERANCE * 1000 - 1, TOLERANCE * 1000 + 1])
-    def test_a_message_out_of_time(self, off: int) -> None:
-        """A millisecond more is too much, in the past as in the future."""
+    def test_a_message_that_is_not_recent(self, off: int) -> None:
+        """A millisecond more is refused, in the past and in the future."""
         with pytest.raises(BadSignature):
             read_message(headers(), NOW + off)
 
@@ -63,22 +64,22 @@ class TestSignature:
             {"signature": "v2" + SIGNATURE[2:]}, {"signature": "v1,ä"}, {"signature": "v1,A"}, {"signature": "v1, A=="},
         ],
     )  # fmt: skip
-    def test_headers_that_announce_nothing(self, wrong: dict[str, str]) -> None:
-        """What is no message is refused before its body is asked for, always in the same words."""
+    def test_wrong_headers(self, wrong: dict[str, str]) -> None:
+        """Wrong headers are refused before the body is read, always with the same message."""
         with pytest.raises(BadSignature) as error:
             read_message(headers(**wrong), NOW)
         assert str(error.value) == str(BadSignature())
 
     @pytest.mark.parametrize("name", ["id", "timestamp", "signature"])
-    def test_each_header_stands_once(self, name: str) -> None:
-        """One that is missing, or that stands twice, makes it no message."""
+    def test_each_header_is_required_once(self, name: str) -> None:
+        """A missing header and a repeated header are refused."""
         some = [pair for pair in headers() if not pair[0].endswith(name)]
         for bad in (some, [*headers(), *(pair for pair in headers() if pair[0].endswith(name))]):
             with pytest.raises(BadSignature):
                 read_message(bad, NOW)
 
     def test_several_signatures(self) -> None:
-        """One of several is enough, other versions and garbage beside it do no harm; too many are not looked at."""
+        """One genuine signature of several is enough; only the first `MAX_SIGNATURES` are checked."""
         others = f"v1a,xyz {sign(OTHER, ID, AT, BODY)} , v1,?"
         assert read_message(headers(signature=f"{others} {SIGNATURE}"), NOW).is_genuine(SECRET, BODY)
         assert not read_message(headers(signature=others), NOW).is_genuine(SECRET, BODY)
@@ -86,16 +87,16 @@ class TestSignature:
         assert not read_message(headers(signature=f"{many} {SIGNATURE}"), NOW).is_genuine(SECRET, BODY)
 
     @given(st.integers(0, 2), st.binary(max_size=8))
-    def test_nothing_of_a_message_can_be_changed(self, part: int, change: bytes) -> None:
-        """Another id, time or body, or another secret, and the signature is none."""
+    def test_no_part_of_a_message_can_be_changed(self, part: int, change: bytes) -> None:
+        """The signature is not genuine for another id, time, body or secret."""
         text = change.hex() or "00"
         changed: list[dict[str, Any]] = [{"id": ID + text}, {"timestamp": str(AT + 1 + len(change))}, {}]
         body = BODY + (change or b" ") if part == 2 else BODY
         assert not read_message(headers(**changed[part]), NOW).is_genuine(SECRET, body)
         assert not read_message(headers(), NOW).is_genuine(OTHER, BODY)
 
-    def test_a_signed_text_is_read_in_one_way(self) -> None:
-        """The same signed bytes, cut elsewhere, are a genuine signature of a body that is refused."""
+    def test_signed_bytes_are_unambiguous(self) -> None:
+        """If the same signed bytes are split at another dot, the body is refused."""
         whole = sign(SECRET, f"{ID}.{AT}", AT + 1, BODY)
         moved = read_message(headers(signature=whole), NOW)
         body = f"{AT + 1}.".encode() + BODY
@@ -107,22 +108,24 @@ class TestSignature:
 
 
 class TestSecret:
-    """What a manager hands to a sender."""
+    """The secret of a sender."""
 
     def test_form(self) -> None:
-        """`whsec_` and base64 of 24 to 64 bytes; the webhook is read back from what is sealed, and never prints."""
+        """The secret is `whsec_` and base64 of 24 to 64 bytes; `repr` shows neither id nor secret."""
         assert 24 <= len(base64.b64decode(OTHER.removeprefix("whsec_"), validate=True)) <= 64
         webhook = Webhook("i" * 43, OTHER)
         assert parse_webhook(webhook.text) == webhook
+        assert webhook.path == f"/webhooks/{webhook.id}"
+        assert webhook.digest == hash_secret(webhook.id)
         assert webhook.id not in repr(webhook)
         assert OTHER not in repr(webhook)
 
 
 class TestInput:
-    """What the run is given."""
+    """The input of the run."""
 
-    def test_headers_that_are_passed_on(self) -> None:
-        """By lower-case name, repeated ones joined; none of the connection, and none that may carry a credential."""
+    def test_forwarded_headers(self) -> None:
+        """Names are in lower case, repeated headers are joined; connection headers and credentials are left out."""
         sent = [
             ("Content-Type", "application/json"), ("X-Event", "a"), ("x-event", "b"), ("webhook-id", ID),
             ("Authorization", "s"), ("Cookie", "s"), ("Set-Cookie", "s"), ("Proxy-Authorization", "s"), ("Host", "h"),
@@ -130,11 +133,11 @@ class TestInput:
             ("X-Client-Secret", "s"), ("X-Password", "s"), ("Apikey", "s"), ("Content-Length", "9"), ("TE", "x"),
         ]  # fmt: skip
         wanted = {"content-type": "application/json", "x-event": "a, b", "webhook-id": ID}
-        assert passed_on(sent) == wanted
+        assert forwarded_headers(sent) == wanted
         assert input_of([1], sent) == {"body": [1], "headers": wanted}
 
-    def test_the_run_of_a_message(self) -> None:
-        """Its id is the same whenever the message comes, another for another message, webhook or workflow."""
+    def test_the_run_id_of_a_message(self) -> None:
+        """It is the same for every delivery of a message, and differs by message, webhook and workflow."""
         here, there = Webhook("a", SECRET), Webhook("b", SECRET)
         ids = {run_id_of(here, 7, "m"), run_id_of(here, 7, "n"), run_id_of(here, 8, "m"), run_id_of(there, 7, "m")}
         assert len(ids) == 4

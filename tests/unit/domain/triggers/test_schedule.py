@@ -1,4 +1,4 @@
-"""Triggers, schedules and their firings, case by case (interface, Trigger and Schedule)."""
+"""Triggers, schedules and their firings (interface, Trigger and Schedule)."""
 
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -40,7 +40,7 @@ def found(trigger: object) -> list[tuple[str, str]]:
 
 
 def issues(kind: str, without: str = "", /, **changes: object) -> list[tuple[str, str]]:
-    """Paths (below the schedule) and rules of what is wrong with a valid schedule after some changes."""
+    """Paths (below the schedule) and rules of the issues of a valid schedule after some changes."""
     schedule = {**VALID[kind], **changes}
     schedule.pop(without, None)
     trigger = {"trigger_type": "schedule", "schedule": schedule}
@@ -52,7 +52,7 @@ class TestTrigger:
 
     @pytest.mark.parametrize("trigger", [None, True, 0, 1.5, "schedule", [], [{}]])
     def test_must_be_an_object(self, trigger: object) -> None:
-        """Anything but an object is of the wrong type."""
+        """Any other value is of the wrong type."""
         assert found(trigger) == [("trigger", "type")]
 
     @pytest.mark.parametrize(
@@ -67,26 +67,26 @@ class TestTrigger:
         ],
     )
     def test_type_is_one_of_five(self, trigger: object, rule: str) -> None:
-        """`trigger_type` is required, a string, and one of the enum, exactly spelled."""
+        """`trigger_type` is required, a string, and one of the enum, in this spelling."""
         assert found(trigger) == [("trigger.trigger_type", rule)]
 
     @pytest.mark.parametrize("kind", ["webhook", "api", "chatapp", "manual"])
     def test_other_kinds_are_opaque(self, kind: str) -> None:
-        """Nothing inside a trigger of another kind is looked at."""
+        """The keys of a trigger of another type are not checked."""
         assert found({"trigger_type": kind, "schedule": {"frequency": 3}, "url": None}) == []
 
     def test_schedule_is_required_for_its_kind(self) -> None:
-        """A missing schedule breaks a rule, one of the wrong type is malformed."""
+        """A missing schedule is invalid, one of the wrong type is malformed."""
         assert found({"trigger_type": "schedule"}) == [("trigger.schedule", "required_if")]
         assert found({"trigger_type": "schedule", "schedule": None}) == [("trigger.schedule", "type")]
 
-    def test_extra_keys_are_kept_beside_the_schedule_only(self) -> None:
-        """Keys beside `schedule` are free, keys inside it are not."""
+    def test_extra_keys_are_allowed_only_outside_the_schedule(self) -> None:
+        """Other keys of the trigger are free, other keys of the schedule are issues."""
         assert found({"trigger_type": "schedule", "schedule": VALID["daily"], "x": 1}) == []
         assert issues("daily", x=1) == [("x", "unknown")]
 
-    def test_path_is_the_callers(self) -> None:
-        """Every path starts with the path that was passed in."""
+    def test_paths_start_with_the_given_path(self) -> None:
+        """Every path starts with the argument `path`."""
         assert [issue.path for issue in check_trigger({}, "body.trigger")] == ["body.trigger.trigger_type"]
 
 
@@ -95,7 +95,7 @@ class TestSchedule:
 
     @pytest.mark.parametrize("frequency", VALID)
     def test_valid(self, frequency: str) -> None:
-        """Each frequency is accepted with just its required fields."""
+        """Each frequency is accepted with only its required fields."""
         assert issues(frequency) == []
 
     @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ class TestSchedule:
         ],
     )
     def test_required(self, frequency: str, field: str, rule: str) -> None:
-        """Always required is malformed when missing; required for a frequency breaks a rule."""
+        """A missing field is malformed if it is always required, invalid if the frequency requires it."""
         assert issues(frequency, field) == [(field, rule)]
 
     @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ class TestSchedule:
     )
     @pytest.mark.parametrize("frequency", VALID)
     def test_types(self, frequency: str, field: str, value: object) -> None:
-        """A wrong JSON type is malformed, also in a field that the frequency ignores."""
+        """A wrong JSON type is malformed, also in a field that the frequency does not use."""
         assert (field, "type") in issues(frequency, **{field: value})
 
     def test_item_types(self) -> None:
-        """Items of arrays are strings; the others are still checked against their rule."""
+        """Items of arrays are strings; other items are still checked by their rule."""
         assert issues("weekly", weekdays=["monday", 1, "friyay"]) == [
             ("weekdays[1]", "type"),
             ("weekdays[2]", "enum"),
@@ -146,14 +146,14 @@ class TestSchedule:
             ("cron_expressions[1]", "cron"),
         ]
 
-    def test_ignored_fields_break_no_rule(self) -> None:
-        """Values of fields that the frequency ignores are not judged."""
+    def test_unused_fields_are_not_checked(self) -> None:
+        """The rules of fields that the frequency does not use do not apply."""
         assert issues("daily", weekdays=[], day_of_month=99.5, cron_expressions=["x"]) == []
         assert issues("custom", time_of_day="25:00") == []
 
     @pytest.mark.parametrize("frequency", ["Daily", "yearly", "", "daily\n"])
     def test_frequency(self, frequency: str) -> None:
-        """A frequency is one of the enum; without one nothing is required for it."""
+        """A frequency is one of the enum; an unknown one requires no fields."""
         assert issues("daily", "time_of_day", frequency=frequency) == [("frequency", "enum")]
 
     @pytest.mark.parametrize("time", ["00:00", "09:30", "19:59", "23:59"])
@@ -177,13 +177,13 @@ class TestSchedule:
             "0930",
         ],
     )
-    def test_no_time_of_day(self, time: str) -> None:
-        """Nothing else is a time: no line feed behind it, no digits of other scripts."""
+    def test_other_text_is_not_a_time_of_day(self, time: str) -> None:
+        """A line feed after the time, digits of other scripts and other forms are refused."""
         assert issues("daily", time_of_day=time) == [("time_of_day", "pattern")]
 
     @pytest.mark.parametrize("day", [1, 31, 3.0])
     def test_day_of_month(self, day: float) -> None:
-        """Days are whole numbers from 1 to 31; JSON has one number type, so 3.0 is 3."""
+        """Days are whole numbers from 1 to 31; 3.0 equals 3 in JSON."""
         assert issues("monthly", day_of_month=day) == []
         assert parse_schedule({**VALID["monthly"], "day_of_month": day}).day_of_month == int(day)
 
@@ -195,19 +195,19 @@ class TestSchedule:
             pytest.param(10**5000, "range", id="5,001 digits"),
         ],
     )
-    def test_no_day_of_month(self, day: float, rule: str) -> None:
-        """Fractions and numbers out of range are told apart, and no number is too large to be refused."""
+    def test_other_numbers_are_not_a_day_of_month(self, day: float, rule: str) -> None:
+        """Fractions and numbers out of range have different rules; huge numbers are refused too."""
         assert issues("monthly", day_of_month=day) == [("day_of_month", rule)]
 
     def test_arrays_have_items(self) -> None:
-        """Weekly needs a day, custom an expression; the number of expressions is bounded."""
+        """Weekly requires a day, custom an expression; the number of expressions is bounded."""
         assert issues("weekly", weekdays=[]) == [("weekdays", "minItems")]
         assert issues("custom", cron_expressions=[]) == [("cron_expressions", "minItems")]
         assert issues("custom", cron_expressions=["* * * * *"] * MAX_EXPRESSIONS) == []
         assert issues("custom", cron_expressions=["x"] * (MAX_EXPRESSIONS + 1)) == [("cron_expressions", "maxItems")]
 
-    def test_everything_at_once(self) -> None:
-        """All findings come in one answer."""
+    def test_all_faults_are_reported(self) -> None:
+        """All issues are reported together."""
         assert issues(
             "weekly", "time_of_day", timezone="Mars", weekdays=["mon", "sunday", "x"], day_of_month="1", y=0
         ) == [
@@ -219,7 +219,7 @@ class TestSchedule:
             ("y", "unknown"),
         ]
 
-    def test_long_values_are_shown_short(self) -> None:
+    def test_long_values_are_shortened(self) -> None:
         """A message does not repeat 5,000 characters."""
         schedule = {**VALID["daily"], "timezone": "A" * 5000}
         [issue] = check_trigger({"trigger_type": "schedule", "schedule": schedule})
@@ -233,7 +233,7 @@ class TestTimeZones:
         "name", ["UTC", "Europe/Berlin", "Etc/GMT+5", "America/Argentina/Ushuaia", "EST5EDT", "US/Pacific"]
     )
     def test_accepted(self, name: str) -> None:
-        """IANA names, aliases among them, are accepted."""
+        """IANA names and their aliases are accepted."""
         assert issues("daily", timezone=name) == []
 
     @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ class TestTimeZones:
         ],
     )
     def test_refused(self, name: str) -> None:
-        """Names that only a file system knows, other spellings and anything else are refused."""
+        """Names of files, other spellings and other text are refused."""
         assert issues("daily", timezone=name) == [("timezone", "timezone")]
 
     def test_all_can_be_used(self) -> None:
@@ -255,32 +255,32 @@ class TestTimeZones:
 
 
 class TestParse:
-    """What a checked trigger becomes."""
+    """Parsing of a checked trigger."""
 
     def test_none(self) -> None:
-        """No trigger, or one of another kind, has no schedule."""
+        """Neither a missing trigger nor one of another type has a schedule."""
         assert schedule_of(None) is None
         assert schedule_of({"trigger_type": "webhook", "schedule": VALID["daily"]}) is None
 
     @pytest.mark.parametrize("frequency", VALID)
     def test_fields(self, frequency: str) -> None:
-        """A schedule holds what was sent, lists as tuples."""
+        """A schedule holds the fields of the wire, lists as tuples."""
         schedule = schedule_of({"trigger_type": "schedule", "schedule": VALID[frequency]})
         for name, value in VALID[frequency].items():
             assert getattr(schedule, name) == (tuple(value) if isinstance(value, list) else value)
 
     def test_ignored_fields_are_left_out(self) -> None:
-        """Two schedules that fire alike are equal."""
+        """Fields that the frequency does not use make no difference."""
         assert parse_schedule({**VALID["daily"], "day_of_month": 9, "weekdays": []}) == parse_schedule(VALID["daily"])
 
     def test_repeated_weekdays(self) -> None:
-        """However often and in whatever order weekdays are named, they count once."""
+        """Repeated weekdays count once, in any order."""
         schedule = parse_schedule({**VALID["weekly"], "weekdays": ["sunday", "monday"] * 500})
         assert schedule == parse_schedule(VALID["weekly"])
 
 
 class TestFiring:
-    """When schedules fire on days like any other."""
+    """Firings on days without a clock change."""
 
     @pytest.mark.parametrize(
         ("frequency", "first"),
@@ -297,31 +297,31 @@ class TestFiring:
         assert next_fire(parse_schedule(VALID[frequency]), utc(2026, 1, 1)) == first
 
     def test_strictly_after(self) -> None:
-        """A firing is not its own successor; a microsecond before, it is next."""
+        """The next firing is strictly after the given instant."""
         schedule, at = daily("UTC", "09:30"), utc(2026, 1, 1, 9, 30)
         assert next_fire(schedule, at) == utc(2026, 1, 2, 9, 30)
         assert next_fire(schedule, at - timedelta(microseconds=1)) == at
 
     def test_any_aware_zone_in_utc_out(self) -> None:
-        """`after` may be in any zone, but not without one."""
+        """`after` may be in any zone; a naive one is an error."""
         tokyo = timezone(timedelta(hours=9))
         assert next_fire(daily("UTC", "09:30"), datetime(2026, 1, 1, 19, tzinfo=tokyo)) == utc(2026, 1, 2, 9, 30)
         with pytest.raises(ValueError, match="aware"):
             next_fire(daily("UTC", "09:30"), datetime(2026, 1, 1))  # noqa: DTZ001
 
     def test_union(self) -> None:
-        """Several expressions fire as one; an instant that two of them share comes once."""
+        """Several expressions fire as a union; an instant of two of them is one firing."""
         schedule = custom("UTC", "0 12 * * *", "0 */6 * * *", "0 0 30 2 *")
         assert [at.hour for at in (f.at for f in next_fires(schedule, utc(2026, 1, 1), 4))] == [6, 12, 18, 0]
 
     def test_day_of_month_or_day_of_week(self) -> None:
-        """Both restricted: either selects. One of them starting with a star: both must."""
+        """If both are restricted, either may match; if one starts with a star, both must."""
         after = utc(2026, 2, 1)
         assert [d.at.day for d in next_fires(custom("UTC", "0 0 13 * sat"), after, 3)] == [7, 13, 14]
         assert [d.at.day for d in next_fires(custom("UTC", "0 0 */2 * mon"), after, 2)] == [9, 23]
 
     def test_never(self) -> None:
-        """A date that does not exist never fires; the longest wait there is, 40 years, is waited."""
+        """A date that does not exist never fires; the longest wait, 40 years, is found."""
         assert next_fire(custom("UTC", "0 0 30 2 *"), utc(2026, 1, 1)) is None
         assert next_fires(custom("UTC", "0 0 31 4,6 *"), utc(2026, 1, 1), 3) == []
         assert next_fire(custom("UTC", "0 0 29 2 */7"), utc(2088, 3, 1)) == utc(2128, 2, 29)
@@ -329,10 +329,10 @@ class TestFiring:
     @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Etc/GMT+12"])
     @pytest.mark.parametrize("expression", ["* * * * *", "0 0 * * *", "0 0 30 2 *"])
     def test_end_of_the_calendar(self, zone: str, expression: str) -> None:
-        """Close to the year 9999 there is nothing more to come, and no overflow."""
+        """Close to the year 9999 there are no more firings, and no overflow."""
         assert next_fire(custom(zone, expression), utc(9999, 12, 31, 23, 59)) is None
         assert next_fires(custom(zone, expression), utc(9998, 12, 31, 23, 58), 5)[2:] == []
 
-    def test_no_firings_wanted(self) -> None:
+    def test_count_of_zero(self) -> None:
         """A count of zero gives none."""
         assert next_fires(daily("UTC", "09:30"), utc(2026, 1, 1), 0) == []
