@@ -54,7 +54,7 @@ def mask_issues(paths: Iterable[Path], body: Mapping[str, JSON]) -> list[Issue]:
 def _problem(path: Path, body: Mapping[str, JSON]) -> str | None:
     shown = "`" + ".".join(path)[:100] + "`"
     if path[0] not in FIELDS or (path[0] == "memory" and len(path) > 1):
-        return f"{shown} is none of `memory`, `metadata` and `metadata.<key>`"
+        return f"{shown} is not one of `memory`, `metadata`, `metadata.<key>`"
     holder: JSON = body
     for step in path:
         if not isinstance(holder, Mapping) or step not in holder:

@@ -39,29 +39,29 @@ def updated(mask: str | None, body: dict[str, Any]) -> tuple[Any, Any]:
         ("metadata,metadata.a", {"metadata": {"a": 2}}, ("old", {"a": 2})),
     ],
 )
-def test_only_what_is_named_changes(mask: str | None, body: Any, new: Any) -> None:
-    """A mask names what is taken from the body; without one it is what the body has. Nothing else changes."""
+def test_only_named_fields_change(mask: str | None, body: Any, new: Any) -> None:
+    """A mask names the fields that are taken from the body; without a mask, all fields of the body are."""
     assert updated(mask, body) == new
 
 
 @pytest.mark.parametrize(
     ("mask", "faults"),
     [
-        ("", ["`` is none of"]),
-        ("*", ["`*` is none of"]),
-        ("memory, metadata", ["` metadata` is none of"]),
-        ("memory,", ["`` is none of"]),
-        ("Memory,Memory", ["`Memory` is none of"]),
-        ("memory.x", ["`memory.x` is none of"]),
-        ("id,hash,metadata", ["`id` is none of", "`hash` is none of"]),
+        ("", ["`` is not one of"]),
+        ("*", ["`*` is not one of"]),
+        ("memory, metadata", ["` metadata` is not one of"]),
+        ("memory,", ["`` is not one of"]),
+        ("Memory,Memory", ["`Memory` is not one of"]),
+        ("memory.x", ["`memory.x` is not one of"]),
+        ("id,hash,metadata", ["`id` is not one of", "`hash` is not one of"]),
         ("metadata.b", ["`metadata.b` is not in the body"]),
         ("metadata.b.c", ["`metadata.b.c` is not in the body"]),
-        ("x,metadata.b,memory", ["`x` is none of", "`metadata.b` is not in the body"]),
-        ("x" * 5_000, ["`" + "x" * 100 + "` is none of"]),
+        ("x,metadata.b,memory", ["`x` is not one of", "`metadata.b` is not in the body"]),
+        ("x" * 5_000, ["`" + "x" * 100 + "` is not one of"]),
     ],
 )
-def test_every_bad_path_is_told(mask: str, faults: list[str]) -> None:
-    """A path that is no field, and one that the body does not have, is malformed; all are told at once."""
+def test_every_wrong_path_is_an_issue(mask: str, faults: list[str]) -> None:
+    """An unknown field and a field that the body does not have are malformed; all are reported."""
     body = {"memory": "m", "metadata": {"a": 1, "b ": {"c": 1}}}
     issues = mask_issues(mask_paths(mask, body), body)
     assert [(issue.path, issue.rule) for issue in issues] == [("updateMask", "query")] * len(faults)
@@ -70,8 +70,8 @@ def test_every_bad_path_is_told(mask: str, faults: list[str]) -> None:
 
 @pytest.mark.parametrize("body", [{}, {"metadata": None}, {"metadata": "a"}, {"metadata": ["a"]}])
 @pytest.mark.parametrize("mask", ["memory", "metadata.a"])
-def test_a_body_of_any_form_can_be_asked(mask: str, body: Any) -> None:
-    """A field that is not there is told as such, whatever stands in its place."""
+def test_fields_missing_in_the_body(mask: str, body: Any) -> None:
+    """A missing field is an issue, whatever values the body has."""
     assert [issue.message for issue in mask_issues(mask_paths(mask, body), body)] == [f"`{mask}` is not in the body"]
 
 

@@ -1,4 +1,4 @@
-"""The configuration of connections: which fields are secret, how they are merged, which URLs have the form."""
+"""The configuration of connections: secret fields, merging, URLs and headers."""
 
 import pytest
 
@@ -25,21 +25,21 @@ BAD = [
 
 @pytest.mark.parametrize("url", GOOD)
 @pytest.mark.parametrize("name", ["url", "tokenUrl", "authorizeUrl"])
-def test_urls_of_the_web_have_the_form(name: str, url: str) -> None:
-    """http or https, a host, perhaps a port, path and query."""
+def test_urls_that_are_accepted(name: str, url: str) -> None:
+    """http or https, a host, and optionally a port, path and query."""
     assert config_issues({name: url}) == []
 
 
 @pytest.mark.parametrize("url", BAD)
 def test_other_urls_are_refused_without_being_repeated(url: str) -> None:
-    """One issue at the field; a password that stood in it is not shown again."""
+    """There is one issue at the field; the message does not show a password."""
     [issue] = config_issues({"tokenUrl": url})
     assert (issue.path, issue.rule) == ("config.tokenUrl", "url")
     assert "canary" not in issue.message
 
 
-def test_headers_are_of_one_name_in_every_case() -> None:
-    """RFC 9110, 5.1: `X-A` and `x-a` are one header; at most 50 of them."""
+def test_header_names_ignore_case() -> None:
+    """RFC 9110, 5.1: `X-A` and `x-a` are one header; there are at most 50."""
     assert [issue.rule for issue in config_issues({"headers": {"X-A": "1", "x-a": "2"}})] == ["duplicate"]
     assert config_issues({"headers": {f"h{n}": "1" for n in range(50)}}) == []
     assert [issue.rule for issue in config_issues({"headers": {f"h{n}": "1" for n in range(51)}})] == ["maxItems"]
@@ -54,13 +54,13 @@ def test_headers_are_of_one_name_in_every_case() -> None:
     ],
 )  # fmt: skip
 def test_headers_have_the_form_of_the_wire(name: str, value: object, good: bool) -> None:
-    """RFC 9110, 5.1 and 5.5: a token, and visible ASCII with spaces inside; nothing splits a header."""
+    """RFC 9110, 5.1 and 5.5: a name is a token, a value visible ASCII with spaces inside; line breaks are refused."""
     issues = check(CONFIGS["mcp"], {"url": "https://x.org", "headers": {name: value}}, "config")
     assert (issues == []) == good
 
 
-def test_secrets_are_split_from_what_may_be_seen() -> None:
-    """`apiKey`, `clientSecret` and every header are secret; joined again they are the configuration."""
+def test_secrets_are_split_from_visible_fields() -> None:
+    """`apiKey`, `clientSecret` and every header are secret; `joined` is the inverse of `split`."""
     config = {"url": "u", "clientSecret": "s", "apiKey": "k", "headers": {"A": "1"}, "scopes": ["x"]}
     plain, secret = split(config)
     assert plain == {"url": "u", "scopes": ["x"]}
@@ -70,7 +70,7 @@ def test_secrets_are_split_from_what_may_be_seen() -> None:
 
 
 def test_a_patch_is_merged() -> None:
-    """RFC 7396: what is left out is kept, null removes, the rest is replaced, whatever the case of a header."""
+    """RFC 7396: missing fields are kept, null removes, others are replaced; header names ignore case."""
     old = {"a": 1, "headers.X-A": 1, "headers.B": 1}
     assert merged(old, {"headers.x-a": 2, "headers.b": None, "c": 3}) == {"a": 1, "headers.x-a": 2, "c": 3}
 
@@ -84,7 +84,7 @@ def test_a_patch_is_merged() -> None:
     ],
 )  # fmt: skip
 def test_kept_secrets_stay_with_their_receiver(change: dict[str, str], moved: bool) -> None:
-    """Another scheme, host or port, or provider, takes every secret anew; another path does not."""
+    """Another scheme, host, port or provider requires every secret again; another path does not."""
 
     def connection(provider: str, config: dict[str, str]) -> Connection:
         return Connection("1", "n", provider, ConnectionKind.MCP, config, {"headers.A": "", "headers.B": ""})
@@ -96,8 +96,8 @@ def test_kept_secrets_stay_with_their_receiver(change: dict[str, str], moved: bo
     assert len(kept_issues(old, connection("q", base), {})) == 2
 
 
-def test_what_a_kind_needs_cannot_be_removed() -> None:
-    """null for a required field is malformed; every optional one may be null in a patch."""
+def test_required_fields_cannot_be_removed() -> None:
+    """Null for a required field is malformed; every optional field may be null in a patch."""
     for kind, needed in {"api_key": {"apiKey"}, "oauth2": {"clientId", "tokenUrl"}, "mcp": {"url"}}.items():
         assert {issue.path for issue in check(CONFIGS[kind], {})} == needed
         names = PATCH_CONFIGS[kind].__annotations__.keys() - {"headers"}
