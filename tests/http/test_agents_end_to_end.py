@@ -33,7 +33,7 @@ from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.bootstrap import Core
 from wfcore.ports.providers import ModelRequest
 from wfcore.runtime.common.installation import Settings
-from wfcore.runtime.execution.children import MAX_VALUE_DEPTH
+from wfcore.runtime.execution.children import MAX_CHILD_DEPTH
 
 pytestmark = pytest.mark.anyio
 
@@ -301,12 +301,12 @@ class TestSupervision:
         """Below the deepest level nothing is opened: the agent there is told so, and goes on."""
         ada = await world.user()
         last = await skill(ada, "LEVEL0")
-        for level in range(1, MAX_VALUE_DEPTH + 2):
+        for level in range(1, MAX_CHILD_DEPTH + 2):
             last = await skill(ada, f"LEVEL{level}", supervisionSubordinateIds=[str(last)])
             script[f"LEVEL{level}"] = [calls(f"skill_level{level - 1}", message="down"), told]
         run, _ = await begun(ada, skillId=last, message="go")
-        assert run["output"] == f"error: children go at most {MAX_VALUE_DEPTH} levels deep"
-        assert len({str(request.messages[0]["content"]) for request in asked}) == MAX_VALUE_DEPTH + 1
+        assert run["output"] == f"error: children go at most {MAX_CHILD_DEPTH} levels deep"
+        assert len({str(request.messages[0]["content"]) for request in asked}) == MAX_CHILD_DEPTH + 1
 
 
 class TestAssistant:

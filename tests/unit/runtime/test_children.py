@@ -7,7 +7,7 @@ from bench import Bench, Toolbox, act, agent, ask, graph, kinds, one, opened, pr
 
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.runtime.execution import plans
-from wfcore.runtime.execution.children import DEEPEST
+from wfcore.runtime.execution.children import MAX_CHILD_DEPTH
 
 pytestmark = pytest.mark.anyio
 
@@ -66,13 +66,13 @@ async def test_a_child_that_fails(bench: Bench) -> None:
 async def test_children_inside_children(bench: Bench) -> None:
     """Down to the bound, each with the path to it; one level more fails, and a workflow that calls itself ends so."""
     number = await bench.deployed(one(act("echo", value="bottom")))
-    for _ in range(DEEPEST - 1):
+    for _ in range(MAX_CHILD_DEPTH - 1):
         number = await bench.deployed(one(child(number)))
     run = await bench.ran(one(child(number)))
     assert run.output == "bottom"
-    assert max(len(event.data.get("path", ())) for event in await bench.events(run.id)) == DEEPEST
+    assert max(len(event.data.get("path", ())) for event in await bench.events(run.id)) == MAX_CHILD_DEPTH
     below = await bench.deployed(one(child(number)))
-    assert why(await bench.ran(one(child(below))))[0] == f"children go at most {DEEPEST} levels deep"
+    assert why(await bench.ran(one(child(below))))[0] == f"children go at most {MAX_CHILD_DEPTH} levels deep"
 
 
 @pytest.mark.parametrize("case", ["missing", "private", "deleted", "draft"])

@@ -11,10 +11,10 @@ from wfcore.ports.journal import Execution
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.plans import PlanKey, Plans
-from wfcore.runtime.organization.directory import acting, is_gone
+from wfcore.runtime.organization.directory import current_principal, is_former_member
 from wfcore.runtime.resources.deployment import lost_access
 
-DEEPEST = 8
+MAX_CHILD_DEPTH = 8
 """Children inside each other."""
 MOST_ISSUES = 10
 """Of an input's faults that are told at once."""
@@ -44,15 +44,15 @@ class Children:
         What does not exist, what is deleted, and what may not be used are told in the same words. An agent asks with
         the access of who started the execution, a workflow's own node with that of who deployed the workflow.
         """
-        if effect.depth > DEEPEST:
-            raise ChildRefused(f"children go at most {DEEPEST} levels deep", "depth")
+        if effect.depth > MAX_CHILD_DEPTH:
+            raise ChildRefused(f"children go at most {MAX_CHILD_DEPTH} levels deep", "depth")
         org, kind, name = execution.ref.org, Kind(effect.kind), f"{effect.kind} `{effect.resource_id}`"
         opener = None if effect.agent else await self._frame(execution, effect.address[:-3])
         async with self._ports.storage.reading(org) as work:
             user_id = execution.user_id if opener is None else await _deployer(work, opener) or execution.user_id
             found = await work.resources(kind).get(effect.resource_id)
-            gone = opener is not None and await is_gone(work, user_id)
-            if found is None or gone or not _is_usable(found, await acting(work, org, user_id)):
+            gone = opener is not None and await is_former_member(work, user_id)
+            if found is None or gone or not _is_usable(found, await current_principal(work, org, user_id)):
                 raise ChildRefused(f"{name} does not exist, or may not be used here", "not_found")
             variation = await work.resources(kind).variation(found.id, found.active_variation_id or "")
             if variation is None:

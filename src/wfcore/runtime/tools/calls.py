@@ -1,4 +1,4 @@
-"""Calling tools: arguments that fit, the connection that is needed, and the result as the journal keeps it."""
+"""Tool calls: validated arguments, the required connection, and the result as the journal stores it."""
 
 import asyncio
 import re
@@ -20,10 +20,10 @@ from wfcore.runtime.tools.mcp_tools import ServedTools, is_served
 from wfcore.runtime.tools.offered_tools import offer_of
 
 MOST_ISSUES = 10
-"""Of the arguments' faults that are told at once."""
+"""The most errors of the arguments that one message names."""
 
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
-"""What an integer beyond 64 bits has, which no JSON value may hold."""
+"""Matches every integer beyond 64 bits, which a JSON value must not contain."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -40,7 +40,7 @@ class ToolCalls:
         self._served = ServedTools(ports)
 
     def call(self, execution: Execution, effect: CallTool) -> Awaitable[JSON]:
-        """What the tool gives back. `ToolFailed` says what it did not like; whatever else it raises goes through."""
+        """The tool's result. `ToolFailed` for invalid arguments or results; other exceptions of the tool propagate."""
         if is_served(effect.tool):
             return self._run_served(execution, effect)
         tool = self._tool(effect)
@@ -52,11 +52,11 @@ class ToolCalls:
         org = execution.ref.org
         used = await self._use.of_provider(org, provider)
         try:
-            output = await self._run(tool, execution, effect, used.handed)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (told as it is, but for the secrets)
-            await self._use.worked(org, used, error)
-            raise used.failed(error) from None
-        await self._use.worked(org, used)
+            output = await self._run(tool, execution, effect, used.tool_connection)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (reported without the secrets)
+            await self._use.record_result(org, used, error)
+            raise used.redacted(error) from None
+        await self._use.record_result(org, used)
         return output
 
     async def _run_served(self, execution: Execution, effect: CallTool) -> JSON:
@@ -73,13 +73,13 @@ class ToolCalls:
         org, message_id = execution.ref.org, effect.message_id
         call = ToolCall(effect.key, effect.attempt, org, run_id, user_id, connection, skill_id, message_id)
         if tool.is_async:
-            return self._kept(await tool.run(effect.params, call))
+            return self._checked_output(await tool.run(effect.params, call))
         if tool.blocking:
-            return self._kept(await asyncio.to_thread(_in_thread, tool.run, effect.params, call))
-        return self._kept(tool.run(effect.params, call))
+            return self._checked_output(await asyncio.to_thread(_in_thread, tool.run, effect.params, call))
+        return self._checked_output(tool.run(effect.params, call))
 
     def _tool(self, effect: CallTool) -> Tool:
-        """The tool that is to be called, which takes these arguments. Those of a model are checked in any case."""
+        """The tool to call, with checked arguments. Arguments from a model are always checked."""
         tool = self._tools.get(effect.tool)
         if tool is None:
             raise ToolFailed(f"there is no tool `{effect.tool}`", retryable=False)
@@ -93,24 +93,24 @@ class ToolCalls:
         schema = self._schemas[tool.id] = compile_schema(tool.parameters)
         return schema
 
-    def _kept(self, output: Any) -> JSON:
-        """The output as the journal keeps it: what a restart reads back is what goes on now."""
+    def _checked_output(self, output: Any) -> JSON:
+        """The output after a round trip through JSON, so that a replay reads the same value."""
         try:
             text = _encode(output)
             kept = _decode(text)
             if _LONG_NUMBER.search(text):
                 dumps(kept)
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise ToolFailed(f"the tool's result is no JSON value: {error}", retryable=False) from None
+            raise ToolFailed(f"the tool's result is not a JSON value: {error}", retryable=False) from None
         if len(text) > self._most_bytes:
-            raise ToolFailed(f"the tool's result has {len(text)} bytes, more than {self._most_bytes}", retryable=False)
+            raise ToolFailed(f"the tool's result has {len(text)} bytes: at most {self._most_bytes}", retryable=False)
         if text.count(b"[") + text.count(b"{") > MAX_VALUE_DEPTH and is_deeper(kept):
             raise ToolFailed(f"the tool's result is nested deeper than {MAX_VALUE_DEPTH} levels", retryable=False)
         return kept
 
 
 def _in_thread(run: Callable[..., Any], params: JSON, call: ToolCall) -> Any:
-    """No future holds the one, and the other would end the process: Ctrl-C itself goes to the main thread."""
+    """A future cannot carry StopIteration, and KeyboardInterrupt would end the process."""
     try:
         return run(params, call)
     except (StopIteration, KeyboardInterrupt) as error:
@@ -118,7 +118,7 @@ def _in_thread(run: Callable[..., Any], params: JSON, call: ToolCall) -> Any:
 
 
 class DefinitionChanged(ToolFailed):
-    """The tool is not what it was when this call was approved. `info` has the digest of what it is now."""
+    """The tool has changed since this call was approved. `info` has the digest of the current definition."""
 
     reason = "definition_changed"
 
@@ -130,8 +130,8 @@ class DefinitionChanged(ToolFailed):
 def _check_arguments(schema: Schema, params: JSON) -> None:
     issues = schema.check(params, "params")
     if issues:
-        told = "; ".join(f"`{issue.path}`: {issue.message}" for issue in issues[:MOST_ISSUES])
-        raise ToolFailed(told, retryable=False)
+        message = "; ".join(f"`{issue.path}`: {issue.message}" for issue in issues[:MOST_ISSUES])
+        raise ToolFailed(message, retryable=False)
 
 
 def _check_definition(tool: Tool, approved: str) -> None:
