@@ -1,0 +1,77 @@
+"""A database with all kinds of rows, by way of the use cases; and what a user reads of it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from bench import Bench, act, ask, deployed_skill, graph, one, opened, private
+from chatting import REACHING, opened_door
+from scheduling import scheduled
+from test_webhook_use_cases import hooked
+
+from wfcore.adapters.sql.schema.tables import metadata
+
+SECRET = b"s" * 32
+MAIL = {"name": "Mail", "provider": "mail", "kind": "api_key", "config": {"apiKey": "k"}}
+
+
+async def fill(url: str) -> Bench:
+    """Open a new database, leave rows in every table, and close it. The bench that was used says who is who."""
+    async with opened(url, settings=REACHING, secret=SECRET) as bench:
+        core, me = bench.core, await bench.joined("me", "owner")
+        readers = (await core.groups.create(me, name="Readers")).id
+        await bench.joined("ann", "member", readers)
+        await core.directory.create_token(bench.org, "ann", scopes=["workflows:read"])
+        skill = await deployed_skill(bench, access=private("ann@x.org"))
+        await bench.ended(await core.runs.chat(me, skill, message="hello"))
+        await core.memories.create(me, skill, memory="green tea")
+        await core.context_items.create(me, title="About", content="us")
+        await core.connections.create(me, MAIL, key="once")
+        await scheduled(bench)
+        await hooked(bench)
+        inner = await bench.deployed(graph("s>h h:approved>a", h=ask(), a=act("echo", value="inner")))
+        await bench.ran(one(act("core.workflow", workflowId=inner)))
+        await bench.ran(one(act("echo", value=1, more={"requiresApproval": True})))
+        await bench.ran(one(ask(timeoutSeconds=60)))
+        await bench.ran(one(act("flaky", fails=9)))
+        await core.runs.start(me, workflow=await bench.deployed(one(act("core.wait", seconds=3_600))), input={})
+        await (await opened_door(bench, url="http://127.0.0.1:9/answers")).rested()
+        await core.ports.journal.register("elsewhere", 1, bench.clock.now())
+    return bench
+
+
+async def as_read(bench: Bench) -> dict[str, Any]:
+    """What the use cases return, by name."""
+    core, me = bench.core, bench.person("me", role="owner")
+    runs = await core.runs.page(me, limit=100)
+    found: dict[str, Any] = {
+        "workflows": await core.workflows.page(me, limit=100),
+        "skills": await core.skills.page(me, limit=100),
+        "runs": [run.to_wire() for run in runs],
+        "events": {run.id: await core.runs.events(me, run.id) for run in runs},
+        "interrupts": [item.to_wire() for item in (await core.runs.interrupts(me, limit=100))[0]],
+        "conversations": await core.conversations.page(me, 0),
+        "members": await core.members.page(me),
+        "groups": await core.groups.page(me),
+        "context items": await core.context_items.page(me),
+        "connections": await core.connections.page(me),
+        "memories": await core.memories.page(me, 1),
+        "audit": await core.audit.page(me, limit=100),
+    }
+    assert [name for name, rows in found.items() if not rows] == []
+    return found
+
+
+def rows_of(connection: sa.Connection) -> Mapping[str, list[tuple[Any, ...]]]:
+    """Every row of every table of this release, in the columns that this release knows."""
+    found = {}
+    for table in metadata.sorted_tables:
+        columns = ", ".join(f'"{column.name}"' for column in table.columns)
+        rows = [tuple(row) for row in connection.exec_driver_sql(f'SELECT {columns} FROM "{table.name}"')]
+        found[table.name] = sorted(rows, key=repr)
+    return found
+
+
+def file_url(place: Path) -> str:
+    return f"sqlite:///{place}/app.db"

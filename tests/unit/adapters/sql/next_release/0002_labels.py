@@ -1,0 +1,28 @@
+"""A second step, for a rehearsal: a column that is filled from other tables, a new table, and a table made anew."""
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy import Column
+
+revision = "0002"
+down_revision = "0001"
+
+INT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
+
+def upgrade() -> None:
+    """Label every run by what ran, and count the labels."""
+    op.add_column("runs", Column("label", TEXT, nullable=False, server_default=""))
+    op.execute("UPDATE runs SET label = (SELECT e.kind FROM executions e WHERE e.id = runs.execution)")
+    op.create_index("runs_label", "runs", ["org", "label"])
+    op.create_table(
+        "labels",
+        Column("org", INT, sa.ForeignKey("organizations.key"), nullable=False),
+        Column("label", TEXT, nullable=False),
+        Column("runs", INT, nullable=False),
+        sa.PrimaryKeyConstraint("org", "label"),
+    )
+    op.execute("INSERT INTO labels (org, label, runs) SELECT org, label, count(*) FROM runs GROUP BY org, label")
+    with op.batch_alter_table("interrupts") as interrupts:  # SQLite makes the table anew
+        interrupts.alter_column("body", existing_type=TEXT, existing_nullable=False, server_default="[]")
