@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line, with the ids of what is under way."""
+"""Log formats, with the ids of the current request and run."""
 
 import io
 import json
@@ -17,7 +17,7 @@ logger = logging.getLogger("wfcore.tested")
 
 @pytest.fixture(params=[JsonLines, TextLines])
 def lines(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
-    """What is logged, as either format writes it."""
+    """The log output in each format."""
     text = io.StringIO()
     handler = logging.StreamHandler(text)
     handler.addFilter(Correlated())
@@ -29,8 +29,8 @@ def lines(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     logger.setLevel(logging.NOTSET)
 
 
-def test_every_record_tells_request_and_run(lines: io.StringIO) -> None:
-    """The ids of the request and the run under way stand on the line, whoever logs."""
+def test_every_record_has_the_request_and_run_ids(lines: io.StringIO) -> None:
+    """Lines of every logger have the ids of the current request and run."""
     request, run = ORIGIN.set(Origin("req-1", None)), RUN.set("run-1")
     logger.info("it happened")
     ORIGIN.reset(request)
@@ -45,7 +45,7 @@ def test_every_record_tells_request_and_run(lines: io.StringIO) -> None:
 
 @pytest.fixture
 def as_json() -> Iterator[list[dict[str, Any]]]:
-    """The lines of JSON, read."""
+    """The parsed lines of JSON."""
     text, found = io.StringIO(), list[dict[str, Any]]()
     handler = logging.StreamHandler(text)
     handler.addFilter(Correlated())
@@ -63,8 +63,8 @@ def as_json() -> Iterator[list[dict[str, Any]]]:
     logger.removeHandler(reader)
 
 
-def test_json_holds_what_was_given(as_json: list[dict[str, Any]]) -> None:
-    """Time in UTC, level, logger, message, and the extras with their types; what is no JSON value as text."""
+def test_json_has_the_extra_fields(as_json: list[dict[str, Any]]) -> None:
+    """Time in UTC, level, logger, message, and `extra` with its types; other values than JSON become text."""
     logger.warning("a `%s`", "b\nc", extra={"execution": 7, "request_id": "own", "odd": {1}})
     (line,) = as_json
     assert line.pop("at").endswith("Z")
@@ -74,8 +74,8 @@ def test_json_holds_what_was_given(as_json: list[dict[str, Any]]) -> None:
     }  # fmt: skip
 
 
-def test_json_holds_the_traceback(as_json: list[dict[str, Any]]) -> None:
-    """An exception stands in the same line, under `exception`."""
+def test_json_has_the_traceback(as_json: list[dict[str, Any]]) -> None:
+    """An exception is on the same line, under `exception`."""
     try:
         int("why")
     except ValueError:
@@ -83,16 +83,16 @@ def test_json_holds_the_traceback(as_json: list[dict[str, Any]]) -> None:
     assert as_json[0]["exception"].endswith("invalid literal for int() with base 10: 'why'")
 
 
-def test_configure_leaves_a_program_its_own_logging() -> None:
-    """Where handlers are set up already, nothing is changed."""
+def test_configure_keeps_existing_logging() -> None:
+    """A program with log handlers is not changed."""
     kept = list(logging.root.handlers), logging.getLogger("wfcore").level
     assert kept[0], "pytest has some"
     configure("json", "debug")
     assert (logging.root.handlers, logging.getLogger("wfcore").level) == kept
 
 
-def test_configure_sets_up_one_that_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """wfcore from the level that is asked for on, everything else from WARNING on, in the format that is asked for."""
+def test_configure_sets_up_logging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """wfcore from the given level on, other loggers from WARNING on, in the given format."""
     monkeypatch.setattr(logging.root, "handlers", [])
     monkeypatch.setattr(logging.root, "level", logging.NOTSET)
     monkeypatch.setattr(logging.getLogger("wfcore"), "level", logging.NOTSET)

@@ -1,10 +1,12 @@
-"""What the commands open."""
+"""Common options of the commands, and the core that they open."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from wfcore.cli.common import IN_MEMORY, open_core
+from wfcore.cli.main import main
 
 CONFIG = '[models.quick]\nprovider = "scripted"\n'
 
@@ -12,8 +14,35 @@ CONFIG = '[models.quick]\nprovider = "scripted"\n'
 @pytest.mark.anyio
 @pytest.mark.parametrize(("worker", "models"), [(True, False), (False, True), (True, True)])
 async def test_configured_models(tmp_path: Path, worker: bool, models: bool) -> None:
-    """They are there for who drives runs, and for a server that only checks the requests that name them."""
+    """They are available to a worker, and to a server that only checks the model names of requests."""
     file = tmp_path / "wfcore.toml"
     file.write_text(CONFIG)
     async with open_core(IN_MEMORY, str(file), worker=worker, models=models) as core:
         assert "quick" in core.ports.models
+
+
+@pytest.mark.parametrize("command", [["validate", "w.yaml"], ["simulate", "w.yaml"], ["openapi"]])
+def test_every_command_accepts_a_settings_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    """Commands that open no database read it too: an invalid setting is wrong usage."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.yaml").write_text("workflowStructure: {nodes: [{id: s, type: start}], edges: []}")
+    (tmp_path / "good.toml").write_text("port = 0\n[limits]\nmax_node_visits = 5\n")
+    (tmp_path / "bad.toml").write_text("[limits]\nmax_node_visits = 0\n")
+    assert main([*command, "--config", "good.toml"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert main([*command, "--config", "bad.toml"]) == 2
+    assert "limits.max_node_visits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["validate", "w.yaml"], ["openapi"]])
+def test_every_command_accepts_a_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    """Commands that need no database accept the option and do not use it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.yaml").write_text("workflowStructure: {nodes: [{id: s, type: start}], edges: []}")
+    assert main([*command, "--database", "sqlite:///other.db"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert not (tmp_path / "other.db").exists()

@@ -1,4 +1,4 @@
-"""Workflow files, inputs and tools, as commands read them."""
+"""Workflow files, inputs and tools of commands."""
 
 import io
 import sys
@@ -21,8 +21,8 @@ def written(tmp_path: Path, text: str | bytes, name: str = "refunds.yaml") -> st
     return str(file)
 
 
-def test_name_and_type_may_be_missing(tmp_path: Path) -> None:
-    """A workflow without a name has that of its file; what is given stands."""
+def test_name_and_type_are_optional(tmp_path: Path) -> None:
+    """A workflow without a name gets that of its file; given values are kept."""
     assert read_workflow(written(tmp_path, "description: x")) == {
         "name": "refunds",
         "type": "workflow",
@@ -36,7 +36,7 @@ def test_name_and_type_may_be_missing(tmp_path: Path) -> None:
     "word", ["on", "off", "yes", "no", "y", "n", "2024-01-31", "2001-12-14t21:59:43.10-05:00", "1:30"]
 )
 def test_yaml_1_2_keeps_words_as_strings(word: str, tmp_path: Path) -> None:
-    """`on:` and its like, as keys and as values, are strings; so are dates, which JSON does not know."""
+    """Words such as `on` are strings, as keys and as values; so are dates, which JSON does not have."""
     assert read_workflow(written(tmp_path, f"data: {{{word}: {word}}}"))["data"] == {word: word}
 
 
@@ -51,7 +51,7 @@ TREES = st.recursive(
 
 @given(tree=TREES)
 def test_json_read_as_yaml_means_the_same(tree: object, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """YAML 1.2 contains JSON: a file means the same under either name."""
+    """YAML 1.2 contains JSON: a file has the same meaning with either suffix."""
     text = dumps({"name": "n", "data": tree})
     folder = tmp_path_factory.getbasetemp()
     assert read_workflow(written(folder, text, "w.yaml")) == read_workflow(written(folder, text, "w.json"))
@@ -74,8 +74,8 @@ def test_json_read_as_yaml_means_the_same(tree: object, tmp_path_factory: pytest
         (b"\xff\xfe", ""),
     ],
 )
-def test_what_json_cannot_hold_is_an_issue(text: str | bytes, problem: str, tmp_path: Path) -> None:
-    """One malformed issue in a sentence; never another exception, and nothing that YAML alone can say."""
+def test_values_outside_json_are_an_issue(text: str | bytes, problem: str, tmp_path: Path) -> None:
+    """Exactly one issue, and never another exception, also for values that only YAML has."""
     with pytest.raises(Malformed) as refused:
         read_workflow(written(tmp_path, text))
     (issue,) = refused.value.info["errors"]
@@ -84,7 +84,7 @@ def test_what_json_cannot_hold_is_an_issue(text: str | bytes, problem: str, tmp_
 
 
 def test_input_is_an_argument_a_file_or_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """JSON as it stands, behind `@` in a file, or behind `-` on stdin."""
+    """JSON text, `@FILE`, or `-` for stdin."""
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b'{"n": 3}')))
     assert read_input('{"n": 1}') == {"n": 1}
     assert read_input("@" + written(tmp_path, '{"n": 2}')) == {"n": 2}
@@ -93,13 +93,13 @@ def test_input_is_an_argument_a_file_or_stdin(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("text", ["", "x", "[]", "1", "null", "@missing", "{", '{"a": NaN}', '{"a": 1, "a": 2}'])
 def test_other_input_is_wrong_usage(text: str) -> None:
-    """What is no JSON object, or cannot be read, is refused before anything runs."""
+    """Input that is not a JSON object, or cannot be read, is refused before the run."""
     with pytest.raises(CycloptsError):
         read_input(text)
 
 
 def test_tools_come_from_modules_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name gives one function or a list of them; a file finds the modules beside it."""
+    """A name is one function or a list; a file can import modules beside it."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
     written(tmp_path, "BESIDE = 4\n", "neighbour_of_tools.py")
@@ -113,8 +113,8 @@ def test_tools_come_from_modules_and_files(tmp_path: Path, monkeypatch: pytest.M
     assert load_tools(["os.path:join"]) == [__import__("os").path.join]
 
 
-def test_a_module_of_tools_that_fails_is_told_in_a_sentence(tmp_path: Path) -> None:
-    """Whatever the user's module raises is wrong usage, with its kind and message."""
+def test_a_module_that_fails_to_import_is_reported(tmp_path: Path) -> None:
+    """Every exception of the user's module is wrong usage, with its type and message."""
     place = written(tmp_path, "raise RuntimeError('no luck')", "bad_tools.py")
     with pytest.raises(CycloptsError, match="RuntimeError: no luck"):
         load_tools([f"{place}:TOOLS"])

@@ -17,7 +17,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def parsed(*arguments: str) -> dict[str, Any]:
-    """What the command would be called with, defaults included."""
+    """The arguments of the command, defaults included."""
     command, bound, _ = app.parse_args(list(arguments), exit_on_error=False, print_error=False)
     given = dict(bound.arguments)
     return {name: given.get(name, each.default) for name, each in inspect.signature(command).parameters.items()}
@@ -47,7 +47,7 @@ def test_precedence(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The whole table: each source alone, and each over all those below it."""
+    """Each source alone, and each over those of lower precedence."""
     file = tmp_path / "wfcore.toml"
     file.write_text(line)
     words, config = command.split(), ["--config", str(file)]
@@ -62,8 +62,8 @@ def test_precedence(
     assert parsed(*words, *option)[name] == from_option
 
 
-def test_the_file_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`WFCORE_CONFIG` names the file; an explicit --config wins over it."""
+def test_the_environment_can_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`WFCORE_CONFIG` names the file; an explicit --config overrides it."""
     one, two = tmp_path / "one.toml", tmp_path / "two.toml"
     one.write_text("port = 1")
     two.write_text("port = 2")
@@ -72,8 +72,8 @@ def test_the_file_may_come_from_the_environment(tmp_path: Path, monkeypatch: pyt
     assert parsed("serve", "--config", str(two))["port"] == 2
 
 
-def test_a_file_may_hold_the_options_of_other_commands(tmp_path: Path) -> None:
-    """One file serves every command: `port` is no mistake when members are added."""
+def test_a_file_can_have_options_of_other_commands(tmp_path: Path) -> None:
+    """One file serves every command: `port` is not an error in `db check`."""
     file = tmp_path / "wfcore.toml"
     file.write_text('port = 1\nhost = "h"\nscope = ["workflows:read"]\nexpires_in = 5')
     assert parsed("db", "check", "--config", str(file))["config"] == str(file)
@@ -91,10 +91,10 @@ def test_a_file_may_hold_the_options_of_other_commands(tmp_path: Path) -> None:
         ("no_worker = 1", "`no_worker`"),
     ],
 )
-def test_a_key_that_is_unknown_or_of_the_wrong_type_is_named(
+def test_an_invalid_key_is_refused_by_name(
     line: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit status 2, and one error on stderr that names key and file."""
+    """An unknown key or a wrong type: exit status 2, and one error that names key and file."""
     file = tmp_path / "wfcore.toml"
     file.write_text(line)
     assert main(["serve", "--config", str(file)]) == 2
@@ -132,7 +132,7 @@ def test_a_key_that_is_unknown_or_of_the_wrong_type_is_named(
 def test_wrong_usage_ends_with_2(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing on stdout, an error without a traceback on stderr, exit status 2, and nothing has been made."""
+    """Stdout is empty, stderr has an error without a traceback, and no file is created."""
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     captured = capsys.readouterr()
@@ -142,9 +142,9 @@ def test_wrong_usage_ends_with_2(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_names_the_commands_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    """Help goes to stdout, ends with 0, and leaves no command out."""
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Help is on stdout, ends with 0, and names every command."""
     assert main(["--help"]) == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     names = "serve worker run validate simulate chat org member group token db openapi"
-    assert [name for name in names.split() if name not in told] == []
+    assert [name for name in names.split() if name not in printed] == []

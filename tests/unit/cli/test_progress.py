@@ -20,14 +20,14 @@ def structure(edges: list[tuple[str, str]], nodes: str) -> dict[str, object]:
 
 
 def test_a_chain_is_flat_and_a_fork_is_indented() -> None:
-    """What follows stands below, what forks stands further in."""
+    """A successor is below its node, a branch is indented."""
     edges = [("s", "a"), ("a", "b"), ("a", "c"), ("c", "d")]
     assert list(outline(structure(edges, "sabcd"))) == [(0, "s"), (0, "a"), (1, "b"), (1, "c"), (1, "d")]
 
 
 @given(st.lists(st.tuples(st.sampled_from("sabcdef"), st.sampled_from("sabcdef")), max_size=15))
-def test_every_node_that_can_be_reached_stands_there_once(edges: list[tuple[str, str]]) -> None:
-    """Whatever the graph, joins and cycles included: each node reachable from the start, once, never two levels in."""
+def test_every_reachable_node_is_listed_once(edges: list[tuple[str, str]]) -> None:
+    """In every graph, with joins and cycles: each node reachable from the start once, at most one level deeper."""
     reached, grown = {"s"}, True
     while grown:
         more = {b for a, b in edges if a in reached} - reached
@@ -37,8 +37,8 @@ def test_every_node_that_can_be_reached_stands_there_once(edges: list[tuple[str,
     assert all(after <= before + 1 for (before, _), (after, _) in pairwise(found))
 
 
-def test_a_long_chain_and_many_forks_are_no_trouble() -> None:
-    """5,000 nodes in a row, and a fork at every step, need no recursion."""
+def test_large_graphs_need_no_recursion() -> None:
+    """5,000 nodes in a row, with a branch at every step."""
     names = ["s", *map(str, range(5_000))]
     nodes = [{"id": name, "type": "start" if name == "s" else "action"} for name in names]
     edges = [{"source": a, "target": b} for a, b in pairwise(names)]
@@ -60,20 +60,20 @@ def shown(*events: Event, terminal: bool) -> str:
 
 
 def test_without_a_terminal_every_change_is_a_line() -> None:
-    """One plain line per change of state, without control characters; text in the making is none."""
-    told = shown(
+    """One line per change of state, without control characters; partial text has none."""
+    printed = shown(
         event(EventKind.run_started),
         event(EventKind.node_started),
         event(EventKind.message_delta, messageId="m", delta="some text"),
         event(EventKind.node_failed, error={"message": "no [bold]luck[/]"}),
         terminal=False,
     )
-    assert told.splitlines() == ["● a  action  running", "✘ a  action  failed  no [bold]luck[/]"]
-    assert "\x1b" not in told
+    assert printed.splitlines() == ["● a  action  running", "✘ a  action  failed  no [bold]luck[/]"]
+    assert "\x1b" not in printed
 
 
-def test_what_happens_inside_a_node_is_not_told_as_another() -> None:
-    """A child's node of the same id changes nothing of the root's."""
+def test_events_inside_a_node_are_not_shown() -> None:
+    """A child's node with the same id does not change the root's node."""
     inside = event(EventKind.node_failed, path=["a"], error={"message": "inside"})
     assert shown(event(EventKind.node_started), inside, terminal=False) == shown(
         event(EventKind.node_started), terminal=False
@@ -81,14 +81,14 @@ def test_what_happens_inside_a_node_is_not_told_as_another() -> None:
 
 
 def test_on_a_terminal_the_tree_is_live() -> None:
-    """The tree is drawn at the start, with every node, and again with each event: states, text in the making."""
-    told = shown(
+    """The tree is drawn at the start with every node, and again at each event, with states and partial text."""
+    printed = shown(
         event(EventKind.node_started),
         event(EventKind.message_delta, messageId="m", delta="some text"),
         event(EventKind.node_finished, output=1),
         terminal=True,
     )
-    assert told.count("Refunds") >= 4
-    assert "· a" in told
-    assert "● a  action  some text" in told
-    assert "✔ a" in told
+    assert printed.count("Refunds") >= 4
+    assert "· a" in printed
+    assert "● a  action  some text" in printed
+    assert "✔ a" in printed

@@ -1,4 +1,4 @@
-"""`wfcore simulate`: what stands on stdout, what on stderr, and the exit status."""
+"""`wfcore simulate`: stdout, stderr and the exit status."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ CHOICE = sketch("start -> c", "c -big-> ask", "c -else-> pay", c=BIG, ask={"type
 
 
 def simulate(folder: Path, capsys: pytest.CaptureFixture[str], body: Any, *arguments: str) -> tuple[int, Any, str]:
-    """Status, result and what was told."""
+    """Exit status, result and stderr."""
     file = folder / "w.json"
     file.write_text(json.dumps(body))
     status = main(["simulate", str(file), *arguments])
@@ -24,11 +24,11 @@ def simulate(folder: Path, capsys: pytest.CaptureFixture[str], body: Any, *argum
     return status, json.loads(captured.out) if captured.out else None, captured.err
 
 
-def test_paths_are_told_in_words_and_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A refund with a tool that nobody has here: every path, one line each, and what is worth knowing beneath."""
-    status, result, told = simulate(tmp_path, capsys, {"workflowStructure": REFUND})
+def test_paths_are_printed_as_text_and_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A refund with tools that do not exist here: a line per path, then a summary."""
+    status, result, stderr = simulate(tmp_path, capsys, {"workflowStructure": REFUND})
     assert status == 0
-    assert told.splitlines() == [
+    assert stderr.splitlines() == [
         "done    ask approved, pay (output: pay)",
         "error   ask approved, pay failed",
         "done    ask denied, tell (output: tell)",
@@ -63,43 +63,41 @@ def test_paths_are_told_in_words_and_as_json(tmp_path: Path, capsys: pytest.Capt
         (None, (), 1, "a graph must have a `start` node"),
     ],
 )
-def test_what_is_wrong_with_a_workflow_is_its_status(
+def test_the_exit_status_says_whether_runs_can_end(
     structure: Any, arguments: tuple[str, ...], status: int, words: str,
     tmp_path: Path, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """0 for a workflow whose runs can come to their end, 1 where they cannot or a node is there for nothing; with an
-    input it is natural that some nodes are not reached.
-    """
-    got, _, told = simulate(tmp_path, capsys, {"workflowStructure": structure}, *arguments)
-    assert words in told
+    """1 when no run can end or a node is unreachable; with an input, unreachable nodes are allowed."""
+    got, _, stderr = simulate(tmp_path, capsys, {"workflowStructure": structure}, *arguments)
+    assert words in stderr
     assert got == status
 
 
-def test_a_selection_of_agents_is_a_workflow_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The older way to write one; its skills need not be here."""
+def test_an_agent_selection_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The earlier form of a workflow; its skills need not exist here."""
     body = {"agentSelection": {"agents": [{"agent_id": 7, "priority_order": 1}]}}
     status, result, _ = simulate(tmp_path, capsys, body)
     assert (status, [path["end"] for path in result["paths"]]) == (0, ["done", "error"])
 
 
-def test_an_input_that_the_start_forbids_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As with `wfcore run`: status 2, the field is named, and there is no result."""
+def test_an_invalid_input_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in `wfcore run`: status 2, an error that names the field, and no result."""
     needs: Any = {"inputSchema": {"type": "object", "required": ["n"]}}
     body = {"workflowStructure": sketch("start -> a", start=needs)}
-    status, result, told = simulate(tmp_path, capsys, body, "--input", "{}")
+    status, result, stderr = simulate(tmp_path, capsys, body, "--input", "{}")
     assert (status, result) == (2, None)
-    assert told.startswith("error: `input.n`")
+    assert stderr.startswith("error: `input.n`")
 
 
-def test_names_do_not_command_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An escape in the id of a node is shown, not obeyed."""
-    _, _, told = simulate(tmp_path, capsys, {"workflowStructure": sketch("start -> a\x1b[2J")})
-    assert "\x1b" not in told
-    assert "a\\u001b[2J" in told
+def test_names_are_escaped_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A control character in a node id is printed as an escape."""
+    _, _, stderr = simulate(tmp_path, capsys, {"workflowStructure": sketch("start -> a\x1b[2J")})
+    assert "\x1b" not in stderr
+    assert "a\\u001b[2J" in stderr
 
 
 def test_no_database_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--database` is taken as by every command, and left alone."""
+    """`--database` is accepted as by every command, and not used."""
     file = tmp_path / "made.db"
     status, _, _ = simulate(tmp_path, capsys, {"workflowStructure": REFUND}, "--database", f"sqlite:///{file}")
     assert (status, file.exists()) == (0, False)

@@ -1,4 +1,4 @@
-"""The principals that an embedding product makes of its own users."""
+"""Principals that an embedding product creates for its own users."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("argument", ["org", "user", "groups"])
-async def test_a_row_in_place_of_its_id_is_refused_by_name(argument: str) -> None:
-    """Where it is given, and not by the database in the first call."""
+async def test_a_record_instead_of_its_id_is_refused_by_name(argument: str) -> None:
+    """`principal` refuses it, before a call reaches the database."""
     async with wfcore.open("sqlite://", worker=False) as core:
         org = await core.directory.create_organization("Acme")
         group = await core.directory.create_group(org.uuid, "Sales")

@@ -12,7 +12,6 @@ import pytest
 import wfcore
 from wfcore import bootstrap
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.cli.lines import Lines
 from wfcore.cli.main import main
 
 SKILL = ["--skill", "1"]
@@ -22,12 +21,12 @@ CALL = {"content": "", "toolCalls": [{"id": "c", "name": "add", "args": {"a": 1,
 
 
 def add(a: int, b: int) -> int:
-    """What `ADD` is in the file."""
+    """The function whose source is `ADD`."""
     return a + b
 
 
 async def filled(database: str, **skill: Any) -> str:
-    """A database with the member `ann` and a deployed skill of hers: the organization's id."""
+    """Create a database with the member `ann` and a deployed skill. Returns the organization's id."""
     async with wfcore.open(database, tools=[add], worker=False) as core:
         org = (await core.directory.create_organization("Acme")).uuid
         await core.directory.add_member(org, "ann", "ann@acme.example")
@@ -38,7 +37,7 @@ async def filled(database: str, **skill: Any) -> str:
 
 
 class Terminal:
-    """A folder with a database, and what a command says there."""
+    """A folder with a database, and the commands that run on it."""
 
     def __init__(
         self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, **skill: Any
@@ -50,7 +49,7 @@ class Terminal:
         self.org = asyncio.run(filled(self.database, **skill))
 
     def chat(self, *arguments: str, given: str, user: str = "ann") -> tuple[int, str, str]:
-        """Status, answers, and what else was told."""
+        """Exit status, stdout and stderr."""
         reads, writes = os.pipe()
         os.write(writes, given.encode())
         os.close(writes)
@@ -67,8 +66,8 @@ def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
 
 
 @pytest.mark.parametrize("target", [SKILL, ["--assistant"]])
-def test_each_line_is_a_message_and_each_answer_a_line(terminal: Terminal, target: list[str]) -> None:
-    """Answers stand on stdout alone, in order; a last line needs no end, and blank lines are nothing."""
+def test_each_line_is_a_message_and_each_reply_a_line(terminal: Terminal, target: list[str]) -> None:
+    """Only replies are on stdout, in order; the last line needs no line end, and blank lines are ignored."""
     status, out, err = terminal.chat(*target, given="good morning\n\ngood night")
     first, second = out.splitlines()
     assert status == 0
@@ -77,8 +76,8 @@ def test_each_line_is_a_message_and_each_answer_a_line(terminal: Terminal, targe
     assert err == ""
 
 
-def test_a_session_goes_on_in_its_thread(terminal: Terminal) -> None:
-    """The same `--session` leads to the same thread, another to another."""
+def test_a_session_keeps_its_thread(terminal: Terminal) -> None:
+    """The same `--session` continues the same thread, another session another thread."""
     for session in ("s", "s", "t"):
         assert terminal.chat(*SKILL, "--session", session, given="hello\n")[0] == 0
 
@@ -91,9 +90,9 @@ def test_a_session_goes_on_in_its_thread(terminal: Terminal) -> None:
     assert first == second != third
 
 
-def test_what_cannot_be_talked_with(terminal: Terminal) -> None:
-    """Wrong usage is 2, what is not there 1; nothing is answered."""
-    for arguments, user, status, told in (
+def test_invalid_targets_are_refused(terminal: Terminal) -> None:
+    """Wrong usage ends with 2, an unknown member or skill with 1; stdout is empty."""
+    for arguments, user, status, wanted in (
         ([], "ann", 2, "use either --skill or --assistant"),
         ([*SKILL, "--assistant"], "ann", 2, "use either --skill or --assistant"),
         (SKILL, "bob", 1, "unknown member `bob`"),
@@ -102,16 +101,16 @@ def test_what_cannot_be_talked_with(terminal: Terminal) -> None:
     ):
         found, out, err = terminal.chat(*arguments, given="hello\n", user=user)
         assert (found, out) == (status, "")
-        assert told in err
+        assert wanted in err
 
 
-def test_an_approval_is_asked_for(
+def test_the_next_line_decides_an_approval(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next line answers, what is no answer is asked again, and with no line left the run goes on waiting."""
+    """Another line than a decision prompts again, and without a line the run still waits."""
     (tmp_path / "more.py").write_text(ADD)
     terminal = Terminal(tmp_path, capsys, monkeypatch, **ASKS)
-    for given, status, out, told in (
+    for given, status, out, wanted in (
         ("add\nmaybe\napprove\nbye", 0, "three\nbye\n", ["? allow `add`", 'add {"a": 1, "b": 2}', "← 3"]),
         ("add\ndeny\nbye\n", 0, "three\nbye\n", ["? allow `add`", "← "]),
         ("add\nmaybe\n", 1, "", ["? allow `add`", "still waits for a decision"]),
@@ -120,59 +119,30 @@ def test_an_approval_is_asked_for(
         monkeypatch.setattr(bootstrap, "_scripted", lambda model=model: {"default": model})
         found, said, err = terminal.chat(*SKILL, "--tools", f"{tmp_path / 'more.py'}:add", given=given)
         assert (found, said) == (status, out)
-        assert all(words in err for words in told)
+        assert all(words in err for words in wanted)
 
 
-def test_what_is_approved_is_shown_whole(
+def test_an_approval_shows_all_arguments(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long the arguments are, the question shows all of them, with nothing that a terminal obeys."""
+    """The prompt shows arguments of any length in full, without control characters."""
     (tmp_path / "more.py").write_text(ADD.replace("int", "str"))
     terminal = Terminal(tmp_path, capsys, monkeypatch, **ASKS)
     args = {"a": "1" * 5_000, "b": "\u202e\x9b2J the end"}
     asks = {"content": "", "toolCalls": [{"id": "c", "name": "add", "args": args}]}
     monkeypatch.setattr(bootstrap, "_scripted", lambda: {"default": ScriptedModel([asks, "no"])})
     _, _, err = terminal.chat(*SKILL, "--tools", f"{tmp_path / 'more.py'}:add", given="add\ndeny\n")
-    question = err[err.index("? allow") :].splitlines()[1]
-    assert json.loads(question.removeprefix("  add ")) == args
-    assert question.isprintable()
+    prompt = err[err.index("? allow") :].splitlines()[1]
+    assert json.loads(prompt.removeprefix("  add ")) == args
+    assert prompt.isprintable()
     assert "← error: the call was denied by a person\n" in err
 
 
-def test_at_a_terminal_each_message_is_asked_for(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prompt for every line; the end of the input ends the line that it was asked for on."""
+def test_a_terminal_gets_a_prompt_for_each_message(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line has a prompt; the end of the input ends the line of its prompt."""
     keyboard, line = os.openpty()
     monkeypatch.setattr(os, "pipe", lambda: (line, os.dup(keyboard)))
     status, out, err = terminal.chat(*SKILL, given="hello\n\x04")
     os.close(keyboard)
     assert (status, err) == (0, "> > \n")
     assert out.endswith("You said: hello\n")
-
-
-def test_lines_are_waited_for_without_holding_up_the_loop(tmp_path: Path) -> None:
-    """Lines arrive in pieces, several at once, without a last end, from a pipe and from a file; None comes last."""
-
-    async def read(descriptor: int, *written: tuple[int, bytes]) -> list[str | None]:
-        lines, found = Lines(descriptor), list[str | None]()
-
-        async def write() -> None:
-            for target, text in written:
-                os.write(target, text)
-                await asyncio.sleep(0)
-            for target in {target for target, _ in written}:
-                os.close(target)
-
-        writing = asyncio.create_task(write())
-        while not found or found[-1] is not None:
-            found.append(await lines.next())
-        await writing
-        return [*found, await lines.next()]
-
-    reads, writes = os.pipe()
-    text = "é\r\nb\n\nlast"
-    pieces = [(writes, bytes([byte])) for byte in text.encode()] + [(writes, b"\xff\n")]
-    assert asyncio.run(read(reads, *pieces)) == ["é", "b", "", "last\ufffd", None, None]
-    os.close(reads)
-    (tmp_path / "lines").write_text(text)
-    with (tmp_path / "lines").open("rb") as file:
-        assert asyncio.run(read(file.fileno())) == ["é", "b", "", "last", None, None]

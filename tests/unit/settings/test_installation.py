@@ -1,4 +1,4 @@
-"""Settings: a TOML file, the environment over it, and one clear error for whatever cannot be used."""
+"""Settings: a TOML file, overridden by the environment, and one clear error for an invalid setting."""
 
 import asyncio
 import base64
@@ -50,7 +50,7 @@ groups = "teams"
 
 
 def test_budgets(toml: Path) -> None:
-    """Each that is set, for a day or a month of a user or an organization; in the environment too."""
+    """Budgets of a user or an organization, per day or month, in the file and in the environment."""
     toml.write_text("[budgets]\nuser_tokens_per_day = 5\nuser_cost_per_day = 0.5\n")
     found = load(str(toml), {"WFCORE_BUDGETS_ORGANIZATION_COST_PER_MONTH": "7"}).settings()
     assert found.budgets == (Budget("user", "day", 5, 0.5), Budget("organization", "month", None, 7.0))
@@ -67,7 +67,7 @@ def toml(tmp_path: Path) -> Path:
 
 
 def test_models_have_prices(toml: Path) -> None:
-    """Of a million tokens; a half that is left out costs nothing, and a model without both has no price."""
+    """Prices are per million tokens; one that is left out is 0, and a model without both has no price."""
     toml.write_text(
         '[models.fast]\nprovider = "scripted"\ninput_price = 1\noutput_price = 2.5\n'
         '[models.half]\nprovider = "scripted"\n[models.none]\nprovider = "scripted"\n'
@@ -80,7 +80,7 @@ def test_models_have_prices(toml: Path) -> None:
 
 
 def test_every_key_of_a_file_has_its_effect(toml: Path) -> None:
-    """Limits and default model reach the runtime's settings, models become providers, the key its bytes."""
+    """Limits and default model reach the runtime's settings, models become providers, the key becomes bytes."""
     toml.write_text(FULL)
     found = load(str(toml), {})
     settings = found.settings()
@@ -100,16 +100,16 @@ def test_every_key_of_a_file_has_its_effect(toml: Path) -> None:
     assert found.options == {"port": 9000}
 
 
-def test_without_settings_everything_has_its_default() -> None:
-    """Nothing configured is the runtime's own defaults, and no model."""
+def test_every_setting_has_a_default() -> None:
+    """Without settings there are the runtime's defaults and no model."""
     found = load(None, {})
     assert found.settings() == Settings()
     assert found.providers() is None
     assert found.secret() is None
 
 
-def test_the_environment_stands_over_the_file_key_by_key(toml: Path) -> None:
-    """A variable replaces the one key it names; the file's other keys stay, in its tables too."""
+def test_the_environment_overrides_the_file_key_by_key(toml: Path) -> None:
+    """A variable replaces the one key that it names; other keys of the file stay, also in its tables."""
     toml.write_text(FULL)
     found = load(
         None,
@@ -136,7 +136,7 @@ def test_the_environment_stands_over_the_file_key_by_key(toml: Path) -> None:
 
 
 def test_attachments(toml: Path) -> None:
-    """Their bounds and their directory, in the file and in the environment; without, the database says where."""
+    """Their limits and their directory, in the file and in the environment; the database has a default directory."""
     inside, above = toml.parent / "a", toml.parent / "b"
     toml.write_text(f'blobs = "{inside}"\n[limits]\nmax_attachment_bytes = 11\nmax_attachments = 12\n')
     found = load(str(toml), {})
@@ -152,7 +152,7 @@ def test_attachments(toml: Path) -> None:
 
 
 def test_the_only_model_is_the_default_one() -> None:
-    """With one model there is nothing to choose; with several, the one named `default` serves."""
+    """A single model is the default; of several, the one named `default`."""
     assert load(None, {"WFCORE_MODELS_FAST_PROVIDER": "scripted"}).settings().default_model == "fast"
     two = {"WFCORE_MODELS_FAST_PROVIDER": "scripted", "WFCORE_MODELS_DEFAULT_PROVIDER": "scripted"}
     assert load(None, two).settings().default_model == "default"
@@ -176,7 +176,11 @@ def test_the_only_model_is_the_default_one() -> None:
         ("[models.x]\nprovider = 'openai'", "`models.x.model`", "required"),
         ("[models.x]\nprovider = 'anthropic'", "`models.x.model`", "is required by provider `anthropic`"),
         ("[models.x]\nprovider = 'other'\nmodel = 'm'", "`models.x.provider`", "use `openai`, `anthropic` or"),
-        ("[models.x]\nprovider = 'openai'\nmodel = 'm'\nmax_output_tokens = 5", "max_output_tokens", "is not supported by provider"),
+        (
+            "[models.x]\nprovider = 'openai'\nmodel = 'm'\nmax_output_tokens = 5",
+            "max_output_tokens",
+            "is not supported",
+        ),
         ("[models.x]\nprovider = 'openai'\nmodel = 'm'\ndeadline_seconds = 0", "deadline_seconds", "`float` > 0"),
         ("[models.x]\nprovider = 'openai'\nmodel = 'm'\nmax_retries = 11", "max_retries", "`int` <= 10"),
         ("[limits]\nrequests_per_minute = 0", "`limits.requests_per_minute`", ">= 1"),
@@ -204,8 +208,8 @@ def test_the_only_model_is_the_default_one() -> None:
         ("a = [", "wfcore.toml", "is not TOML"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(toml: Path, text: str, named: str, why: str) -> None:
-    """An unknown key, a wrong type, a value out of range, or something of a later release: one error that names it."""
+def test_an_invalid_setting_is_refused_by_name(toml: Path, text: str, named: str, why: str) -> None:
+    """An unknown key, a wrong type or a value out of range: one error that names the setting."""
     toml.write_text(text)
     with pytest.raises(BadSettings) as refused:
         load(str(toml), {})
@@ -226,21 +230,21 @@ def test_what_cannot_be_used_is_refused_by_name(toml: Path, text: str, named: st
     ],
 )
 def test_the_environment_is_checked_as_well(variable: str, value: str, named: str) -> None:
-    """A variable of ours that means nothing, or holds the wrong thing, is refused by name."""
+    """A `WFCORE_` variable that is unknown or not valid is refused by name."""
     with pytest.raises(BadSettings, match=named):
         load(None, {variable: value})
 
 
-def test_a_model_without_its_key_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenAI's own address needs a key: the error says which model lacks it."""
+def test_a_model_without_an_api_key_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenAI's own address needs a key: the error names the model without one."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     found = load(None, {"WFCORE_MODELS_FAST_PROVIDER": "openai", "WFCORE_MODELS_FAST_MODEL": "m"})
     with pytest.raises(BadSettings, match=r"`models\.fast`: .*api_key"):
         found.providers()
 
 
-def test_a_model_is_made_as_it_is_set() -> None:
-    """What a file or the environment says of a model is what its provider's class is told, and nothing else is."""
+def test_a_model_gets_the_options_that_are_set() -> None:
+    """The provider's class gets exactly the options of the file and the environment."""
     told = {"PROVIDER": "anthropic", "MODEL": "m", "API_KEY": "canary", "DEADLINE_SECONDS": "9.5"}
     told |= {"MAX_RETRIES": "0", "MAX_OUTPUT_TOKENS": "77", "TIMEOUT_SECONDS": "3"}
     found = load(None, {f"WFCORE_MODELS_FAST_{name}": value for name, value in told.items()}).providers() or {}
@@ -256,7 +260,7 @@ def test_a_model_is_made_as_it_is_set() -> None:
 
 
 def test_secrets_do_not_print(toml: Path) -> None:
-    """A model's key appears in no representation of the settings, nor in the error about a bad secret key."""
+    """Neither the settings' representation nor the error about a bad secret key shows a key."""
     toml.write_text(FULL)
     assert "canary" not in repr(load(str(toml), {}).models)
     with pytest.raises(BadSettings) as refused:
@@ -274,3 +278,13 @@ def test_only_32_bytes_make_a_key(key: bytes) -> None:
         else:
             with pytest.raises(BadSettings):
                 decode_key(text, "secret_key")
+
+
+def test_previous_keys_are_a_list() -> None:
+    """In the environment they are separated by commas; an invalid key is refused and not shown."""
+    assert load(environ={}).previous_secrets() == []
+    keys = {"WFCORE_PREVIOUS_SECRET_KEYS": f"{'A' * 43}, {'_' * 42}8"}
+    assert load(environ=keys).previous_secrets() == [bytes(32), b"\xff" * 32]
+    with pytest.raises(BadSettings, match="previous_secret_keys") as caught:
+        load(environ={"WFCORE_PREVIOUS_SECRET_KEYS": "canary"})
+    assert "canary" not in str(caught.value)
