@@ -4,13 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint serve bench crash clean
+UV := uv==0.13.9
+LOCK := requirements/dev.txt
 
-$(READY): pyproject.toml
+.PHONY: demo test lint serve bench crash extras lowest lock clean
+
+# The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
+$(READY): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "wfcore needs Python 3.11 or newer")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --python $(BIN)/python --group dev -e .
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(UV)
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement $(LOCK)
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
 demo: $(READY)
@@ -25,8 +30,10 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# All tests, then the branch coverage of each package: it fails below the floors of tests/coverage_floors.py.
 test: lint
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --cov=wfcore --cov-branch --cov-report=
+	$(BIN)/python tests/coverage_floors.py
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
@@ -39,5 +46,26 @@ STORM ?= 0
 crash: $(READY)
 	$(BIN)/python tests/crash --store $(STORE) --seconds $(SECONDS) --storm $(STORM)
 
+# Installs the built wheel with each extra alone into an environment of its own, and uses it there; minutes.
+extras: $(READY)
+	$(BIN)/python tests/project/install_extras.py
+
+# The contracts, the domain and the command line with the lowest versions that pyproject.toml allows; minutes.
+LOWEST := .venv-lowest
+
+lowest: $(READY)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+		--requirement pyproject.toml --all-extras --group dev
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation-package wfcore --editable .
+	$(LOWEST)/bin/python -m pytest -n auto tests/contracts tests/unit/domain tests/project/test_extras.py tests/project/test_cli.py
+
+# Renews the lock: the newest versions that pyproject.toml allows. `make lock UPGRADE=` keeps those that still fit.
+UPGRADE := --upgrade
+
+lock: $(READY)
+	$(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .demo
+	rm -rf $(VENV) $(LOWEST) .coverage .mypy_cache .ruff_cache .hypothesis .import_linter_cache .demo dist

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from commands import action, answered, ended_by, serving, wfcore, workflow
 
-from wfcore.cli.main import main
+from wfcore.cli.launch import main
 
 # serve
 

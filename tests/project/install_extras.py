@@ -1,0 +1,75 @@
+"""Builds the wheel, installs it with each extra alone into an environment of its own, and uses it there.
+
+`python tests/project/install_extras.py [EXTRA ...]` prints, for the core and each extra, the number of distributions
+and their size in MB without bytecode. The exit status is 1 when a use fails for a missing package, or when the core
+installs more distributions than its goal.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from extra_uses import EXTRAS, GOAL, RESULT, ROOT, TWENTY_LINES, USES
+
+UV = str(Path(sys.executable).with_name("uv"))
+MISSING = ("needs packages", "ModuleNotFoundError", "ImportError", "SyntaxError", "TypeError")
+"""What stands in the output of a use that fails for another reason than the network."""
+
+
+def built(folder: Path) -> Path:
+    subprocess.run([UV, "build", "--quiet", "--wheel", "--out-dir", str(folder), str(ROOT)], check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def installed(wheel: Path, extra: str, folder: Path) -> Path:
+    """The interpreter of a fresh environment."""
+    python = folder / "bin" / "python"
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
+    requirement = f"wfcore[{extra}] @ {wheel.as_uri()}" if extra else f"wfcore @ {wheel.as_uri()}"
+    subprocess.run([UV, "pip", "install", "--quiet", "--python", str(python), requirement], check=True)
+    return python
+
+
+def measured(environment: Path) -> tuple[int, int]:
+    """The number of distributions, and the bytes of their files."""
+    (packages,) = environment.glob("lib/python3*/site-packages")
+    files = [file for file in packages.rglob("*") if file.is_file() and file.suffix != ".pyc"]
+    return len(list(packages.glob("*.dist-info"))), sum(file.stat().st_size for file in files)
+
+
+def fault(python: Path, extra: str, folder: Path) -> str:
+    """What is wrong with the installation; "" for nothing."""
+    folder.mkdir()
+    uses = [USES[name] for name in USES if name == extra or (extra == "all" and name != "testing")]
+    for program, expected in [(TWENTY_LINES, RESULT), *((use, "") for use in uses)]:
+        ended = subprocess.run(
+            [str(python), "-c", f"import asyncio, sys\nsys.argv = ['wfcore']\n{program}"],
+            cwd=folder, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        if expected not in ended.stdout or any(word in ended.stderr for word in MISSING):
+            return ended.stderr
+    return ""
+
+
+def main(extras: list[str]) -> int:
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = built(Path(folder, "wheel"))
+        for extra in extras:
+            place = Path(folder, extra or "core")
+            python = installed(wheel, extra, place)
+            count, size = measured(place)
+            problem = fault(python, extra, place / "use")
+            if not extra and count > GOAL:
+                problem += f"the core installs {count} distributions, more than {GOAL}"
+            failed += bool(problem)
+            print(
+                f"{extra or 'core':<10} {count:4} distributions {size / 2**20:7.1f} MB  {problem or 'ok'}", flush=True
+            )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:] or ["", *sorted(EXTRAS), "all"]))
