@@ -133,7 +133,7 @@ class watched:  # noqa: N801  (used as a function)
             connection.set_trace_callback(None)
 
     def _connections(self) -> Iterator[sqlite3.Connection]:
-        yield from (self._database.quick, self._database.hot)
+        yield from (self._database.look_up_connection, self._database.commit_connection)
 
     def _checked_out(self, connection: sqlite3.Connection, *_: object) -> None:
         connection.set_trace_callback(self._note)
@@ -145,5 +145,5 @@ class watched:  # noqa: N801  (used as a function)
 
 def scanned(core: Core, text: str) -> list[str]:
     """The steps of the statement's plan that look at every row of a table."""
-    plan = core.ports.storage.database.quick.execute(f"EXPLAIN QUERY PLAN {text}").fetchall()  # type: ignore[attr-defined]
+    plan = core.ports.storage.database.look_up_connection.execute(f"EXPLAIN QUERY PLAN {text}").fetchall()  # type: ignore[attr-defined]
     return [step for *_, step in plan if step.startswith("SCAN") and not ALLOWED.fullmatch(step)]
