@@ -19,8 +19,8 @@ from wfcore.domain.agents.attachments import (
     media_type_of,
     type_of_key,
 )
-from wfcore.domain.agents.context import Ingredients, compose
-from wfcore.domain.agents.context_attachments import attached, keys_of, shown
+from wfcore.domain.agents.context import CompositionInput, compose
+from wfcore.domain.agents.context_attachments import attached, keys_of, with_content
 from wfcore.domain.agents.context_messages import request_of
 from wfcore.domain.agents.context_text import boundary, tokens
 
@@ -57,7 +57,7 @@ def test_what_is_shown_is_what_was_attached(text: str, images: list[bytes], docu
     """Who knows the mark finds exactly the documents that were attached, in order; images are whole."""
     given, kept = carried(images, documents)
     found = attached(given)
-    message = shown({"type": "human", "content": text, **found.human}, kept)
+    message = with_content({"type": "human", "content": text, **found.human}, kept)
     assert [base64.b64decode(image["data"]) for image in message.get("images", [])] == [*dict.fromkeys(images)]
     assert message["content"].startswith(text)
     told = message["content"][len(text) :]
@@ -78,7 +78,7 @@ def test_the_estimate_covers_what_is_shown(text: str, images: list[bytes], docum
     """In whatever room, the parts are never fewer tokens than the text that they add; what is left out is an issue."""
     given, kept = carried(images, documents)
     found = attached(given, room)
-    message = shown({"type": "human", "content": text, **found.human}, kept)
+    message = with_content({"type": "human", "content": text, **found.human}, kept)
     papers = [part.tokens for part in found.parts if part.source == "document"]
     assert tokens(message["content"]) <= tokens(text) + sum(papers)
     assert sum(papers) <= room
@@ -89,15 +89,15 @@ def test_the_estimate_covers_what_is_shown(text: str, images: list[bytes], docum
 def test_a_context_binds_every_byte(text: str, images: list[bytes], documents: Any) -> None:
     """The digest of a context changes with any byte attached, and its message needs exactly what it was made of."""
     given, kept = carried(images, documents)
-    context = compose(Ingredients("m", message=text, attachments=given))
+    context = compose(CompositionInput("m", message=text, attachments=given))
     [message] = request_of(context, (), ())
     assert {*keys_of(message)} == {*kept}
     other, _ = carried([*images, b"\x89PNG\r\n\x1a\nmore"], documents)
-    assert compose(Ingredients("m", message=text, attachments=other))["digest"] != context["digest"]
+    assert compose(CompositionInput("m", message=text, attachments=other))["digest"] != context["digest"]
     if documents:
         name, first, summary = documents[0]
         other, _ = carried(images, [(name, first + "x", summary), *documents[1:]])
-        assert compose(Ingredients("m", message=text, attachments=other))["digest"] != context["digest"]
+        assert compose(CompositionInput("m", message=text, attachments=other))["digest"] != context["digest"]
 
 
 @given(st.binary(max_size=40), st.sampled_from([*SUFFIXES]))

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wfcore.domain.agents.context import Ingredients, compose, digest_of
+from wfcore.domain.agents.context import CompositionInput, compose, digest_of
 from wfcore.domain.agents.context_messages import MessageHead, ThreadHistory, newest_turns, paired, request_of
-from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, boundary, tokens, told_as_data
+from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, boundary, data_blocks, tokens
 from wfcore.domain.agents.context_tools import OfferedTool, wire_names
 
 Json = dict[str, Any]
@@ -28,7 +28,7 @@ OFFERS = st.lists(
 TYPES = st.sampled_from(["human", "ai", "tool", "system"])
 HEADS = st.lists(st.tuples(TYPES, st.integers(1, 40)), max_size=20)
 INGREDIENTS = st.builds(
-    Ingredients,
+    CompositionInput,
     model=st.just("default"),
     instructions=st.lists(HOSTILE, max_size=2),
     node_instructions=HOSTILE,
@@ -43,7 +43,7 @@ INGREDIENTS = st.builds(
 @given(FACTS)
 def test_no_fact_can_end_its_block(facts: list[Fact]) -> None:
     """Who knows the mark of the first sentence finds exactly the facts that were put in, whatever they say."""
-    told = told_as_data(facts)
+    told = data_blocks(facts)
     assert len(told) == (len(facts) + 1 if facts else 0)
     if not facts:
         return
@@ -64,7 +64,7 @@ def test_the_estimate_grows_with_the_text(a: str, b: str) -> None:
 
 @settings(max_examples=50)
 @given(INGREDIENTS)
-def test_what_is_sent_is_what_was_composed(ingredients: Ingredients) -> None:
+def test_what_is_sent_is_what_was_composed(ingredients: CompositionInput) -> None:
     """Through the journal and back, the messages are the same to the byte, and the estimate covers them."""
     context = compose(ingredients)
     kept = json.loads(json.dumps(context))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain.agents.narrowing import NOT_OFFERED, Allowance, merged, narrowed, narrowing_issues
+from wfcore.domain.agents.narrowing import UNSUPPORTED, Allowance, merged, narrowed, narrowing_issues
 
 NAMES = st.sampled_from("abcd")
 SETS = st.frozensets(NAMES)
@@ -103,8 +103,8 @@ def test_a_later_turn_narrows_further(allowed: Allowance, first: Any, second: An
         ({"budget": {"maxTokens": 100, "maxCost": 10**9}}, []),
         ({"budget": {"maxTokens": 101}}, [("config.budget.maxTokens", "widening")]),
         ({"guardrails": ["no secrets", "x"]}, []),
-        ({name: ["x"] for name in NOT_OFFERED}, [(f"config.{name}", "unsupported") for name in NOT_OFFERED]),
-        ({name: [] for name in NOT_OFFERED} | {"debug": True, "composerFileOffload": True}, []),
+        ({name: ["x"] for name in UNSUPPORTED}, [(f"config.{name}", "unsupported") for name in UNSUPPORTED]),
+        ({name: [] for name in UNSUPPORTED} | {"debug": True, "composerFileOffload": True}, []),
     ],
 )
 def test_each_key_narrows_or_is_refused(config: Any, found: list[tuple[str, str]]) -> None:

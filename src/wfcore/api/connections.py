@@ -1,4 +1,4 @@
-"""The shapes of connections on the wire; `config` is one of three, as `kind` says."""
+"""The shapes of connections on the wire; `kind` selects one of three shapes of `config`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -10,14 +10,14 @@ from wfcore.api.resources import Body, Name
 from wfcore.domain.agents.connections import ConnectionKind, ConnectionStatus
 from wfcore.domain.json.codec import JsonObject, Time
 
-Secret = Annotated[str, Meta(min_length=1, max_length=8_192, description="Written and never shown")]
+Secret = Annotated[str, Meta(min_length=1, max_length=8_192, description="Write-only")]
 HeaderName = Annotated[str, Meta(max_length=100, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 HeaderValue = Annotated[
     str,
     Meta(
         max_length=8_192,
         pattern=r"^[!-~]([ -~]*[!-~])?$",
-        description="Visible ASCII, spaces inside; written and never shown",
+        description="Visible ASCII, spaces inside; write-only",
     ),
 ]
 Url = Annotated[str, Meta(max_length=2_048, description="http or https, without user, password and fragment")]
@@ -33,7 +33,7 @@ ConfigJson = Annotated[
 
 
 class ApiKeyConfig(TypedDict, total=False):
-    """`header` is the one that carries the key."""
+    """`header` is the name of the header with the key."""
 
     apiKey: Required[HeaderValue]
     header: HeaderName
@@ -87,7 +87,7 @@ class CreateConnection(Body, TypedDict, total=False):
 
 
 class PatchConnection(Body, TypedDict, total=False):
-    """What is present is changed, in `config` too, where null removes a field, or a header."""
+    """Present fields are changed, in `config` too; null in `config` removes a field or a header."""
 
     name: Name
     provider: Name
@@ -96,7 +96,7 @@ class PatchConnection(Body, TypedDict, total=False):
 
 
 class ConnectionDto(TypedDict):
-    """In `config`, `{"set": true}` stands in the place of every secret."""
+    """In `config`, `{"set": true}` replaces every secret."""
 
     id: str
     name: str

@@ -12,7 +12,7 @@ Content = Annotated[str, Meta(max_length=100_000, pattern=r"\S", description="No
 
 
 class PatchContextItem(Body, TypedDict, total=False):
-    """What is present is changed."""
+    """Present fields are changed."""
 
     title: Name
     content: Content
@@ -32,7 +32,7 @@ class ContextItemDto(TypedDict):
 
 
 class AssistantContext(Body, TypedDict, total=False):
-    """What the run would say. Without a `message` nobody has told the agent anything yet."""
+    """The body of the run whose context is composed; `message` is optional."""
 
     message: str
     sessionId: Key
@@ -41,14 +41,14 @@ class AssistantContext(Body, TypedDict, total=False):
 
 
 class SkillContext(AssistantContext, total=False):
-    """`view` chooses the variation; `instructions` are added to the skill's, as those of a node are."""
+    """`view` selects the variation; `instructions` are added to those of the skill, as for a node."""
 
     view: Literal["active", "draft"]
     instructions: str
 
 
 class ContextMessage(TypedDict):
-    """A message as the model gets it; what is attached to it stands by its keys."""
+    """A message for the model; attachments are given by their keys."""
 
     type: Literal["human", "ai", "tool", "system"]
     content: str
@@ -58,7 +58,7 @@ class ContextMessage(TypedDict):
 
 
 class ContextTool(TypedDict):
-    """What the model is told of a tool: `name`, `description` and `parameters`; and what the name stands for."""
+    """A tool: `name`, `description` and `parameters` for the model, and the tool that `name` stands for."""
 
     name: Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
     toolId: str
@@ -72,7 +72,7 @@ class ContextTool(TypedDict):
 
 
 class ContextSegment(TypedDict):
-    """One part of a context: where it is from, about how many tokens it takes, and why it is in."""
+    """One part of a context: its source, an estimate of its tokens, and why it is in the context."""
 
     source: str
     ref: str | None
@@ -81,7 +81,7 @@ class ContextSegment(TypedDict):
 
 
 class ContextLeftOut(TypedDict):
-    """What the agent is not told or offered, and why not."""
+    """A possible part of a context that is not in it, and why."""
 
     source: str
     ref: str | None
@@ -89,7 +89,7 @@ class ContextLeftOut(TypedDict):
 
 
 class ComposedContext(TypedDict):
-    """What a run would send to its model."""
+    """The request that a run would send to its model."""
 
     messages: list[ContextMessage]
     model: str

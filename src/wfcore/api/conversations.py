@@ -8,7 +8,7 @@ from wfcore.domain.json.codec import Time
 
 
 class MessageCall(TypedDict):
-    """A tool that the model asked for; `args` is an object where the model kept to the form."""
+    """A tool call of the model; `args` is an object, or the text of the model if it is not valid JSON."""
 
     id: str
     name: str
@@ -22,7 +22,7 @@ class AttachedImage(TypedDict):
 
 
 class AttachedDocument(TypedDict, total=False):
-    """`summary` where it was told in the place of the whole."""
+    """`summary` if the message has it instead of the text."""
 
     name: str
     storageKey: str
@@ -31,14 +31,14 @@ class AttachedDocument(TypedDict, total=False):
 
 
 class MessageAttachments(TypedDict):
-    """What a message was sent with, by key, and about how many tokens each takes."""
+    """The attachments of a message, by key, each with an estimate of its tokens."""
 
     images: list[AttachedImage]
     documents: list[AttachedDocument]
 
 
 class ConversationMessage(TypedDict, total=False):
-    """`toolCallId` says which call a `tool` message answers. `attachments` are with a `human` one that had some."""
+    """`toolCallId` is the call of a `tool` message. `attachments` are those of a `human` message."""
 
     type: Required[Literal["human", "ai", "tool", "system"]]
     content: Required[str]
@@ -49,9 +49,9 @@ class ConversationMessage(TypedDict, total=False):
 
 
 class ConversationDto(TypedDict, total=False):
-    """What was said in a thread, as far as the caller may see it. `messages` are the newest, in order: all, if few.
+    """The messages of a thread that the caller may see; `messages` are the newest ones, in order.
 
-    `nextPageToken` leads to the older ones; a list leaves it out.
+    `nextPageToken` leads to older ones; items of a list do not have it.
     """
 
     threadId: Required[str]

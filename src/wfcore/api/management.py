@@ -1,4 +1,4 @@
-"""The shapes of managing workflows and skills beyond their own fields: versions, ownership, access, interfaces."""
+"""The shapes of managing workflows and skills: versions, ownership, access, schedules, interfaces."""
 
 from typing import Annotated, Literal, Required, TypedDict
 
@@ -18,7 +18,7 @@ class RollbackBody(Body, TypedDict, total=False):
 
 
 class TransferBody(Body, TypedDict, total=False):
-    """Who is to become the owner: a member, by exactly one of the two."""
+    """The new owner: a member, by exactly one of `userId` and `email`."""
 
     userId: MemberId
     email: str
@@ -30,13 +30,13 @@ class CreateInterface(Body, TypedDict, total=False):
 
 
 class PatchInterface(Body, TypedDict, total=False):
-    """A `config` takes the place of the former one as a whole."""
+    """A `config` replaces the former one as a whole."""
 
     config: JsonObject
 
 
 class DeployedVariationDto(TypedDict):
-    """A variation that was deployed, by its latest deployment."""
+    """A variation that was deployed, with its latest deployment."""
 
     id: str
     deployedAt: Time
@@ -52,7 +52,7 @@ class DeployedVariations(TypedDict):
 
 
 class NextRun(TypedDict):
-    """A firing to come. `local` is in the schedule's zone; `note` tells what a change of the clocks does to it."""
+    """A future firing. `local` is in the schedule's zone; `note` describes the effect of a clock change."""
 
     at: Time
     local: str
@@ -64,14 +64,14 @@ class NextRuns(TypedDict):
 
 
 class MissedSlot(TypedDict):
-    """A slot without a run: nobody was there in time, the run before went on, or the run could not start."""
+    """A slot without a run: no server was up in time, the run before had not ended, or the run could not start."""
 
     at: Time
     reason: Literal["late", "overlap", "refused"]
 
 
 class SchedulePause(TypedDict):
-    """Why nothing will fire. For one of the first three reasons it has switched itself off."""
+    """Why the schedule will not fire. For one of the first three reasons the server has disabled it."""
 
     reason: Literal[
         "deployer_gone",
@@ -87,7 +87,7 @@ class SchedulePause(TypedDict):
 
 
 class ScheduleState(TypedDict):
-    """How a schedule goes. It fires at `nextAt`, or `paused` tells why not."""
+    """The state of a schedule. It fires at `nextAt`, or `paused` has the reason why not."""
 
     isEnabled: bool
     nextAt: Time | None
@@ -98,7 +98,7 @@ class ScheduleState(TypedDict):
 
 
 class WebhookSecret(TypedDict):
-    """Where messages that start runs are sent, and the secret that signs them (Standard Webhooks)."""
+    """The URL for messages that start runs, and the secret that signs them (Standard Webhooks)."""
 
     url: str
     secret: str
@@ -122,7 +122,7 @@ class Deleted(TypedDict):
 
 
 class AccessGrant(TypedDict):
-    """One line of an access configuration: what `rule` gives to whom."""
+    """One grant of an access configuration: the rights that `rule` gives to a subject."""
 
     subjectType: Literal["group", "user", "email"]
     subject: str
@@ -132,7 +132,7 @@ class AccessGrant(TypedDict):
 
 
 class AccessExplanationDto(TypedDict, total=False):
-    """Every grant there is; of one member, what it may do and the grants that decided."""
+    """Every grant; for one member, its rights and the grants that give them."""
 
     userId: str
     canUse: bool

@@ -8,7 +8,7 @@ from wfcore.api.resources import Body
 from wfcore.domain.json.codec import JsonObject, Positive, Time
 
 Text = Annotated[str, Meta(pattern=r"\S", description="Not blank")]
-Question = Annotated[str, Meta(max_length=2_000, description="Words to look for")]
+Question = Annotated[str, Meta(max_length=2_000, description="Words to search for")]
 EndUser = Annotated[str, Meta(min_length=1, max_length=255, description="Id of the end user it is about")]
 
 
@@ -22,14 +22,14 @@ class CreateMemory(Body, AboutUser, total=False):
 
 
 class PatchMemory(Body, total=False):
-    """What `updateMask` names is changed, without one what is present."""
+    """The fields in `updateMask` are changed; without a mask, the present fields."""
 
     memory: Text
     metadata: JsonObject
 
 
 class SearchMemories(Body, AboutUser, total=False):
-    """`limit` is 10 when left out; more than 100 is taken as 100."""
+    """`limit` is 10 by default; more than 100 counts as 100."""
 
     query: Required[Question]
     limit: Positive
@@ -45,6 +45,6 @@ class MemoryDto(TypedDict):
 
 
 class FoundMemories(TypedDict):
-    """The best first."""
+    """The best match is first."""
 
     memories: list[MemoryDto]

@@ -1,4 +1,4 @@
-"""The shapes of members, groups, tokens, the audit and the catalog of tools; requests of tokens are in `shapes`."""
+"""The shapes of members, groups, tokens, the audit and the catalog of tools; `CreateToken` is in `resources`."""
 
 from typing import Annotated, Any, Literal, Required, TypedDict
 
@@ -13,7 +13,7 @@ GroupIds = Annotated[list[str], Meta(max_length=1_000, description="UUIDs; the i
 
 
 class PatchMember(Body, total=False):
-    """What is present is changed."""
+    """Present fields are changed."""
 
     email: str | None
     name: Name | None
@@ -22,7 +22,7 @@ class PatchMember(Body, total=False):
 
 
 class CreateMember(PatchMember, total=False):
-    userId: Required[UserId]  # noqa: N815  (a word of the wire)
+    userId: Required[UserId]  # noqa: N815  (the wire name)
 
 
 class MemberDto(TypedDict):
@@ -59,7 +59,7 @@ class TokenDto(TypedDict):
 
 
 class NewToken(TokenDto):
-    """The answer to its creation: the only one that shows the token."""
+    """The response to the creation, which is the only one with the token."""
 
     token: str
 
@@ -70,7 +70,7 @@ class AuditResource(TypedDict):
 
 
 class AuditEntry(TypedDict):
-    """Who did what to which resource, when and from where. Nobody is the operator."""
+    """Who did what to which resource, when and from where. `userId` is null for the operator."""
 
     at: Time
     userId: str | None
@@ -87,8 +87,11 @@ class AuditPage(TypedDict):
 
 
 class ToolDto(TypedDict):
-    """A tool of the catalog; `parameters` is the JSON Schema of its arguments. With a `provider` it needs the
-    organization's connection to that service; with a `connectionId` it is one of the server behind that connection."""
+    """A tool of the catalog; `parameters` is the JSON Schema of its arguments.
+
+    With a `provider` it needs the organization's connection to that service. With a `connectionId` it belongs to the
+    MCP server of that connection.
+    """
 
     id: str
     name: str
@@ -101,7 +104,7 @@ class ToolDto(TypedDict):
 
 
 class ToolServer(TypedDict):
-    """A server of tools: `problem` says why none of them is in the list, `leftOut` why some are not, by name."""
+    """An MCP server: `problem` is the reason why its tools are missing, `leftOut` has the reasons for single tools."""
 
     connectionId: str
     name: str

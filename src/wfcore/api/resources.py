@@ -1,10 +1,10 @@
-"""The shapes of the wire: bodies of requests and responses (interface, Resources and Endpoints), one each.
+"""The shapes of requests and responses (interface, Resources and Endpoints), one declaration each.
 
-A shape says once what `codec.check` refuses and what the OpenAPI document shows. It is a TypedDict: a checked
-body stays the plain dict that was sent. Requests refuse keys they do not name; responses may grow.
+`codec.check` and the OpenAPI document use the same shape. It is a TypedDict: a checked body stays the plain dict of
+the request. Requests refuse unknown keys; responses may get more keys.
 
-Triggers, structures, selections and access configurations are checked by their own modules: their rules are
-more than a schema states. Requests hold them as objects (`TriggerJson`, ...) that point to the full schema.
+Domain modules check triggers, structures, selections and access configurations, whose rules a schema cannot express.
+Requests hold them as objects (`TriggerJson`, ...) with a reference to the full schema.
 """
 
 from typing import Annotated, Any, Final, Literal, Required, TypedDict, is_typeddict
@@ -111,7 +111,7 @@ class SharedUserDto(TypedDict, total=False):
 
 
 class AccessConfigBody(TypedDict, total=False):
-    """What was read may be written back; the server's `addedAt`, `addedBy` and owner stand."""
+    """A client may write back what it read; the server keeps its own `addedAt`, `addedBy` and owner."""
 
     visibility: Required[Visibility]
     groupPermissions: dict[str, GroupPermission]
@@ -128,7 +128,7 @@ AccessJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AccessConfi
 
 
 class Body(TypedDict, total=False):
-    """Everyone may send `organizationId`; the principal's organization counts (interface, Authentication)."""
+    """`organizationId` is accepted and ignored: the principal's organization is used (interface, Authentication)."""
 
     organizationId: str
 
@@ -144,7 +144,7 @@ class CreateWorkflow(Body, total=False):
 
 
 class PatchWorkflow(Body, total=False):
-    """What is present is changed; null clears what may be null in the workflow."""
+    """Present fields are changed; null clears a field that may be null."""
 
     name: Name
     description: str | None
@@ -173,7 +173,7 @@ class Supervision(Body, total=False):
 
 
 class BudgetDto(TypedDict, total=False):
-    """What models may consume; a run that would go beyond asks whether it may spend as much again."""
+    """The most that models may consume; at the limit, a run requests an approval for the same amount again."""
 
     maxTokens: Positive
     maxCost: Annotated[float, Meta(gt=0, le=1e12)]
@@ -276,7 +276,7 @@ _FREE: Final = (Trigger, WorkflowStructure, AgentSelection)
 
 
 def schema_components(*others: type) -> dict[str, JSON]:
-    """The schemas of these shapes and `others` by name, for `components.schemas` of an OpenAPI 3.1 document."""
+    """The schemas of the shapes in this module and of `others`, by name, for `components.schemas` of OpenAPI 3.1."""
     shapes = [*filter(is_typeddict, globals().values()), *others]
     bodies = [shape for shape in shapes if "organizationId" in shape.__annotations__]
     sent = schemas_of([*bodies, AccessConfigBody, *_FREE]).keys() - {component_name(shape) for shape in _FREE}

@@ -1,4 +1,4 @@
-"""The shapes of runs: starting, resuming, chatting, single actions, and what is answered (interface, Resume a run)."""
+"""The shapes of runs: starting, resuming, chatting, single actions, and responses (interface, Resume a run)."""
 
 from typing import Annotated, Any, Literal, Required, TypedDict
 
@@ -18,8 +18,8 @@ Size = Annotated[float, Meta(ge=0)]
 
 Decision = Literal["approve", "deny", "connected", "cancelled"]
 Screen = Literal["home", "agent_settings", "agent", "context_chat"]
-Door = Literal["api", "svc_api", "mcp", "chatapp", "chatapp_dm", "teamchat", "other"]
-Origin = Literal[Screen, Door]
+Channel = Literal["api", "svc_api", "mcp", "chatapp", "chatapp_dm", "teamchat", "other"]
+Origin = Literal[Screen, Channel]
 NodeEvent = Literal["node_started", "node_finished", "node_failed", "node_retrying", "node_skipped"]
 TurnEvent = Literal["message_delta", "message", "message_replaced", "tool_call", "tool_result", "usage"]
 RunEvent = Literal["run_started", "interrupt", "done", "error", "cancelled"]
@@ -38,7 +38,7 @@ class Image(TypedDict, total=False):
 class Document(TypedDict, total=False):
     """`parsedContent`, or an upload of text by its `rawContentStorageKey` or `uploadId`; or both.
 
-    `summary` is told where the whole has no room. The server counts the bytes itself.
+    The model gets `summary` if the whole does not fit. The server counts the bytes itself.
     """
 
     fileName: FileName
@@ -58,7 +58,7 @@ class AttachmentsDto(TypedDict, total=False):
 
 
 class UploadDto(TypedDict):
-    """Content that is kept: `uploadId` and `storageKey` are the same name for it, and go with its bytes."""
+    """Stored content: `uploadId` and `storageKey` are the same key, which depends on the bytes."""
 
     uploadId: str
     storageKey: str
@@ -74,7 +74,7 @@ class UserContext(TypedDict, total=False):
 
 
 class RunConfig(TypedDict, total=False):
-    """What a run may use; it only narrows what the deployed variation allows."""
+    """What a run may use; it can only narrow what the deployed variation allows."""
 
     model: NonEmpty
     modelSettings: RunModelSettings
@@ -98,7 +98,7 @@ class InterruptDecision(TypedDict, total=False):
 
 
 class TurnBody(Body, TypedDict, total=False):
-    """What every turn may say, whatever it begins with."""
+    """The fields of the body of every turn."""
 
     sessionId: Key
     fileThreadId: Key
@@ -114,7 +114,7 @@ class TurnBody(Body, TypedDict, total=False):
 
 
 class Chat(TurnBody, total=False):
-    """A message to a skill or to the assistant: a run of it."""
+    """A message to a skill or to the assistant, which starts a run."""
 
     message: Required[NonEmpty]
 
@@ -128,7 +128,7 @@ class ResumeRun(TurnBody, total=False):
 
 
 class CreateRun(ResumeRun, total=False):
-    """The body of resume, and one of `workflowId`, `skillId` and `assistant`."""
+    """The fields of a resume, and exactly one of `workflowId`, `skillId` and `assistant`."""
 
     workflowId: Positive
     skillId: Positive
@@ -147,7 +147,7 @@ class Action(TypedDict, total=False):
 
 
 class RunAction(Body, TypedDict, total=False):
-    """One step of a workflow by itself. `previousOutputs` are the outputs of earlier steps by node id."""
+    """A single step of a workflow. `previousOutputs` has the outputs of earlier steps by node id."""
 
     action: Required[Action]
     previousOutputs: JsonObject
@@ -159,11 +159,11 @@ class RunAction(Body, TypedDict, total=False):
 
 
 class InterruptDto(TypedDict, total=False):
-    """A wait for a person or a connection; of a sub-workflow or a subordinate, `path` names the nodes above, `items`
-    the position in the `forEach` of each.
+    """A wait for a person or a connection.
 
-    An approval of a call has the tool, the exact arguments and the digest of both; a call of a model has its
-    `toolCallId`. A connect names the tool and what it has to be connected to.
+    In a sub-workflow or a subordinate, `path` has the ids of the nodes above, and `items` the index in the `forEach`
+    of each. An approval of a tool call has the tool, the exact arguments and the digest of both; a call by a model also
+    has its `toolCallId`. A connect has the tool and the provider of the missing connection.
     """
 
     interruptId: Required[str]

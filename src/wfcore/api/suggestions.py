@@ -4,7 +4,7 @@ from typing import Literal, Required, TypedDict
 
 
 class SuggestionTarget(TypedDict, total=False):
-    """What a prompt leads to: an interrupt of a run, a conversation, or a skill or workflow by its `id`."""
+    """The target of a prompt: an interrupt of a run, a conversation, or a skill or workflow by its `id`."""
 
     type: Required[Literal["interrupt", "conversation", "skill", "workflow"]]
     id: int
@@ -21,6 +21,6 @@ class SuggestionDto(TypedDict):
 
 
 class SuggestionsDto(TypedDict):
-    """At most four."""
+    """At most four suggestions."""
 
     suggestions: list[SuggestionDto]

@@ -18,7 +18,7 @@ class UsageTotals(TypedDict):
 
 
 class UsageGroup(UsageTotals):
-    """`key` is a model's name, an id, or a day of UTC; null for calls that have none."""
+    """`key` is the name of a model, an id, or a day in UTC; null for calls without one."""
 
     key: str | None
 
@@ -33,4 +33,4 @@ UsageReport = TypedDict(
         "groupBy": Literal["model", "skill", "workflow", "user", "day"],
     },
 )
-"""What was consumed from `from` to before `to`."""
+"""The consumption from `from` until before `to`."""

@@ -8,7 +8,7 @@ from loopback import Heard, answer, redirect, serving
 
 from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.adapters.outbound.tool import http_tool
-from wfcore.domain.agents.connections import OURS
+from wfcore.domain.agents.connections import RESERVED_HEADERS
 from wfcore.domain.json.schema import compile_schema
 from wfcore.ports.providers import ToolCall, ToolFailed
 
@@ -80,7 +80,7 @@ class TestRequest:
         assert sent["idempotency-key"].isascii()
         assert sent["idempotency-key"] != key
 
-    @pytest.mark.parametrize("name", [*sorted(OURS), "Host", "TRANSFER-ENCODING", "Content-Length"])
+    @pytest.mark.parametrize("name", [*sorted(RESERVED_HEADERS), "Host", "TRANSFER-ENCODING", "Content-Length"])
     async def test_headers_of_the_message_are_not_the_callers(self, name: str) -> None:
         """Host, hop-by-hop headers and those that frame the message are refused before anything is sent."""
         failed = await failure("http://127.0.0.1:1/", headers={name: "x"})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from wfcore.adapters.outbound.guard import LONGEST_URL, AddressGuard, AddressRefused
-from wfcore.domain.agents.connections import OURS
+from wfcore.domain.agents.connections import RESERVED_HEADERS
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import Malformed
@@ -100,7 +100,7 @@ def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
         key = name.lower()
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise ToolFailed(f"the name or the value of the header `{name[:100]}` is not valid", retryable=False)
-        if key in OURS or key in headers:
+        if key in RESERVED_HEADERS or key in headers:
             why = "is given twice" if key in headers else "cannot be set by a workflow"
             raise ToolFailed(f"the header `{name}` {why}", retryable=False)
         headers[key] = value.strip(" \t")

@@ -1,1 +1,1 @@
-"""Agents: what a model is sent, and what limits it."""
+"""Agents: requests to models, and their limits."""

@@ -1,9 +1,9 @@
-"""Attachments of a run: what may be attached, how it is kept, and what a body has to say of it (interface, Resume).
+"""Attachments of a run: accepted content, its storage keys, and the rules for bodies (interface, Resume).
 
-Content is kept apart from the run, under a key that the server makes of it: its SHA-256 and its media type. So a key
-names every byte, the same content is kept once, and what a run carries are keys. A body brings content along (`data`
-of an image, `parsedContent` of a document) or names by its key what was uploaded before; `uploadId`, `storageKey` and
-`rawContentStorageKey` are that same key.
+Content is stored apart from the run, under a key of its SHA-256 and its media type. So a key identifies the content
+exactly, equal content is stored once, and a run has only keys. A body holds the content itself (`data` of an image,
+`parsedContent` of a document) or the key of an upload; `uploadId`, `storageKey` and `rawContentStorageKey` are the
+same key.
 """
 
 import base64
@@ -27,7 +27,7 @@ SUFFIXES: Final[Mapping[str, str]] = {
     "image/webp": "webp",
     TEXT: "txt",
 }
-"""The media types that are kept, and how keys of such content end."""
+"""The media types that are accepted, and the suffixes of their keys."""
 
 _TYPES: Final = {suffix: media_type for media_type, suffix in SUFFIXES.items()}
 _KEY: Final = re.compile(r"[0-9a-f]{64}\.([a-z]+)", re.ASCII)
@@ -37,7 +37,7 @@ _BEGINNINGS: Final = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
-"""How images of each type begin (WHATWG MIME Sniffing, 6.1)."""
+"""The first bytes of each type of image (WHATWG MIME Sniffing, 6.1)."""
 _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f]")
 
 _FIELDS: Final = ("storageKey", "rawContentStorageKey", "uploadId")
@@ -46,7 +46,7 @@ _FIELDS: Final = ("storageKey", "rawContentStorageKey", "uploadId")
 
 @attrs.frozen
 class AttachmentLimits:
-    """How many attachments a body may have, images and documents together, and how many bytes each."""
+    """The most attachments of a body, images and documents together, and the most bytes of each."""
 
     count: int = 10
     size: int = 5 * 2**20
@@ -56,7 +56,7 @@ class AttachmentLimits:
 
 
 def media_type_of(data: bytes) -> str | None:
-    """What the bytes are, whatever anybody says of them; None for what is not kept."""
+    """The media type of the bytes, found in the content itself; None for a type that is not accepted."""
     for beginning, media_type in _BEGINNINGS.items():
         if data.startswith(beginning):
             return media_type
@@ -70,26 +70,26 @@ def media_type_of(data: bytes) -> str | None:
 
 
 def key_of(data: bytes, media_type: str) -> str:
-    """What content of this type is kept under."""
+    """The storage key of content of this type."""
     return f"{sha256(data).hexdigest()}.{SUFFIXES[media_type]}"
 
 
 def type_of_key(key: str) -> str | None:
-    """The media type of what is kept under a key; None for what is no key."""
+    """The media type of the content of a key; None for a text that is not a key."""
     parts = _KEY.fullmatch(key)
     return _TYPES.get(parts[1]) if parts else None
 
 
 def content_of(text: str) -> bytes:
-    """The bytes that base64 with padding stands for (RFC 4648, 4); ValueError for anything else."""
+    """The bytes of a text in base64 with padding (RFC 4648, 4). Raises ValueError for any other text."""
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
         raise ValueError(str(error)) from None
 
 
-def misnamed(claimed: str | None, media_type: str) -> bool:
-    """Whether somebody says that the content is of another type than it is. Text is `text/*`, or JSON."""
+def contradicts_type(claimed: str | None, media_type: str) -> bool:
+    """Whether the claimed media type contradicts the real one. `text/*` and JSON agree with text."""
     named = (claimed or "").partition(";")[0].strip().lower()
     if named in ("", "application/octet-stream", media_type):
         return False
@@ -101,69 +101,69 @@ def misnamed(claimed: str | None, media_type: str) -> bool:
 # Bodies
 
 
-def naming(attachment: Mapping[str, JSON]) -> list[str]:
-    """The fields by which an image or a document names an upload; none when all of it is in the body."""
+def upload_fields(attachment: Mapping[str, JSON]) -> list[str]:
+    """The fields of an image or a document that name an upload; empty if all of its content is in the body."""
     return [name for name in _FIELDS if name in attachment]
 
 
 def attachment_issues(attachments: Mapping[str, JSON], limits: AttachmentLimits) -> list[Issue]:
-    """What is wrong with attachments that have their shape, as far as the body tells."""
+    """The issues of attachments of the right shape that can be found without reading uploads."""
     images, documents = attachments.get("images") or [], attachments.get("documents") or []
     if len(images) + len(documents) > limits.count:
         return [Issue("attachments", f"must have at most {limits.count} entries together", "maxItems")]
     return [
-        *(issue for place, image in _placed("images", images) for issue in _image_issues(place, image, limits)),
-        *(issue for place, each in _placed("documents", documents) for issue in _document_issues(place, each, limits)),
+        *(issue for path, image in _with_paths("images", images) for issue in _image_issues(path, image, limits)),
+        *(issue for path, one in _with_paths("documents", documents) for issue in _document_issues(path, one, limits)),
     ]
 
 
-def _placed(kind: str, entries: Sequence[JSON]) -> Iterator[tuple[str, JSON]]:
+def _with_paths(kind: str, entries: Sequence[JSON]) -> Iterator[tuple[str, JSON]]:
     return ((f"attachments.{kind}[{index}]", entry) for index, entry in enumerate(entries))
 
 
-def _image_issues(place: str, image: Mapping[str, JSON], limits: AttachmentLimits) -> Iterator[Issue]:
-    named = naming(image)
+def _image_issues(path: str, image: Mapping[str, JSON], limits: AttachmentLimits) -> Iterator[Issue]:
+    named = upload_fields(image)
     if "data" in image:
-        yield from (Issue(f"{place}.{name}", "stands beside `data`", "exclusive") for name in named)
-        yield from _data_issues(place, image, limits)
+        yield from (Issue(f"{path}.{name}", "cannot be combined with `data`", "exclusive") for name in named)
+        yield from _data_issues(path, image, limits)
     elif not named:
-        yield Issue(f"{place}.data", "is required where no upload is named", "required_if")
+        yield Issue(f"{path}.data", "is required without an upload", "required_if")
     else:
-        yield from _key_issues(place, image, named)
+        yield from _key_issues(path, image, named)
         media_type = type_of_key(image[named[0]])
         if media_type == TEXT:
-            yield Issue(f"{place}.{named[0]}", "is no image", "mediaType")
-        elif media_type and misnamed(image.get("mimeType"), media_type):
-            yield _misnaming(place, media_type)
+            yield Issue(f"{path}.{named[0]}", "must be the upload of an image", "mediaType")
+        elif media_type and contradicts_type(image.get("mimeType"), media_type):
+            yield _wrong_type(path, media_type)
 
 
-def _data_issues(place: str, image: Mapping[str, JSON], limits: AttachmentLimits) -> Iterator[Issue]:
+def _data_issues(path: str, image: Mapping[str, JSON], limits: AttachmentLimits) -> Iterator[Issue]:
     if len(image["data"]) > 4 * (limits.size // 3 + 1):
-        yield _too_large(f"{place}.data", limits)
+        yield _too_large(f"{path}.data", limits)
         return
     try:
         content = content_of(image["data"])
     except ValueError:
-        yield Issue(f"{place}.data", "must be base64 with padding", "base64")
+        yield Issue(f"{path}.data", "must be base64 with padding", "base64")
         return
     media_type = media_type_of(content)
     if len(content) > limits.size:
-        yield _too_large(f"{place}.data", limits)
+        yield _too_large(f"{path}.data", limits)
     elif media_type in (None, TEXT):
-        yield Issue(f"{place}.data", "must be an image: PNG, JPEG, GIF or WebP", "mediaType")
-    elif misnamed(image.get("mimeType"), str(media_type)):
-        yield _misnaming(place, str(media_type))
+        yield Issue(f"{path}.data", "must be an image: PNG, JPEG, GIF or WebP", "mediaType")
+    elif contradicts_type(image.get("mimeType"), str(media_type)):
+        yield _wrong_type(path, str(media_type))
 
 
-def _document_issues(place: str, document: Mapping[str, JSON], limits: AttachmentLimits) -> Iterator[Issue]:
-    named = naming(document)
-    yield from _key_issues(place, document, named)
+def _document_issues(path: str, document: Mapping[str, JSON], limits: AttachmentLimits) -> Iterator[Issue]:
+    named = upload_fields(document)
+    yield from _key_issues(path, document, named)
     if "parsedContent" in document:
-        yield from _text_issues(f"{place}.parsedContent", document["parsedContent"], limits)
+        yield from _text_issues(f"{path}.parsedContent", document["parsedContent"], limits)
     elif not named:
-        yield Issue(f"{place}.parsedContent", "is required where no upload is named", "required_if")
+        yield Issue(f"{path}.parsedContent", "is required without an upload", "required_if")
     elif type_of_key(document[named[0]]) not in (None, TEXT):
-        yield Issue(f"{place}.parsedContent", "is required where the upload is no text", "required_if")
+        yield Issue(f"{path}.parsedContent", "is required if the upload is not text", "required_if")
 
 
 def _text_issues(path: str, text: str, limits: AttachmentLimits) -> Iterator[Issue]:
@@ -174,13 +174,13 @@ def _text_issues(path: str, text: str, limits: AttachmentLimits) -> Iterator[Iss
         yield Issue(path, "must be text, without control characters", "mediaType")
 
 
-def _key_issues(place: str, entry: Mapping[str, JSON], named: Sequence[str]) -> Iterator[Issue]:
+def _key_issues(path: str, entry: Mapping[str, JSON], named: Sequence[str]) -> Iterator[Issue]:
     if len({entry[name] for name in named}) > 1:
-        yield Issue(f"{place}.{named[0]}", f"names another upload than `{named[1]}`", "exclusive")
+        yield Issue(f"{path}.{named[0]}", f"must name the same upload as `{named[1]}`", "exclusive")
 
 
-def _misnaming(place: str, media_type: str) -> Issue:
-    return Issue(f"{place}.mimeType", f"the image is `{media_type}`", "mediaType")
+def _wrong_type(path: str, media_type: str) -> Issue:
+    return Issue(f"{path}.mimeType", f"must be `{media_type}`, the type of the image", "mediaType")
 
 
 def _too_large(path: str, limits: AttachmentLimits) -> Issue:

@@ -1,7 +1,8 @@
-"""Budgets: what models may consume in a visit of an agent, in a run, or for somebody in a day or a month of UTC.
+"""Budgets: bounds of the tokens and the cost of models.
 
-On the wire a budget is `{"maxTokens", "maxCost", "of", "period"}`, one of the limits at least. One that is spent can be
-extended, each time by as much again.
+A budget bounds a visit of an agent node, a run, or each user or organization in a day or a month (UTC). On the wire it
+is `{"maxTokens", "maxCost", "of", "period"}`, with at least one of the limits. A budget that is used up can be
+extended, each time by the same amount.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ NOTHING: Mapping[str, float] = {}
 
 @attrs.frozen
 class Budget:
-    """So many tokens, and so much cost, for each user or for each organization. None: no matter how much."""
+    """The most tokens and the highest cost for each user or for each organization; None means no limit."""
 
     of: Whose
     period: Period
@@ -28,7 +29,7 @@ class Budget:
     cost: float | None = None
 
     def since(self, now: int) -> int:
-        """When the period that goes on at `now` began, both in epoch milliseconds."""
+        """The start of the period that contains `now`, both in epoch milliseconds."""
         midnight = datetime.fromtimestamp(now / 1000, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         began = midnight if self.period == "day" else midnight.replace(day=1)
         return int(began.timestamp() * 1000)
@@ -39,13 +40,13 @@ class Budget:
         return {**kept, "of": self.of, "period": self.period}
 
 
-def purse(budget: Mapping[str, JSON]) -> str:
-    """Which of the budgets that hold for one call it is."""
+def budget_key(budget: Mapping[str, JSON]) -> str:
+    """The key of a budget, unique among the budgets of one call."""
     return f"{budget.get('of', 'agent')}/{budget.get('period', '')}"
 
 
 def times_spent(budget: Mapping[str, JSON], spent: Mapping[str, float], before: Mapping[str, float] = NOTHING) -> int:
-    """How many times what was spent since `before` (`inputTokens`, `outputTokens`, `cost`) has used the budget up."""
+    """How many times the consumption since `before` (`inputTokens`, `outputTokens`, `cost`) has used up the budget."""
     since = {name: spent.get(name, 0) - before.get(name, 0) for name in ("inputTokens", "outputTokens", "cost")}
     used = {"maxTokens": since["inputTokens"] + since["outputTokens"], "maxCost": since["cost"]}
     return max((_times(used[name], budget[name]) for name in used if name in budget), default=0)

@@ -1,7 +1,7 @@
-"""Connections to services outside: their configuration, and which of it is secret (interface, connections).
+"""Connections to external services: their configuration and its secret fields (interface, connections).
 
-The fields of a configuration have names: those of its keys, and `headers.<name>` for one header. Secret fields are
-kept apart from the others, sealed, and never shown.
+The name of a field is its key, or `headers.<name>` for a header. Secret fields are stored apart from the others,
+sealed, and never returned to clients.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,19 +21,19 @@ HEADERS: Final = "headers."
 SECRET: Final = frozenset({"apiKey", "clientSecret"})
 URLS: Final = ("url", "tokenUrl", "authorizeUrl")
 MAX_HEADERS: Final = 50
-OURS: Final = frozenset(
+RESERVED_HEADERS: Final = frozenset(
     {
         "connection", "content-length", "expect", "host", "http2-settings", "keep-alive", "proxy-authenticate",
         "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
     }
 )  # fmt: skip
-"""Headers that say how a message travels (RFC 9110, 7.6.1) and where to: no customer sets them."""
+"""Headers of the connection and of the target host (RFC 9110, 7.6.1): customers cannot set them."""
 
 T = TypeVar("T")
 
 
 class ConnectionKind(StrEnum):
-    """How the service knows the caller."""
+    """How wfcore authenticates to the service; `mcp` is a server of tools."""
 
     API_KEY = "api_key"
     OAUTH2 = "oauth2"
@@ -41,10 +41,10 @@ class ConnectionKind(StrEnum):
 
 
 class ConnectionStatus(StrEnum):
-    """Whether it is in use.
+    """The status of a connection.
 
-    `refused`: its service did not take the credentials when it was last used; it is tried again all the same.
-    `unreadable` is seen and never kept: no key that is configured has sealed its secrets.
+    `refused`: the service refused the credentials at the last use; the next use tries again.
+    `unreadable` is only shown, not stored: its secrets were sealed with a key that is not configured.
     """
 
     ACTIVE = "active"
@@ -55,7 +55,7 @@ class ConnectionStatus(StrEnum):
 
 @attrs.frozen
 class Connection:
-    """One connection: the fields of its `config` that may be seen, and its secret ones, `sealed`."""
+    """One connection: the visible fields of its `config`, and its secret fields, `sealed`."""
 
     id: str
     name: str
@@ -67,7 +67,7 @@ class Connection:
     last_checked_at: datetime | None = None
 
     def to_wire(self) -> dict[str, JSON]:
-        """As clients see it: in the place of each secret stands that there is one."""
+        """The connection on the wire: `{"set": true}` replaces each secret."""
         checked = self.last_checked_at
         return {
             "id": self.id,
@@ -81,35 +81,35 @@ class Connection:
 
 
 def split(config: Mapping[str, JSON]) -> tuple[dict[str, JSON], dict[str, JSON]]:
-    """The fields of a configuration that may be seen, and the secret ones."""
+    """The visible and the secret fields of a configuration."""
     plain = {name: value for name, value in config.items() if name not in SECRET and name != "headers"}
     secret = {name: value for name, value in config.items() if name in SECRET}
     return plain, secret | {HEADERS + name: value for name, value in config.get("headers", {}).items()}
 
 
-def each_header(config: Mapping[str, JSON], sealed: Mapping[str, str]) -> Mapping[str, JSON]:
-    """The change of a configuration in which null stands for all headers, with null for each that is kept."""
+def expand_null_headers(config: Mapping[str, JSON], sealed: Mapping[str, str]) -> Mapping[str, JSON]:
+    """A change of a configuration, with `"headers": null` replaced by null for each stored header."""
     if config.get("headers", {}) is not None:
         return config
     return {**config, "headers": dict.fromkeys(joined({}, sealed).get("headers", {}))}
 
 
 def joined(plain: Mapping[str, JSON], secret: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The configuration of these fields."""
+    """The configuration of these fields: the inverse of `split`."""
     headers = {name.removeprefix(HEADERS): value for name, value in secret.items() if name.startswith(HEADERS)}
     others = {name: value for name, value in secret.items() if not name.startswith(HEADERS)}
     return {**plain, **others} | ({"headers": headers} if headers else {})
 
 
 def merged(old: Mapping[str, T], new: Mapping[str, T | None]) -> dict[str, T]:
-    """The fields `old` with `new` over them; None removes (RFC 7396). Headers have their names in either case."""
+    """The fields `old`, updated by `new`; None removes a field (RFC 7396). Names of headers ignore case."""
     named = {name.lower() for name in new}
     kept = {name: value for name, value in old.items() if name.lower() not in named}
     return kept | {name: value for name, value in new.items() if value is not None}
 
 
 def config_issues(config: Mapping[str, JSON]) -> list[Issue]:
-    """What a shape cannot say: the form of URLs, which headers there can be together. No value is repeated."""
+    """Issues that the shape does not cover: URLs and headers. Messages do not show values."""
     return [*_url_issues(config), *_header_issues(list(config.get("headers") or {})), *_reserved_issues(config)]
 
 
@@ -123,22 +123,22 @@ def _header_issues(names: list[str]) -> Iterator[Issue]:
     if len(names) > MAX_HEADERS:
         yield Issue("config.headers", f"must have at most {MAX_HEADERS} entries", "maxItems")
     if len({name.lower() for name in names}) < len(names):
-        yield Issue("config.headers", "has the same name twice, in another case", "duplicate")
+        yield Issue("config.headers", "has the same name twice, in different case", "duplicate")
 
 
 def _reserved_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:
     names = {f"config.{HEADERS}{name}": name for name in config.get("headers") or {}}
     for path, name in {**names, "config.header": config.get("header") or ""}.items():
-        if name.lower() in OURS:
-            yield Issue(path, "says how a message travels, and cannot be set", "reserved")
+        if name.lower() in RESERVED_HEADERS:
+            yield Issue(path, "is a reserved header and cannot be set", "reserved")
 
 
-def kept_issues(old: Connection, new: Connection, given: Iterable[str]) -> list[Issue]:
-    """Secrets go to nobody else unseen: a change of where they are sent takes all of them anew."""
+def kept_secret_issues(old: Connection, new: Connection, given: Iterable[str]) -> list[Issue]:
+    """One issue for each secret not in `given` if the receiver changes: it must not get a stored secret."""
     if _receivers(old) == _receivers(new):
         return []
     kept = new.sealed.keys() - set(given)
-    message = "must be given anew, or removed: where it is sent has changed"
+    message = "must be given again or removed, because the receiver has changed"
     return [Issue(f"config.{name}", message, "required_anew") for name in sorted(kept)]
 
 

@@ -1,17 +1,17 @@
-"""Composing what an agent sends to its model, from what storage returned (interface, context composition).
+"""Composition of what an agent sends to its model (interface, context composition). It does no I/O.
 
-A context is a JSON object. It holds the text of the system message, the range of the conversation that goes along (its
-messages are never copied), what the agent is told, and the definitions of its tools; and it tells of each part where
-it is from, why it is in, and about how many tokens it takes. `context_messages.request_of` makes of it, to the letter,
-what the model is sent. A run composes once for each visit of an agent's node and keeps the context in its journal.
+A context is a JSON object. It holds the system text, a range of the conversation (its messages are not copied), the
+message to the agent, and the definitions of its tools. For each part it has the source, the reason, and an estimate of
+its tokens. `context_messages.request_of` makes the exact request to the model of it. A run composes once for each visit
+of an agent node and stores the context in its journal.
 
 The system text has, in this order: the skill's instructions and expected output, the node's instructions, the context
-items, the memories. The latter two are data: each stands in a block of its own, which it cannot end.
+items, the memories. Items and memories are data: each is in a block that its content cannot close.
 
-Of the window everything but memories, context items that nobody named and the conversation is taken whole, or the
-context is refused; only a document may be there as its summary (`context_attachments`). Unnamed items get a quarter of
-the window, memories an eighth, documents up to half of it, the conversation up to half and no more than is left: the
-rest is for the rounds with tools and for the answer.
+Memories, context items that are not named, and the conversation are cut to fit into the window. All other parts are
+taken whole, or the context is refused; only a document may be replaced by its summary (`context_attachments`). Items
+that are not named get a quarter of the window, memories an eighth, documents at most a half, the conversation at most a
+half of the window and at most what is left. The remaining tokens are for rounds with tools and for the output.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ import msgspec
 
 from wfcore.domain.agents.context_attachments import Attached, attached
 from wfcore.domain.agents.context_messages import Range, ThreadHistory, newest_turns
-from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, tokens, told_as_data, within
+from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, data_blocks, fitting, tokens
 from wfcore.domain.agents.context_tools import MAX_TOOLS, OfferedTool, wire_names
 from wfcore.domain.agents.narrowing import WINDOW, Config, guardrails_under
 from wfcore.domain.kernel.errors import Issue, refuse
@@ -31,7 +31,7 @@ from wfcore.domain.kernel.json_type import JSON
 
 MAX_MEMORIES: Final = 8
 QUERY: Final = 2_000
-"""Characters of the message that memories are looked for by."""
+"""The most characters of the message that are used to search for memories."""
 
 _BY_DIGEST: Final = frozenset({"description", "parameters"})
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
@@ -42,7 +42,7 @@ Composed = dict[str, JSON]
 
 @attrs.frozen
 class LeftOut:
-    """What an agent could have been told or offered, and why it is not."""
+    """A possible part of a context that is not in it, and why."""
 
     source: str
     ref: str | None
@@ -54,7 +54,7 @@ class LeftOut:
 
 @attrs.frozen
 class Segment:
-    """One part of a context. `ref` is the id of what it was made of, where that has one."""
+    """One part of a context. `ref` is the id of its origin, if it has one."""
 
     source: str
     ref: str | None
@@ -66,11 +66,11 @@ class Segment:
 
 
 @attrs.frozen
-class Ingredients:
-    """Everything that a context is made of. `message` None: the agent is told nothing yet.
+class CompositionInput:
+    """The input of `compose`. `message` is None if there is no message yet.
 
-    `items` go in whole when they are `named`; memories come best first. `skill` is the id of the skill, None for the
-    assistant. `attachments` are as a run carries them.
+    `items` are never cut if they are `named`; the best memories come first. `skill` is the id of the skill, None for
+    the assistant. `attachments` have the form of a run's state.
     """
 
     model: str
@@ -93,42 +93,43 @@ class Ingredients:
 
 
 def window_of(settings: Mapping[str, JSON]) -> int:
-    """The context window in tokens."""
+    """The size of the context window in tokens."""
     return int(settings.get("contextWindow") or WINDOW)
 
 
-def item_room(window: int) -> int:
-    """Tokens for context items that nobody named."""
+def item_limit(window: int) -> int:
+    """The most tokens of context items that are not named."""
     return window // 4
 
 
-def history_room(window: int) -> int:
-    """Tokens for the conversation at most; of a thread no more is ever read."""
+def history_limit(window: int) -> int:
+    """The most tokens of the conversation; no more of a thread is read."""
     return window // 2
 
 
-def document_room(window: int) -> int:
-    """Tokens for the documents that are attached."""
+def document_limit(window: int) -> int:
+    """The most tokens of attached documents."""
     return window // 2
 
 
-def compose(given: Ingredients) -> Composed:
-    """The context. `Invalid` when what cannot be left out does not fit, or there are more tools than can be offered."""
+def compose(given: CompositionInput) -> Composed:
+    """Compose the context. Raises Invalid when a part that cannot be cut does not fit, or for too many tools."""
     window = window_of(given.settings)
-    items, no_room = (given.items, ()) if given.named else within(given.items, item_room(window))
-    memories, forgotten = within(given.memories[:MAX_MEMORIES], window // 8)
+    items, omitted_items = (given.items, ()) if given.named else fitting(given.items, item_limit(window))
+    memories, omitted_memories = fitting(given.memories[:MAX_MEMORIES], window // 8)
     texts = _texts(given, [*items, *memories])
     system = "\n".join(text for text, _ in texts)
-    tools, calls = _called(given)
-    files = attached(given.attachments, document_room(window))
-    segments = [*(segment for _, segment in texts), *calls, *_told(given, files)]
+    tools, tool_segments = _offered_tools(given)
+    files = attached(given.attachments, document_limit(window))
+    segments = [*(segment for _, segment in texts), *tool_segments, *_message_segments(given, files)]
     taken = sum(segment.tokens for segment in segments)
     refuse([*files.issues, *_too_large(taken, window), *_too_many(given.offers)], as_invalid=True)
-    history = _remembered(given.history, min(history_room(window), window - taken))
+    history = _history_range(given.history, min(history_limit(window), window - taken))
     if history:
         segments.append(_conversation(history))
-    left_out = [*given.left_out, *_without_room(no_room), *_without_room(forgotten), *_cut(given.history, history)]
-    return _sealed(
+    omitted = _omitted_facts([*omitted_items, *omitted_memories])
+    left_out = [*given.left_out, *omitted, *_omitted_history(given.history, history)]
+    return _with_digest(
         {
             "model": given.model,
             "settings": dict(given.settings),
@@ -147,28 +148,28 @@ def compose(given: Ingredients) -> Composed:
     )
 
 
-def taken_from(context: Mapping[str, JSON], config: Config) -> Mapping[str, JSON]:
-    """What a `config` that came later leaves of a context: fewer tools, more approvals, more guardrails.
+def narrowed_context(context: Mapping[str, JSON], config: Config) -> Mapping[str, JSON]:
+    """The context under a later `config`: fewer tools, more approvals, more guardrails.
 
-    The model, the window and what was told stay as they were composed; the digest is that of what is left.
+    The model, the window and the texts do not change; the digest is computed again.
     """
     toolset, own = config.get("toolset") or {}, context.get("guardrails") or []
-    told = [(tool, toolset.get(tool["toolId"]) or {}) for tool in context["tools"]]
+    settings = [(tool, toolset.get(tool["toolId"]) or {}) for tool in context["tools"]]
     tools = [
-        {**tool, "requiresApproval": True} if said.get("requiresApproval") else tool
-        for tool, said in told
-        if said.get("enabled", True)
+        {**tool, "requiresApproval": True} if setting.get("requiresApproval") else tool
+        for tool, setting in settings
+        if setting.get("enabled", True)
     ]
     guardrails = guardrails_under(own, config)
     if (tools, guardrails) == (context["tools"], own):
         return context
-    return _sealed({**context, "tools": tools} | ({"guardrails": guardrails} if guardrails else {}))
+    return _with_digest({**context, "tools": tools} | ({"guardrails": guardrails} if guardrails else {}))
 
 
 def digest_of(context: Mapping[str, JSON]) -> str:
-    """The digest that a context has to carry: SHA-256 of the JSON text of all the rest, keys in order.
+    """The digest of a context: SHA-256 of the JSON text of its other fields, with sorted keys.
 
-    The system text and the definitions of tools stand in it by their own digests, as they are long.
+    The long parts, the system text and the definitions of tools, are replaced by their own digests.
     """
     rest = {key: value for key, value in context.items() if key != "digest"}
     rest["system"] = sha256(context["system"].encode()).hexdigest()
@@ -176,25 +177,25 @@ def digest_of(context: Mapping[str, JSON]) -> str:
     return "sha256:" + sha256(_encode(rest)).hexdigest()
 
 
-def _sealed(context: Composed) -> Composed:
+def _with_digest(context: Composed) -> Composed:
     return {**context, "digest": digest_of(context)}
 
 
-def _texts(given: Ingredients, facts: Sequence[Fact]) -> list[tuple[str, Segment]]:
-    """The parts of the system text, each with its segment; a line break stands between two of them."""
+def _texts(given: CompositionInput, facts: Sequence[Fact]) -> list[tuple[str, Segment]]:
+    """The parts of the system text, each with its segment; line breaks separate them."""
     parts: list[tuple[str, str, str | None, str]] = []
     if given.instructions:
         text = "\n".join(given.instructions)
         parts.append((text, "instructions", given.skill, "the instructions of the agent"))
     if given.expected_output:
         text = f"Expected output: {given.expected_output}"
-        parts.append((text, "expectedOutput", given.skill, "what the skill is to give"))
+        parts.append((text, "expectedOutput", given.skill, "the expected output of the skill"))
     if given.node_instructions:
         parts.append((given.node_instructions, "node", None, "the instructions of the node"))
     if facts:
-        intro, *told = told_as_data(facts)
-        parts.append((intro, "instructions", None, "says which part is data"))
-        parts += [(text, fact.source, fact.id, fact.why) for text, fact in zip(told, facts, strict=True)]
+        intro, *blocks = data_blocks(facts)
+        parts.append((intro, "instructions", None, "marks the parts that are data"))
+        parts += [(text, fact.source, fact.id, fact.why) for text, fact in zip(blocks, facts, strict=True)]
     extra = MESSAGE_TOKENS
     found = []
     for text, source, ref, why in parts:
@@ -203,25 +204,25 @@ def _texts(given: Ingredients, facts: Sequence[Fact]) -> list[tuple[str, Segment
     return found
 
 
-def _called(given: Ingredients) -> tuple[list[JSON], list[Segment]]:
-    """The tools that are offered, each with its segment."""
+def _offered_tools(given: CompositionInput) -> tuple[list[JSON], list[Segment]]:
+    """The offered tools on the wire, and their segments."""
     names = wire_names(given.offers)
-    told = [offer.told(names[offer.tool_id]) for offer in given.offers]
+    sized = [offer.wire_and_tokens(names[offer.tool_id]) for offer in given.offers]
     segments = [
         Segment("subordinates" if offer.kind == "skill" else "tools", offer.tool_id, size, offer.why)
-        for offer, (_, size) in zip(given.offers, told, strict=True)
+        for offer, (_, size) in zip(given.offers, sized, strict=True)
     ]
-    return [wire for wire, _ in told], segments
+    return [wire for wire, _ in sized], segments
 
 
-def _told(given: Ingredients, files: Attached) -> Iterable[Segment]:
+def _message_segments(given: CompositionInput, files: Attached) -> Iterable[Segment]:
     if given.message is not None:
-        yield Segment("message", None, tokens(given.message) + MESSAGE_TOKENS, "what the agent is told")
+        yield Segment("message", None, tokens(given.message) + MESSAGE_TOKENS, "the message to the agent")
         yield from (Segment(part.source, part.key, part.tokens, part.why) for part in files.parts)
 
 
-def _remembered(history: ThreadHistory | None, room: int) -> Range | None:
-    return None if history is None else newest_turns(history, room)
+def _history_range(history: ThreadHistory | None, limit: int) -> Range | None:
+    return None if history is None else newest_turns(history, limit)
 
 
 def _conversation(history: Range) -> Segment:
@@ -231,21 +232,21 @@ def _conversation(history: Range) -> Segment:
 
 def _too_large(taken: int, window: int) -> Iterable[Issue]:
     if taken > window:
-        message = f"what cannot be left out takes about {taken} tokens, more than the window of {window}"
+        message = f"must be at least about {taken} tokens for the parts that cannot be left out, not {window}"
         yield Issue("modelSettings.contextWindow", message, "contextWindow")
 
 
 def _too_many(offers: Sequence[OfferedTool]) -> Iterable[Issue]:
     if len(offers) > MAX_TOOLS:
-        yield Issue("toolset", f"has {len(offers)} tools, more than the {MAX_TOOLS} that can be offered", "maxItems")
+        yield Issue("toolset", f"must enable at most {MAX_TOOLS} tools, not {len(offers)}", "maxItems")
 
 
-def _without_room(facts: Iterable[Fact]) -> Iterable[LeftOut]:
-    return [LeftOut(fact.source, fact.id, "no room in the context window") for fact in facts]
+def _omitted_facts(facts: Iterable[Fact]) -> Iterable[LeftOut]:
+    return [LeftOut(fact.source, fact.id, "does not fit into the context window") for fact in facts]
 
 
-def _cut(history: ThreadHistory | None, kept: Range | None) -> Iterable[LeftOut]:
-    """That older messages of the conversation are not sent, if there are any."""
+def _omitted_history(history: ThreadHistory | None, kept: Range | None) -> Iterable[LeftOut]:
+    """One entry if older messages of the conversation are left out."""
     if history is None or (history.whole and len(history.heads) == (kept.count if kept else 0)):
         return []
-    return [LeftOut("conversation", history.thread_id, "older messages have no room in the context window")]
+    return [LeftOut("conversation", history.thread_id, "older messages do not fit into the context window")]

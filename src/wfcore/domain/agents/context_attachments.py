@@ -1,10 +1,10 @@
-"""How the attachments of a run become a part of the message that an agent is told.
+"""The attachments of a run as a part of the message to an agent.
 
-In the journal, in a composed context and in the conversation the message has `attachments`: keys, which name every
-byte, so that the digest of a context binds the content as well, and the tokens of each as estimated. `shown` puts the
-content in their place when the model is called, of this message and of those that went before it. Images go along as
-images. Documents stand below the text as data, each in a block that it cannot end: the whole text where half of the
-context window has room for it, else its summary; one that has no summary either is refused.
+In the journal, in a composed context and in the conversation the message has `attachments`: storage keys and token
+estimates. A key identifies the content, so the digest of a context covers the content too. For a call of the model,
+`with_content` replaces the keys by content, in this message and in earlier ones. Images become images of the message.
+Documents follow the text as data, each in a block that its content cannot close: the whole text if it fits into half of
+the context window, else its summary. A document without a summary that does not fit is refused.
 """
 
 import base64
@@ -14,18 +14,18 @@ from typing import Final
 import attrs
 
 from wfcore.domain.agents.context_messages import Message
-from wfcore.domain.agents.context_text import Fact, size_tokens, tokens, told_as_data
+from wfcore.domain.agents.context_text import Fact, data_blocks, size_tokens, tokens
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_type import JSON
 
 IMAGE_TOKENS: Final = 1_600
-"""The estimate for an image: about what providers count for one that is as large as they take."""
-_INTRO: Final = tokens(told_as_data([Fact("document", "1", "")])[0]) + 1
+"""The estimate for an image: about what providers count for the largest image that they accept."""
+_INTRO: Final = tokens(data_blocks([Fact("document", "1", "")])[0]) + 1
 
 
 @attrs.frozen
 class AttachmentBlock:
-    """One attachment in a context: its tokens as estimated, and why it is in as it is."""
+    """One attachment in a context: its estimated tokens, and why it is in the context."""
 
     source: str
     key: str
@@ -35,29 +35,29 @@ class AttachmentBlock:
 
 @attrs.frozen
 class Attached:
-    """What a context has of attachments: `human` goes into its message, `parts` tell of it."""
+    """The attachments of a context: `human` extends its message, `parts` become segments."""
 
     human: Mapping[str, JSON] = attrs.field(factory=dict)
     parts: Sequence[AttachmentBlock] = ()
     issues: Sequence[Issue] = ()
 
 
-def attached(carried: Mapping[str, JSON] | None, room: int | None = None) -> Attached:
-    """What is told of attachments as a run carries them, with so many tokens for documents; None: all of them."""
-    if not carried:
+def attached(stored: Mapping[str, JSON] | None, limit: int | None = None) -> Attached:
+    """The attachments in a run's state for a message, with at most `limit` tokens of documents; None means no limit."""
+    if not stored:
         return Attached()
-    images = [_picture(image) for image in carried["images"]]
+    images = [_image(image) for image in stored["images"]]
     parts = [AttachmentBlock("image", image["storageKey"], IMAGE_TOKENS, "attached") for image in images]
     documents, issues = list[JSON](), list[Issue]()
-    for index, document in enumerate(carried["documents"]):
-        told, part = _fitted(index, document, room)
+    for index, document in enumerate(stored["documents"]):
+        entry, part = _fitted(index, document, limit)
         if part is None:
-            message = f"takes more than the {room} tokens that are left for documents, and has no summary"
+            message = f"must fit into the {limit} tokens left for documents, or have a summary that does"
             issues.append(Issue(f"attachments.documents[{index}]", message, "contextWindow"))
             continue
-        documents.append({**told, "tokens": part.tokens})
+        documents.append({**entry, "tokens": part.tokens})
         parts.append(part)
-        room = None if room is None else room - part.tokens
+        limit = None if limit is None else limit - part.tokens
     return Attached({"attachments": {"images": images, "documents": documents}}, parts, issues)
 
 
@@ -67,13 +67,13 @@ def tokens_of(attachments: Mapping[str, JSON] | None) -> int:
 
 
 def keys_of(message: Message) -> Iterator[str]:
-    """The keys whose content a message needs to be shown."""
+    """The keys of the content that `with_content` needs for a message."""
     for entries in (message.get("attachments") or {}).values():
         yield from (entry["storageKey"] for entry in entries if "storageKey" in entry)
 
 
-def shown(message: Message, contents: Mapping[str, bytes]) -> Message:
-    """The message as a model gets it, `contents` being what is kept under its keys."""
+def with_content(message: Message, contents: Mapping[str, bytes]) -> Message:
+    """The message for the model; `contents` has the content of its keys."""
     given = message.get("attachments")
     if given is None:
         return message
@@ -83,26 +83,26 @@ def shown(message: Message, contents: Mapping[str, bytes]) -> Message:
     ]
     facts = [_fact(index, each, _text(each, contents)) for index, each in enumerate(given["documents"])]
     rest = {name: value for name, value in message.items() if name != "attachments"}
-    text = "\n".join([message["content"], *told_as_data(facts)])
+    text = "\n".join([message["content"], *data_blocks(facts)])
     return {**rest, "content": text, **({"images": images} if images else {})}
 
 
-def _picture(image: Mapping[str, JSON]) -> dict[str, JSON]:
+def _image(image: Mapping[str, JSON]) -> dict[str, JSON]:
     return {"mimeType": image["mimeType"], "storageKey": image["storageKey"], "tokens": IMAGE_TOKENS}
 
 
-def _fitted(index: int, document: Mapping[str, JSON], room: int | None) -> tuple[JSON, AttachmentBlock | None]:
-    """What is told of a document, and the part that this is; no part where nothing of it fits."""
+def _fitted(index: int, document: Mapping[str, JSON], limit: int | None) -> tuple[JSON, AttachmentBlock | None]:
+    """The entry of a document in the message, and its part; no part if neither text nor summary fits."""
     key, named = document["storageKey"], {"name": document["fileName"]} if document.get("fileName") else {}
     whole = {**named, "storageKey": key}
     size = _INTRO + _fact(index, whole).tokens + size_tokens(int(document["sizeBytes"]))
-    if room is None or size <= room:
+    if limit is None or size <= limit:
         return whole, AttachmentBlock("document", key, size, "attached")
     summed = {**named, "summary": document.get("summary") or ""}
     size = _INTRO + _fact(index, summed, summed["summary"]).tokens
-    if not summed["summary"] or size > room:
+    if not summed["summary"] or size > limit:
         return None, None
-    return summed, AttachmentBlock("document", key, size, "attached; its summary, as the whole has no room")
+    return summed, AttachmentBlock("document", key, size, "attached; only its summary fits")
 
 
 def _fact(index: int, document: Mapping[str, JSON], text: str = "") -> Fact:

@@ -1,4 +1,4 @@
-"""What an organization tells all of its agents (interface, functional areas: organization context)."""
+"""Context items: texts of an organization for all of its agents (interface, functional areas: organization context)."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from wfcore.domain.kernel.json_type import JSON
 
 @attrs.frozen
 class ContextItem:
-    """One text, under a title."""
+    """One text with a title."""
 
     id: str
     title: str

@@ -1,4 +1,4 @@
-"""Which messages of a conversation go along, and how a composed context becomes the messages that a model is sent."""
+"""The messages of a conversation in a context, and the request to the model that a context becomes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -8,20 +8,20 @@ import attrs
 from wfcore.domain.kernel.json_type import JSON
 
 NO_RESULT: Final = "no result: the run ended before the tool answered"
-"""What a model is told of a call that was never answered; providers refuse a call without an answer."""
+"""The result of a tool call without one: providers refuse a call without a result."""
 
-_MAYBE: Final = ("toolCalls", "toolCallId", "images", "attachments")
-"""The keys of a message that a model is sent beside `type` and `content`, where there is something in them."""
+_OPTIONAL: Final = ("toolCalls", "toolCallId", "images", "attachments")
+"""The keys of a message other than `type` and `content` that are sent if they are not empty."""
 
-_BEYOND_TEXT: Final = frozenset(_MAYBE)
+_OPTIONAL_SET: Final = frozenset(_OPTIONAL)
 
 Message = Mapping[str, JSON]
-"""In the interface's Message shape."""
+"""A message in the shape of the interface's Message."""
 
 
 @attrs.frozen
 class MessageHead:
-    """A stored message without its text: its place in the thread, its type, the estimate of its tokens."""
+    """A stored message without its text: its number in the thread, its type, the estimate of its tokens."""
 
     seq: int
     type: str
@@ -30,7 +30,7 @@ class MessageHead:
 
 @attrs.frozen
 class ThreadHistory:
-    """The newest messages of a thread, newest first. `whole`: there are no older ones."""
+    """The newest messages of a thread, newest first. `whole`: the thread has no older ones."""
 
     thread_id: str
     heads: Sequence[MessageHead] = ()
@@ -39,7 +39,7 @@ class ThreadHistory:
 
 @attrs.frozen
 class Range:
-    """The messages of a thread with a `seq` greater than `after`, up to `up_to`."""
+    """The messages of a thread with `after` < `seq` <= `up_to`."""
 
     thread_id: str
     after: int
@@ -51,17 +51,17 @@ class Range:
         return {"threadId": self.thread_id, "after": self.after, "upTo": self.up_to}
 
 
-def newest_turns(history: ThreadHistory, room: int) -> Range | None:
-    """The newest whole turns that fit into so many tokens; None when not one does.
+def newest_turns(history: ThreadHistory, limit: int) -> Range | None:
+    """The newest whole turns that fit into `limit` tokens; None if not one fits.
 
-    A turn is a human message and all that follows up to the next. So no tool message goes without the ai message that
-    called the tool. What stands before the first human message of a thread counts as a turn, unless it begins with a
+    A turn is a human message and the messages up to the next one. So a tool message is never without the ai message
+    that called the tool. The messages before the first human message of a thread are a turn, unless the first one is a
     tool message.
     """
     count = tokens = taken = 0
     for number, head in enumerate(history.heads, 1):
         taken += head.tokens
-        if taken > room:
+        if taken > limit:
             break
         if head.type == "human":
             count, tokens = number, taken
@@ -74,7 +74,7 @@ def newest_turns(history: ThreadHistory, room: int) -> Range | None:
 
 
 def request_of(context: Mapping[str, JSON], stored: Iterable[Message], transcript: Iterable[Message]) -> list[Message]:
-    """The messages that the model is sent, to the letter: what was composed, then what the agent's rounds brought.
+    """The exact messages of a request to the model: those of the context, then the `transcript` of the agent's rounds.
 
     `stored` are the messages of the context's range, in order.
     """
@@ -84,48 +84,48 @@ def request_of(context: Mapping[str, JSON], stored: Iterable[Message], transcrip
     messages += paired(stored)
     if context["human"] is not None:
         messages.append({"type": "human", **context["human"]})
-    return [*messages, *map(_sent, transcript)]
+    return [*messages, *map(_request_message, transcript)]
 
 
 def paired(stored: Iterable[Message]) -> list[Message]:
-    """The messages with every tool call answered right behind the message that made it, exactly once.
+    """The messages, with exactly one result for each tool call, directly after the message with the call.
 
-    Runs that share a thread may have written between each other's lines, and one that was broken off leaves calls
-    without an answer, which get one that says so. Answers to no call are left out.
+    Runs that share a thread can interleave their messages, and an interrupted run leaves calls without a result, which
+    get `NO_RESULT`. Results without a call are left out.
     """
-    rows: list[tuple[Message, dict[str, Message | None]]] = []
+    pairs: list[tuple[Message, dict[str, Message | None]]] = []
     open_calls: dict[str, dict[str, Message | None]] = {}
     for message in stored:
         if message["type"] == "tool":
-            answers = open_calls.pop(str(message.get("toolCallId")), None)
-            if answers is not None:
-                answers[str(message["toolCallId"])] = message
+            results = open_calls.pop(str(message.get("toolCallId")), None)
+            if results is not None:
+                results[str(message["toolCallId"])] = message
             continue
-        answers = {}
+        results = {}
         if calls := message.get("toolCalls"):
-            answers = {call["id"]: None for call in calls}
-            open_calls.update(dict.fromkeys(answers, answers))
-        rows.append((message, answers))
+            results = {call["id"]: None for call in calls}
+            open_calls.update(dict.fromkeys(results, results))
+        pairs.append((message, results))
     sent: list[Message] = []
-    for message, answers in rows:
-        sent.append(_sent(message))
-        if answers:
-            sent += _answers(answers)
+    for message, results in pairs:
+        sent.append(_request_message(message))
+        if results:
+            sent += _tool_results(results)
     return sent
 
 
-def _answers(calls: Mapping[str, Message | None]) -> list[Message]:
+def _tool_results(calls: Mapping[str, Message | None]) -> list[Message]:
     return [
-        _sent(answer) if answer else {"type": "tool", "content": NO_RESULT, "toolCallId": call_id}
-        for call_id, answer in calls.items()
+        _request_message(result) if result else {"type": "tool", "content": NO_RESULT, "toolCallId": call_id}
+        for call_id, result in calls.items()
     ]
 
 
-def _sent(message: Message) -> Message:
+def _request_message(message: Message) -> Message:
     sent = {"type": message["type"], "content": message["content"]}
-    if _BEYOND_TEXT.isdisjoint(message):
+    if _OPTIONAL_SET.isdisjoint(message):
         return sent
-    for key in _MAYBE:
+    for key in _OPTIONAL:
         if value := message.get(key):
             sent[key] = value
     return sent

@@ -1,4 +1,4 @@
-"""What an agent is offered to call: under which names, and by what a change of a definition is known."""
+"""The tools that an agent may call: their names for the model, and the digests of their definitions."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -12,29 +12,29 @@ from wfcore.domain.agents.context_text import size_tokens
 from wfcore.domain.kernel.json_type import JSON
 
 MAX_TOOLS: Final = 128
-"""What one agent can be offered at most; no larger number is taken by every provider."""
+"""The most tools of one agent: the largest number that every provider accepts."""
 
 _LONGEST: Final = 64
 _SUFFIX: Final = 8
-_NOT_OF_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
+_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 MESSAGE_SCHEMA: Final[Mapping[str, JSON]] = {
     "type": "object",
-    "properties": {"message": {"type": "string", "description": "What it is told; it knows nothing else"}},
+    "properties": {"message": {"type": "string", "description": "The message to it; it knows nothing else"}},
     "required": ["message"],
     "additionalProperties": False,
 }
-"""The arguments of a subordinate: what it is told."""
+"""The JSON Schema of the arguments of a subordinate: a message."""
 
 
 @attrs.frozen
 class OfferedTool:
-    """Something that a model may call: a tool of the catalog, a skill (`skill:7`) or a workflow (`workflow:3`).
+    """A tool that a model may call: one of the catalog, a skill (`skill:7`) or a workflow (`workflow:3`).
 
-    No id of a tool has a colon in it. `hint` is what the name for the model is made of; `connection` is the provider
-    that a connection is needed of; `why` says why it is offered.
+    The id of a catalog tool never has a colon. The name for the model is made of `hint`. `connection` is the provider
+    of a required connection. `why` is the reason why the tool is offered.
     """
 
     tool_id: str
@@ -47,10 +47,10 @@ class OfferedTool:
     connection: str | None = None
     why: str = ""
 
-    def told(self, name: str) -> tuple[dict[str, JSON], int]:
-        """As it stands in a context, and the estimate of its tokens.
+    def wire_and_tokens(self, name: str) -> tuple[dict[str, JSON], int]:
+        """The tool in a context, and the estimate of its tokens.
 
-        `digest` is that of the definition: a change of it shows.
+        `digest` is the digest of the definition, by which a change is detected.
         """
         text = self._definition()
         wire: dict[str, JSON] = {
@@ -69,7 +69,7 @@ class OfferedTool:
         return wire, size_tokens(len(text) + len(name))
 
     def digest(self) -> str:
-        """SHA-256 of the JSON text of the definition, keys in order."""
+        """SHA-256 of the JSON text of the definition, with sorted keys."""
         return _digest(self._definition())
 
     def _definition(self) -> bytes:
@@ -81,20 +81,20 @@ def _digest(definition: bytes) -> str:
 
 
 def skill_id(number: int) -> str:
-    """How a skill is named among tools."""
+    """The tool id of a skill."""
     return f"skill:{number}"
 
 
 def workflow_id(number: int) -> str:
-    """How a workflow is named among tools."""
+    """The tool id of a workflow."""
     return f"workflow:{number}"
 
 
 def wire_names(offers: Iterable[OfferedTool]) -> dict[str, str]:
-    """The name of each offer for the model, by tool id: `^[A-Za-z0-9_-]{1,64}$`, no two alike.
+    """The unique name of each tool for the model, by tool id: `^[A-Za-z0-9_-]{1,64}$`.
 
-    Other characters become `_`; a name that is taken gets the start of a hash behind it. What needs no change comes
-    first, then by tool id, so the order of the offers does not matter.
+    Other characters become `_`; a name that is taken gets a part of a hash as suffix. Names without a change come
+    first, then the order of tool ids, so the order of `offers` does not matter.
     """
     wanted = sorted((plain != offer.hint, offer.tool_id, plain) for offer in offers for plain in [_plain(offer.hint)])
     taken = dict[str, str]()
@@ -104,7 +104,7 @@ def wire_names(offers: Iterable[OfferedTool]) -> dict[str, str]:
 
 
 def _plain(hint: str) -> str:
-    return _NOT_OF_A_NAME.sub("_", hint)[:_LONGEST] or "_"
+    return _NOT_IN_A_NAME.sub("_", hint)[:_LONGEST] or "_"
 
 
 def _free_name(tool_id: str, plain: str, taken: Collection[str]) -> str:

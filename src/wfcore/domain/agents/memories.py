@@ -1,4 +1,4 @@
-"""Memories of a skill: which fields an update changes, the hash of a text (interface, Memory), and its words."""
+"""Memories of a skill: update masks, the hash of a text and its words (interface, Memory)."""
 
 import hashlib
 import re
@@ -24,9 +24,9 @@ def text_hash(text: str) -> str:
 
 
 def words_of(text: str) -> set[str]:
-    """The different words of a text: letters and digits of every script, whatever their case and accents.
+    """The distinct words of a text: letters and digits of every script, without case and accents.
 
-    Of a word of more than 128 characters the beginning counts.
+    A word is cut to 128 characters.
     """
     letters = text if text.isascii() else _without_accents(text)
     return {word[:_WORD_LENGTH] for word in _WORD.findall(letters.casefold())}
@@ -37,9 +37,9 @@ def _without_accents(text: str) -> str:
 
 
 def mask_paths(mask: str | None, body: Mapping[str, JSON]) -> list[Path]:
-    """The fields that an `updateMask` names, without one those in the body (interface, Update a memory of a scope).
+    """The fields that an `updateMask` names; without a mask those of the body (interface, Update a memory of a scope).
 
-    Everything behind the first dot is one key of the metadata, further dots included.
+    The text after the first dot is one key of the metadata, with any further dots.
     """
     if mask is None:
         return [(field,) for field in FIELDS if field in body]
@@ -47,7 +47,7 @@ def mask_paths(mask: str | None, body: Mapping[str, JSON]) -> list[Path]:
 
 
 def mask_issues(paths: Iterable[Path], body: Mapping[str, JSON]) -> list[Issue]:
-    """What is wrong with the paths: they name no field of a memory, or one that the body does not have."""
+    """One issue for each path that is not a field of a memory, or that the body does not have."""
     return [Issue("updateMask", problem, "query") for path in paths if (problem := _problem(path, body))]
 
 
@@ -66,7 +66,7 @@ def _problem(path: Path, body: Mapping[str, JSON]) -> str | None:
 def revised(
     text: str, metadata: Mapping[str, JSON], paths: Iterable[Path], body: Mapping[str, JSON]
 ) -> tuple[str, Mapping[str, JSON]]:
-    """Text and metadata with the fields of the paths taken from the body; all else stays as it is."""
+    """Text and metadata, with the fields of the paths replaced by those of the body."""
     for path in paths:
         match path:
             case ("memory",):

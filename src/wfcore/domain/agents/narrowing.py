@@ -1,12 +1,12 @@
-"""What a run may use, and how its `config` narrows that, never widens it (interface, Resume a run: `config`).
+"""What a run may use, and how its `config` narrows it, never widens it (interface, Resume a run: `config`).
 
-An `Allowance` is what the deployed variation allows. A `config` takes away from it: `narrowing_issues` tells what asks
-for more, `narrowed` gives what is left. A turn's config comes on top of those of the turns before (`merged`).
+An `Allowance` is what the deployed variation allows. A `config` restricts it: `narrowing_issues` lists what the config
+must not request, `narrowed` gives the result. The config of a turn adds to those of earlier turns (`merged`).
 
-What narrows: `model`, `modelSettings.contextWindow`, `budget`, `toolset`, `contextSelections`, and `guardrails`, which
-names all that stand already and may add to them. What changes nothing and is carried verbatim: `experimentalFeatures`,
-`debug`, `composerFileOffload`. The rest names restrictions that nothing would keep, and a restriction that is not kept
-is worse than none: it is refused unless it is empty.
+These keys narrow: `model`, `modelSettings.contextWindow`, `budget`, `toolset`, `contextSelections`, and `guardrails`,
+which must name all present guardrails and may add others. These keys have no effect and are kept verbatim:
+`experimentalFeatures`, `debug`, `composerFileOffload`. The other keys are restrictions that this release does not
+enforce. They are refused unless they are empty, because a caller would rely on them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,19 +20,18 @@ from wfcore.domain.kernel.json_type import JSON
 Config = Mapping[str, JSON]
 
 WINDOW: Final = 32_000
-"""Tokens of the context window where neither skill, node nor run names another. No run asks for more than it has."""
+"""The default context window in tokens, if neither skill, node nor run sets one. A run cannot set a larger one."""
 
-NOT_OFFERED: Final = ("connectionSelections", "connectionSet", "connectionAllModeIds", "strategies")
+UNSUPPORTED: Final = ("connectionSelections", "connectionSet", "connectionAllModeIds", "strategies")
 
 
 @attrs.frozen
 class Allowance:
-    """What a run may use. None stands for everything there is.
+    """What a run may use. None means no restriction.
 
-    `models`: those it may ask. `context_window`: the most tokens of a call; None
-    leaves `WINDOW` to a config. `tools`: the ids of those that are enabled,
-    with whether each call needs an approval. `context_items`: the ids of those that may be told. `budget`: what each
-    agent may spend.
+    `context_window`: the most tokens of a call; None means `WINDOW`. `tools`: the ids of enabled tools, with whether
+    each call needs an approval. `context_items`: the ids of the items that may be in a context. `budget`: the limits
+    of each agent.
     """
 
     models: frozenset[str] | None = None
@@ -44,7 +43,7 @@ class Allowance:
 
     @classmethod
     def of_skill(cls, content: Mapping[str, JSON], guardrails: Iterable[JSON], models: Iterable[str]) -> Self:
-        """What a skill's variation allows: an empty `model` leaves the choice among the configured `models`."""
+        """What a skill's variation allows; an empty `model` allows all configured `models`."""
         own = content.get("model")
         selected = content.get("contextSelections") or []
         return cls(
@@ -58,17 +57,17 @@ class Allowance:
 
     @classmethod
     def joined(cls, parts: Iterable["Allowance"], guardrails: Iterable[JSON] = ()) -> Self:
-        """What several agents of one run may use, each by itself: something is allowed that one of them may use."""
+        """The union of the allowances of several agents in one run; each agent is still bound by its own."""
         tools: dict[str, bool] = {}
         items: frozenset[str] | None = frozenset()
         for part in parts:
             items = None if items is None or part.context_items is None else items | part.context_items
-            for name, asks in (part.tools or {}).items():
-                tools[name] = asks or tools.get(name, False)
+            for name, needs_approval in (part.tools or {}).items():
+                tools[name] = needs_approval or tools.get(name, False)
         return cls(tools=tools, context_items=items, guardrails=_names(guardrails))
 
     def contains(self, other: "Allowance") -> bool:
-        """Whether whatever `other` allows is allowed here too."""
+        """Whether everything that `other` allows is allowed here too."""
         return (
             _within(other.models, self.models)
             and _at_most(other.context_window, self.context_window)
@@ -80,34 +79,34 @@ class Allowance:
 
 
 def enabled(toolset: Mapping[str, JSON]) -> Iterator[tuple[str, Mapping[str, JSON]]]:
-    """The tools of a toolset that are switched on."""
+    """The enabled tools of a toolset."""
     return ((name, tool) for name, tool in toolset.items() if tool.get("enabled") is True)
 
 
 def ids_of(selections: Iterable[JSON]) -> Iterator[str]:
-    """The ids that selections name."""
+    """The ids in selections."""
     return (one["id"] for one in selections if isinstance(one, dict) and isinstance(one.get("id"), str))
 
 
 def narrowing_issues(config: Config, allowed: Allowance) -> list[Issue]:
-    """Everything in a `config` that asks for more than is allowed, or for what nothing would keep."""
+    """One issue for each part of a `config` that widens the allowance or that this release does not enforce."""
     return [Issue(f"config.{issue.path}", issue.message, issue.rule) for issue in _issues(config, allowed)]
 
 
 def narrowed(allowed: Allowance, config: Config) -> Allowance:
-    """What is left under a `config`. It is within `allowed`, whatever the config says."""
+    """The allowance under a `config`. It is within `allowed` for every config."""
     return Allowance(
-        _both(allowed.models, frozenset([config["model"]]) if "model" in config else None),
-        _least(allowed.context_window, _window(config)),
-        _kept_tools(allowed.tools, config.get("toolset") or {}),
-        _both(allowed.context_items, _selected(config)),
+        _intersection(allowed.models, frozenset([config["model"]]) if "model" in config else None),
+        _smaller(allowed.context_window, _window(config)),
+        _narrowed_tools(allowed.tools, config.get("toolset") or {}),
+        _intersection(allowed.context_items, _selected(config)),
         allowed.guardrails | frozenset(config.get("guardrails") or ()),
-        _lesser(allowed.budget, config.get("budget") or {}),
+        _smaller_limits(allowed.budget, config.get("budget") or {}),
     )
 
 
 def merged(before: Config, config: Config) -> dict[str, JSON]:
-    """One config that narrows as `before` and then `config` do."""
+    """One config with the same effect as `before` and then `config`."""
     both = {**before, **config}
     if "model" in before:
         both["model"] = before["model"]
@@ -118,30 +117,31 @@ def merged(before: Config, config: Config) -> dict[str, JSON]:
         both["guardrails"] = list(dict.fromkeys([*before.get("guardrails", ()), *config.get("guardrails", ())]))
     if "toolset" in both:
         both["toolset"] = _merged_toolsets(before.get("toolset") or {}, config.get("toolset") or {})
-    if (window := _least(_window(before), _window(config))) is not None:
+    if (window := _smaller(_window(before), _window(config))) is not None:
         both["modelSettings"] = {"contextWindow": window}
     if "budget" in both:
-        both["budget"] = _lesser(before.get("budget") or {}, config.get("budget") or {})
+        both["budget"] = _smaller_limits(before.get("budget") or {}, config.get("budget") or {})
     return both
 
 
 def guardrails_under(own: Iterable[JSON], config: Config) -> list[JSON]:
-    """The guardrails of an agent that has its `own`, under a `config`, which adds some: each a name, or an object with
-    the `name` and options.
+    """The guardrails of an agent: its `own` and those that a `config` adds.
+
+    Each is a name, or an object with `name` and options.
     """
-    mine = list(own)
-    return [*mine, *added_guardrails(config, _names(mine)).values()]
+    kept = list(own)
+    return [*kept, *added_guardrails(config, _names(kept)).values()]
 
 
 def added_guardrails(config: Config, own: Collection[str]) -> dict[int, str]:
-    """Those that a `config` adds, by their place in it."""
+    """The guardrails that a `config` adds, by their index in it."""
     named: list[str] = config.get("guardrails") or []
     return {index: name for index, name in enumerate(named) if name not in own and name not in named[:index]}
 
 
 def _issues(config: Config, allowed: Allowance) -> Iterator[Issue]:
     if "model" in config and allowed.models is not None and config["model"] not in allowed.models:
-        yield Issue("model", f"`{_shown(config['model'])}` is not allowed here", "widening")
+        yield Issue("model", f"the model `{_shown(config['model'])}` is not allowed here", "widening")
     window = _window(config)
     widest = WINDOW if allowed.context_window is None else allowed.context_window
     if window is not None and window > widest:
@@ -152,7 +152,7 @@ def _issues(config: Config, allowed: Allowance) -> Iterator[Issue]:
     for name, tool in (config.get("toolset") or {}).items():
         yield from _tool_issues(name, tool, allowed.tools)
     yield from _selection_issues(config.get("contextSelections") or [], allowed.context_items)
-    yield from _not_kept(config, allowed)
+    yield from _restriction_issues(config, allowed)
 
 
 def _tool_issues(name: str, tool: Mapping[str, JSON], tools: Mapping[str, bool] | None) -> Iterator[Issue]:
@@ -161,7 +161,7 @@ def _tool_issues(name: str, tool: Mapping[str, JSON], tools: Mapping[str, bool] 
     if name not in tools:
         yield Issue(f"toolset.{name}.enabled", f"the tool `{_shown(name)}` is not enabled here", "widening")
     elif tools[name] and tool.get("requiresApproval") is False:
-        yield Issue(f"toolset.{name}.requiresApproval", f"`{_shown(name)}` is called after approval alone", "widening")
+        yield Issue(f"toolset.{name}.requiresApproval", f"`{_shown(name)}` must keep its approval", "widening")
 
 
 def _selection_issues(selections: list[JSON], allowed: frozenset[str] | None) -> Iterator[Issue]:
@@ -169,38 +169,39 @@ def _selection_issues(selections: list[JSON], allowed: frozenset[str] | None) ->
         if not isinstance(one.get("id"), str):
             yield Issue(f"contextSelections[{index}].id", "must be the id of a context item", "id")
         elif allowed is not None and one["id"] not in allowed:
-            yield Issue(f"contextSelections[{index}].id", f"`{_shown(one['id'])}` is not selected here", "widening")
+            message = f"the context item `{_shown(one['id'])}` is not selected here"
+            yield Issue(f"contextSelections[{index}].id", message, "widening")
 
 
-def _not_kept(config: Config, allowed: Allowance) -> Iterator[Issue]:
-    for name in NOT_OFFERED:
+def _restriction_issues(config: Config, allowed: Allowance) -> Iterator[Issue]:
+    for name in UNSUPPORTED:
         if config.get(name):
-            yield Issue(name, f"`{name}` is not offered by this release", "unsupported")
+            yield Issue(name, f"`{name}` is not supported by this release", "unsupported")
     if "guardrails" in config and not allowed.guardrails.issubset(config["guardrails"]):
-        yield Issue("guardrails", "a guardrail cannot be taken away", "widening")
+        yield Issue("guardrails", "must contain every guardrail of the deployed variation", "widening")
 
 
 def _merged_toolsets(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Of two settings of a tool, the one that switches off or asks for approval counts."""
+    """For each tool the stricter setting: disabled, or with an approval."""
     return {
         name: _stricter([tools[name] for tools in (before, after) if name in tools]) for name in {**before, **after}
     }
 
 
 def _stricter(settings: list[Mapping[str, JSON]]) -> dict[str, JSON]:
-    asks = [one["requiresApproval"] for one in settings if "requiresApproval" in one]
+    approvals = [one["requiresApproval"] for one in settings if "requiresApproval" in one]
     is_on = all(one.get("enabled") is True for one in settings)
-    return {"enabled": is_on} | ({"requiresApproval": any(asks)} if asks else {})
+    return {"enabled": is_on} | ({"requiresApproval": any(approvals)} if approvals else {})
 
 
-def _kept_tools(tools: Mapping[str, bool] | None, toolset: Mapping[str, JSON]) -> Mapping[str, bool] | None:
+def _narrowed_tools(tools: Mapping[str, bool] | None, toolset: Mapping[str, JSON]) -> Mapping[str, bool] | None:
     if tools is None:
         return None
-    said = {name: _stricter([tool]) for name, tool in toolset.items()}
+    settings = {name: _stricter([tool]) for name, tool in toolset.items()}
     return {
-        name: asks or bool(said.get(name, {}).get("requiresApproval"))
-        for name, asks in tools.items()
-        if said.get(name, {}).get("enabled", True)
+        name: needs_approval or bool(settings.get(name, {}).get("requiresApproval"))
+        for name, needs_approval in tools.items()
+        if settings.get(name, {}).get("enabled", True)
     }
 
 
@@ -213,15 +214,15 @@ def _selected(config: Config) -> frozenset[str] | None:
     return frozenset(ids_of(config["contextSelections"])) if "contextSelections" in config else None
 
 
-def _both(a: frozenset[str] | None, b: frozenset[str] | None) -> frozenset[str] | None:
+def _intersection(a: frozenset[str] | None, b: frozenset[str] | None) -> frozenset[str] | None:
     return b if a is None else a if b is None else a & b
 
 
-def _least(a: int | None, b: int | None) -> int | None:
+def _smaller(a: int | None, b: int | None) -> int | None:
     return min((number for number in (a, b) if number is not None), default=None)
 
 
-def _lesser(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+def _smaller_limits(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
     return {name: min(limits[name] for limits in (a, b) if name in limits) for name in {**a, **b}}
 
 
@@ -234,10 +235,10 @@ def _at_most(a: float | None, b: float | None) -> bool:
 
 
 def _tools_within(a: Mapping[str, bool] | None, b: Mapping[str, bool] | None) -> bool:
-    """A tool that needs an approval is allowed less than one that needs none."""
+    """A tool with an approval is stricter than one without."""
     if a is None or b is None:
         return b is None
-    return all(name in b and asks >= b[name] for name, asks in a.items())
+    return all(name in b and needs_approval >= b[name] for name, needs_approval in a.items())
 
 
 def _names(guardrails: Iterable[JSON]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What a model's answer costs, from its tokens. The unit of money is the operator's."""
+"""The cost of a model call, from its tokens. The operator chooses the unit of money."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,19 +6,19 @@ from typing import Final
 import attrs
 
 NANOS: Final = 1_000_000_000
-"""Costs are kept as whole billionths of the unit: sums are exact, in any order."""
+"""Costs are stored as whole billionths of the unit: sums are exact, in any order."""
 
 
 @attrs.frozen
 class Price:
-    """Of a million tokens."""
+    """The price of a million tokens."""
 
     input: float
     output: float
 
 
 def cost_of(prices: Mapping[str, Price], model: str | None, input_tokens: int, output_tokens: int) -> int | None:
-    """In billionths of the unit of money, to the nearest; None for a model without a price."""
+    """The cost in billionths of the unit of money, rounded to the nearest; None for a model without a price."""
     price = prices.get(model or "")
     if price is None:
         return None

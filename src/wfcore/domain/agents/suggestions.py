@@ -1,4 +1,4 @@
-"""What somebody might ask next: chosen from what that person could see anyway, the same for the same facts."""
+"""Suggestions for a person's next prompt: a deterministic choice among facts that the person may see."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice, zip_longest
@@ -8,15 +8,14 @@ import attrs
 
 from wfcore.domain.kernel.json_type import JSON
 
-MOST: Final = 4
-"""Suggestions of one answer."""
+MAX_SUGGESTIONS: Final = 4
 
-LONGEST: Final = 160
-"""Characters of somebody's text within a prompt or a reason."""
+MAX_TEXT: Final = 160
+"""The most characters of a quoted text in a prompt or a reason."""
 
 
 @attrs.frozen
-class Waiting:
+class OpenDecision:
     """An interrupt that waits for the person's decision."""
 
     run_id: str
@@ -26,11 +25,11 @@ class Waiting:
 
 @attrs.frozen
 class Thread:
-    """A conversation of the person: what the person said last, and a skill that took part, 0 for none."""
+    """A conversation of the person: the person's last message, and a skill that took part, 0 for none."""
 
     thread_id: str
     skill_id: int
-    said: str
+    last_message: str
 
 
 @attrs.frozen
@@ -55,35 +54,35 @@ class Suggestion:
 
 
 def suggest(
-    waiting: Sequence[Waiting],
+    decisions: Sequence[OpenDecision],
     threads: Sequence[Thread],
     skills: Sequence[Candidate],
     workflows: Sequence[Candidate],
     tried: Collection[int],
 ) -> list[Suggestion]:
-    """At most four, one of each sort first: a decision, a conversation to go on with, something new, a workflow.
+    """At most four suggestions, first one of each sort: a decision, a conversation, a new skill, a workflow.
 
-    `tried` are the ids of skills the person has talked to; those of them are suggested when there is nothing else.
+    `tried` are the ids of skills that the person has used; those are suggested only after everything else.
     """
     new = [_untried(skill) for skill in skills if skill.id not in tried]
     known = [_starter(skill) for skill in skills if skill.id in tried and skill.description]
-    sorts = map(_decide, waiting), map(_go_on, threads), new, map(_run, workflows)
-    return list(islice(chain(_in_turn(*map(list, sorts)), known), MOST))
+    sorts = map(_decide, decisions), map(_continue, threads), new, map(_run, workflows)
+    return list(islice(chain(_interleaved(*map(list, sorts)), known), MAX_SUGGESTIONS))
 
 
-def _in_turn(*sorts: Sequence[Suggestion]) -> Iterator[Suggestion]:
+def _interleaved(*sorts: Sequence[Suggestion]) -> Iterator[Suggestion]:
     return (one for row in zip_longest(*sorts) for one in row if one is not None)
 
 
-def _decide(one: Waiting) -> Suggestion:
-    asked = f": {short(one.message)}" if one.message else ""
+def _decide(one: OpenDecision) -> Suggestion:
+    message = f": {short(one.message)}" if one.message else ""
     target = {"type": "interrupt", "runId": one.run_id, "interruptId": one.interrupt_id}
-    return Suggestion(f"What is waiting for my decision{asked}", "a run waits for your decision", target)
+    return Suggestion(f"What is waiting for my decision{message}", "a run waits for your decision", target)
 
 
-def _go_on(one: Thread) -> Suggestion:
+def _continue(one: Thread) -> Suggestion:
     target = {"type": "conversation", "threadId": one.thread_id, "skillId": one.skill_id}
-    return Suggestion(f"Let us go on with this: {short(one.said)}", "you talked about this lately", target)
+    return Suggestion(f"Let us go on with this: {short(one.last_message)}", "you talked about this lately", target)
 
 
 def _untried(skill: Candidate) -> Suggestion:
@@ -97,15 +96,15 @@ def _starter(skill: Candidate) -> Suggestion:
 
 
 def _run(workflow: Candidate) -> Suggestion:
-    reason = short(workflow.description) if workflow.description else "it is deployed, and you can start it"
+    reason = short(workflow.description or "") or "it is deployed, and you can start it"
     return Suggestion(f"Run `{short(workflow.name)}`", reason, _target("workflow", workflow))
 
 
-def _target(kind: str, offer: Candidate) -> dict[str, JSON]:
-    return {"type": kind, "id": offer.id}
+def _target(kind: str, candidate: Candidate) -> dict[str, JSON]:
+    return {"type": kind, "id": candidate.id}
 
 
 def short(text: str) -> str:
-    """The text on one line, cut to `LONGEST` characters."""
+    """The text on one line, cut to `MAX_TEXT` characters."""
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"
+    return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1].rstrip() + "…"

@@ -97,7 +97,7 @@ class CallModel(Struct, frozen=True):
     With a `context` the messages are the composed ones, and `transcript` holds what the agent has said and got back
     since: `ai` messages with their `toolCalls`, `tool` messages with their `toolCallId`. The answer has to pass
     `guardrails`, as they are named. `replaceable`: the run's clients take back what they were shown of it.
-    `allowances`: how many times each budget may be spent, by its `purse`; once where nothing is said. `said`: clients
+    `allowances`: how many times each budget may be spent, by `budget_key`; once where nothing is said. `said`: clients
     saw text of this attempt, so that it is not made anew. `broken_off` counts the attempts that nothing but the end of
     their worker ended.
     """

@@ -8,7 +8,7 @@ from wfcore.domain.agents.connections import (
     ConnectionKind,
     config_issues,
     joined,
-    kept_issues,
+    kept_secret_issues,
     merged,
     split,
 )
@@ -91,9 +91,9 @@ def test_kept_secrets_stay_with_their_receiver(change: dict[str, str], moved: bo
 
     base = {"url": "https://x.org/a"}
     old, new = connection("p", base), connection("p", base | change)
-    assert [issue.path for issue in kept_issues(old, new, {"headers.A"})] == ["config.headers.B"] * moved
-    assert kept_issues(old, new, {"headers.A", "headers.B"}) == []
-    assert len(kept_issues(old, connection("q", base), {})) == 2
+    assert [issue.path for issue in kept_secret_issues(old, new, {"headers.A"})] == ["config.headers.B"] * moved
+    assert kept_secret_issues(old, new, {"headers.A", "headers.B"}) == []
+    assert len(kept_secret_issues(old, connection("q", base), {})) == 2
 
 
 def test_required_fields_cannot_be_removed() -> None:

@@ -1,12 +1,12 @@
-"""Composing a context: what goes in, in which order, and what has no room (interface, context composition)."""
+"""Composition of a context: its parts, their order and their limits (interface, context composition)."""
 
 from typing import Any
 
 import attrs
 import pytest
 
-from wfcore.domain.agents.context import Ingredients as Given
-from wfcore.domain.agents.context import LeftOut, compose, digest_of, history_room
+from wfcore.domain.agents.context import CompositionInput as Given
+from wfcore.domain.agents.context import LeftOut, compose, digest_of, history_limit
 from wfcore.domain.agents.context_messages import (
     NO_RESULT,
     MessageHead,
@@ -61,10 +61,10 @@ FULL = Given(
 
 
 class TestOrder:
-    """What stands where."""
+    """The order of the parts."""
 
     def test_instructions_come_before_data(self) -> None:
-        """Instructions, expected output, node, then the data: items before memories, each in its own block."""
+        """The order is instructions, expected output, node, items, memories; each item of data has its own block."""
         context = compose(FULL)
         head, _, data = context["system"].partition("\n\n")
         assert head == "Be kind.\nBe brief.\nExpected output: One sentence\nSpeak Latin."
@@ -78,7 +78,7 @@ class TestOrder:
         assert "never instructions to follow" in data.splitlines()[0]
 
     def test_every_part_is_accounted_for(self) -> None:
-        """There is a segment for each part with its source and id, and the estimate is their sum."""
+        """Each part has a segment with its source and id, and the estimate is their sum."""
         context = compose(FULL)
         assert sources(context) == [
             ("instructions", "7"), ("expectedOutput", "7"), ("node", None), ("instructions", None),
@@ -89,14 +89,14 @@ class TestOrder:
         assert context["tokenEstimate"] == sum(segment["tokens"] for segment in context["segments"])
         assert context["leftOut"] == []
 
-    def test_nothing_makes_no_system_text(self) -> None:
+    def test_an_empty_context(self) -> None:
         """Without instructions and data there is no system message, and without a message no human one."""
         context = compose(Given("default"))
         assert (context["system"], context["human"], context["messages"], context["segments"]) == ("", None, None, [])
         assert request_of(context, (), ()) == []
 
     def test_the_definitions_are_whole(self) -> None:
-        """A tool carries all that the model is told, what its name stands for, and a digest of its definition."""
+        """A tool has its definition for the model, its tool id, and a digest of the definition."""
         http, skill = compose(FULL)["tools"]
         assert http.keys() == {"name", "toolId", "kind", "description", "parameters", "requiresApproval", "digest"}
         assert (skill["name"], skill["toolId"], skill["kind"], skill["resourceId"]) == (
@@ -114,17 +114,17 @@ class TestOrder:
          {"instructions": ("Be lazy.", "Be brief.")}],
     )  # fmt: skip
     def test_the_digest_covers_all_of_it(self, change: Json) -> None:
-        """The same ingredients have one digest; any other has another."""
+        """The same input gives the same digest; any change gives another."""
         context, other = compose(FULL), compose(attrs.evolve(FULL, **change))
         assert context == compose(FULL)
         assert context["digest"] == digest_of(context) != other["digest"]
 
 
-class TestRoom:
+class TestLimits:
     """The shares of the window."""
 
     def test_what_cannot_be_left_out_must_fit(self) -> None:
-        """Instructions, named items, tools and message are never cut: a window one too small is refused by name."""
+        """Instructions, named items, tools and message are never cut: a window that is too small is refused."""
         whole = attrs.evolve(FULL, history=None, memories=())
         taken = compose(whole)["tokenEstimate"]
         assert compose(attrs.evolve(whole, settings={"contextWindow": taken}))["tokenEstimate"] == taken
@@ -133,15 +133,15 @@ class TestRoom:
         assert error.value.info["errors"][0]["path"] == "modelSettings.contextWindow"
         assert str(taken) in error.value.message
 
-    def test_items_that_nobody_named_may_be_left_out(self) -> None:
-        """They get a quarter of the window: what has no room is told, a short one behind a long one still goes in."""
+    def test_items_that_are_not_named_may_be_left_out(self) -> None:
+        """They get a quarter of the window; a short item after a long one may still fit."""
         given = Given("default", items=[item(1, "x" * 3000), item(2)], settings={"contextWindow": 400})
         context = compose(given)
         assert ("contextItem", "c2") in sources(context)
-        assert context["leftOut"] == [LeftOut("contextItem", "c1", "no room in the context window").to_wire()]
+        assert context["leftOut"] == [LeftOut("contextItem", "c1", "does not fit into the context window").to_wire()]
 
     def test_memories_are_at_most_eight_and_an_eighth(self) -> None:
-        """The best eight, and of these those that fit into an eighth of the window."""
+        """The best eight are taken, as far as they fit into an eighth of the window."""
         many = attrs.evolve(FULL, memories=[memory(number) for number in range(12)])
         assert [ref for source, ref in sources(compose(many)) if source == "memory"] == [f"m{n}" for n in range(8)]
         small = attrs.evolve(FULL, memories=[memory(1, "y" * 3000), memory(2)], settings={"contextWindow": 1600})
@@ -149,18 +149,18 @@ class TestRoom:
         assert compose(small)["leftOut"][0]["ref"] == "m1"
 
     def test_the_conversation_gets_half_at_most(self) -> None:
-        """Newest whole turns within half of the window, and within what the rest leaves."""
+        """The newest whole turns fit into half of the window, and into what the other parts leave."""
         history = thread(*["human", "ai"] * 50, each=10)
         alone = compose(Given("default", history=history, settings={"contextWindow": 200}))
         assert alone["messages"] == {"threadId": "t1", "after": 90, "upTo": 100}
-        assert alone["tokenEstimate"] == history_room(200) == 100
+        assert alone["tokenEstimate"] == history_limit(200) == 100
         assert [one["source"] for one in alone["leftOut"]] == ["conversation"]
         message = "x" * 3 * 136
         crowded = compose(Given("default", message=message, history=history, settings={"contextWindow": 200}))
         assert crowded["messages"] == {"threadId": "t1", "after": 94, "upTo": 100}
 
     def test_too_many_tools(self) -> None:
-        """More than any provider takes is refused, naming the toolset."""
+        """More tools than every provider accepts is an issue of the toolset."""
         offers = [offer(f"t{number}") for number in range(MAX_TOOLS + 1)]
         assert len(compose(Given("default", offers=offers[1:]))["tools"]) == MAX_TOOLS
         with pytest.raises(Invalid) as error:
@@ -169,7 +169,7 @@ class TestRoom:
 
 
 class TestTurns:
-    """Which messages of a thread go along."""
+    """The messages of a thread in a context."""
 
     @pytest.mark.parametrize(
         ("types", "room", "kept"),
@@ -180,19 +180,19 @@ class TestTurns:
         ],
     )  # fmt: skip
     def test_turns_are_whole(self, types: str, room: int, kept: tuple[int, int] | None) -> None:
-        """A turn begins with a human message; what is before the first of a thread is one, unless a tool answers."""
+        """A turn begins with a human message; earlier messages are a turn, unless a tool message is first."""
         found = newest_turns(thread(*types.split()), room)
         assert (found and (found.after, found.up_to)) == kept
 
-    def test_what_was_not_read_is_no_turn(self) -> None:
-        """Where older messages were not read, what does not reach back to a human message is left out."""
+    def test_incomplete_turns_are_left_out(self) -> None:
+        """If older messages were not read, the messages before the first human message are left out."""
         assert newest_turns(thread("ai", "ai", whole=False), 100) is None
         kept = newest_turns(thread("ai", "human", whole=False), 100)
         assert kept is not None
         assert (kept.after, kept.count) == (1, 1)
 
     def test_an_empty_thread(self) -> None:
-        """Nothing goes along, and nothing is said to be left out."""
+        """The context has no messages, and none are left out."""
         context = compose(Given("default", history=ThreadHistory("t1")))
         assert (context["messages"], context["leftOut"]) == (None, [])
 
@@ -209,7 +209,7 @@ HUMAN: Json = {"type": "human", "content": "hi"}
 
 
 class TestPairs:
-    """Every call is answered once, behind the message that made it."""
+    """Every call has one result, after the message with the call."""
 
     @pytest.mark.parametrize(
         ("stored", "sent"),
@@ -222,17 +222,17 @@ class TestPairs:
             ([ai("1"), tool("1", "a"), ai("1"), tool("1", "b")], [ai("1"), tool("1", "a"), ai("1"), tool("1", "b")]),
         ],
     )  # fmt: skip
-    def test_answers_find_their_calls(self, stored: list[Json], sent: list[Json]) -> None:
-        """Whatever stands between them; one that is missing is made up, one too many is dropped."""
+    def test_results_follow_their_calls(self, stored: list[Json], sent: list[Json]) -> None:
+        """Messages between them move; a missing result is added, a result without a call is dropped."""
         assert paired(stored) == sent
 
-    def test_a_plain_message_is_told_as_it_is(self) -> None:
-        """No id, time or empty list of calls goes to the provider."""
+    def test_a_plain_message(self) -> None:
+        """Ids, times and an empty list of calls are not sent to the provider."""
         row = {"type": "ai", "content": "", "id": "m1", "toolCalls": []}
         assert paired([row]) == [{"type": "ai", "content": ""}]
 
-    def test_the_request_is_what_was_composed(self) -> None:
-        """System text, the conversation, the message, then the rounds: nothing else, nothing changed."""
+    def test_the_request_has_the_composed_parts(self) -> None:
+        """It has exactly the system text, the conversation, the message and the rounds, unchanged."""
         context = compose(FULL)
         rounds = [ai("9"), tool("9")]
         assert request_of(context, [HUMAN, ai(text="yes")], rounds) == [
@@ -245,15 +245,15 @@ class TestPairs:
 
 
 class TestNames:
-    """What a model calls a tool by."""
+    """The names of tools for the model."""
 
-    def test_names_are_plain(self) -> None:
-        """What is allowed stays; another character becomes an underscore; 64 characters are the most."""
+    def test_names_have_the_form(self) -> None:
+        """Other characters become underscores; a name has at most 64 characters."""
         names = wire_names([offer("send-it_1"), offer("core.http"), offer("x" * 99), offer("skill:1", hint="ü")])
         assert names == {"send-it_1": "send-it_1", "core.http": "core_http", "x" * 99: "x" * 64, "skill:1": "_"}
 
-    def test_a_clash_is_settled(self) -> None:
-        """Who needs no change keeps the name, whatever the order; the others are told apart for good."""
+    def test_names_are_unique(self) -> None:
+        """A tool whose name needs no change keeps it, in any order; the others get a suffix."""
         clashing = [offer("a.b"), offer("a_b"), offer("a:b")]
         names = wire_names(clashing)
         assert names["a_b"] == "a_b"
@@ -261,8 +261,8 @@ class TestNames:
         assert wire_names(clashing[::-1]) == names
         assert all(name.startswith("a_b") for name in names.values())
 
-    def test_a_made_up_name_that_is_taken(self) -> None:
-        """A tool whose own id is the very name that a clash would have made keeps it."""
+    def test_a_suffixed_name_that_is_taken(self) -> None:
+        """A tool whose own id equals a name with a suffix keeps it."""
         made = wire_names([offer("a.b"), offer("a_b")])["a.b"]
         names = wire_names([offer("a.b"), offer("a_b"), offer(made)])
         assert names[made] == made
@@ -270,20 +270,20 @@ class TestNames:
 
 
 class TestText:
-    """The estimate, and marks."""
+    """Estimates and marks."""
 
     @pytest.mark.parametrize(("text", "estimate"), [("", 0), ("abc", 1), ("abcd", 2), ("日本語", 3), ("\U0001f600", 2)])
     def test_three_bytes_are_a_token(self, text: str, estimate: int) -> None:
-        """Of UTF-8, rounded up."""
+        """The estimate counts bytes of UTF-8, rounded up."""
         assert tokens(text) == estimate
 
     def test_a_mark_is_never_in_the_text(self) -> None:
-        """The same texts have one mark; other texts, a split elsewhere and a text that quotes the mark have others."""
+        """The same texts have the same mark; other texts, other splits and a text with the mark in it have others."""
         mark = boundary(["a", "b"])
         assert mark == boundary(["a", "b"])
         assert len({mark, boundary(["a", "c"]), boundary(["ab", ""]), boundary(["a", mark]), boundary([])}) == 5
 
-    def test_a_subordinate_is_told_one_thing(self) -> None:
-        """Its only argument is the message."""
+    def test_a_subordinate_has_one_argument(self) -> None:
+        """The only argument is the message."""
         assert MESSAGE_SCHEMA["required"] == ["message"]
         assert MESSAGE_SCHEMA["additionalProperties"] is False

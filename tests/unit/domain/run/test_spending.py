@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from test_agents import calls, talking
 
-from wfcore.domain.agents.budgets import purse, times_spent
+from wfcore.domain.agents.budgets import budget_key, times_spent
 from wfcore.domain.run.effects import CallModel
 from wfcore.domain.run.entries import Failed, Succeeded, decode_entry, encode_entry
 from wfcore.domain.run.plan import skill_plan
@@ -95,4 +95,4 @@ def test_how_many_times_a_budget_is_spent(budget: Mapping[str, Any], spent: Mapp
     """Whole times, by tokens of both kinds or by cost, whichever is more; what was spent before does not count."""
     assert times_spent(budget, spent) == times
     assert times_spent(budget, spent, spent) == 0
-    assert purse(budget) == "agent/"
+    assert budget_key(budget) == "agent/"

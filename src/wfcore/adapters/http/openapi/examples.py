@@ -202,7 +202,7 @@ RESPONSES: Final[Mapping[str, JSON]] = {
             {"source": "subordinates", "ref": "skill:1", "tokens": 52, "why": "a skill to hand work to"},
             {"source": "message", "ref": None, "tokens": 11, "why": "the message to the agent"},
         ],
-        "leftOut": [{"source": "conversation", "ref": "document-4711", "why": "older messages have no room in the "
+        "leftOut": [{"source": "conversation", "ref": "document-4711", "why": "older messages do not fit into the "
                      "context window"}],
         "tokenEstimate": 71, "contextWindow": 8_000,
         "digest": "sha256:9f2c1b2a8b2d6a2c1f1a4c0a6a2f3d4e5f60718293a4b5c6d7e8f9012345678a",

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from wfcore.domain.agents.context import taken_from
+from wfcore.domain.agents.context import narrowed_context
 from wfcore.domain.agents.context_attachments import attached
 from wfcore.domain.graph.structure import NodeType
 from wfcore.domain.json.codec import dumps
@@ -117,7 +117,7 @@ class Agents(Spending):
             self._fail(node, "the context that was composed is no object", "context")
             return
         self.drop(effect.address)
-        talk, context = self.talks[node.index], taken_from(context, self._config())
+        talk, context = self.talks[node.index], narrowed_context(context, self._config())
         talk.context, talk.before, talk.asking = context, self.usage.copy(), True
         told = (context.get("human") or {}).get("attachments")
         self._record(node, "human", self._label(effect.key), effect.message, attachments=told)
@@ -219,7 +219,7 @@ class Agents(Spending):
         """A new turn has a config of its own: it holds for every agent under way, from its next round on."""
         for talk in self.talks.values():
             if talk.context:
-                talk.context = taken_from(talk.context, self._config())
+                talk.context = narrowed_context(talk.context, self._config())
 
     def hear(self, said: Mapping[str, JSON]) -> None:
         """The user said something more: every agent under way is told, with the results that its model waits for."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from wfcore.domain.agents.budgets import purse, times_spent
+from wfcore.domain.agents.budgets import budget_key, times_spent
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel
 from wfcore.domain.run.events import EventKind
@@ -29,7 +29,7 @@ class Spending(Nodes):
         budgets += [(talk.context.get("budget") or {}, talk.before)] if talk else []
         for budget, before in budgets:
             times = times_spent(budget, self.usage, before)
-            if times >= effect.allowances.get(purse(budget), 1):
+            if times >= effect.allowances.get(budget_key(budget), 1):
                 self._ask_to_spend(node, effect, budget, times)
                 return
         self._request(effect)
@@ -37,7 +37,7 @@ class Spending(Nodes):
     def _ask_to_spend(self, node: NodePlan, effect: CallModel, budget: Mapping[str, JSON], times: int) -> None:
         self.drop(effect.address)
         waiting = budget_of(self._asker(node, effect.address[-1]), budget, self.length)
-        self._ask(waiting, replace(effect, allowances={**effect.allowances, purse(budget): times + 1}))
+        self._ask(waiting, replace(effect, allowances={**effect.allowances, budget_key(budget): times + 1}))
 
     def _may_spend(self, node: NodePlan, effect: CallModel, decided: str) -> None:
         """Somebody has said whether to go on; if so, the rest of the visit may spend as much too."""
