@@ -1,0 +1,82 @@
+"""Prints the branch coverage of each package of wfcore, and fails when one is below its floor.
+
+It reads `.coverage`, which a run of the tests with `--cov=wfcore --cov-branch` writes.
+"""
+
+import json
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from coverage import Coverage
+
+FLOORS: Final = {
+    "wfcore": 90.0,
+}
+"""Percent of lines and branches of a package that the tests must run. The nearest enclosing package counts."""
+
+
+class Part(NamedTuple):
+    """Lines and branches: how many there are, and how many ran."""
+
+    total: int
+    ran: int
+
+    def percent(self) -> float:
+        return 100.0 * self.ran / self.total if self.total else 100.0
+
+
+def package_of(file: str) -> str:
+    """The package of a file `src/wfcore/domain/run/plan.py`, at most three levels deep: `wfcore.domain.run`."""
+    parts = Path(file).with_suffix("").parts
+    return ".".join(parts[parts.index("wfcore") : -1][:3])
+
+
+def measured(files: Mapping[str, Any]) -> dict[str, Part]:
+    """The parts of each package, from the `files` of coverage's JSON report."""
+    found: dict[str, list[Part]] = defaultdict(list)
+    for file, report in files.items():
+        summary = report["summary"]
+        total = summary["num_statements"] + summary["num_branches"]
+        found[package_of(file)].append(Part(total, summary["covered_lines"] + summary["covered_branches"]))
+    return {name: _sum(found[name]) for name in sorted(found)}
+
+
+def floor_of(package: str, floors: Mapping[str, float] = FLOORS) -> float:
+    """The floor of the package itself, or of the nearest package around it."""
+    while package not in floors:
+        package = package.rpartition(".")[0]
+    return floors[package]
+
+
+def _sum(parts: Iterable[Part]) -> Part:
+    totals, rans = zip(*parts, strict=True)
+    return Part(sum(totals), sum(rans))
+
+
+def _report() -> Mapping[str, Any]:
+    coverage = Coverage()
+    coverage.load()
+    with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
+        coverage.json_report(outfile=file.name)
+        report: Mapping[str, Any] = json.load(file)
+    return report
+
+
+def main() -> int:
+    """Print the table and return the exit status."""
+    packages = measured(_report()["files"])
+    low = 0
+    for name, part in packages.items():
+        percent, floor = part.percent(), floor_of(name)
+        low += percent < floor
+        print(f"{name:<36}{percent:7.2f} %  floor {floor:6.2f} %{'  TOO LOW' if percent < floor else ''}")
+    print(f"{'all':<36}{_sum(packages.values()).percent():7.2f} %")
+    return 1 if low else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
