@@ -1,0 +1,9 @@
+"""What is frozen: executions of all kinds, by name."""
+
+import agent_scenarios
+import child_scenarios
+import graph_scenarios
+import turn_scenarios
+from playing import SCENARIOS
+
+__all__ = ["SCENARIOS", "agent_scenarios", "child_scenarios", "graph_scenarios", "turn_scenarios"]
