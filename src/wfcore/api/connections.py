@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Final, Literal, Required, TypedDict
+from typing import Annotated, Final, Literal, TypedDict
 
 from msgspec import Meta
 
 from wfcore.api.resources import Body, Name
 from wfcore.domain.agents.connections import ConnectionKind, ConnectionStatus
 from wfcore.domain.json.codec import JsonObject, Time
+from wfcore.domain.json.values import UNSET, UnsetType, value
 
 Secret = Annotated[str, Meta(min_length=1, max_length=8_192, description="Write-only")]
 HeaderName = Annotated[str, Meta(max_length=100, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
@@ -32,42 +33,48 @@ ConfigJson = Annotated[
 ]
 
 
-class ApiKeyConfig(TypedDict, total=False):
+@value
+class ApiKeyConfig:
     """`header` is the name of the header with the key."""
 
-    apiKey: Required[HeaderValue]
-    header: HeaderName
+    api_key: HeaderValue
+    header: HeaderName | UnsetType = UNSET
 
 
-class PatchApiKeyConfig(TypedDict, total=False):
-    apiKey: HeaderValue
-    header: HeaderName | None
+@value
+class PatchApiKeyConfig:
+    api_key: HeaderValue | UnsetType = UNSET
+    header: HeaderName | UnsetType | None = UNSET
 
 
-class OAuth2Config(TypedDict, total=False):
-    clientId: Required[Annotated[str, Meta(min_length=1, max_length=1_000)]]
-    clientSecret: Secret
-    tokenUrl: Required[Url]
-    authorizeUrl: Url
-    scopes: OAuthScopes
+@value
+class OAuth2Config:
+    client_id: Annotated[str, Meta(min_length=1, max_length=1_000)]
+    client_secret: Secret | UnsetType = UNSET
+    token_url: Url
+    authorize_url: Url | UnsetType = UNSET
+    scopes: OAuthScopes | UnsetType = UNSET
 
 
-class PatchOAuth2Config(TypedDict, total=False):
-    clientId: Annotated[str, Meta(min_length=1, max_length=1_000)]
-    clientSecret: Secret | None
-    tokenUrl: Url
-    authorizeUrl: Url | None
-    scopes: OAuthScopes | None
+@value
+class PatchOAuth2Config:
+    client_id: Annotated[str, Meta(min_length=1, max_length=1_000)] | UnsetType = UNSET
+    client_secret: Secret | UnsetType | None = UNSET
+    token_url: Url | UnsetType = UNSET
+    authorize_url: Url | UnsetType | None = UNSET
+    scopes: OAuthScopes | UnsetType | None = UNSET
 
 
-class McpConfig(TypedDict, total=False):
-    url: Required[Url]
-    headers: dict[HeaderName, HeaderValue]
-
-
-class PatchMcpConfig(TypedDict, total=False):
+@value
+class McpConfig:
     url: Url
-    headers: dict[HeaderName, HeaderValue | None] | None
+    headers: dict[HeaderName, HeaderValue] | UnsetType = UNSET
+
+
+@value
+class PatchMcpConfig:
+    url: Url | UnsetType = UNSET
+    headers: dict[HeaderName, HeaderValue | None] | UnsetType | None = UNSET
 
 
 CONFIGS: Final[Mapping[str, type]] = MappingProxyType(
@@ -78,21 +85,23 @@ PATCH_CONFIGS: Final[Mapping[str, type]] = MappingProxyType(
 )
 
 
-class CreateConnection(Body, TypedDict, total=False):
-    name: Required[Name]
-    provider: Required[Name]
-    kind: Required[KindOfConnection]
-    config: Required[ConfigJson]
-    status: Literal["active", "disabled"]
-
-
-class PatchConnection(Body, TypedDict, total=False):
-    """Present fields are changed, in `config` too; null in `config` removes a field or a header."""
-
+@value
+class CreateConnection(Body):
     name: Name
     provider: Name
+    kind: KindOfConnection
     config: ConfigJson
-    status: Literal["active", "disabled"]
+    status: Literal["active", "disabled"] | UnsetType = UNSET
+
+
+@value
+class PatchConnection(Body):
+    """Present fields are changed, in `config` too; null in `config` removes a field or a header."""
+
+    name: Name | UnsetType = UNSET
+    provider: Name | UnsetType = UNSET
+    config: ConfigJson | UnsetType = UNSET
+    status: Literal["active", "disabled"] | UnsetType = UNSET
 
 
 class ConnectionDto(TypedDict):

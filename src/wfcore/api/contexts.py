@@ -1,26 +1,29 @@
 """The shapes of an organization's context items, and of composed contexts, on the wire."""
 
-from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
 from wfcore.api.resources import Body, ModelSettingsDto, Name
 from wfcore.api.runs import Key, RunConfig
 from wfcore.domain.json.codec import JsonObject, Time
+from wfcore.domain.json.values import UNSET, UnsetType, value
 
 Content = Annotated[str, Meta(max_length=100_000, pattern=r"\S", description="Not blank")]
 
 
-class PatchContextItem(Body, TypedDict, total=False):
+@value
+class PatchContextItem(Body):
     """Present fields are changed."""
 
+    title: Name | UnsetType = UNSET
+    content: Content | UnsetType = UNSET
+
+
+@value
+class CreateContextItem(Body):
     title: Name
     content: Content
-
-
-class CreateContextItem(Body, TypedDict, total=False):
-    title: Required[Name]
-    content: Required[Content]
 
 
 class ContextItemDto(TypedDict):
@@ -31,20 +34,22 @@ class ContextItemDto(TypedDict):
     updatedAt: Time
 
 
-class AssistantContext(Body, TypedDict, total=False):
+@value
+class AssistantContext(Body):
     """The body of the run whose context is composed; `message` is optional."""
 
-    message: str
-    sessionId: Key
-    fileThreadId: Key
-    config: RunConfig
+    message: str | UnsetType = UNSET
+    session_id: Key | UnsetType = UNSET
+    file_thread_id: Key | UnsetType = UNSET
+    config: RunConfig | UnsetType = UNSET
 
 
-class SkillContext(AssistantContext, total=False):
+@value
+class SkillContext(AssistantContext):
     """`view` selects the variation; `instructions` are added to those of the skill, as for a node."""
 
-    view: Literal["active", "draft"]
-    instructions: str
+    view: Literal["active", "draft"] | UnsetType = UNSET
+    instructions: str | UnsetType = UNSET
 
 
 class ContextMessage(TypedDict):

@@ -7,32 +7,37 @@ from msgspec import Meta
 from wfcore.api.resources import Body
 from wfcore.domain.channels.interfaces import InterfaceKind
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Time
+from wfcore.domain.json.values import UNSET, UnsetType, value
 from wfcore.domain.resources.access import By
 
 KindOfInterface = Annotated[str, Meta(extra_json_schema={"enum": list(InterfaceKind)})]
 MemberId = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
-class RollbackBody(Body, TypedDict, total=False):
-    variationId: Required[NonEmpty]
+@value
+class RollbackBody(Body):
+    variation_id: NonEmpty
 
 
-class TransferBody(Body, TypedDict, total=False):
+@value
+class TransferBody(Body):
     """The new owner: a member, by exactly one of `userId` and `email`."""
 
-    userId: MemberId
-    email: str
+    user_id: MemberId | UnsetType = UNSET
+    email: str | UnsetType = UNSET
 
 
-class CreateInterface(Body, TypedDict, total=False):
-    kind: Required[KindOfInterface]
-    config: JsonObject
+@value
+class CreateInterface(Body):
+    kind: KindOfInterface
+    config: JsonObject | UnsetType = UNSET
 
 
-class PatchInterface(Body, TypedDict, total=False):
+@value
+class PatchInterface(Body):
     """A `config` replaces the former one as a whole."""
 
-    config: JsonObject
+    config: JsonObject | UnsetType = UNSET
 
 
 class DeployedVariationDto(TypedDict):

@@ -1,38 +1,43 @@
 """The shapes of memories on the wire (interface, MemoryDto)."""
 
-from typing import Annotated, Required, TypedDict
+from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
 from wfcore.api.resources import Body
 from wfcore.domain.json.codec import JsonObject, Positive, Time
+from wfcore.domain.json.values import UNSET, UnsetType, value
 
 Text = Annotated[str, Meta(pattern=r"\S", description="Not blank")]
 Question = Annotated[str, Meta(max_length=2_000, description="Words to search for")]
 EndUser = Annotated[str, Meta(min_length=1, max_length=255, description="Id of the end user it is about")]
 
 
-class AboutUser(TypedDict, total=False):
-    userId: EndUser
+@value
+class AboutUser(Body):
+    user_id: EndUser | UnsetType = UNSET
 
 
-class CreateMemory(Body, AboutUser, total=False):
-    memory: Required[Text]
-    metadata: JsonObject
+@value
+class CreateMemory(AboutUser):
+    memory: Text
+    metadata: JsonObject | UnsetType = UNSET
 
 
-class PatchMemory(Body, total=False):
+@value
+class PatchMemory(Body):
     """The fields in `updateMask` are changed; without a mask, the present fields."""
 
-    memory: Text
-    metadata: JsonObject
+    memory: Text | UnsetType = UNSET
+    metadata: JsonObject | UnsetType = UNSET
 
 
-class SearchMemories(Body, AboutUser, total=False):
+@value
+class SearchMemories(AboutUser):
     """`limit` is 10 by default; more than 100 counts as 100."""
 
-    query: Required[Question]
-    limit: Positive
+    query: Question
+    limit: Positive | UnsetType = UNSET
 
 
 class MemoryDto(TypedDict):

@@ -1,28 +1,31 @@
 """The shapes of members, groups, tokens, the audit and the catalog of tools; `CreateToken` is in `resources`."""
 
-from typing import Annotated, Any, Literal, Required, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
 from wfcore.api.resources import Body, Name, TokenScope
 from wfcore.domain.json.codec import JsonObject, Time
+from wfcore.domain.json.values import UNSET, UnsetType, value
 
 UserId = Annotated[str, Meta(min_length=1, max_length=255, description="As the identity provider names the user")]
 RoleName = Literal["owner", "admin", "member"]
 GroupIds = Annotated[list[str], Meta(max_length=1_000, description="UUIDs; the implicit group is left out")]
 
 
-class PatchMember(Body, total=False):
+@value
+class PatchMember(Body):
     """Present fields are changed."""
 
-    email: str | None
-    name: Name | None
-    role: RoleName
-    groups: GroupIds
+    email: str | UnsetType | None = UNSET
+    name: Name | UnsetType | None = UNSET
+    role: RoleName | UnsetType = UNSET
+    groups: GroupIds | UnsetType = UNSET
 
 
-class CreateMember(PatchMember, total=False):
-    userId: Required[UserId]  # noqa: N815  (the wire name)
+@value
+class CreateMember(PatchMember):
+    user_id: UserId
 
 
 class MemberDto(TypedDict):
@@ -33,12 +36,14 @@ class MemberDto(TypedDict):
     groups: list[str]
 
 
-class CreateGroup(Body, total=False):
-    name: Required[Name]
-
-
-class PatchGroup(Body, total=False):
+@value
+class CreateGroup(Body):
     name: Name
+
+
+@value
+class PatchGroup(Body):
+    name: Name | UnsetType = UNSET
 
 
 class GroupDto(TypedDict):

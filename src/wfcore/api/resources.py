@@ -22,6 +22,7 @@ from wfcore.domain.json.codec import (
     schema_ref,
     schemas_of,
 )
+from wfcore.domain.json.values import UNSET, UnsetType, is_value, value
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import TOKEN_SCOPES, Visibility
@@ -52,12 +53,14 @@ class Trigger(TypedDict, total=False):
     schedule: ScheduleDto
 
 
-class RunModelSettings(TypedDict, total=False):
-    contextWindow: Positive
+@value
+class RunModelSettings:
+    context_window: Positive | UnsetType = UNSET
 
 
-class ModelSettingsDto(RunModelSettings, total=False):
-    reasoningEffort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+@value
+class ModelSettingsDto(RunModelSettings):
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | UnsetType = UNSET
 
 
 class AgentSelectionEntry(TypedDict, total=False):
@@ -127,85 +130,97 @@ SelectionJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AgentSel
 AccessJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AccessConfigBody))]
 
 
-class Body(TypedDict, total=False):
+@value
+class Body:
     """`organizationId` is accepted and ignored: the principal's organization is used (interface, Authentication)."""
 
-    organizationId: str
+    organization_id: str | UnsetType = UNSET
 
 
-class CreateWorkflow(Body, total=False):
-    name: Required[Name]
-    type: Required[WorkflowType]
-    description: str
-    trigger: TriggerJson
-    agentSelection: SelectionJson
-    workflowStructure: StructureJson
-    accessConfig: AccessJson
+@value
+class CreateWorkflow(Body):
+    name: Name
+    type: WorkflowType
+    description: str | UnsetType = UNSET
+    trigger: TriggerJson | UnsetType = UNSET
+    agent_selection: SelectionJson | UnsetType = UNSET
+    workflow_structure: StructureJson | UnsetType = UNSET
+    access_config: AccessJson | UnsetType = UNSET
 
 
-class PatchWorkflow(Body, total=False):
+@value
+class PatchWorkflow(Body):
     """Present fields are changed; null clears a field that may be null."""
 
-    name: Name
-    description: str | None
-    trigger: TriggerJson | None
-    agentSelection: SelectionJson | None
-    workflowStructure: StructureJson | None
-    accessConfig: AccessJson
+    name: Name | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
+    trigger: TriggerJson | UnsetType | None = UNSET
+    agent_selection: SelectionJson | UnsetType | None = UNSET
+    workflow_structure: StructureJson | UnsetType | None = UNSET
+    access_config: AccessJson | UnsetType = UNSET
 
 
-class ValidateBody(PatchWorkflow, total=False):
-    type: WorkflowType
+@value
+class ValidateBody(PatchWorkflow):
+    type: WorkflowType | UnsetType = UNSET
 
 
-class ToggleBody(Body, total=False):
-    isEnabled: bool
+@value
+class ToggleBody(Body):
+    is_enabled: bool | UnsetType = UNSET
 
 
-class ToolSetting(TypedDict, total=False):
-    enabled: Required[bool]
-    requiresApproval: bool
+@value
+class ToolSetting:
+    enabled: bool
+    requires_approval: bool | UnsetType = UNSET
 
 
-class Supervision(Body, total=False):
-    supervisionSubordinateIds: list[str]
-    supervisionSubordinateDescriptions: dict[str, str]
+@value
+class Supervision(Body):
+    supervision_subordinate_ids: list[str] | UnsetType = UNSET
+    supervision_subordinate_descriptions: dict[str, str] | UnsetType = UNSET
 
 
-class BudgetDto(TypedDict, total=False):
+@value
+class BudgetDto:
     """The most that models may consume; at the limit, a run requests an approval for the same amount again."""
 
-    maxTokens: Positive
-    maxCost: Annotated[float, Meta(gt=0, le=1e12)]
+    max_tokens: Positive | UnsetType = UNSET
+    max_cost: Annotated[float, Meta(gt=0, le=1e12)] | UnsetType = UNSET
 
 
-class SkillContent(Supervision, total=False):
-    accessConfig: AccessJson
-    budget: BudgetDto
-    expectedOutput: str
-    instructions: list[str]
-    model: str
-    toolset: dict[str, ToolSetting]
-    connectionSet: list[JsonObject]
-    contextSelections: list[JsonObject]
-    evaluations: list[JsonObject]
-    interfaces: list[JsonObject]
+@value
+class SkillContent(Supervision):
+    access_config: AccessJson | UnsetType = UNSET
+    budget: BudgetDto | UnsetType = UNSET
+    expected_output: str | UnsetType = UNSET
+    instructions: list[str] | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    toolset: dict[str, ToolSetting] | UnsetType = UNSET
+    connection_set: list[JsonObject] | UnsetType = UNSET
+    context_selections: list[JsonObject] | UnsetType = UNSET
+    evaluations: list[JsonObject] | UnsetType = UNSET
+    interfaces: list[JsonObject] | UnsetType = UNSET
 
 
-class CreateSkill(SkillContent, total=False):
-    name: Required[Name]
-    description: str
-
-
-class PatchSkill(SkillContent, total=False):
+@value
+class CreateSkill(SkillContent):
     name: Name
-    description: str | None
+    description: str | UnsetType = UNSET
 
 
-class CreateToken(Body, total=False):
-    name: Required[Name]
-    scopes: Required[list[TokenScope]]
-    expiresInSeconds: Seconds
+@value
+class PatchSkill(SkillContent):
+    name: Name | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
+
+
+@value
+class CreateToken(Body):
+    name: Name
+    scopes: list[TokenScope]
+    expires_in_seconds: Seconds | UnsetType = UNSET
 
 
 class AccessConfigDto(TypedDict, total=False):
@@ -277,7 +292,7 @@ _FREE: Final = (Trigger, WorkflowStructure, AgentSelection)
 
 def schema_components(*others: type) -> dict[str, JSON]:
     """The schemas of the shapes in this module and of `others`, by name, for `components.schemas` of OpenAPI 3.1."""
-    shapes = [*filter(is_typeddict, globals().values()), *others]
-    bodies = [shape for shape in shapes if "organizationId" in shape.__annotations__]
+    shapes = [*(shape for shape in globals().values() if is_typeddict(shape) or is_value(shape)), *others]
+    bodies = [shape for shape in shapes if issubclass(shape, Body)]
     sent = schemas_of([*bodies, AccessConfigBody, *_FREE]).keys() - {component_name(shape) for shape in _FREE}
     return {name: closed(schema) if name in sent else schema for name, schema in schemas_of(shapes).items()}

@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from wfcore.api.resources import Body, BudgetDto, ErrorBody, RunModelSettings, ToolSetting
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, Time
+from wfcore.domain.json.values import UNSET, UnsetType, value
 
 Key = Annotated[str, Meta(min_length=1, max_length=255, description="Opaque token of the client")]
 _NO_DOTS = r"^([.]{0,2}[!-\-/-~][!-~]*|[.]{3}[!-~]*)$"
@@ -25,36 +26,39 @@ TurnEvent = Literal["message_delta", "message", "message_replaced", "tool_call",
 RunEvent = Literal["run_started", "interrupt", "done", "error", "cancelled"]
 
 
-class Image(TypedDict, total=False):
+@value
+class Image:
     """`data` in base64, or an upload by its `storageKey` or `uploadId`."""
 
-    data: str
-    mimeType: FileName
-    name: FileName
-    storageKey: str
-    uploadId: str
+    data: str | UnsetType = UNSET
+    mime_type: FileName | UnsetType = UNSET
+    name: FileName | UnsetType = UNSET
+    storage_key: str | UnsetType = UNSET
+    upload_id: str | UnsetType = UNSET
 
 
-class Document(TypedDict, total=False):
+@value
+class Document:
     """`parsedContent`, or an upload of text by its `rawContentStorageKey` or `uploadId`; or both.
 
     The model gets `summary` if the whole does not fit. The server counts the bytes itself.
     """
 
-    fileName: FileName
-    parsedContent: str
-    uploadId: str
-    mimeType: FileName
-    storageFileName: FileName
-    rawContentStorageKey: str
-    summary: Annotated[str, Meta(max_length=10_000)]
-    originalSize: Size
-    sizeBytes: Size
+    file_name: FileName | UnsetType = UNSET
+    parsed_content: str | UnsetType = UNSET
+    upload_id: str | UnsetType = UNSET
+    mime_type: FileName | UnsetType = UNSET
+    storage_file_name: FileName | UnsetType = UNSET
+    raw_content_storage_key: str | UnsetType = UNSET
+    summary: Annotated[str, Meta(max_length=10_000)] | UnsetType = UNSET
+    original_size: Size | UnsetType = UNSET
+    size_bytes: Size | UnsetType = UNSET
 
 
-class AttachmentsDto(TypedDict, total=False):
-    images: list[Image]
-    documents: list[Document]
+@value
+class AttachmentsDto:
+    images: list[Image] | UnsetType = UNSET
+    documents: list[Document] | UnsetType = UNSET
 
 
 class UploadDto(TypedDict):
@@ -66,96 +70,105 @@ class UploadDto(TypedDict):
     sizeBytes: int
 
 
-class UserContext(TypedDict, total=False):
-    email: str
-    name: str
-    timezone: str
-    userId: str
+@value
+class UserContext:
+    email: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    timezone: str | UnsetType = UNSET
+    user_id: str | UnsetType = UNSET
 
 
-class RunConfig(TypedDict, total=False):
+@value
+class RunConfig:
     """What a run may use; it can only narrow what the deployed variation allows."""
 
-    model: NonEmpty
-    modelSettings: RunModelSettings
-    budget: BudgetDto
-    contextSelections: list[JsonObject]
-    connectionSelections: list[JsonObject]
-    connectionSet: list[JsonObject]
-    connectionAllModeIds: list[str]
-    guardrails: list[str]
-    toolset: dict[str, ToolSetting]
-    strategies: list[str]
-    experimentalFeatures: bool
-    debug: bool
-    composerFileOffload: bool
+    model: NonEmpty | UnsetType = UNSET
+    model_settings: RunModelSettings | UnsetType = UNSET
+    budget: BudgetDto | UnsetType = UNSET
+    context_selections: list[JsonObject] | UnsetType = UNSET
+    connection_selections: list[JsonObject] | UnsetType = UNSET
+    connection_set: list[JsonObject] | UnsetType = UNSET
+    connection_all_mode_ids: list[str] | UnsetType = UNSET
+    guardrails: list[str] | UnsetType = UNSET
+    toolset: dict[str, ToolSetting] | UnsetType = UNSET
+    strategies: list[str] | UnsetType = UNSET
+    experimental_features: bool | UnsetType = UNSET
+    debug: bool | UnsetType = UNSET
+    composer_file_offload: bool | UnsetType = UNSET
 
 
-class InterruptDecision(TypedDict, total=False):
-    interruptId: Required[str]
-    decision: Required[Decision]
-    data: Any
+@value
+class InterruptDecision:
+    interrupt_id: str
+    decision: Decision
+    data: Any = UNSET
 
 
-class TurnBody(Body, TypedDict, total=False):
+@value
+class TurnBody(Body):
     """The fields of the body of every turn."""
 
-    sessionId: Key
-    fileThreadId: Key
-    config: RunConfig
-    attachments: AttachmentsDto
-    userContext: UserContext
-    runId: RunId
-    streamProtocolVersion: Literal[2]
-    experimentalFeatures: bool
-    debug: bool
-    version: Literal["published", "draft"]
-    origin: Origin
+    session_id: Key | UnsetType = UNSET
+    file_thread_id: Key | UnsetType = UNSET
+    config: RunConfig | UnsetType = UNSET
+    attachments: AttachmentsDto | UnsetType = UNSET
+    user_context: UserContext | UnsetType = UNSET
+    run_id: RunId | UnsetType = UNSET
+    stream_protocol_version: Literal[2] | UnsetType = UNSET
+    experimental_features: bool | UnsetType = UNSET
+    debug: bool | UnsetType = UNSET
+    version: Literal["published", "draft"] | UnsetType = UNSET
+    origin: Origin | UnsetType = UNSET
 
 
-class Chat(TurnBody, total=False):
+@value
+class Chat(TurnBody):
     """A message to a skill or to the assistant, which starts a run."""
 
-    message: Required[NonEmpty]
+    message: NonEmpty
 
 
-class ResumeRun(TurnBody, total=False):
-    message: str
-    decision: Decision
-    interruptId: str
-    data: Any
-    decisions: Annotated[list[InterruptDecision], Meta(min_length=1)]
+@value
+class ResumeRun(TurnBody):
+    message: str | UnsetType = UNSET
+    decision: Decision | UnsetType = UNSET
+    interrupt_id: str | UnsetType = UNSET
+    data: Any = UNSET
+    decisions: Annotated[list[InterruptDecision], Meta(min_length=1)] | UnsetType = UNSET
 
 
-class CreateRun(ResumeRun, total=False):
+@value
+class CreateRun(ResumeRun):
     """The fields of a resume, and exactly one of `workflowId`, `skillId` and `assistant`."""
 
-    workflowId: Positive
-    skillId: Positive
-    assistant: Annotated[bool, Meta(extra_json_schema={"const": True})]
-    input: JsonObject
+    workflow_id: Positive | UnsetType = UNSET
+    skill_id: Positive | UnsetType = UNSET
+    assistant: Annotated[bool, Meta(extra_json_schema={"const": True})] | UnsetType = UNSET
+    input: JsonObject | UnsetType = UNSET
 
 
-class Action(TypedDict, total=False):
+@value
+class Action:
     """One call of a tool. Strings of `params` may hold `{{ expression }}` over `nodes.<id>.output`."""
 
-    toolId: Required[NonEmpty]
-    toolName: str
-    aiDescription: str
-    runtimeScope: JsonObject
-    params: JsonObject
+    tool_id: NonEmpty
+    tool_name: str | UnsetType = UNSET
+    ai_description: str | UnsetType = UNSET
+    runtime_scope: JsonObject | UnsetType = UNSET
+    params: JsonObject | UnsetType = UNSET
 
 
-class RunAction(Body, TypedDict, total=False):
+@value
+class RunAction(Body):
     """A single step of a workflow. `previousOutputs` has the outputs of earlier steps by node id."""
 
-    action: Required[Action]
-    previousOutputs: JsonObject
-    sessionId: Key
-    fileThreadId: Key
-    timezone: str
-    runId: RunId
-    origin: Literal["automation", "api", "other"]
+    action: Action
+    previous_outputs: JsonObject | UnsetType = UNSET
+    session_id: Key | UnsetType = UNSET
+    file_thread_id: Key | UnsetType = UNSET
+    timezone: str | UnsetType = UNSET
+    run_id: RunId | UnsetType = UNSET
+    origin: Literal["automation", "api", "other"] | UnsetType = UNSET
 
 
 class InterruptDto(TypedDict, total=False):

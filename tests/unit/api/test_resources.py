@@ -11,6 +11,7 @@ from wfcore.api import resources as shapes
 from wfcore.api import runs as run_shapes
 from wfcore.domain.json.codec import check, page_of, read, schema_ref
 from wfcore.domain.json.parsing import MAX_ISSUES
+from wfcore.domain.json.values import is_value
 from wfcore.domain.kernel.errors import Invalid, Malformed
 
 WORKFLOW: dict[str, Any] = {"name": "Refunds", "type": "workflow"}
@@ -286,7 +287,9 @@ class TestIssues:
 
 
 class TestComponents:
-    COMPONENTS = shapes.schema_components(*filter(is_typeddict, vars(run_shapes).values()))
+    COMPONENTS = shapes.schema_components(
+        *(shape for shape in vars(run_shapes).values() if is_typeddict(shape) or is_value(shape))
+    )
 
     def valid(self, name: str, data: Any) -> bool:
         schema = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": self.COMPONENTS}}

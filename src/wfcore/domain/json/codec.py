@@ -18,7 +18,7 @@ import orjson
 from msgspec import Meta
 
 from wfcore.domain.json.parsing import first_issues, wire_path
-from wfcore.domain.json.values import is_value, shape_of
+from wfcore.domain.json.values import shape_of
 from wfcore.domain.kernel.errors import Issue, join_path, refuse
 from wfcore.domain.kernel.json_type import JSON
 
@@ -134,7 +134,7 @@ def schema_ref(shape: type) -> dict[str, JSON]:
 
 def schemas_of(shapes: Iterable[type], prefix: str = _COMPONENTS) -> dict[str, dict[str, JSON]]:
     """The JSON Schemas of `shapes` and of all shapes they refer to, by name (JSON Schema 2020-12, OpenAPI 3.1)."""
-    types = [shape_of(shape) if is_value(shape) else shape for shape in shapes]
+    types = list(map(shape_of, shapes))
     components = msgspec.json.schema_components(types, ref_template=f"{prefix}{{name}}")[1]
     return {name.removesuffix("Dto"): _renamed(schema) for name, schema in components.items()}
 

@@ -17,6 +17,7 @@ from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
+    NotRequired,
     Required,
     TypedDict,
     TypeVar,
@@ -25,6 +26,7 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
+    is_typeddict,
 )
 
 import attrs
@@ -68,12 +70,18 @@ def is_value(cls: Any) -> bool:
 
 @cache
 def shape_of(cls: type) -> type:
-    """The TypedDict of the wire that a class of values declares: what msgspec makes a JSON Schema of."""
+    """The TypedDict of the wire that a class declares: what msgspec makes a JSON Schema of.
+
+    `cls` is a class of values, or a TypedDict, in which classes of values are replaced; any other class is returned.
+    """
+    if not is_value(cls) and not is_typeddict(cls):
+        return cls
     hints = get_type_hints(cls, include_extras=True)
-    keys = {
-        wire_name(field): _shaped(hints[field.name], required=field.default is attrs.NOTHING)
-        for field in attrs.fields(cls)
-    }
+    if is_value(cls):
+        fields = [(wire_name(field), hints[field.name], field.default is attrs.NOTHING) for field in attrs.fields(cls)]
+    else:
+        fields = [(name, _bare(hint), name in cls.__required_keys__) for name, hint in hints.items()]  # type: ignore[attr-defined]
+    keys = {name: _shaped(hint, required=required) for name, hint, required in fields}
     make: Callable[..., type] = TypedDict  # type: ignore[assignment]  # mypy knows only literal names and fields
     shape = make(cls.__name__, keys, total=False)
     shape.__doc__ = cls.__doc__
@@ -81,11 +89,16 @@ def shape_of(cls: type) -> type:
     return shape
 
 
+def _bare(hint: Any) -> Any:
+    """The annotation of a TypedDict's key without `Required` or `NotRequired`."""
+    return get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint
+
+
 def _shaped(hint: Any, *, required: bool = False) -> Any:
     """The annotation with every class of values replaced by its TypedDict, and without `UnsetType`."""
     if required:
         return Required[_shaped(hint)]
-    if is_value(hint):
+    if is_value(hint) or is_typeddict(hint):
         return shape_of(hint)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
