@@ -57,10 +57,10 @@ async def open_database(path: Path) -> Database:
     """A new file as the contract wants it, or one that was made before."""
     database = Database(f"sqlite:///{path}", synchronous="NORMAL")
     await database.open()
-    if not database.hot.execute("SELECT 1 FROM sqlite_master").fetchone():
+    if not database.commit_connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         async with database.writing() as connection:
             await connection.run_sync(metadata.create_all)
-        database.hot.executescript(STORE)
+        database.commit_connection.executescript(STORE)
     return database
 
 
@@ -165,7 +165,7 @@ def test_the_adapters_answer_alike(tmp_path: Path) -> None:
     """Any sequence of calls has the same answers and leaves the same rows in memory and in SQLite."""
 
     async def compare(database: Database, calls: list[tuple[Any, ...]]) -> None:
-        database.hot.executescript(WIPE)
+        database.commit_connection.executescript(WIPE)
         journal, model = SqlJournal(database), MemoryJournal()
         for call in [("begin", FIRST), *calls]:
             assert await answer(journal, *call) == await answer(model, *call)

@@ -27,12 +27,12 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from wfcore.adapters.sql.postgres.pipeline import Asked, Wire
+from wfcore.adapters.sql.postgres.pipeline import PipelineConnection, Statement
 
 CONNECT = sqlite3.connect
 SENDING = psycopg.AsyncCursor.execute, psycopg.AsyncCursor.executemany
 ENDING = psycopg.AsyncConnection.commit, psycopg.AsyncTransaction.__aexit__
-ASKING = Wire.send
+ASKING = PipelineConnection.send
 """What is watched, as it was."""
 
 _WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b", re.ASCII | re.IGNORECASE)
@@ -149,7 +149,7 @@ class Points:
             kind = "read" if error else "commit"
             return await self._sent(kind, lambda: leave(transaction, error, *args))
 
-        def send_here(wire: Wire, asked: Sequence[Asked]) -> Any:
+        def send_here(wire: PipelineConnection, asked: Sequence[Statement]) -> Any:
             kind = _kind_of(wire, [statement for statement, _ in asked])
             self.reach(kind, "before")
             told = ASKING(wire, asked)
@@ -159,7 +159,7 @@ class Points:
                 told.add_done_callback(lambda _: self.reach(kind, "after"))
             return told
 
-        Wire.send = send_here
+        PipelineConnection.send = send_here
         psycopg.AsyncCursor.execute = execute_here
         psycopg.AsyncCursor.executemany = executemany_here
         psycopg.AsyncConnection.commit = commit_here
@@ -195,7 +195,7 @@ class Points:
         return result
 
 
-def _kind_of(wire: Wire, asked: Sequence[str]) -> str:
+def _kind_of(wire: PipelineConnection, asked: Sequence[str]) -> str:
     kinds = {_kind(statement) for statement in asked}
     alone = "BEGIN" not in asked and wire._inner.transaction_status == TransactionStatus.IDLE
     return "commit" if "commit" in kinds or ("write" in kinds and alone) else max(kinds, default="read")

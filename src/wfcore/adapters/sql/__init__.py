@@ -1,1 +1,1 @@
-"""The stores in an SQL database."""
+"""Stores in an SQL database: SQLite or PostgreSQL."""

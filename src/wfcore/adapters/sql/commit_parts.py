@@ -1,4 +1,4 @@
-"""What callers ask of a group commit, and how each learns its outcome."""
+"""The parts of a group commit, and the delivery of their outcomes."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
@@ -11,15 +11,19 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 class CommitPart(Struct, frozen=True, eq=False):
-    """What one caller asked for: rows of the journal, or else some work; who waits for it, and what it is about."""
+    """The request of one caller: rows of the journal, or a function to run in the transaction.
+
+    `done` receives the outcome. Parts with different `conflict_key` can be done concurrently.
+    """
 
     rows: Rows
     work: Work | None
     done: asyncio.Future[Any]
-    about: Hashable = None
+    conflict_key: Hashable = None
 
 
 def settle(parts: list[CommitPart], outcomes: list[Any]) -> None:
+    """Set the result or the exception of each part that a caller still waits for."""
     for part, outcome in zip(parts, outcomes, strict=True):
         if part.done.done():
             continue

@@ -1,4 +1,4 @@
-"""The journal in tables: writes by group commit, short reads by key, lists beside them."""
+"""The journal in tables: writes by group commit, short reads by key, and lists."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from wfcore.adapters.sql.repositories.audit import add_rows
 from wfcore.adapters.sql.repositories.conversations import SqlConversations, add_messages
 from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.repositories.usage import SqlUsage, add_usage
-from wfcore.adapters.sql.store import Commits, Hot, Rows, Store
+from wfcore.adapters.sql.store import Commits, CommitTransaction, Rows, Store
 from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
@@ -35,29 +35,29 @@ from wfcore.ports.journal import (
 )
 from wfcore.ports.usage import usage_records
 
-READ_AT_ONCE: Final = 500
-"""Entries read in one turn of the event loop: about a millisecond."""
+ENTRIES_PER_READ: Final = 500
+"""Entries read between two yields to the event loop: about a millisecond of work."""
 
-NEWEST: Final = 2**63 - 1
+MAX_KEY: Final = 2**63 - 1
 """A key greater than that of every run."""
 
 
 class SqlJournal:
-    """`wfcore.ports.journal.Journal` in a database that is open. Organizations are those of its tables."""
+    """Implements the port `Journal` in an open database, for the organizations in its tables."""
 
     def __init__(
         self,
         database: Store,
-        told: Callable[[float], None] | None = None,
+        on_commit: Callable[[float], None] | None = None,
         prices: Mapping[str, Price] | None = None,
     ) -> None:
-        """`told` hears how many seconds each commit took; `prices` are those of models by name."""
+        """`on_commit` is called with the seconds that each commit took; `prices` are those of models by name."""
         self.durable = database.durable
         self.conversations = SqlConversations(database)
         self.usage = SqlUsage(database)
         self._prices = prices or {}
         self._database = database
-        self._commits: Commits = database.commits(told)
+        self._commits: Commits = database.commits(on_commit)
         self._orgs: dict[str, int] = {}
         self._workers: dict[int, tuple[str, int]] = {}
 
@@ -66,68 +66,68 @@ class SqlJournal:
     async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
         org, run = await self._org(new.org), append.new_run
         if org is None:
-            raise NotFound(f"there is no organization `{new.org}`")
+            raise NotFound(f"unknown organization `{new.org}`")
         if run is None or append.expected or append.holder is not None:
-            raise ValueError("an execution begins with a run, an empty journal and no holder")
+            raise ValueError("the first append of an execution must have a new run, `expected` 0 and no holder")
         pinned = new.kind, new.resource_id, to_key(new.variation_id), new.is_draft, new.user_id, new.thread_id
         execution = (org, *pinned, 0 if append.wakes else append.wake_at, append.claimed_by)
-        texts = _texts(sql.spared(append.entries, run, new))
+        texts = _texts(sql.compacted(append.entries, run, new))
         interrupts = [sql.interrupt_text(one) for one in append.interrupts or ()]
 
-        def write(hot: Hot) -> int:
-            ((number,),) = hot.execute(sql.ADD_EXECUTION, execution).fetchall()
-            _add_run(hot, number, org, run)
-            hot.executemany(sql.BEGIN, [(number, pos, text) for pos, text in enumerate(texts, 1)])
+        def write(transaction: CommitTransaction) -> int:
+            ((number,),) = transaction.execute(sql.ADD_EXECUTION, execution).fetchall()
+            _add_run(transaction, number, org, run)
+            transaction.executemany(sql.BEGIN, [(number, pos, text) for pos, text in enumerate(texts, 1)])
             for change in append.changes:
-                _change_run(hot, number, org, change)
-            hot.executemany(sql.ADD_INTERRUPT, [(org, number, text) for text in interrupts])
-            self._leave(hot, number, append)
+                _change_run(transaction, number, org, change)
+            transaction.executemany(sql.ADD_INTERRUPT, [(org, number, text) for text in interrupts])
+            self._write_records(transaction, number, append)
             return int(number)
 
         return ExecutionRef(new.org, await self._commits.run(write, run.id))
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
         org = self._orgs.get(execution.org) or await self._org(execution.org)
-        texts, noted = _texts(append.entries), decision_rows(append.entries)
-        if texts and not noted and _is_plain(append):
+        texts, decisions = _texts(append.entries), decision_rows(append.entries)
+        if texts and not decisions and _is_plain(append):
             return await self._commits.insert(_rows(execution.id, org, append, texts))
 
-        def write(hot: Hot) -> None:
+        def write(transaction: CommitTransaction) -> None:
             if not texts:
-                self._commits.hold(hot, execution.id)
-            if noted:
-                _note(hot, execution.id, org, append, noted)
-            _write(hot, execution.id, org, append, texts)
-            self._leave(hot, execution.id, append)
+                self._commits.lock_execution(transaction, execution.id)
+            if decisions:
+                _add_decisions(transaction, execution.id, org, append, decisions)
+            _write(transaction, execution.id, org, append, texts)
+            self._write_records(transaction, execution.id, append)
             if append.updates_claim:
-                hot.execute(sql.MOVE, (execution.id, append.wake_at, append.claimed_by))
+                transaction.execute(sql.SET_CLAIM, (execution.id, append.wake_at, append.claimed_by))
             if append.wakes:
-                hot.execute(sql.WAKE, (execution.id,))
+                transaction.execute(sql.WAKE, (execution.id,))
 
         return await self._commits.run(write, execution.id)
 
-    def _leave(self, hot: Hot, number: int, append: Append) -> None:
-        """What the run leaves behind beside its journal."""
+    def _write_records(self, transaction: CommitTransaction, number: int, append: Append) -> None:
+        """Write the records of the append: messages and usage."""
         if append.records:
-            add_messages(hot, number, message_records(append.records))
-            add_usage(hot, number, usage_records(append.records), self._prices)
+            add_messages(transaction, number, message_records(append.records))
+            add_usage(transaction, number, usage_records(append.records), self._prices)
 
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
         entries: list[Entry] = []
         org = await self._org(execution.org)
         while True:
-            rows = await self._database.look_up(sql.READ, execution.id, org, after, READ_AT_ONCE)
+            rows = await self._database.look_up(sql.READ, execution.id, org, after, ENTRIES_PER_READ)
             entries += [decode_stored(text) for _, text in rows]
-            if len(rows) < READ_AT_ONCE:
-                return await self._whole(execution, entries)
+            if len(rows) < ENTRIES_PER_READ:
+                return await self._restored(execution, entries)
             after = rows[-1][0]
             await asyncio.sleep(0)
 
-    async def _whole(self, execution: ExecutionRef, entries: list[Entry]) -> list[Entry]:
-        """The entries with what the first one was spared."""
-        if entries and sql.is_spared(entries[0]):
-            (row,) = await self._database.look_up(sql.ABOUT, execution.id)
-            entries[0] = sql.unspared(entries[0], row)
+    async def _restored(self, execution: ExecutionRef, entries: list[Entry]) -> list[Entry]:
+        """The entries, with the first one restored from the rows of its run and execution."""
+        if entries and sql.is_compacted(entries[0]):
+            (row,) = await self._database.look_up(sql.FIRST_RUN, execution.id)
+            entries[0] = sql.restored(entries[0], row)
         return entries
 
     async def execution(self, execution: ExecutionRef) -> Execution:
@@ -136,8 +136,8 @@ class SqlJournal:
         raise NotFound
 
     async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
-        asked = {ref.id: ref for ref in executions}
-        rows = await self._aside(sql.LENGTHS, sql.to_json(list(asked)))
+        ids = list({ref.id: None for ref in executions})
+        rows = await self._list(sql.LENGTHS, sql.to_json(ids))
         found = {ExecutionRef(org, number): length for number, org, length in rows}
         return {ref: found[ref] for ref in executions if ref in found}
 
@@ -164,25 +164,25 @@ class SqlJournal:
         if principal and principal.org_uuid != org:
             return []
         who = (principal.user_id, sql.to_json(sorted(principal.subjects))) if principal else (None, None)
-        values = (NEWEST if before is None else before, status, *(resource or (None, None)), *who, limit)
-        return [sql.to_run(org, row) for row in await self._aside(sql.LIST_RUNS, await self._org(org), *values)]
+        values = (MAX_KEY if before is None else before, status, *(resource or (None, None)), *who, limit)
+        return [sql.to_run(org, row) for row in await self._list(sql.LIST_RUNS, await self._org(org), *values)]
 
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
     ) -> list[OpenInterrupt]:
         key = await self._org(org)
         if of is None:
-            rows = await self._aside(sql.LIST_INTERRUPTS, key, after, limit)
+            rows = await self._list(sql.LIST_INTERRUPTS, key, after, limit)
         else:
-            asked = sql.to_json(list({ref.id for ref in of if ref.org == org}))
-            rows = await self._database.look_up(sql.LIST_INTERRUPTS_OF, key, after, limit, asked)
+            ids = sql.to_json(list({ref.id for ref in of if ref.org == org}))
+            rows = await self._database.look_up(sql.LIST_INTERRUPTS_OF, key, after, limit, ids)
         return [sql.to_open_interrupt(org, row) for row in rows]
 
     # Who works on what
 
     async def register(self, host: str, pid: int, now: int) -> int:
-        def write(hot: Hot) -> int:
-            ((worker,),) = hot.execute(sql.ADD_WORKER, (host, pid, now)).fetchall()
+        def write(transaction: CommitTransaction) -> int:
+            ((worker,),) = transaction.execute(sql.ADD_WORKER, (host, pid, now)).fetchall()
             return int(worker)
 
         worker = await self._commits.run(write)
@@ -190,28 +190,28 @@ class SqlJournal:
         return worker
 
     async def heartbeat(self, worker: int, now: int) -> None:
-        await self._commits.run(lambda hot: self._see(hot, worker, now))
+        await self._commits.run(lambda transaction: self._record_heartbeat(transaction, worker, now))
 
     async def holders(self) -> list[Holder]:
         return [Holder(*row) for row in await self._database.look_up(sql.HOLDERS)]
 
     async def held_by(self, worker: int) -> list[ExecutionRef]:
-        return [ExecutionRef(org, number) for org, number in await self._database.look_up(sql.HELD, worker)]
+        return [ExecutionRef(org, number) for org, number in await self._database.look_up(sql.HELD_BY, worker)]
 
     async def release(self, worker: int) -> int:
-        def write(hot: Hot) -> int:
-            hot.execute(sql.DROP_WORKER, (worker,))
-            return hot.execute(sql.RELEASE, (worker,)).rowcount
+        def write(transaction: CommitTransaction) -> int:
+            transaction.execute(sql.DROP_WORKER, (worker,))
+            return transaction.execute(sql.RELEASE, (worker,)).rowcount
 
         return await self._commits.run(write)
 
     async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
-        def write(hot: Hot) -> list[ExecutionRef]:
-            due = hot.execute(sql.DUE, (now, limit)).fetchall()
+        def write(transaction: CommitTransaction) -> list[ExecutionRef]:
+            due = transaction.execute(sql.DUE, (now, limit)).fetchall()
             if due:
-                self._see(hot, worker, now)
-            hot.executemany(sql.CLAIM, [(number, worker) for number, _ in due])
-            hot.executemany(sql.BEGIN_RUN, [(number, now) for number, _ in due])
+                self._record_heartbeat(transaction, worker, now)
+            transaction.executemany(sql.CLAIM, [(number, worker) for number, _ in due])
+            transaction.executemany(sql.BEGIN_RUN, [(number, now) for number, _ in due])
             return [ExecutionRef(org, number) for number, org in due]
 
         return await self._commits.run(write)
@@ -220,14 +220,14 @@ class SqlJournal:
         ((wake_at,),) = await self._database.look_up(sql.NEXT_WAKE)
         return None if wake_at is None else int(wake_at)
 
-    def _see(self, hot: Hot, worker: int, now: int) -> None:
-        """The worker is alive, and registered whatever others thought of it."""
-        hot.execute(sql.SEE_WORKER, (worker, *self._workers.get(worker, ("", 0)), now))
+    def _record_heartbeat(self, transaction: CommitTransaction, worker: int, now: int) -> None:
+        """Record a sign of life; a worker that others released as dead is registered again."""
+        transaction.execute(sql.SEE_WORKER, (worker, *self._workers.get(worker, ("", 0)), now))
 
-    # How to read
+    # Reads
 
-    async def _aside(self, statement: str, *values: Any) -> Rows:
-        """A read that may take long."""
+    async def _list(self, statement: str, *values: Any) -> Rows:
+        """A read that can take long."""
         async with self._database.reading() as connection:
             return [tuple(row) for row in (await connection.exec_driver_sql(statement, values)).fetchall()]
 
@@ -239,7 +239,7 @@ class SqlJournal:
 
 
 def _texts(entries: Sequence[Entry]) -> list[str]:
-    """Encoded before anything is written: what cannot be encoded is refused to its caller alone."""
+    """The entries as JSON text. They are encoded before the group commit, so that an error affects one caller only."""
     return [encode_entry(entry).decode() for entry in entries]
 
 
@@ -249,41 +249,46 @@ def _rows(number: int, org: int | None, append: Append, texts: list[str]) -> Row
 
 
 def _is_plain(append: Append) -> bool:
-    """Whether nothing but the journal changes."""
+    """Whether the append has entries only."""
     rows = append.new_run or append.changes or append.updates_claim or append.wakes or append.records
     return not rows and append.interrupts is None
 
 
-def _write(hot: Hot, number: int, org: int | None, append: Append, texts: list[str]) -> None:
-    """The entries and every row that changes with them. A run id that is taken is told first."""
+def _write(transaction: CommitTransaction, number: int, org: int | None, append: Append, texts: list[str]) -> None:
+    """Write the entries and all rows that change with them. An existing run id is reported before a conflict."""
     if append.new_run:
-        _add_run(hot, number, org, append.new_run)
-    if not texts and not hot.execute(sql.STILL, (number, append.expected, org, append.holder)).fetchone():
-        raise JournalConflict("the journal is not as long as the writer thought, or the claim is gone")
-    hot.executemany(sql.APPEND, _rows(number, org, append, texts))
+        _add_run(transaction, number, org, append.new_run)
+    if (
+        not texts
+        and not transaction.execute(sql.CHECK_LENGTH, (number, append.expected, org, append.holder)).fetchone()
+    ):
+        raise JournalConflict("the journal does not have the expected length, or the claim is lost")
+    transaction.executemany(sql.APPEND, _rows(number, org, append, texts))
     for change in append.changes:
-        _change_run(hot, number, org, change)
+        _change_run(transaction, number, org, change)
     if append.interrupts is not None:
-        _write_interrupts(hot, number, org, append.interrupts)
+        _write_interrupts(transaction, number, org, append.interrupts)
 
 
-def _note(hot: Hot, number: int, org: int | None, append: Append, decisions: Sequence[AuditRow]) -> None:
-    """Write down who decided what on the turn that is the latest until now."""
+def _add_decisions(
+    transaction: CommitTransaction, number: int, org: int | None, append: Append, decisions: Sequence[AuditRow]
+) -> None:
+    """Add decisions to the audit, under the latest turn before the append."""
     run_id = append.new_run.parent_run_id if append.new_run else None
     if run_id is None:
-        ((run_id,),) = hot.execute(sql.LATEST_RUN, (number,)).fetchall()
-    add_rows(hot, org, [attrs.evolve(row, resource_id=run_id) for row in decisions])
+        ((run_id,),) = transaction.execute(sql.LATEST_RUN, (number,)).fetchall()
+    add_rows(transaction, org, [attrs.evolve(row, resource_id=run_id) for row in decisions])
 
 
-def _add_run(hot: Hot, number: int, org: int | None, run: NewRun) -> None:
+def _add_run(transaction: CommitTransaction, number: int, org: int | None, run: NewRun) -> None:
     finished = None if run.status.under_way else run.at
     result = None if run.result is None else sql.to_json(run.result)
     row = (org, run.id, number, run.user_id, run.fingerprint, run.status, run.parent_run_id, result, run.at, finished)
-    if not hot.execute(sql.ADD_RUN, row).rowcount:
-        raise RunExists(f"there is a run `{run.id}` already")
+    if not transaction.execute(sql.ADD_RUN, row).rowcount:
+        raise RunExists(f"run `{run.id}` already exists")
 
 
-def _change_run(hot: Hot, number: int, org: int | None, change: RunChange) -> None:
+def _change_run(transaction: CommitTransaction, number: int, org: int | None, change: RunChange) -> None:
     result = None if change.result is None else sql.to_json(change.result)
     row = (
         org,
@@ -295,22 +300,24 @@ def _change_run(hot: Hot, number: int, org: int | None, change: RunChange) -> No
         change.resumed_by,
         change.status.under_way,
     )
-    if not hot.execute(sql.CHANGE_RUN, row).rowcount:
+    if not transaction.execute(sql.CHANGE_RUN, row).rowcount:
         raise NotFound(f"the execution has no run `{change.id}`")
 
 
-def _write_interrupts(hot: Hot, number: int, org: int | None, interrupts: Sequence[Interrupt]) -> None:
-    """Let these be open and no others. One that was open before keeps its key."""
+def _write_interrupts(
+    transaction: CommitTransaction, number: int, org: int | None, interrupts: Sequence[Interrupt]
+) -> None:
+    """Replace the open interrupts. One that was open before keeps its key."""
     if not interrupts:
-        hot.execute(sql.CLOSE_INTERRUPTS, (number,))
+        transaction.execute(sql.CLOSE_INTERRUPTS, (number,))
         return
-    rows = hot.execute(sql.INTERRUPTS_OF, (number,)).fetchall()
+    rows = transaction.execute(sql.INTERRUPTS_OF, (number,)).fetchall()
     kept = {sql.to_interrupt(body).id: (key, body) for key, body in rows}
     for interrupt in interrupts:
         key, before = kept.pop(interrupt.id, (None, None))
         text = sql.interrupt_text(interrupt)
         if key is None:
-            hot.execute(sql.ADD_INTERRUPT, (org, number, text))
+            transaction.execute(sql.ADD_INTERRUPT, (org, number, text))
         elif text != before:
-            hot.execute(sql.CHANGE_INTERRUPT, (key, text))
-    hot.executemany(sql.DROP_INTERRUPT, [(key,) for key, _ in kept.values()])
+            transaction.execute(sql.CHANGE_INTERRUPT, (key, text))
+    transaction.executemany(sql.DROP_INTERRUPT, [(key,) for key, _ in kept.values()])

@@ -13,10 +13,10 @@ from wfcore.adapters.sql.migrations import RELEASED, History
 from wfcore.adapters.sql.migrations.fingerprint import differences
 from wfcore.adapters.sql.repositories.audit import SqlAudit
 from wfcore.adapters.sql.repositories.directory import SqlDirectory
-from wfcore.adapters.sql.repositories.idempotency import SqlAnswers
+from wfcore.adapters.sql.repositories.idempotency import SqlIdempotency
 from wfcore.adapters.sql.repositories.interfaces import FIND as FIND_INTERFACE
 from wfcore.adapters.sql.repositories.interfaces import SqlInterfaces, to_found
-from wfcore.adapters.sql.repositories.organization_records import SqlOrgRows, sql_connections, sql_context_items
+from wfcore.adapters.sql.repositories.organization_records import SqlRecords, sql_connections, sql_context_items
 from wfcore.adapters.sql.repositories.postings import DUE as DUE_POSTINGS
 from wfcore.adapters.sql.repositories.postings import SqlPostings
 from wfcore.adapters.sql.repositories.resources import SqlResources, add_row
@@ -38,7 +38,7 @@ from wfcore.ports.webhooks import FoundWebhook, WebhookRow
 
 @attrs.frozen
 class SqlUnitOfWork:
-    """Implements the port `UnitOfWork` within one transaction. `org` is the organization's number."""
+    """Implements the port `UnitOfWork` within one transaction. `org` is the organization's key."""
 
     connection: Transaction
     org: int
@@ -61,8 +61,8 @@ class SqlUnitOfWork:
         return SqlInterfaces(self.connection, self.org)
 
     @cached_property
-    def idempotency(self) -> SqlAnswers:
-        return SqlAnswers(self.connection, self.org)
+    def idempotency(self) -> SqlIdempotency:
+        return SqlIdempotency(self.connection, self.org)
 
     @cached_property
     def schedules(self) -> SqlSchedules:
@@ -77,11 +77,11 @@ class SqlUnitOfWork:
         return SqlPostings(self.connection, self.org)
 
     @cached_property
-    def context_items(self) -> SqlOrgRows[ContextItem]:
+    def context_items(self) -> SqlRecords[ContextItem]:
         return sql_context_items(self.connection, self.org)
 
     @cached_property
-    def connections(self) -> SqlOrgRows[Connection]:
+    def connections(self) -> SqlRecords[Connection]:
         return sql_connections(self.connection, self.org)
 
     @cached_property
@@ -94,13 +94,13 @@ class SqlUnitOfWork:
 
 _RESOURCE: Final = tuple(column.name for column in resources.c)
 
-PEEK: Final = f"""
+FIND_RESOURCE: Final = f"""
 SELECT {", ".join(f"r.{name}" for name in _RESOURCE)} FROM resources r JOIN organizations o ON o.key = r.org
 WHERE o.uuid = ?1 AND r.kind = ?2 AND r.id = ?3"""
-"""One resource by its key."""
+"""One resource by organization, kind and id."""
 
-SEEN: Final = 256
-"""Rows of resources kept apart in memory, those looked at last."""
+CACHED_RESOURCES: Final = 256
+"""Parsed resources in the cache, the most recently used ones."""
 
 _TOKEN: Final = tuple(column.name for column in tokens.c)
 _TOKEN_MEMBER: Final = (*_TOKEN, "email", "member_name", "role", "email_verified", "groups")
@@ -110,7 +110,7 @@ SELECT {", ".join(f"t.{name}" for name in _TOKEN)}, m.email, m.name, m.role, m.e
   (SELECT json_group_array(g.group_id) FROM group_members g WHERE g.org = t.org AND g.user_id = t.user_id)
 FROM organizations o JOIN tokens t ON t.org = o.key JOIN members m ON m.org = t.org AND m.user_id = t.user_id
 WHERE o.uuid = ?1 AND t.prefix = ?2"""
-"""A token with its member."""
+"""A token and its member, by organization and prefix."""
 
 
 class SqlStorage:
@@ -123,7 +123,7 @@ class SqlStorage:
     @asynccontextmanager
     async def transaction(self, org: str) -> AsyncIterator[SqlUnitOfWork]:
         async with self.database.writing() as connection:
-            yield await _unit_of_work(connection, org, alone=True)
+            yield await _unit_of_work(connection, org, exclusive=True)
 
     @asynccontextmanager
     async def reading(self, org: str) -> AsyncIterator[SqlUnitOfWork]:
@@ -131,8 +131,8 @@ class SqlStorage:
             yield await _unit_of_work(connection, org)
 
     async def find_resource(self, org: str, kind: Kind, id: int) -> Resource | None:
-        for row in await self.database.look_up(PEEK, org, kind.value, id):
-            return _seen(org, row)
+        for row in await self.database.look_up(FIND_RESOURCE, org, kind.value, id):
+            return _resource_of(org, row)
         return None
 
     async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
@@ -180,7 +180,7 @@ class SqlStorage:
         return [Organization(row.uuid, row.name, from_ms(row.created_at)) for row in rows]
 
     async def upgrade(self) -> None:
-        """Raises Unavailable for a schema of a newer release, which is left as it is."""
+        """Migrate the schema. Raises Unavailable for the schema of a newer release, which is not changed."""
         async with self.database.writing() as connection:
             await connection.run_sync(lambda inner: migrations.upgrade(inner, self._history))
 
@@ -199,16 +199,16 @@ class SqlStorage:
         await self.database.close()
 
 
-@lru_cache(maxsize=SEEN)
-def _seen(org: str, row: tuple[Any, ...]) -> Resource:
-    """A row that was read before, and has not changed since, is not taken apart again."""
+@lru_cache(maxsize=CACHED_RESOURCES)
+def _resource_of(org: str, row: tuple[Any, ...]) -> Resource:
+    """The resource of a row. The cache avoids parsing an unchanged row again."""
     return to_resource(dict(zip(_RESOURCE, row, strict=True)), org)
 
 
-async def _unit_of_work(connection: Transaction, org: str, *, alone: bool = False) -> SqlUnitOfWork:
-    """With `alone`, after the organization's other transactions: where writers work side by side, its row is locked."""
+async def _unit_of_work(connection: Transaction, org: str, *, exclusive: bool = False) -> SqlUnitOfWork:
+    """The unit of work. With `exclusive`, the organization's row is locked: its other transactions wait."""
     found = sa.select(organizations.c.key).where(organizations.c.uuid == org)
-    if alone:
+    if exclusive:
         found = found.with_for_update(key_share=True)
     key = (await connection.execute(found)).scalar()
     if key is None:

@@ -1,4 +1,4 @@
-"""A database as the repositories see it, whichever it is."""
+"""The interface between the repositories and a database, SQLite or PostgreSQL."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
@@ -16,27 +16,27 @@ Result = sa.CursorResult[*tuple[Any, ...]]
 
 
 class Transaction(Protocol):
-    """One transaction, to whoever works in it. Statements that are written out are in SQLite's words."""
+    """One transaction. Statements in text use SQLite's dialect."""
 
     async def execute(self, statement: sa.Executable, parameters: Any = None) -> Result:
-        """Run a statement that finds its rows by an index."""
+        """Run a constructed statement that finds its rows by an index."""
         ...
 
     async def scan(self, statement: str, values: Values) -> Rows:
-        """Run a statement, written out, that may look at many rows."""
+        """Run a statement in text that can read many rows."""
         ...
 
     async def exec_driver_sql(self, text: str, parameters: Any = None) -> Result:
-        """Run a statement that is written out."""
+        """Run a statement in text."""
         ...
 
     async def run_sync(self, work: Callable[[sa.Connection], T]) -> T:
-        """Do something that takes SQLAlchemy's own connection."""
+        """Call `work` with SQLAlchemy's own connection."""
         ...
 
 
 class Cursor(Protocol):
-    """What a statement did."""
+    """The result of a statement."""
 
     @property
     def rowcount(self) -> int: ...
@@ -46,8 +46,8 @@ class Cursor(Protocol):
     def fetchall(self) -> Any: ...
 
 
-class Hot(Protocol):
-    """The transaction of a commit that several writers share. Statements are in SQLite's words."""
+class CommitTransaction(Protocol):
+    """The transaction of a group commit. Statements use SQLite's dialect."""
 
     def execute(self, statement: str, values: Any = (), /) -> Cursor: ...
 
@@ -55,35 +55,34 @@ class Hot(Protocol):
 
 
 class Commits(Protocol):
-    """Many writers, one commit. Parts take effect as if one came after the other, each wholly or not at all."""
+    """A group commit: many writers share one. Parts take effect one after the other, each wholly or not at all."""
 
     def insert(self, rows: Sequence[tuple[Any, ...]]) -> Awaitable[None]:
-        """Rows of the journal, all or none. `JournalConflict` when one of them is refused."""
+        """Insert rows of the journal, all or none. Raises JournalConflict when one of them is refused."""
         ...
 
-    def hold(self, hot: Any, execution: int) -> None:
-        """Within `run`: from here on nobody else writes to the execution until the transaction ends."""
+    def lock_execution(self, transaction: Any, execution: int) -> None:
+        """Within `run`: lock the execution against other writers until the transaction ends."""
         ...
 
-    def run(self, work: Callable[[Any], T], about: Hashable = None) -> "asyncio.Future[T]":
-        """Statements of a transaction, on a `Hot`. `work` may be called again, after its effects were rolled back.
+    def run(self, work: Callable[[Any], T], conflict_key: Hashable = None) -> "asyncio.Future[T]":
+        """Call `work` within the transaction. It can be called again after its effects were rolled back.
 
-        Works about different things (the execution that is written to, a run id) may be done side by side.
+        Functions with different keys `conflict_key` (an execution, a run id) can run concurrently.
         """
         ...
 
 
 class Store(Protocol):
-    """An open database. Every method raises Unavailable when it is closed or does not answer."""
+    """An open database. Every method raises Unavailable when it is closed or does not respond."""
 
     durable: bool
-    """Whether what was committed survives a power cut."""
+    """Whether commits survive a power failure."""
 
     def writing(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction: committed at the end, rolled back on any exception.
 
-        A commit is never interrupted: cancelled while it runs, it is finished first, and the caller learns of the
-        cancellation only.
+        A commit is never interrupted: a cancellation during a commit takes effect after it.
         """
         ...
 
@@ -92,22 +91,22 @@ class Store(Protocol):
         ...
 
     async def look_up(self, statement: str, *values: Any) -> Rows:
-        """A short read by key, of what is committed, for as little as possible."""
+        """A short read by key of committed rows, at the lowest cost."""
         ...
 
-    def commits(self, told: Callable[[float], None] | None) -> Commits:
-        """The writer of the journal. `told` hears how many seconds each commit took."""
+    def commits(self, on_commit: Callable[[float], None] | None) -> Commits:
+        """The group commit of the journal. `on_commit` is called with the seconds that each commit took."""
         ...
 
     async def close(self) -> None:
-        """Wait for whoever is at work, then close every connection. Nothing to do when closed already."""
+        """Wait for active work, then close every connection. Does nothing when closed already."""
         ...
 
 
 async def shielded(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end, however often the caller is cancelled; only then is it cancelled.
+    """Run `work` to its end even if the caller is cancelled; the cancellation is raised afterwards.
 
-    Cancellation leaves the outcome unknown to the caller, but never half done.
+    A cancelled caller does not receive the outcome, but the work is never left half done.
     """
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None

@@ -27,7 +27,7 @@ async def database(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Database
     await database.open()
     async with database.writing() as connection:
         await connection.run_sync(metadata.create_all)
-    database.hot.execute("INSERT INTO organizations VALUES (1, ?, 'one', 0)", (ORG,))
+    database.commit_connection.execute("INSERT INTO organizations VALUES (1, ?, 'one', 0)", (ORG,))
     yield database
     await database.close()
 
@@ -37,15 +37,15 @@ async def journal(database: Database) -> SqlJournal:
     return SqlJournal(database)
 
 
-class Hot:
+class CountedConnection:
     """The connection of a database, with every statement counted and some of them failing."""
 
     def __init__(self, database: Database) -> None:
-        self.real = database.hot
+        self.real = database.commit_connection
         self.fails: dict[str, Exception] = {}
         self.seen: list[str] = []
         self.threads: set[int] = set()
-        database._hot = self  # type: ignore[assignment]
+        database._commit_connection = self  # type: ignore[assignment]
 
     def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
         self.seen.append(statement)
@@ -73,7 +73,7 @@ class TestSharing:
     async def test_all_that_are_pending_share_one_commit(self, journal: SqlJournal, database: Database) -> None:
         """A hundred appends at once are one transaction, again and again."""
         refs = await many(journal, 100)
-        hot = Hot(database)
+        hot = CountedConnection(database)
         for length in (1, 2, 3):
             await asyncio.gather(*(journal.append(ref, Append(length, steps(1))) for ref in refs))
             assert hot.seen.count("COMMIT") == length
@@ -81,7 +81,7 @@ class TestSharing:
     async def test_begins_share_a_commit_as_well(self, journal: SqlJournal, database: Database) -> None:
         """Starts at the same time are one transaction, and each has an execution of its own."""
         await begin(journal)
-        hot = Hot(database)
+        hot = CountedConnection(database)
         refs = await asyncio.gather(*(begin(journal, f"x-{number}") for number in range(20)))
         assert hot.seen.count("COMMIT") == 1
         assert len(set(refs)) == 20
@@ -112,14 +112,14 @@ class TestSharing:
 class TestWhere:
     async def test_inline_while_the_disk_is_quick(self, journal: SqlJournal, database: Database) -> None:
         """A small commit runs on the event loop's own thread."""
-        ref, hot = await begin(journal), Hot(database)
+        ref, hot = await begin(journal), CountedConnection(database)
         journal._commits._commit_seconds = 0.0
         await journal.append(ref, Append(1, steps(1)))
         assert hot.threads == {threading.get_ident()}
 
     async def test_in_a_thread_while_the_disk_is_slow(self, journal: SqlJournal, database: Database) -> None:
         """Once commits take long they leave the event loop, and come back when they are quick again."""
-        ref, hot = await begin(journal), Hot(database)
+        ref, hot = await begin(journal), CountedConnection(database)
         journal._commits._commit_seconds = 1.0
         await journal.append(ref, Append(1, steps(1)))
         assert threading.get_ident() not in hot.threads
@@ -127,7 +127,7 @@ class TestWhere:
 
     async def test_in_a_thread_when_there_is_much(self, journal: SqlJournal, database: Database) -> None:
         """Thousands of rows do not hold up the event loop, however quick the disk."""
-        ref, hot = await begin(journal), Hot(database)
+        ref, hot = await begin(journal), CountedConnection(database)
         await journal.append(ref, Append(1, steps(3000)))
         assert threading.get_ident() not in hot.threads
 
@@ -168,7 +168,7 @@ class TestFailure:
     ) -> None:
         """Inline and in a thread: all who wait get Unavailable, nothing is written, and the next is."""
         refs = await many(journal, 5)
-        hot = Hot(database)
+        hot = CountedConnection(database)
         hot.fails[statement] = full()
         journal._commits._commit_seconds = seconds
         kinds = await outcomes(*(journal.append(ref, Append(1, steps(1))) for ref in refs))
@@ -180,13 +180,13 @@ class TestFailure:
     async def test_a_full_database(self, journal: SqlJournal, database: Database) -> None:
         """When SQLite itself runs out of pages nothing half written stays, and room makes it work again."""
         one, two = await many(journal, 2)
-        (pages,) = database.hot.execute("PRAGMA page_count").fetchone()
-        database.hot.execute(f"PRAGMA max_page_count = {pages}")
+        (pages,) = database.commit_connection.execute("PRAGMA page_count").fetchone()
+        database.commit_connection.execute(f"PRAGMA max_page_count = {pages}")
         big = [Said(0, 0, 0, 0, 0, "x" * 100_000)]
         kinds = await outcomes(journal.append(one, Append(1, steps(1))), journal.append(two, Append(1, big)))
         assert kinds == [Unavailable] * 2
         assert await journal.lengths([one, two]) == {one: 1, two: 1}
-        database.hot.execute("PRAGMA max_page_count = 1000000")
+        database.commit_connection.execute("PRAGMA max_page_count = 1000000")
         await journal.append(two, Append(1, big))
         assert await journal.read(two, 1) == big
 
@@ -210,11 +210,11 @@ class TestPlans:
             (sql.DUE, "executions_due"),
             (sql.NEXT_WAKE, "executions_due"),
             (sql.RELEASE, "executions_claims"),
-            (sql.HELD, "executions_claims"),
+            (sql.HELD_BY, "executions_claims"),
             (sql.HOLDERS, "executions_claims"),
             (sql.BEGIN_RUN, "runs_execution"),
             (sql.READ, "PRIMARY KEY"),
-            (sql.ABOUT, "runs_execution"),
+            (sql.FIRST_RUN, "runs_execution"),
             (sql.CLOSE_INTERRUPTS, "interrupts_execution"),
         ],
     )
@@ -222,7 +222,7 @@ class TestPlans:
         """Every listing and every claim goes by an index, in the order of that index."""
         asked = max(number for number in range(1, 10) if f"?{number}" in statement or number == 1)
         values = (None,) * (asked if "?" in statement else 0)
-        plan = [row[3] for row in database.hot.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+        plan = [row[3] for row in database.commit_connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
         assert any(index in step for step in plan), plan
         scans = [step for step in plan if step.startswith("SCAN") and "INDEX" not in step]
         assert all("json_each" in step for step in scans), plan

@@ -52,15 +52,15 @@ class TestParkedRuns:
             database = core.ports.storage.database  # type: ignore[attr-defined]
             assert isinstance(database, Database)
             statements: list[str] = []
-            database.hot.set_trace_callback(statements.append)
+            database.commit_connection.set_trace_callback(statements.append)
             view = await core.runs.start(me, workflow=flow.id, input={})
-            database.hot.set_trace_callback(None)
+            database.commit_connection.set_trace_callback(None)
             assert statements.count("COMMIT") == 1
             assert [text.split()[2] for text in statements if "INSERT" in text] == [
                 "executions", "runs", "journal", "interrupts",
             ]  # fmt: skip
             assert view.to_wire() == (await core.runs.get(me, view.id)).to_wire()
-            ((entry, wake_at, held),) = database.quick.execute(
+            ((entry, wake_at, held),) = database.look_up_connection.execute(
                 "SELECT entry, wake_at, claimed_by FROM journal JOIN executions ON id = execution"
             ).fetchall()
             assert (wake_at, held) == (None, None)

@@ -16,12 +16,12 @@ from postgres_server import new_database, without_schema
 
 import wfcore.bootstrap
 from wfcore.adapters.sql.journal import SqlJournal
-from wfcore.adapters.sql.postgres.connections import GivenUp
+from wfcore.adapters.sql.postgres.connections import RolledBack
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
-from wfcore.adapters.sql.postgres.group_commit import PostgresHot
+from wfcore.adapters.sql.postgres.group_commit import PostgresCommitTransaction
 from wfcore.adapters.sql.repositories.conversations import page_statement
 from wfcore.adapters.sql.repositories.journal_statements import LIST_RUNS, to_json
-from wfcore.adapters.sql.schema.dialect import in_postgres, named, on_the_wire
+from wfcore.adapters.sql.schema.dialect import named_values, to_driver_statement, to_server_statement
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.kernel.errors import Invalid, Unavailable
@@ -159,7 +159,7 @@ class TestTransactions:
     @pytest.mark.parametrize("name", ["nul\0", "half\ud800"])
     async def test_text_that_cannot_be_kept(self, database: PostgresDatabase, name: str) -> None:
         """Is refused as a bad value, and nothing is written."""
-        with pytest.raises(Invalid, match="cannot keep"):
+        with pytest.raises(Invalid, match="cannot store"):
             await SqlStorage(database).add_organization(Organization("x", name, datetime(2026, 1, 1, tzinfo=UTC)))
         assert await SqlStorage(database).organization("x") is None
 
@@ -260,7 +260,7 @@ class TestCommits:
         """A transaction that the database ended for another one's sake is repeated, and nobody learns of it."""
         commits, calls = database.commits(None), list[int]()
 
-        def work(hot: PostgresHot) -> int:
+        def work(hot: PostgresCommitTransaction) -> int:
             calls.append(1)
             if len(calls) == 1:
                 hot.execute("DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$")
@@ -273,7 +273,7 @@ class TestCommits:
     async def test_in_the_end_it_is_told(self, database: PostgresDatabase) -> None:
         """What is given up again and again is refused, and the next commit is none the worse."""
         commits = database.commits(None)
-        with pytest.raises(GivenUp):
+        with pytest.raises(RolledBack):
             await commits.run(lambda hot: hot.execute("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$"))
         assert await commits.run(lambda hot: hot.execute("SELECT 1").fetchone()) == (1,)
 
@@ -282,8 +282,8 @@ class TestCommits:
         order, told = list[str](), list[float]()
         commits = database.commits(told.append)
 
-        def work(name: str) -> Callable[[PostgresHot], Any]:
-            def ask(hot: PostgresHot) -> Any:
+        def work(name: str) -> Callable[[PostgresCommitTransaction], Any]:
+            def ask(hot: PostgresCommitTransaction) -> Any:
                 for number in range(2):
                     order.append(f"{name}{number}")
                     (answer,) = hot.execute("SELECT CAST(?1 AS text)", (f"{name}{number}",)).fetchall()
@@ -316,8 +316,8 @@ class TestCommits:
         """In the order of asking; so do those of which nobody knows what they are about, and their neighbours."""
         commits, order = database.commits(None), list[str]()
 
-        def work(name: str) -> Callable[[PostgresHot], None]:
-            def ask(hot: PostgresHot) -> None:
+        def work(name: str) -> Callable[[PostgresCommitTransaction], None]:
+            def ask(hot: PostgresCommitTransaction) -> None:
                 for _ in range(2):
                     order.append(name)
                     hot.execute("SELECT 1")
@@ -484,7 +484,7 @@ async def test_pages_are_walks(database: PostgresDatabase, url: str) -> None:
 )
 def test_statements_go_out_with_numbers(written: str, values: Any, told: Any) -> None:
     """On the wire placeholders are numbers, and values stand in their order."""
-    assert on_the_wire(written, values) == told
+    assert to_server_statement(written, values) == told
 
 
 @pytest.mark.parametrize(
@@ -499,10 +499,10 @@ def test_statements_go_out_with_numbers(written: str, values: Any, told: Any) ->
 )
 def test_statements_are_translated(written: str, told: str) -> None:
     """SQLite's words in PostgreSQL's, placeholders as names."""
-    assert in_postgres(written) == told
+    assert to_driver_statement(written) == told
 
 
 def test_values_have_the_names_of_their_places() -> None:
     """By position counted from one, or as they are named already."""
-    assert named((7, None)) == {"p1": 7, "p2": None}
-    assert named({"a": 1}) == {"a": 1}
+    assert named_values((7, None)) == {"p1": 7, "p2": None}
+    assert named_values({"a": 1}) == {"a": 1}

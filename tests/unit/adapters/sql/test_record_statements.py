@@ -7,7 +7,7 @@ import pytest
 
 from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.sql.journal import SqlJournal
-from wfcore.adapters.sql.repositories.conversations import _HEADS, _MESSAGES, _OWN, page_statement, threads_statement
+from wfcore.adapters.sql.repositories.conversations import _MESSAGES, _OWN, _SIZES, page_statement, threads_statement
 from wfcore.adapters.sql.repositories.usage import sums_statement
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
@@ -16,7 +16,7 @@ from wfcore.domain.run.records import UsageRecord
 from wfcore.ports.journal import Journal
 from wfcore.ports.usage import GROUPS, GroupBy, UsageSum
 from wfcore.testing.contracts.journal_values import NOW, ORG
-from wfcore.testing.contracts.run_records import talked
+from wfcore.testing.contracts.run_records import recorded
 from wfcore.testing.contracts.storage.values import new_organization
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlStorage]:
 
 def plan(store: SqlStorage, statement: str, *names: str) -> list[str]:
     values = dict.fromkeys(names, 1) | {"org": "o", "user": "u", "subjects": "[]"}
-    return [row[3] for row in store.database.quick.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+    return [row[3] for row in store.database.look_up_connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
 
 
 @pytest.mark.parametrize("of_user", [False, True])
@@ -74,7 +74,7 @@ async def test_a_thread_is_found_by_its_id(store: SqlStorage, skill: int | None)
     assert found.endswith("(org=? AND thread_id=?)")
 
 
-@pytest.mark.parametrize("statement", [_HEADS, _MESSAGES, _OWN])
+@pytest.mark.parametrize("statement", [_SIZES, _MESSAGES, _OWN])
 async def test_a_thread_is_read_by_its_index(store: SqlStorage, statement: str) -> None:
     """What a run needs of a conversation costs what it takes, however long the conversation is."""
     steps = plan(store, statement, "key", "before", "after", "up_to", "limit", "thread")
@@ -88,7 +88,7 @@ async def test_a_call_costs_what_its_model_cost_then(store: SqlStorage, adapter:
     records = [UsageRecord(model, None, "n", 1_000, 3, at=NOW) for model in ("big", "free", "other", None)]
 
     async def costs(journal: Journal) -> list[tuple[str | None, int | None]]:
-        await talked(journal, records)
+        await recorded(journal, records)
         return [(one.key, one.cost) for one in await journal.usage.sums(ORG, "model", since=0, until=NOW + 1)]
 
     journal = MemoryJournal(prices=PRICES) if adapter == "memory" else SqlJournal(store.database, prices=PRICES)

@@ -1,4 +1,4 @@
-"""Connections to a PostgreSQL server, and what it says in the words of the domain."""
+"""Connections to a PostgreSQL server, and its errors as those of the domain."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +14,9 @@ from wfcore.domain.kernel.errors import Invalid, Unavailable
 
 CONNECT_SECONDS: Final = 10
 
-_WALKS: Final = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off"
-"""Lists are walks along an index that end with the page. The planner overrates what it takes to look rows up on the
-way, and would rather join whole tables first, or compile the statement.
+_PLANNER_SETTINGS: Final = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off"
+"""A list scans an index until its page is full. The planner overestimates the cost of the look-ups on the way; without
+these settings it joins whole tables first, or compiles the statement.
 """
 
 _ROLLED_BACK: Final = "40"
@@ -24,13 +24,13 @@ _NO_TABLE: Final = "42P01"
 """Classes and codes of errors (PostgreSQL, appendix A)."""
 
 
-class GivenUp(Unavailable):
-    """The database gave a transaction up in favour of another one. Nothing was written, and it can be done again."""
+class RolledBack(Unavailable):
+    """The database rolled a transaction back because of another one. Nothing was written; a retry can succeed."""
 
 
 @attrs.frozen
 class PostgresAddress:
-    """How a database is reached. Raises ValueError, without the password, for no `postgresql://host/name`."""
+    """The address of a database. Raises ValueError, without the password, unless it is `postgresql://host/name`."""
 
     url: str = attrs.field(repr=False)
     synchronous: Synchronous
@@ -41,14 +41,14 @@ class PostgresAddress:
         except (sa.exc.ArgumentError, ValueError):
             scheme = ""
         if scheme != "postgresql":
-            raise ValueError("the database URL is not the `postgresql://host/name` of a database")
+            raise ValueError("the database URL is not valid: use `postgresql://host/name`")
 
     async def connect(self, *, autocommit: bool = False, also: str = "") -> AsyncConnection[Any]:
-        """`also`: statements that the connection begins with."""
-        haste = "" if self.synchronous == "FULL" else "SET synchronous_commit = off"
+        """A new connection. `also`: further statements that initialize it."""
+        commit_mode = "" if self.synchronous == "FULL" else "SET synchronous_commit = off"
         connection = await AsyncConnection.connect(self.url, connect_timeout=CONNECT_SECONDS, autocommit=True)
         try:
-            await connection.execute(f"{_WALKS}; {haste}; {also}")
+            await connection.execute(f"{_PLANNER_SETTINGS}; {commit_mode}; {also}")
             await connection.set_autocommit(autocommit)
         except BaseException:
             await connection.close()
@@ -56,10 +56,10 @@ class PostgresAddress:
         return connection
 
 
-def refuse_ended(_: Any, record: sa.pool.ConnectionPoolEntry, __: Any) -> None:
-    """Before a pool lends a connection: when the server has ended it meanwhile, the pool makes all of them anew.
+def check_alive(_: Any, record: sa.pool.ConnectionPoolEntry, __: Any) -> None:
+    """A check at the checkout of a pool: if the server has closed the connection, the pool replaces all connections.
 
-    Nothing is asked. What the server said last is taken up first, and then that it has hung up.
+    It sends nothing. The first read consumes the server's last message, the second one detects the closed socket.
     """
     inner = cast("AsyncConnection[Any]", record.driver_connection).pgconn
     try:
@@ -70,8 +70,8 @@ def refuse_ended(_: Any, record: sa.pool.ConnectionPoolEntry, __: Any) -> None:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """What the driver says of a database that does not work, as the domain says it."""
+def domain_errors() -> Iterator[None]:
+    """Convert errors of the driver to those of the domain."""
     try:
         yield
     except (sa.exc.DBAPIError, psycopg.Error) as error:
@@ -80,17 +80,17 @@ def translated() -> Iterator[None]:
             raise
         raise refused from error
     except UnicodeEncodeError as error:
-        raise Invalid("the database cannot keep a value: text has half of a surrogate pair") from error
+        raise Invalid("the database cannot store a value: the text has an unpaired surrogate") from error
 
 
 def _refusal(error: BaseException | None) -> Unavailable | Invalid | None:
-    """What is wrong with the database, or with a value that it cannot keep; None for what is neither."""
-    told = str(error).partition("\n")[0]
+    """The domain's error for a failed database or for a value that it cannot store; None for other errors."""
+    message = str(error).partition("\n")[0]
     code = getattr(error, "sqlstate", None) or ""
     if isinstance(error, psycopg.DataError):
-        return Invalid(f"the database cannot keep a value: {told}")
+        return Invalid(f"the database cannot store a value: {message}")
     if code.startswith(_ROLLED_BACK):
-        return GivenUp(f"the database gave a transaction up: {told}")
+        return RolledBack(f"the database rolled a transaction back: {message}")
     if code == _NO_TABLE or isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return Unavailable(f"the database does not answer: {told}")
+        return Unavailable(f"the database does not answer: {message}")
     return None

@@ -1,9 +1,10 @@
-"""One PostgreSQL database: its transactions, and who waits for whom.
+"""One PostgreSQL database: its connections, transactions and locks.
 
-Transactions are READ COMMITTED, and rest on row locks, unique keys and comparisons within one statement: writers of
-one organization wait for each other at its row, writers of one execution at that one's. A reader sees one snapshot.
+Write transactions are READ COMMITTED, and rely on row locks, unique keys and comparisons within one statement: writers
+of one organization wait for the lock on its row, writers of one execution for the lock on its row. A reader sees one
+snapshot.
 
-Each use of the database has connections of its own: a transaction that waits for another use never waits for itself.
+Each use of the database has separate connections, so that two uses never deadlock over connections.
 """
 
 import asyncio
@@ -14,18 +15,18 @@ from typing import Any, Final, Literal, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from wfcore.adapters.sql.postgres.connections import PostgresAddress, refuse_ended, translated
+from wfcore.adapters.sql.postgres.connections import PostgresAddress, check_alive, domain_errors
 from wfcore.adapters.sql.postgres.group_commit import PostgresCommits
-from wfcore.adapters.sql.postgres.pipeline import Line
-from wfcore.adapters.sql.schema.dialect import in_postgres, named, on_the_wire
+from wfcore.adapters.sql.postgres.pipeline import PipelineClient
+from wfcore.adapters.sql.schema.dialect import named_values, to_driver_statement, to_server_statement
 from wfcore.adapters.sql.store import Commits, Result, Rows, Synchronous, Transaction, Values, shielded
 from wfcore.domain.kernel.errors import Unavailable
 
 T = TypeVar("T")
 Use = Literal["write", "read"]
 
-SHARES: Final[Mapping[Use, int]] = {"write": 4, "read": 4}
-"""Connections of a process, beside one for commits and one for look-ups."""
+CONNECTIONS: Final[Mapping[Use, int]] = {"write": 4, "read": 4}
+"""Connections of a process for each use, beside one for commits and one for look-ups."""
 
 _OPTIONS: Final[Mapping[Use, Mapping[str, Any]]] = {
     "write": {"isolation_level": "READ COMMITTED"},
@@ -34,7 +35,7 @@ _OPTIONS: Final[Mapping[Use, Mapping[str, Any]]] = {
 
 
 class PostgresTransaction:
-    """One transaction, to whoever works in it. Implements `Transaction`."""
+    """Implements `Transaction`."""
 
     def __init__(self, inner: AsyncConnection) -> None:
         self._inner = inner
@@ -46,7 +47,7 @@ class PostgresTransaction:
         return [tuple(row) for row in await self.exec_driver_sql(statement, values)]
 
     async def exec_driver_sql(self, text: str, parameters: Any = None) -> Result:
-        return await self._inner.exec_driver_sql(in_postgres(text), named(parameters or ()))
+        return await self._inner.exec_driver_sql(to_driver_statement(text), named_values(parameters or ()))
 
     async def run_sync(self, work: Callable[[sa.Connection], T]) -> T:
         return await self._inner.run_sync(work)
@@ -62,28 +63,28 @@ class PostgresDatabase:
     def __init__(self, url: str, *, synchronous: Synchronous = "FULL") -> None:
         server = PostgresAddress(url, synchronous)
         self.durable = False
-        self.for_commits = Line(server)
-        self._for_look_ups = Line(server)
+        self.commit_client = PipelineClient(server)
+        self._look_up_client = PipelineClient(server)
         self._server = server
-        self._slots = {use: asyncio.Semaphore(share) for use, share in SHARES.items()}
+        self._slots = {use: asyncio.Semaphore(size) for use, size in CONNECTIONS.items()}
         self._engine: AsyncEngine | None = None
         self._engines: dict[Use, AsyncEngine] = {}
 
     async def open(self) -> None:
-        """Connect. Raises Unavailable when the server does not answer, or keeps text in something else than UTF-8."""
+        """Connect. Raises Unavailable when the server does not respond, or its encoding is not UTF-8."""
         if self._engine is not None:
             return
-        with translated():
-            self.durable = await self._ask_the_server()
+        with domain_errors():
+            self.durable = await self._is_server_durable()
         self._engine = create_async_engine(
             "postgresql+psycopg://",
             async_creator=self._server.connect,
-            pool_size=sum(SHARES.values()),
+            pool_size=sum(CONNECTIONS.values()),
             max_overflow=0,
             pool_use_lifo=True,
             use_native_hstore=False,
         )
-        sa.event.listen(self._engine.sync_engine, "checkout", refuse_ended)
+        sa.event.listen(self._engine.sync_engine, "checkout", check_alive)
         self._engines = {use: self._engine.execution_options(**options) for use, options in _OPTIONS.items()}
 
     async def close(self) -> None:
@@ -102,10 +103,10 @@ class PostgresDatabase:
 
     async def look_up(self, statement: str, *values: Any) -> Rows:
         self.check_open()
-        return (await self._for_look_ups.ask(on_the_wire(statement, values))).rows
+        return (await self._look_up_client.execute(to_server_statement(statement, values))).rows
 
-    def commits(self, told: Callable[[float], None] | None = None) -> Commits:
-        return PostgresCommits(self, told)
+    def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
+        return PostgresCommits(self, on_commit)
 
     def check_open(self) -> None:
         if self._engine is None:
@@ -113,34 +114,34 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def _connected(self, use: Use) -> AsyncIterator[AsyncConnection]:
-        """A connection of one use's share. What was not committed in the end is rolled back."""
+        """A connection for one use. An uncommitted transaction is rolled back at the end."""
         async with self._slots[use]:
             self.check_open()
-            with translated():
+            with domain_errors():
                 async with self._engines[use].connect() as connection:
                     yield connection
 
-    async def _ask_the_server(self) -> bool:
-        """Whether it keeps what was committed, come what may."""
+    async def _is_server_durable(self) -> bool:
+        """Whether the settings of the server make commits durable."""
         names = ("server_encoding", "synchronous_commit", "fsync")
         async with await self._server.connect(autocommit=True) as connection:
-            encoding, *careful = [
+            encoding, *durability = [
                 (await (await connection.execute("SELECT current_setting(%s)", (name,))).fetchall())[0][0]
                 for name in names
             ]
         if encoding != "UTF8":
-            raise Unavailable(f"the database keeps text in `{encoding}`: it must be `UTF8`")
-        return "off" not in careful
+            raise Unavailable(f"the encoding of the database must be `UTF8`, not `{encoding}`")
+        return "off" not in durability
 
     async def _close(self) -> None:
         engine, self._engine = self._engine, None
-        for use, share in SHARES.items():
-            for _ in range(share):
+        for use, size in CONNECTIONS.items():
+            for _ in range(size):
                 await self._slots[use].acquire()
-        for line in (self._for_look_ups, self.for_commits):
-            await line.close()
+        for client in (self._look_up_client, self.commit_client):
+            await client.close()
         if engine is not None:
             await engine.dispose()
-        for use, share in SHARES.items():
-            for _ in range(share):
+        for use, size in CONNECTIONS.items():
+            for _ in range(size):
                 self._slots[use].release()

@@ -1,7 +1,7 @@
-"""A connection to PostgreSQL as a pipeline (libpq, "Pipeline Mode"): statements go out without waiting for the results
-of those before them, and what is asked together comes back together.
+"""A PostgreSQL connection in pipeline mode (libpq, "Pipeline Mode"): statements are sent without waiting for earlier
+results, and the results of statements that were sent together arrive together.
 
-That costs a third of what the driver's cursors do. A statement is prepared when it is first asked.
+This costs a third of the driver's cursors. A statement is prepared on its first use.
 """
 
 import asyncio
@@ -20,21 +20,21 @@ from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGresult
 from psycopg.types.numeric import Int8Dumper
 
-from wfcore.adapters.sql.postgres.connections import PostgresAddress, translated
+from wfcore.adapters.sql.postgres.connections import PostgresAddress, domain_errors
 from wfcore.adapters.sql.store import Rows
 
-Asked = tuple[str, Sequence[Any]]
-"""A statement whose values are called `$1`, `$2`, ..., and these."""
+Statement = tuple[str, Sequence[Any]]
+"""A statement with parameters `$1`, `$2`, ..., and their values."""
 
-_BY_KEY: Final = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off"
-"""What is asked here finds its rows along an index, whatever the values and however small the planner saw a table."""
+_PLANNER_SETTINGS: Final = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off"
+"""All statements here find their rows by an index, for any values, even if the planner saw a small table."""
 
 _FAILED: Final = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 
 
 @attrs.frozen
-class Done:
-    """What a statement did. Implements `Cursor`."""
+class StatementResult:
+    """The result of a statement. Implements `Cursor`."""
 
     rowcount: int
     rows: Rows
@@ -46,35 +46,35 @@ class Done:
         return self.rows
 
 
-Ask = Callable[[Sequence[Asked]], Awaitable[list[Done]]]
+Execute = Callable[[Sequence[Statement]], Awaitable[list[StatementResult]]]
 
 
 @attrs.define(eq=False)
 class _Exchange:
-    """Statements that went out together, those that were prepared for it, and what has come back."""
+    """Statements that were sent together, those that were prepared for them, and the results so far."""
 
-    told: "asyncio.Future[list[Done]]"
+    future: "asyncio.Future[list[StatementResult]]"
     prepared: list[str]
-    done: list[Done] = attrs.field(factory=list)
+    results: list[StatementResult] = attrs.field(factory=list)
     error: psycopg.Error | None = None
 
     def settle(self) -> None:
-        if self.told.done():
+        if self.future.done():
             return
         if self.error is None:
-            self.told.set_result(self.done[len(self.prepared) :])
+            self.future.set_result(self.results[len(self.prepared) :])
         else:
-            self.told.set_exception(self.error)
+            self.future.set_exception(self.error)
 
 
-class Wire:
-    """A connection in autocommit mode that nobody else uses. Errors are the driver's own.
+class PipelineConnection:
+    """A pipeline on an exclusive connection in autocommit mode. It raises errors of the driver.
 
-    Exchanges come back in the order in which they went out. What nobody waits for any more is done all the same.
+    Results arrive in the order of sending. A statement whose caller was cancelled is executed all the same.
     """
 
     def __init__(self, connection: AsyncConnection[Any]) -> None:
-        connection.adapters.register_dumper(int, Int8Dumper)  # a statement is prepared for integers of any size
+        connection.adapters.register_dumper(int, Int8Dumper)  # prepare statements for integers of any size
         self.lost = False
         self._inner = connection.pgconn
         self._socket = self._inner.socket
@@ -86,9 +86,9 @@ class Wire:
         self._inner.enter_pipeline_mode()
         self._loop.add_reader(self._socket, self._read)
 
-    def send(self, asked: Sequence[Asked]) -> "asyncio.Future[list[Done]]":
-        """Ask statements: one transaction, unless they begin or end one. The first error stands for all."""
-        given = [(text, *self._dumped(values)) for text, values in asked]
+    def send(self, statements: Sequence[Statement]) -> "asyncio.Future[list[StatementResult]]":
+        """Send statements as one transaction, unless they begin or end one. The first error is raised for all."""
+        given = [(text, *self._dumped(values)) for text, values in statements]
         fresh = {text: types for text, _, types in given if text not in self._names}
         exchange = _Exchange(self._loop.create_future(), list(fresh))
         self._waiting.append(exchange)
@@ -102,42 +102,42 @@ class Wire:
             if self._inner.flush():
                 self._loop.add_writer(self._socket, self._write)
         except psycopg.Error as error:
-            self.lose(error)
-        return exchange.told
+            self.fail(error)
+        return exchange.future
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Ask]:
-        """A transaction on a wire that nobody else uses meanwhile: rolled back on any exception.
+    async def transaction(self) -> AsyncIterator[Execute]:
+        """A transaction, rolled back on any exception. Nothing else can use the connection meanwhile.
 
-        It begins with what is asked first.
+        BEGIN is sent together with the first statements.
         """
-        begin: list[Asked] = [("BEGIN", ())]
+        begin: list[Statement] = [("BEGIN", ())]
 
-        async def ask(asked: Sequence[Asked]) -> list[Done]:
+        async def execute(statements: Sequence[Statement]) -> list[StatementResult]:
             first = begin.copy()
             begin.clear()
-            return (await self.send([*first, *asked]))[len(first) :]
+            return (await self.send([*first, *statements]))[len(first) :]
 
         try:
-            yield ask
-            await ask([("COMMIT", ())])
+            yield execute
+            await execute([("COMMIT", ())])
         except Exception:
             if not self.lost:
                 await self.send([("ROLLBACK", ())])
             raise
         except BaseException:
-            self.lose(psycopg.OperationalError("a transaction was broken off"))
+            self.fail(psycopg.OperationalError("a transaction was interrupted"))
             raise
 
     async def close(self) -> None:
-        """Once everything that was asked has come back."""
+        """Close the connection after all results have arrived."""
         if not self.lost:
             with suppress(psycopg.Error):
                 await self.send(())
-        self.lose(psycopg.OperationalError("the connection was closed"))
+        self.fail(psycopg.OperationalError("the connection was closed"))
 
-    def lose(self, error: Exception) -> None:
-        """The connection is of no use any more. Whoever waits is told, each by an exception of his own."""
+    def fail(self, error: Exception) -> None:
+        """Close a broken connection. Every caller that waits receives a separate exception."""
         if not self.lost:
             self.lost = True
             self._loop.remove_reader(self._socket)
@@ -153,22 +153,22 @@ class Wire:
         return dumped, self._transformer.types or ()
 
     def _write(self) -> None:
-        """What did not go out at once."""
+        """Send the rest of the output buffer."""
         try:
             if not self._inner.flush():
                 self._loop.remove_writer(self._socket)
         except psycopg.Error as error:
-            self.lose(error)
+            self.fail(error)
 
     def _read(self) -> None:
         try:
             self._inner.consume_input()
             while self._waiting and not self._inner.is_busy():
-                self._take(self._inner.get_result())
+                self._receive(self._inner.get_result())
         except psycopg.Error as error:
-            self.lose(error)
+            self.fail(error)
 
-    def _take(self, result: PGresult | None) -> None:
+    def _receive(self, result: PGresult | None) -> None:
         exchange = self._waiting[0]
         if result is None:
             if self._inner.status == ConnStatus.BAD:
@@ -182,49 +182,47 @@ class Wire:
         elif result.status in _FAILED:
             exchange.error = exchange.error or error_from_result(result)
         else:
-            exchange.done.append(self._loaded(result))
+            exchange.results.append(self._loaded(result))
 
-    def _loaded(self, result: PGresult) -> Done:
+    def _loaded(self, result: PGresult) -> StatementResult:
         if not result.nfields:
-            return Done(result.command_tuples or 0, [])
+            return StatementResult(result.command_tuples or 0, [])
         self._transformer.set_pgresult(result)
-        return Done(result.ntuples, self._transformer.load_rows(0, result.ntuples, tuple))
+        return StatementResult(result.ntuples, self._transformer.load_rows(0, result.ntuples, tuple))
 
 
-class Line:
-    """A wire that is connected when it is first needed, and again after it was lost.
-
-    Errors are in the words of the domain, as far as it has any.
-    """
+class PipelineClient:
+    """A pipeline that is connected on first use, and again after it was lost. It raises errors of the domain."""
 
     def __init__(self, server: PostgresAddress) -> None:
         self._server = server
-        self._wire: Wire | None = None
+        self._connection: PipelineConnection | None = None
         self._connecting = asyncio.Lock()
         self._turn = asyncio.Lock()
 
-    async def ask(self, asked: Asked) -> Done:
-        """One statement, beside those of others."""
-        with translated():
-            (done,) = await (await self._connected()).send([asked])
-        return done
+    async def execute(self, statement: Statement) -> StatementResult:
+        """Execute one statement, concurrently with those of other callers."""
+        with domain_errors():
+            (result,) = await (await self._connected()).send([statement])
+        return result
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[Wire]:
-        """The wire, when everybody who asked for it before has had his turn."""
+    async def exclusive(self) -> AsyncIterator[PipelineConnection]:
+        """The connection for exclusive use; callers get it in the order of their calls."""
         async with self._turn:
-            with translated():
+            with domain_errors():
                 yield await self._connected()
 
     async def close(self) -> None:
-        """Wait for those who are at work."""
+        """Wait for exclusive users, then close the connection."""
         async with self._turn:
-            if self._wire is not None:
-                await self._wire.close()
+            if self._connection is not None:
+                await self._connection.close()
 
-    async def _connected(self) -> Wire:
-        if self._wire is None or self._wire.lost:
+    async def _connected(self) -> PipelineConnection:
+        if self._connection is None or self._connection.lost:
             async with self._connecting:
-                if self._wire is None or self._wire.lost:
-                    self._wire = Wire(await self._server.connect(autocommit=True, also=_BY_KEY))
-        return self._wire
+                if self._connection is None or self._connection.lost:
+                    connection = await self._server.connect(autocommit=True, also=_PLANNER_SETTINGS)
+                    self._connection = PipelineConnection(connection)
+        return self._connection

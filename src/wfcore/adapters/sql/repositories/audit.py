@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
 from wfcore.adapters.sql.schema.dialect import INT
 from wfcore.adapters.sql.schema.tables import audit
-from wfcore.adapters.sql.store import Hot, Transaction
+from wfcore.adapters.sql.store import CommitTransaction, Transaction
 from wfcore.ports.audit import AuditFilter, AuditRow, Origin
 
 ADD_ROW: Final = """
@@ -21,7 +21,7 @@ VALUES (:org, :at, :user_id, :action, :kind, :resource_id, :details, :request_id
 
 @attrs.frozen
 class SqlAudit:
-    """Implements the port `Audit` within one transaction. `org` is the organization's number."""
+    """Implements the port `AuditRepository` within one transaction. `org` is the organization's key."""
 
     connection: Transaction
     org: int
@@ -36,7 +36,7 @@ class SqlAudit:
         return [_to_row(row) for row in await self.connection.execute(found)]
 
     def page_statement(self, wanted: AuditFilter, *, limit: int, before: tuple[datetime, int] | None) -> sa.Select[Any]:
-        """One walk back along an index of times, that of the user or of the action when one is asked for."""
+        """One backward scan of an index by time: that of the user or of the action if one is given."""
         found = sa.select(audit).where(audit.c.org == self.org)
         if wanted.user_id is not None:
             found = found.where(audit.c.user_id == wanted.user_id)
@@ -66,9 +66,9 @@ def audit_row(org: int | None, row: AuditRow) -> dict[str, Any]:
     }
 
 
-def add_rows(hot: Hot, org: int | None, rows: Iterable[AuditRow]) -> None:
-    """As `SqlAudit.add`, within the journal's transaction."""
-    hot.executemany(ADD_ROW, [audit_row(org, row) for row in rows])
+def add_rows(transaction: CommitTransaction, org: int | None, rows: Iterable[AuditRow]) -> None:
+    """Add rows as `SqlAudit.add`, within the journal's transaction."""
+    transaction.executemany(ADD_ROW, [audit_row(org, row) for row in rows])
 
 
 def _to_row(row: sa.Row[Any]) -> AuditRow:

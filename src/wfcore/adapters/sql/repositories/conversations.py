@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from wfcore.adapters.sql.repositories.row_values import to_json
-from wfcore.adapters.sql.store import Hot, Store
+from wfcore.adapters.sql.store import CommitTransaction, Store
 from wfcore.domain.agents.context_attachments import tokens_of
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.records import MessageRecord
@@ -19,7 +19,7 @@ INSERT INTO conversations (org, thread_id, user_id, created_at, updated_at)
 SELECT org, thread_id, user_id, ?2, ?3 FROM executions WHERE id = ?1
 ON CONFLICT (org, thread_id, user_id) DO UPDATE SET updated_at = max(conversations.updated_at, excluded.updated_at)
 RETURNING key, org, updated_at"""
-"""The conversation of who started the execution, in its thread: nobody else's can be meant."""
+"""The conversation of the execution's user in its thread, created or updated."""
 
 ADD_TARGET: Final = """
 INSERT INTO participants (org, conversation, kind, id, updated_at)
@@ -38,7 +38,7 @@ INSERT INTO messages (conversation, type, length, skill_id, attached, execution,
 attachments, content)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
-# Reading. `:user` and `:subjects` are the principal's, `:org` is the organization's UUID.
+# Reads. `:user` and `:subjects` are the principal's, `:org` is the organization's UUID.
 
 _ORG: Final = "(SELECT key FROM organizations WHERE uuid = :org)"
 
@@ -46,14 +46,14 @@ _COLUMNS: Final = """
 c.key, c.thread_id, c.user_id, c.created_at, c.updated_at,
 (SELECT json_group_array(p.id) FROM participants p WHERE p.conversation = c.key AND p.kind = 'skill')"""
 
-_SEEN: Final = """
+_VISIBLE_TO: Final = """
 ({c}.user_id = :user OR (
     SELECT 1 FROM participants p JOIN resources s ON s.org = p.org AND s.kind = p.kind AND s.id = p.id
     JOIN grants g ON g.resource = s.key
     WHERE p.conversation = {c}.key AND g.use AND g.subject IN (SELECT value FROM json_each(:subjects)) LIMIT 1) = 1)"""
-"""Looked up for each conversation: PostgreSQL would make a table of all grants first, were it an EXISTS."""
+"""A look-up for each conversation. With EXISTS instead of the subquery, PostgreSQL would read all grants first."""
 
-_TOOK_PART: Final = """
+_WITH_SKILL: Final = """
 AND EXISTS (SELECT 1 FROM participants p WHERE p.conversation = {c}.key AND p.kind = 'skill' AND p.id = :skill)"""
 
 _OWN: Final = f"""
@@ -61,27 +61,27 @@ SELECT {_COLUMNS} FROM conversations c WHERE c.org = {_ORG} AND c.thread_id = :t
 
 _VISIBLE: Final = f"""
 SELECT {_COLUMNS} FROM conversations c
-WHERE c.org = {_ORG} AND c.thread_id IN (SELECT value FROM json_each(:threads)) AND {_SEEN.format(c="c")}"""
+WHERE c.org = {_ORG} AND c.thread_id IN (SELECT value FROM json_each(:threads)) AND {_VISIBLE_TO.format(c="c")}"""
 
 _LATEST: Final = "ORDER BY +c.updated_at DESC, +c.key DESC"
-"""The plus signs keep SQLite from walking along the times of all threads instead of looking at these alone."""
+"""The plus signs prevent SQLite from scanning the index by time of all threads."""
 
 _RECENT: Final = f"""
 SELECT c.thread_id FROM conversations c
-WHERE c.org = {_ORG} AND (c.updated_at, c.key) < (:at, :key) AND {_SEEN.format(c="c")}"""
+WHERE c.org = {_ORG} AND (c.updated_at, c.key) < (:at, :key) AND {_VISIBLE_TO.format(c="c")}"""
 
 _RECENT_OF_SKILL: Final = f"""
 SELECT c.thread_id FROM participants l CROSS JOIN conversations c ON c.key = l.conversation
 WHERE l.org = {_ORG} AND l.kind = 'skill' AND l.id = :skill AND (l.updated_at, l.conversation) < (:at, :key)
-AND {_SEEN.format(c="c")}"""
+AND {_VISIBLE_TO.format(c="c")}"""
 
 _NEWER: Final = """
 AND NOT EXISTS (
     SELECT 1 FROM conversations n WHERE n.org = c.org AND n.thread_id = c.thread_id
     AND (+n.updated_at, +n.key) > (c.updated_at, c.key) AND {seen})"""
-"""A thread has the place of the latest of its conversations that can be seen."""
+"""A thread is sorted by the latest of its visible conversations."""
 
-_HEADS: Final = """
+_SIZES: Final = """
 SELECT seq, type, length, skill_id, attached FROM messages
 WHERE conversation = :key AND seq < :before ORDER BY seq DESC LIMIT :limit"""
 
@@ -89,21 +89,21 @@ _MESSAGES: Final = """
 SELECT seq, type, id, content, tool_calls, attachments, tool_call_id, skill_id, at FROM messages
 WHERE conversation = :key AND seq > :after AND seq <= :up_to ORDER BY seq"""
 
-_STILL: Final = f"SELECT key FROM conversations WHERE key = :key AND org = {_ORG}"
+_EXISTS: Final = f"SELECT key FROM conversations WHERE key = :key AND org = {_ORG}"
 
 _REMOVE: Final = f"DELETE FROM conversations WHERE key = :key AND org = {_ORG}"
-"""The row first: whoever writes to the conversation at the same time has to wait for it."""
+"""The row is deleted first, so that concurrent writers to the conversation wait for it."""
 
 _REMOVE_REST: Final = (
     "DELETE FROM messages WHERE conversation = :key",
     "DELETE FROM participants WHERE conversation = :key",
 )
 
-LAST: Final = 2**63 - 1
+MAX_KEY: Final = 2**63 - 1
 
 
 class SqlConversations:
-    """Implements the port `Conversations` on an open database."""
+    """Implements the port `ConversationRepository` on an open database."""
 
     def __init__(self, database: Store) -> None:
         self._database = database
@@ -118,10 +118,13 @@ class SqlConversations:
     async def page(
         self, principal: Principal, *, limit: int, before: tuple[int, int] | None = None, skill_id: int | None = None
     ) -> list[list[Conversation]]:
-        at, key = before or (LAST, 0)
-        statement, values = page_statement(skill_id), {**_eyes(principal), "at": at, "key": key, "limit": limit}
+        at, key = before or (MAX_KEY, 0)
+        statement, values = (
+            page_statement(skill_id),
+            {**_principal_values(principal), "at": at, "key": key, "limit": limit},
+        )
         async with self._database.reading() as connection:
-            threads = [thread for (thread,) in await connection.scan(statement, values | _skill(skill_id))]
+            threads = [thread for (thread,) in await connection.scan(statement, values | _skill_value(skill_id))]
         found: dict[str, list[Conversation]] = {thread: [] for thread in threads}
         for one in await self._of_threads(principal, threads, skill_id):
             found[one.thread_id].append(one)
@@ -130,7 +133,7 @@ class SqlConversations:
     async def message_sizes(
         self, conversations: Sequence[Conversation], *, limit: int, before: int | None = None
     ) -> list[MessageSize]:
-        found = await self._of_each(conversations, _HEADS, before=LAST if before is None else before, limit=limit)
+        found = await self._of_each(conversations, _SIZES, before=MAX_KEY if before is None else before, limit=limit)
         newest_first = heapq.merge(*found, key=lambda row: row[0], reverse=True)
         return [MessageSize(*row) for row, _ in zip(newest_first, range(limit), strict=False)]
 
@@ -150,19 +153,19 @@ class SqlConversations:
     async def _of_threads(
         self, principal: Principal, threads: Sequence[str], skill_id: int | None
     ) -> list[Conversation]:
-        values = {**_eyes(principal), **_skill(skill_id), "threads": to_json(list(threads))}
+        values = {**_principal_values(principal), **_skill_value(skill_id), "threads": to_json(list(threads))}
         rows = await self._read(threads_statement(skill_id), **values)
         return [_conversation(principal.org_uuid, row) for row in rows]
 
     async def _of_each(
         self, conversations: Sequence[Conversation], statement: str, **values: Any
     ) -> list[list[tuple[Any, ...]]]:
-        """One walk along the index for each: together they would have to be sorted."""
+        """The rows of each conversation, by one index scan each: a common query would have to sort them."""
         found = []
         async with self._database.reading() as connection:
             for one in conversations:
                 key = {"key": one.key, "org": one.org}
-                if (await connection.exec_driver_sql(_STILL, key)).first() is not None:
+                if (await connection.exec_driver_sql(_EXISTS, key)).first() is not None:
                     rows = await connection.exec_driver_sql(statement, {"key": one.key, **values})
                     found.append([tuple(row) for row in rows.fetchall()])
         return found
@@ -173,30 +176,30 @@ class SqlConversations:
 
 
 def threads_statement(skill_id: int | None) -> str:
-    """A look at each thread by its id."""
-    return f"{_VISIBLE} {'' if skill_id is None else _TOOK_PART.format(c='c')} {_LATEST}"
+    """The statement for the visible conversations of some threads, by an index on the thread."""
+    return f"{_VISIBLE} {'' if skill_id is None else _WITH_SKILL.format(c='c')} {_LATEST}"
 
 
 def page_statement(skill_id: int | None) -> str:
-    """One walk back along an index of times, that of the skill when one is asked for."""
-    seen = _SEEN.format(c="n")
+    """The statement for a page of threads: one backward scan of an index by time, that of the skill if given."""
+    seen = _VISIBLE_TO.format(c="n")
     if skill_id is None:
         return f"{_RECENT} {_NEWER.format(seen=seen)} ORDER BY c.updated_at DESC, c.key DESC LIMIT :limit"
-    newer = _NEWER.format(seen=f"{seen} {_TOOK_PART.format(c='n')}")
+    newer = _NEWER.format(seen=f"{seen} {_WITH_SKILL.format(c='n')}")
     return f"{_RECENT_OF_SKILL} {newer} ORDER BY l.updated_at DESC, l.conversation DESC LIMIT :limit"
 
 
-def add_messages(hot: Hot, execution: int, records: Sequence[MessageRecord]) -> None:
-    """Messages of an execution's own user, within the journal's transaction."""
+def add_messages(transaction: CommitTransaction, execution: int, records: Sequence[MessageRecord]) -> None:
+    """Add messages to the conversation of the execution's user, within the journal's transaction."""
     if not records:
         return
     times = [record.at for record in records]
-    ((key, org, updated_at),) = hot.execute(OPEN, (execution, min(times), max(times))).fetchall()
-    hot.execute(ADD_TARGET, (execution, key))
+    ((key, org, updated_at),) = transaction.execute(OPEN, (execution, min(times), max(times))).fetchall()
+    transaction.execute(ADD_TARGET, (execution, key))
     skills = {record.skill_id for record in records if record.skill_id is not None}
-    hot.executemany(ADD_SKILL, [(org, key, skill) for skill in sorted(skills)])
-    hot.execute(TOUCH, (key, updated_at))
-    hot.executemany(ADD_MESSAGE, [_row(key, execution, record) for record in records])
+    transaction.executemany(ADD_SKILL, [(org, key, skill) for skill in sorted(skills)])
+    transaction.execute(TOUCH, (key, updated_at))
+    transaction.executemany(ADD_MESSAGE, [_row(key, execution, record) for record in records])
 
 
 def _row(key: int, execution: int, record: MessageRecord) -> tuple[Any, ...]:
@@ -207,12 +210,12 @@ def _row(key: int, execution: int, record: MessageRecord) -> tuple[Any, ...]:
     return (*head, record.id, record.tool_call_id, calls, attachments, to_json(record.content))
 
 
-def _eyes(principal: Principal) -> dict[str, Any]:
+def _principal_values(principal: Principal) -> dict[str, Any]:
     subjects = to_json(sorted(principal.subjects))
     return {"org": principal.org_uuid, "user": principal.user_id, "subjects": subjects}
 
 
-def _skill(skill_id: int | None) -> dict[str, int]:
+def _skill_value(skill_id: int | None) -> dict[str, int]:
     return {} if skill_id is None else {"skill": skill_id}
 
 

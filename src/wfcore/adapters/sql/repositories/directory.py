@@ -19,7 +19,7 @@ from wfcore.domain.resources.resource import Kind
 
 @attrs.frozen
 class SqlDirectory:
-    """Implements the port `Directory` within one transaction. `org` is the organization's number."""
+    """Implements the port `DirectoryRepository` within one transaction. `org` is the organization's key."""
 
     connection: Transaction
     org: int
@@ -30,8 +30,8 @@ class SqlDirectory:
         key = {"org": self.org, "user_id": member.user_id}
         added = await self.connection.execute(insert_new(members).values(key | row))
         if not added.rowcount:
-            mine = (members.c.org == self.org, members.c.user_id == member.user_id)
-            await self.connection.execute(members.update().where(*mine).values(row))
+            own = (members.c.org == self.org, members.c.user_id == member.user_id)
+            await self.connection.execute(members.update().where(*own).values(row))
         await self._set_groups(key, member.groups)
 
     async def _set_groups(self, key: dict[str, Any], ids: Collection[str]) -> None:
@@ -92,8 +92,8 @@ class SqlDirectory:
     async def groups(
         self, ids: Collection[str] | None = None, *, limit: int | None = None, after: str = ""
     ) -> list[Group]:
-        mine = (groups.c.org == self.org, groups.c.id > after)
-        found = sa.select(groups.c.id, groups.c.name).where(*mine).order_by(groups.c.id).limit(limit)
+        own = (groups.c.org == self.org, groups.c.id > after)
+        found = sa.select(groups.c.id, groups.c.name).where(*own).order_by(groups.c.id).limit(limit)
         if ids is not None:
             found = found.where(groups.c.id.in_(ids))
         return [Group(*row) for row in await self.connection.execute(found)]
@@ -109,28 +109,28 @@ class SqlDirectory:
     async def unmanaged(self, subjects: Collection[str], *, limit: int) -> list[tuple[Kind, int]]:
         other = grants.alias()
         managed = sa.exists().where(
-            other.c.resource == resources.c.key, other.c.manage, self._is_somebody(other.c.subject)
+            other.c.resource == resources.c.key, other.c.manage, self._has_member(other.c.subject)
         )
         found = (
             sa.select(resources.c.kind, resources.c.id)
             .where(resources.c.org == self.org, resources.c.status != "deleted", ~managed)
-            .where(resources.c.key.in_(sa.select(grants.c.resource).where(_given(subjects))))
+            .where(resources.c.key.in_(sa.select(grants.c.resource).where(_manage_grants(subjects))))
         )
         rows = await self.connection.execute(found.order_by(resources.c.kind, resources.c.id).limit(limit))
         return [(Kind(kind), number) for kind, number in rows]
 
-    def _is_somebody(self, subject: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-        """Whether a member answers to the subject, as `access.subjects` says."""
-        sort, name = sa.func.substr(subject, 1, 2), sa.func.substr(subject, 3)
+    def _has_member(self, subject: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+        """The condition that a member has the subject, as in `access.subjects`."""
+        prefix, name = sa.func.substr(subject, 1, 2), sa.func.substr(subject, 3)
 
         def one(table: sa.Table, column: sa.ColumnElement[str], *more: sa.ColumnElement[bool]) -> sa.Exists:
             return sa.exists().where(table.c.org == self.org, column == name, *more)
 
         return sa.or_(
             subject == f"g:{self.org_uuid}",
-            (sort == "g:") & one(group_members, group_members.c.group_id),
-            (sort == "u:") & one(members, members.c.user_id),
-            (sort == "e:") & one(members, members.c.email, members.c.email_verified),
+            (prefix == "g:") & one(group_members, group_members.c.group_id),
+            (prefix == "u:") & one(members, members.c.user_id),
+            (prefix == "e:") & one(members, members.c.email, members.c.email_verified),
         )
 
     async def add_token(self, token: AccessToken) -> None:
@@ -157,8 +157,8 @@ class SqlDirectory:
         await self.connection.execute(tokens.update().where(*live).values(revoked_at=to_ms(at)))
 
 
-def _given(subjects: Collection[str]) -> sa.ColumnElement[bool]:
-    """The grants that give one of these subjects the management."""
+def _manage_grants(subjects: Collection[str]) -> sa.ColumnElement[bool]:
+    """The grants of manage to one of these subjects."""
     return grants.c.subject.in_(subjects) & grants.c.manage
 
 

@@ -16,12 +16,12 @@ from wfcore.ports.storage import Duplicate, FoundInterface, Stale
 FIND: Final = """
 SELECT o.uuid, i.id, i.workflow_id, i.kind, i.config, i.created_at, i.sealed
 FROM interfaces i JOIN organizations o ON o.key = i.org WHERE i.id = ?1"""
-"""The row of any organization, along its index."""
+"""An interface of any organization, by an index on its id."""
 
 
 @attrs.frozen
 class SqlInterfaces:
-    """Implements the port `Interfaces` within one transaction. `org` is the organization's number."""
+    """Implements the port `InterfaceRepository` within one transaction. `org` is the organization's key."""
 
     connection: Transaction
     org: int
@@ -34,12 +34,12 @@ class SqlInterfaces:
     async def get(self, workflow_id: int, id: str) -> Interface | None:
         found = sa.select(interfaces).where(*self._of(workflow_id), interfaces.c.id == id)
         row = (await self.connection.execute(found)).first()
-        return _interface(row) if row else None
+        return _interface_of_row(row) if row else None
 
     async def page(self, workflow_id: int, *, limit: int, after: str = "") -> list[Interface]:
         found = sa.select(interfaces).where(*self._of(workflow_id), interfaces.c.id > after)
         rows = (await self.connection.execute(found.order_by(interfaces.c.id).limit(limit))).all()
-        return [_interface(row) for row in rows]
+        return [_interface_of_row(row) for row in rows]
 
     async def save(self, interface: Interface) -> None:
         wanted = (*self._of(interface.workflow_id), interfaces.c.id == interface.id)
@@ -69,14 +69,14 @@ def _row(interface: Interface) -> dict[str, Any]:
     }
 
 
-def _interface(row: sa.Row[Any]) -> Interface:
-    return _made(row.id, row.workflow_id, row.kind, row.config, row.created_at, row.sealed)
+def _interface_of_row(row: sa.Row[Any]) -> Interface:
+    return _to_interface(row.id, row.workflow_id, row.kind, row.config, row.created_at, row.sealed)
 
 
-def _made(id: str, workflow_id: int, kind: str, config: str, created_at: int, sealed: str | None) -> Interface:
+def _to_interface(id: str, workflow_id: int, kind: str, config: str, created_at: int, sealed: str | None) -> Interface:
     return Interface(id, workflow_id, InterfaceKind(kind), json.loads(config), from_ms(created_at), sealed)
 
 
 def to_found(org: str, *row: Any) -> FoundInterface:
-    """What a row of `FIND` says."""
-    return FoundInterface(org, _made(*row))
+    """The interface in a row of `FIND`."""
+    return FoundInterface(org, _to_interface(*row))

@@ -1,7 +1,7 @@
-"""The SQL of the journal, and its rows as values.
+"""The SQL of the journal, and the conversion of its rows.
 
-Each text is a constant: the driver keeps the prepared statement. Positions count from 1, so the last one
-is the length of the journal.
+Each statement is a constant, so that the driver can cache it as a prepared statement. Positions count from 1: the last
+one is the length of the journal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,33 +31,33 @@ INSERT INTO journal (execution, pos, entry) VALUES (?1, (
 APPEND: Final = _APPEND.format("")
 """One entry: execution, position, organization, holder or NULL, text.
 
-An IntegrityError is the lost compare-and-set. A position that is taken breaks the primary key; one too far
-ahead, a claim that is gone or another organization's execution make it NULL, which is refused as well.
+An IntegrityError means that the compare-and-set failed. An existing position violates the primary key. For a position
+that is too high, a lost claim or another organization's execution the position becomes NULL, which is refused too.
 """
 
-APPEND_ALONE: Final = _APPEND.format(" FOR NO KEY UPDATE")
-"""The same where several transactions may write to the execution: they come one after the other."""
+APPEND_WITH_LOCK: Final = _APPEND.format(" FOR NO KEY UPDATE")
+"""The same with a lock on the execution, for databases with concurrent write transactions."""
 
-STILL: Final = """
+CHECK_LENGTH: Final = """
 SELECT 1 FROM executions WHERE id = ?1 AND org = ?3 AND (CAST(?4 AS bigint) IS NULL OR claimed_by = ?4)
 AND ?2 = coalesce((SELECT max(pos) FROM journal WHERE execution = ?1), 0)"""
-"""The same comparison for an append that has no entries."""
+"""The same comparison for an append without entries."""
 
 BEGIN: Final = "INSERT INTO journal (execution, pos, entry) VALUES (?, ?, ?)"
-"""An entry of an execution that is made in the same transaction: there is nothing to compare with."""
+"""An entry of an execution that the same transaction creates, without a comparison."""
 
 READ: Final = """
 SELECT pos, entry FROM journal
 WHERE execution = (SELECT id FROM executions WHERE id = ?1 AND org = ?2) AND pos > ?3 ORDER BY pos LIMIT ?4"""
 
-ABOUT: Final = """
+FIRST_RUN: Final = """
 SELECT r.created_at, r.id, e.kind, e.resource_id, e.thread_id
 FROM executions e JOIN runs r ON r.execution = e.id WHERE e.id = ?1 ORDER BY r.key LIMIT 1"""
-"""What `spared` leaves out of an execution's first entry."""
+"""The values that `compacted` removes from an execution's first entry."""
 
 LENGTHS: Final = """
 SELECT e.id, o.uuid, coalesce((SELECT max(pos) FROM journal WHERE execution = e.id), 0)
-FROM json_each(?1) asked JOIN executions e ON e.id = CAST(asked.value AS bigint)
+FROM json_each(?1) given JOIN executions e ON e.id = CAST(given.value AS bigint)
 JOIN organizations o ON o.key = e.org"""
 
 # Executions, runs, interrupts
@@ -68,7 +68,7 @@ ADD_EXECUTION: Final = """
 INSERT INTO executions (org, kind, resource_id, variation_id, is_draft, user_id, thread_id, wake_at, claimed_by)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
 
-MOVE: Final = "UPDATE executions SET wake_at = ?2, claimed_by = ?3 WHERE id = ?1"
+SET_CLAIM: Final = "UPDATE executions SET wake_at = ?2, claimed_by = ?3 WHERE id = ?1"
 
 WAKE: Final = "UPDATE executions SET wake_at = 0 WHERE id = ?1"
 
@@ -82,21 +82,21 @@ CHANGE_RUN: Final = """
 UPDATE runs SET updated_at = ?5, result = coalesce(?6, result), resumed_by = coalesce(?7, resumed_by),
     finished_at = CASE WHEN ?8 THEN NULL WHEN status = ?4 THEN finished_at ELSE ?5 END, status = ?4
 WHERE org = ?1 AND id = ?2 AND execution = ?3"""
-"""A turn finished when its status first said that it is not under way, and again when that changes."""
+"""`finished_at` is set when the status ends the turn (?8 is false), and when an ended status changes."""
 
 INTERRUPTS_OF: Final = "SELECT key, body FROM interrupts WHERE execution = ?1"
 
 ADD_INTERRUPT: Final = "INSERT INTO interrupts (org, execution, body) VALUES (?, ?, ?)"
 
 CHANGE_INTERRUPT: Final = "UPDATE interrupts SET body = ?2 WHERE key = ?1"
-"""One that was open before keeps its key, and so its place in the inbox."""
+"""An interrupt that was open before keeps its key, and so its position in the inbox."""
 
 CLOSE_INTERRUPTS: Final = "DELETE FROM interrupts WHERE execution = ?1"
 
 DROP_INTERRUPT: Final = "DELETE FROM interrupts WHERE key = ?1"
 
 LATEST_RUN: Final = "SELECT id FROM runs WHERE execution = ?1 ORDER BY key DESC LIMIT 1"
-"""The turn that no other one took over."""
+"""The latest turn of an execution."""
 
 _LENGTH: Final = "coalesce((SELECT max(pos) FROM journal WHERE execution = e.id), 0)"
 
@@ -113,7 +113,7 @@ r.updated_at, r.finished_at, e.kind, e.resource_id, e.thread_id, r.key"""
 RUN_COLUMNS: Final = len(_RUN.split(","))
 
 _RUNS: Final = "FROM runs r CROSS JOIN executions e ON e.id = r.execution WHERE r.org = ?1"
-"""CROSS JOIN is SQLite's way to say that this is the order to join in."""
+"""In SQLite, CROSS JOIN fixes the join order."""
 
 FIND_RUN: Final = f"SELECT {_RUN} {_RUNS} AND r.id = ?2"
 
@@ -129,7 +129,7 @@ AND (CAST(?6 AS text) IS NULL OR r.user_id = ?6 OR (
     AND g.use AND g.subject IN (SELECT value FROM json_each(?7)) LIMIT 1
 ) = 1)
 ORDER BY r.key DESC LIMIT ?8"""
-"""A walk back along an index. PostgreSQL would rather make a table of all grants first, were the subquery an EXISTS."""
+"""A backward scan of an index. With EXISTS instead of the scalar subquery, PostgreSQL would read all grants first."""
 
 _INTERRUPT: Final = f"""
 i.key, i.body, (SELECT id FROM runs WHERE execution = e.id ORDER BY key DESC LIMIT 1), {_EXECUTION}"""
@@ -139,11 +139,11 @@ SELECT {_INTERRUPT} FROM interrupts i CROSS JOIN executions e ON e.id = i.execut
 WHERE i.org = ?1 AND i.key > ?2 ORDER BY i.key LIMIT ?3"""
 
 LIST_INTERRUPTS_OF: Final = f"""
-SELECT {_INTERRUPT} FROM json_each(?4) asked CROSS JOIN interrupts i ON i.execution = CAST(asked.value AS bigint)
+SELECT {_INTERRUPT} FROM json_each(?4) given CROSS JOIN interrupts i ON i.execution = CAST(given.value AS bigint)
 CROSS JOIN executions e ON e.id = i.execution
 WHERE i.org = ?1 AND i.key > ?2 ORDER BY i.key LIMIT ?3"""
 
-# Who works on what
+# Workers and claims
 
 ADD_WORKER: Final = "INSERT INTO workers (host, pid, seen_at) VALUES (?, ?, ?) RETURNING id"
 
@@ -155,7 +155,7 @@ HOLDERS: Final = """
 SELECT DISTINCT e.claimed_by, coalesce(w.host, ''), coalesce(w.pid, 0), coalesce(w.seen_at, 0)
 FROM executions e LEFT JOIN workers w ON w.id = e.claimed_by WHERE e.claimed_by IS NOT NULL ORDER BY e.claimed_by"""
 
-HELD: Final = """
+HELD_BY: Final = """
 SELECT o.uuid, e.id FROM executions e JOIN organizations o ON o.key = e.org WHERE e.claimed_by = ?1 ORDER BY e.id"""
 
 RELEASE: Final = "UPDATE executions SET claimed_by = NULL, wake_at = 0 WHERE claimed_by = ?1"
@@ -166,8 +166,8 @@ DUE: Final = """
 SELECT e.id, o.uuid FROM executions e JOIN organizations o ON o.key = e.org
 WHERE e.wake_at <= ?1 AND e.wake_at IS NOT NULL AND e.claimed_by IS NULL ORDER BY e.wake_at, e.id LIMIT ?2"""
 
-DUE_TO_NOBODY: Final = f"{DUE} FOR UPDATE OF e SKIP LOCKED"
-"""The same where several transactions may claim: what another one is about to claim or writes to is passed over."""
+DUE_SKIP_LOCKED: Final = f"{DUE} FOR UPDATE OF e SKIP LOCKED"
+"""The same for databases with concurrent transactions: executions that another one has locked are skipped."""
 
 CLAIM: Final = "UPDATE executions SET claimed_by = ?2 WHERE id = ?1"
 
@@ -189,7 +189,7 @@ def to_json(value: Any) -> str:
 
 
 def interrupt_text(interrupt: Interrupt) -> str:
-    """An interrupt as a JSON array of its fields, with defaults at the end left out: the id comes first."""
+    """An interrupt as a JSON array of its fields, the id first, without trailing fields that have their default."""
     values = [getattr(interrupt, field.name) for field in _FIELDS]
     while values[-1] == _FIELDS[len(values) - 1].default:
         values.pop()
@@ -202,32 +202,32 @@ def to_interrupt(text: str) -> Interrupt:
     return msgspec.convert(dict(zip(names, _interrupt(text), strict=False)), Interrupt)
 
 
-def spared(entries: Sequence[Entry], run: NewRun, new: NewExecution) -> Sequence[Entry]:
-    """First entries without what the rows of their run and execution say: an empty run id tells that it is said there.
+def compacted(entries: Sequence[Entry], run: NewRun, new: NewExecution) -> Sequence[Entry]:
+    """The first entries, without values that the rows of their run and execution also hold. The run id is then empty.
 
-    Half of what a parked run takes would be that.
+    These values would take half of the storage of a waiting run.
     """
-    about = run_info(new.kind, new.resource_id, new.thread_id)
+    shared = run_info(new.kind, new.resource_id, new.thread_id)
     match entries:
-        case [Started(at=run.at, run_id=run.id, info=info) as started, *more] if _begins_with(info, about):
-            own = {name: value for name, value in info.items() if name not in about}
+        case [Started(at=run.at, run_id=run.id, info=info) as started, *more] if _begins_with(info, shared):
+            own = {name: value for name, value in info.items() if name not in shared}
             return [structs.replace(started, at=0, run_id="", info=own), *more]
     return entries
 
 
-def is_spared(entry: Entry) -> bool:
+def is_compacted(entry: Entry) -> bool:
     return type(entry) is Started and not entry.run_id
 
 
-def unspared(entry: Entry, row: Row) -> Entry:
-    """What `spared` made of an entry as it was, by the row that `ABOUT` finds."""
-    assert type(entry) is Started  # noqa: S101  (nothing else is spared)
+def restored(entry: Entry, row: Row) -> Entry:
+    """The inverse of `compacted` for one entry, with the row of `FIRST_RUN`."""
+    assert type(entry) is Started  # noqa: S101  (no other entry is compacted)
     at, run_id, *execution = row
     return structs.replace(entry, at=at, run_id=run_id, info={**run_info(*execution), **entry.info})
 
 
-def _begins_with(info: Mapping[str, JSON], about: Mapping[str, JSON]) -> bool:
-    return list(info.items())[: len(about)] == list(about.items())
+def _begins_with(info: Mapping[str, JSON], shared: Mapping[str, JSON]) -> bool:
+    return list(info.items())[: len(shared)] == list(shared.items())
 
 
 def to_execution(org: str, row: Row) -> Execution:

@@ -16,8 +16,8 @@ from wfcore.ports.providers import Memory
 
 _FIELDS: Final = [memories.c[field.name] for field in attrs.fields(Memory)]
 _LIVE: Final = memories.c.memory.is_not(None)
-_NOTHING: Final = {"memory": None, "hash": "", "metadata": "{}", "user_id": None}
-"""What is left of a deleted memory."""
+_DELETED: Final = {"memory": None, "hash": "", "metadata": "{}", "user_id": None}
+"""The columns of a deleted memory."""
 
 _SEARCH: Final = f"""
 SELECT {", ".join(f"m.{field.name}" for field in _FIELDS)} FROM (
@@ -27,21 +27,22 @@ SELECT {", ".join(f"m.{field.name}" for field in _FIELDS)} FROM (
 ) f JOIN memories m ON m.key = f.memory
 WHERE CAST(:user AS text) IS NULL OR m.user_id = :user OR (:shared AND m.user_id IS NULL)
 ORDER BY f.common DESC, m.key LIMIT :limit"""
-"""One look-up for each word among those of the skill: other skills' memories cost nothing."""
+"""One index look-up for each word within the skill; memories of other skills are not read."""
 
 
 class SqlMemories:
     """Implements the port `MemoryBackend` on an open database.
 
-    A search counts the different words of the query that a memory holds, in any case and with or without accents; of
-    equals the older comes first. A deleted memory leaves an empty row: its place in the list, and its id.
+    A search ranks memories by the number of distinct words of the query that they contain, without regard to case and
+    accents; among equals the older one comes first. A deleted memory leaves an empty row, which keeps its position in
+    the list, and its id.
     """
 
     def __init__(self, database: Store) -> None:
         self._database = database
 
     async def add(self, org: str, skill_id: int, memory: Memory) -> None:
-        row = {"org": _number(org), "skill_id": skill_id, **_row(memory)}
+        row = {"org": _org_key(org), "skill_id": skill_id, **_row(memory)}
         async with self._database.writing() as connection:
             added = await connection.execute(insert_new(memories).values(row).returning(memories.c.key, memories.c.org))
             if (new := added.first()) is not None:
@@ -64,7 +65,7 @@ class SqlMemories:
         return replaced is not None
 
     async def delete(self, org: str, skill_id: int, memory_id: str) -> bool:
-        change = memories.update().where(*_one(org, skill_id, memory_id), _LIVE).values(_NOTHING)
+        change = memories.update().where(*_one(org, skill_id, memory_id), _LIVE).values(_DELETED)
         async with self._database.writing() as connection:
             key = (await connection.execute(change.returning(memories.c.key))).scalar()
             if key is not None:
@@ -74,7 +75,7 @@ class SqlMemories:
     async def list(
         self, org: str, skill_id: int, *, limit: int, after: str | None = None, user_id: str | None = None
     ) -> Sequence[Memory]:
-        behind = [] if after is None else [memories.c.key > _place(org, skill_id, after)]
+        behind = [] if after is None else [memories.c.key > _position(org, skill_id, after)]
         of_user = [] if user_id is None else [memories.c.user_id == user_id]
         return await self._select(*_of(memories, org, skill_id), *behind, *of_user, limit=limit)
 
@@ -82,9 +83,9 @@ class SqlMemories:
         self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None, shared: bool = False
     ) -> Sequence[Memory]:
         of = {"org": org, "skill": skill_id, "user": user_id, "shared": shared}
-        asked = {**of, "words": to_json(sorted(words_of(query))), "limit": limit}
+        values = {**of, "words": to_json(sorted(words_of(query))), "limit": limit}
         async with self._database.reading() as connection:
-            rows = (await connection.exec_driver_sql(_SEARCH, asked)).mappings().all()
+            rows = (await connection.exec_driver_sql(_SEARCH, values)).mappings().all()
         return [_to_memory(row) for row in rows]
 
     async def _select(self, *wanted: sa.ColumnElement[bool], limit: int) -> Sequence[Memory]:
@@ -101,21 +102,21 @@ async def _add_words(connection: Transaction, org: int, skill_id: int, key: int,
         await connection.execute(memory_words.insert(), rows)
 
 
-def _number(org: str) -> sa.ScalarSelect[int]:
-    """The number of an organization, none for one that is not there."""
+def _org_key(org: str) -> sa.ScalarSelect[int]:
+    """The key of an organization; NULL for an unknown one."""
     return sa.select(organizations.c.key).where(organizations.c.uuid == org).scalar_subquery()
 
 
 def _of(table: sa.FromClause, org: str, skill_id: int) -> tuple[sa.ColumnElement[bool], ...]:
-    return table.c.org == _number(org), table.c.skill_id == skill_id
+    return table.c.org == _org_key(org), table.c.skill_id == skill_id
 
 
 def _one(org: str, skill_id: int, memory_id: str) -> tuple[sa.ColumnElement[bool], ...]:
     return *_of(memories, org, skill_id), memories.c.id == memory_id
 
 
-def _place(org: str, skill_id: int, memory_id: str) -> sa.ScalarSelect[int]:
-    """Where a memory stands in the list, or stood; nothing is behind one that never was."""
+def _position(org: str, skill_id: int, memory_id: str) -> sa.ScalarSelect[int]:
+    """The position of a memory in the list, also of a deleted one; NULL for an unknown one, which no key is above."""
     marked = memories.alias()
     return sa.select(marked.c.key).where(*_of(marked, org, skill_id), marked.c.id == memory_id).scalar_subquery()
 

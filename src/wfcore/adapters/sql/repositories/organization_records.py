@@ -1,4 +1,4 @@
-"""The rows of one organization that have an id and nothing above them, in a table for each kind."""
+"""The records that belong directly to one organization, in a table for each kind."""
 
 import json
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from wfcore.ports.storage import Duplicate, Row, Stale
 
 
 @attrs.frozen
-class SqlOrgRows(Generic[Row]):
-    """Implements the port `OrgRows` within one transaction. `org` is the organization's number."""
+class SqlRecords(Generic[Row]):
+    """Implements the port `RecordRepository` within one transaction. `org` is the organization's key."""
 
     connection: Transaction
     org: int
@@ -33,7 +33,7 @@ class SqlOrgRows(Generic[Row]):
             raise Duplicate(self.table.name)
 
     async def get(self, id: str) -> Row | None:
-        row = (await self.connection.execute(sa.select(self.table).where(*self._at(id)))).first()
+        row = (await self.connection.execute(sa.select(self.table).where(*self._key(id)))).first()
         return self.from_row(row) if row else None
 
     async def page(self, *, limit: int, after: str = "") -> list[Row]:
@@ -43,23 +43,23 @@ class SqlOrgRows(Generic[Row]):
         return [self.from_row(row) for row in rows]
 
     async def save(self, row: Row) -> None:
-        change = self.table.update().where(*self._at(row.id)).values(self.to_row(row))
+        change = self.table.update().where(*self._key(row.id)).values(self.to_row(row))
         if not (await self.connection.execute(change)).rowcount:
             raise Stale(f"{self.table.name} {row.id}")
 
     async def remove(self, id: str) -> None:
-        await self.connection.execute(self.table.delete().where(*self._at(id)))
+        await self.connection.execute(self.table.delete().where(*self._key(id)))
 
-    def _at(self, id: str) -> tuple[sa.ColumnElement[bool], ...]:
+    def _key(self, id: str) -> tuple[sa.ColumnElement[bool], ...]:
         return self.table.c.org == self.org, self.table.c.id == id
 
 
-def sql_context_items(connection: Transaction, org: int) -> SqlOrgRows[ContextItem]:
-    return SqlOrgRows(connection, org, context_items, _item_row, _item)
+def sql_context_items(connection: Transaction, org: int) -> SqlRecords[ContextItem]:
+    return SqlRecords(connection, org, context_items, _item_row, _item)
 
 
-def sql_connections(connection: Transaction, org: int) -> SqlOrgRows[Connection]:
-    return SqlOrgRows(connection, org, connections, _connection_row, _connection)
+def sql_connections(connection: Transaction, org: int) -> SqlRecords[Connection]:
+    return SqlRecords(connection, org, connections, _connection_row, _connection)
 
 
 def _item_row(item: ContextItem) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What one organization's interfaces owe to team chats, in a table."""
+"""The pending deliveries of one organization's interfaces to team chats, in a table."""
 
 import json
 from typing import Any, Final
@@ -20,12 +20,12 @@ JOIN organizations o ON o.key = p.org JOIN runs r ON r.org = p.org AND r.id = p.
 WHERE p.next_at <= ?1 AND r.status NOT IN ('queued', 'running')
   AND (r.resumed_by IS NOT NULL OR p.told IS NULL OR p.told <> r.status)
 ORDER BY p.next_at LIMIT ?2"""
-"""What all organizations owe at a time, along its index: one look at the key of a run for each."""
+"""The pending deliveries of all organizations at a time, by an index; each takes one look-up of a run by its key."""
 
 
 @attrs.frozen
 class SqlPostings:
-    """Implements the port `Postings` within one transaction. `org` is the organization's number."""
+    """Implements the port `PostingRepository` within one transaction. `org` is the organization's key."""
 
     connection: Transaction
     org: int

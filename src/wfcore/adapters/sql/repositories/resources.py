@@ -15,7 +15,7 @@ from wfcore.adapters.sql.repositories.row_values import (
     to_variation,
     variation_row,
 )
-from wfcore.adapters.sql.schema.dialect import insert_new, place_of
+from wfcore.adapters.sql.schema.dialect import insert_new, position_of
 from wfcore.adapters.sql.schema.tables import executions, grants, resources, variations
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.resources import access
@@ -32,7 +32,7 @@ _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowerca
 
 
 async def add_row(connection: Transaction, table: sa.Table, row: dict[str, Any]) -> None:
-    """Insert one row. Raises Duplicate, and writes nothing, when a unique key is taken."""
+    """Insert one row. Raises Duplicate, and writes nothing, when a unique key exists."""
     done = await connection.execute(insert_new(table).values(row))
     if not done.rowcount:
         raise Duplicate(table.name)
@@ -40,7 +40,7 @@ async def add_row(connection: Transaction, table: sa.Table, row: dict[str, Any])
 
 @attrs.frozen
 class SqlResources:
-    """Implements the port `Resources` within one transaction. `org` is the organization's number."""
+    """Implements the port `ResourceRepository` within one transaction. `org` is the organization's key."""
 
     connection: Transaction
     org: int
@@ -52,7 +52,7 @@ class SqlResources:
         return int(counted.scalar_one())
 
     async def slugs_taken(self, slugs: Collection[str]) -> set[str]:
-        found = sa.select(resources.c.slug).where(*self._mine(resources), resources.c.slug.in_(slugs))
+        found = sa.select(resources.c.slug).where(*self._of_organization(resources), resources.c.slug.in_(slugs))
         return set((await self.connection.execute(found)).scalars())
 
     async def add(self, resource: Resource) -> None:
@@ -60,13 +60,13 @@ class SqlResources:
         await self._add_grants(await self._key(resource.id), resource.access)
 
     async def get(self, id: int) -> Resource | None:
-        found = sa.select(resources).where(*self._mine(resources), resources.c.id == id)
+        found = sa.select(resources).where(*self._of_organization(resources), resources.c.id == id)
         row = (await self.connection.execute(found)).mappings().first()
         return to_resource(row, self.org_uuid) if row else None
 
     async def save(self, old: Resource, new: Resource) -> None:
         unchanged = (resources.c.id == old.id, resources.c.revision == old.revision)
-        change = resources.update().where(*self._mine(resources), *unchanged).values(resource_row(new))
+        change = resources.update().where(*self._of_organization(resources), *unchanged).values(resource_row(new))
         if not (await self.connection.execute(change)).rowcount:
             raise Stale(f"{self.kind} {old.id}")
         if access.grants(new.access) != access.grants(old.access):
@@ -90,19 +90,21 @@ class SqlResources:
     def page_statement(
         self, principal: Principal, *, limit: int, after: int, status: str | None, query: str | None
     ) -> sa.Select[Any]:
-        """One walk along the unique key of the ids, with one look-up of grants for each on the way."""
+        """One scan of the unique key of ids, with one look-up of grants for each resource."""
         granted = sa.exists().where(
             grants.c.resource == resources.c.key, grants.c.subject.in_(access.subjects(principal))
         )
         if status == "deleted":
             granted = granted.where(grants.c.manage)
-        found = sa.select(resources).where(*self._mine(resources), resources.c.id > after, granted)
+        found = sa.select(resources).where(*self._of_organization(resources), resources.c.id > after, granted)
         wanted = resources.c.status != "deleted" if status is None else resources.c.status == status
         found = found.where(wanted, *_containing(query)).order_by(resources.c.id)
         return found.limit(limit)
 
     async def offered_to(self, user_id: str) -> list[Resource]:
-        offered = sa.select(resources).where(*self._mine(resources), resources.c.pending_transfer.is_not(None))
+        offered = sa.select(resources).where(
+            *self._of_organization(resources), resources.c.pending_transfer.is_not(None)
+        )
         rows = (await self.connection.execute(offered.order_by(resources.c.id))).mappings()
         return [found for row in rows if is_offered_to(user_id, found := to_resource(row, self.org_uuid))]
 
@@ -111,7 +113,7 @@ class SqlResources:
         await add_row(self.connection, variations, row | variation_row(variation))
 
     async def save_variation(self, id: int, variation: Variation) -> None:
-        change = variations.update().where(*self._one_of(id, variation.id)).values(deployment_row(variation))
+        change = variations.update().where(*self._is_variation(id, variation.id)).values(deployment_row(variation))
         if not (await self.connection.execute(change)).rowcount:
             raise Stale(f"variation {variation.id}")
 
@@ -119,10 +121,10 @@ class SqlResources:
         of_it = executions.c.variation_id == to_key(variation_id), executions.c.org == self.org
         pinned = sa.exists().where(sa.text("executions.is_draft"), *of_it)
         draft = variations.c.deployed_at.is_(None)
-        await self.connection.execute(variations.delete().where(*self._one_of(id, variation_id), draft, ~pinned))
+        await self.connection.execute(variations.delete().where(*self._is_variation(id, variation_id), draft, ~pinned))
 
     async def variation(self, id: int, variation_id: str) -> Variation | None:
-        found = sa.select(variations).where(*self._one_of(id, variation_id))
+        found = sa.select(variations).where(*self._is_variation(id, variation_id))
         row = (await self.connection.execute(found)).mappings().first()
         return to_variation(row) if row else None
 
@@ -135,28 +137,28 @@ class SqlResources:
     ) -> list[Variation]:
         latest_first = (variations.c.deployed_at.desc(), variations.c.id.desc())
         found = sa.select(variations).where(
-            *self._mine(variations), variations.c.resource_id == id, variations.c.deployed_at.is_not(None)
+            *self._of_organization(variations), variations.c.resource_id == id, variations.c.deployed_at.is_not(None)
         )
         if before is not None:
             found = found.where(self._deployed_before(id, before))
         rows = (await self.connection.execute(found.order_by(*latest_first).limit(limit))).mappings().all()
         return [to_variation(row) for row in rows]
 
-    def _mine(self, table: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
+    def _of_organization(self, table: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
         return table.c.org == self.org, table.c.kind == self.kind.value
 
-    def _one_of(self, id: int, variation_id: str) -> tuple[sa.ColumnElement[bool], ...]:
-        return *self._mine(variations), variations.c.resource_id == id, variations.c.id == variation_id
+    def _is_variation(self, id: int, variation_id: str) -> tuple[sa.ColumnElement[bool], ...]:
+        return *self._of_organization(variations), variations.c.resource_id == id, variations.c.id == variation_id
 
     def _deployed_before(self, id: int, before: str) -> sa.ColumnElement[bool]:
         other = variations.alias()
-        place = sa.select(other.c.deployed_at, other.c.id).where(
-            *self._mine(other), other.c.resource_id == id, other.c.id == before
+        position = sa.select(other.c.deployed_at, other.c.id).where(
+            *self._of_organization(other), other.c.resource_id == id, other.c.id == before
         )
-        return sa.tuple_(variations.c.deployed_at, variations.c.id) < place.scalar_subquery()
+        return sa.tuple_(variations.c.deployed_at, variations.c.id) < position.scalar_subquery()
 
     async def _key(self, id: int) -> int:
-        found = sa.select(resources.c.key).where(*self._mine(resources), resources.c.id == id)
+        found = sa.select(resources.c.key).where(*self._of_organization(resources), resources.c.id == id)
         return int((await self.connection.execute(found)).scalar_one())
 
     async def _add_grants(self, key: int, config: AccessConfig) -> None:
@@ -169,9 +171,9 @@ class SqlResources:
 
 
 def _containing(query: str | None) -> list[sa.ColumnElement[bool]]:
-    """`lower` knows ASCII only, which is what is wanted; a LIKE would refuse a long pattern."""
+    """The condition that name or slug contain `query`, ignoring ASCII case. LIKE would refuse a long pattern."""
     if query is None:
         return []
     lowered = query.translate(_ASCII_LOWER)
     texts = (resources.c.name, resources.c.slug)
-    return [sa.or_(*(place_of(sa.func.lower(text), lowered) > 0 for text in texts))]
+    return [sa.or_(*(position_of(sa.func.lower(text), lowered) > 0 for text in texts))]

@@ -1,4 +1,4 @@
-"""Values as rows, and rows as values."""
+"""Conversion between domain values and rows."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _TEXT: Final = b"="
 
 
 def to_ms(instant: datetime) -> int:
-    """Milliseconds since the Unix epoch, cut off. Raises TypeError for a naive datetime."""
+    """Milliseconds since the Unix epoch, rounded down. Raises TypeError for a naive datetime."""
     return (instant - _EPOCH) // _MILLISECOND
 
 
@@ -34,16 +34,16 @@ def from_ms(ms: int) -> datetime:
 
 
 def to_json(value: JSON) -> str:
-    """JSON as it is kept: nothing is reordered or left out. Raises ValueError for what is no JSON."""
+    """A value as JSON text, in its own order and complete. Raises ValueError for a value that is not JSON."""
     try:
         return dumps(value)
-    except ValueError:  # perhaps for no more than an integer beyond 64 bits, which JSON allows
+    except ValueError:  # the fast codec also refuses integers beyond 64 bits, which JSON allows
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 @lru_cache(maxsize=256)
 def to_key(id: str | None) -> bytes | None:
-    """An id as another table names it: the 16 bytes of a UUID in its canonical form, any other text behind a `=`."""
+    """An id as a compact key: 16 bytes for a UUID in canonical form, any other text after a `=`."""
     if id is None:
         return None
     raw = bytes.fromhex(id.replace("-", "")) if is_uuid(id) else _TEXT
@@ -58,7 +58,7 @@ def from_key(key: bytes | None) -> str | None:
 
 
 def resource_row(resource: Resource) -> dict[str, Any]:
-    """The columns of a resource that can change, and those that name it, without the organization."""
+    """The columns of a resource, without the organization."""
     return {
         "kind": resource.kind.value,
         "id": resource.id,
@@ -73,7 +73,7 @@ def resource_row(resource: Resource) -> dict[str, Any]:
         "pending_transfer": _from_transfer(resource.pending_transfer),
         "created_at": to_ms(resource.created_at),
         "updated_at": to_ms(resource.updated_at),
-        "deleted_at": _maybe_ms(resource.deleted_at),
+        "deleted_at": _optional_ms(resource.deleted_at),
         "revision": resource.revision,
     }
 
@@ -94,7 +94,7 @@ def to_resource(row: Mapping[str, Any] | RowMapping, org_uuid: str) -> Resource:
         draft_variation_id=row["draft_variation_id"],
         is_enabled=bool(row["is_enabled"]),
         pending_transfer=_to_transfer(row["pending_transfer"]),
-        deleted_at=_maybe_instant(row["deleted_at"]),
+        deleted_at=_optional_instant(row["deleted_at"]),
         revision=row["revision"],
     )
 
@@ -124,13 +124,13 @@ def variation_row(variation: Variation) -> dict[str, Any]:
 
 
 def _content(content: Mapping[str, JSON]) -> str:
-    """Field by field: a graph, which may be large, is not looked at twice for the null of another field."""
+    """The content as JSON, encoded field by field, so that `to_json` encodes a large graph only once."""
     return f"{{{','.join(f'{to_json(name)}:{to_json(value)}' for name, value in content.items())}}}"
 
 
 def deployment_row(variation: Variation) -> dict[str, Any]:
-    """What may change of a variation."""
-    return {"deployed_at": _maybe_ms(variation.deployed_at), "deployed_by": variation.deployed_by}
+    """The columns of a variation that can change."""
+    return {"deployed_at": _optional_ms(variation.deployed_at), "deployed_by": variation.deployed_by}
 
 
 def to_variation(row: RowMapping) -> Variation:
@@ -139,7 +139,7 @@ def to_variation(row: RowMapping) -> Variation:
         content=json.loads(row["content"]),
         created_at=from_ms(row["created_at"]),
         created_by=row["created_by"],
-        deployed_at=_maybe_instant(row["deployed_at"]),
+        deployed_at=_optional_instant(row["deployed_at"]),
         deployed_by=row["deployed_by"],
     )
 
@@ -152,8 +152,8 @@ def token_row(token: AccessToken) -> dict[str, Any]:
         "name": token.name,
         "scopes": to_json(token.scopes),
         "created_at": to_ms(token.created_at),
-        "expires_at": _maybe_ms(token.expires_at),
-        "revoked_at": _maybe_ms(token.revoked_at),
+        "expires_at": _optional_ms(token.expires_at),
+        "revoked_at": _optional_ms(token.revoked_at),
     }
 
 
@@ -165,13 +165,13 @@ def to_token(row: Mapping[str, Any] | RowMapping) -> AccessToken:
         name=row["name"],
         scopes=tuple(json.loads(row["scopes"])),
         created_at=from_ms(row["created_at"]),
-        expires_at=_maybe_instant(row["expires_at"]),
-        revoked_at=_maybe_instant(row["revoked_at"]),
+        expires_at=_optional_instant(row["expires_at"]),
+        revoked_at=_optional_instant(row["revoked_at"]),
     )
 
 
 def to_token_member(row: Mapping[str, Any]) -> Member:
-    """The member in a row that holds a token with its member."""
+    """The member in a row of a token with its member."""
     return Member(
         user_id=row["user_id"],
         email=row["email"],
@@ -182,9 +182,9 @@ def to_token_member(row: Mapping[str, Any]) -> Member:
     )
 
 
-def _maybe_ms(instant: datetime | None) -> int | None:
+def _optional_ms(instant: datetime | None) -> int | None:
     return None if instant is None else to_ms(instant)
 
 
-def _maybe_instant(ms: int | None) -> datetime | None:
+def _optional_instant(ms: int | None) -> datetime | None:
     return None if ms is None else from_ms(ms)

@@ -14,12 +14,12 @@ from wfcore.ports.schedules import Missed, Pause, Timer
 DUE: Final = """
 SELECT o.uuid, s.workflow_id FROM schedules s JOIN organizations o ON o.key = s.org
 WHERE s.next_at <= ?1 ORDER BY s.next_at LIMIT ?2"""
-"""The timers of all organizations that are due at a time, along their index."""
+"""The timers of all organizations that are due at a time, by an index."""
 
 
 @attrs.frozen
 class SqlSchedules:
-    """Implements the port `Schedules` within one transaction. `org` is the organization's number."""
+    """Implements the port `ScheduleRepository` within one transaction. `org` is the organization's key."""
 
     connection: Transaction
     org: int

@@ -1,9 +1,9 @@
-"""What models consumed, in a table."""
+"""The usage of models, in a table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from wfcore.adapters.sql.store import Hot, Store
+from wfcore.adapters.sql.store import CommitTransaction, Store
 from wfcore.domain.agents.prices import Price, cost_of
 from wfcore.domain.run.records import UsageRecord
 from wfcore.ports.usage import GroupBy, UsageSum
@@ -50,13 +50,15 @@ class SqlUsage:
 
 
 def sums_statement(group_by: GroupBy, *, of_user: bool) -> str:
-    """One search of an index of times, that of the user when one is asked for."""
+    """The statement for `sums`: one scan of an index by time, of the user if `of_user`."""
     return _SUMS.format(key=_KEYS[group_by], sums=_COUNTED, narrowed="AND user_id = :user" if of_user else "")
 
 
-def add_usage(hot: Hot, execution: int, records: Sequence[UsageRecord], prices: Mapping[str, Price]) -> None:
-    """Rows of an execution, within the journal's transaction."""
-    hot.executemany(ADD_USAGE, [_row(execution, record, prices) for record in records])
+def add_usage(
+    transaction: CommitTransaction, execution: int, records: Sequence[UsageRecord], prices: Mapping[str, Price]
+) -> None:
+    """Add rows of an execution, within the journal's transaction."""
+    transaction.executemany(ADD_USAGE, [_row(execution, record, prices) for record in records])
 
 
 def _row(execution: int, record: UsageRecord, prices: Mapping[str, Price]) -> tuple[Any, ...]:

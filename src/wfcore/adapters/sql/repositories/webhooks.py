@@ -12,12 +12,12 @@ from wfcore.ports.webhooks import WebhookRow
 FIND: Final = """
 SELECT o.uuid, w.workflow_id, w.digest, w.sealed FROM webhooks w JOIN organizations o ON o.key = w.org
 WHERE w.digest = ?1"""
-"""The webhook of any organization, along its index."""
+"""A webhook of any organization, by an index on its digest."""
 
 
 @attrs.frozen
 class SqlWebhooks:
-    """Implements the port `Webhooks` within one transaction. `org` is the organization's number."""
+    """Implements the port `WebhookRepository` within one transaction. `org` is the organization's key."""
 
     connection: Transaction
     org: int

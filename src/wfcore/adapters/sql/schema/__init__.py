@@ -1,1 +1,1 @@
-"""The tables, and what differs between the dialects of SQL."""
+"""The tables, and the differences between the SQL dialects."""

@@ -1,7 +1,7 @@
-"""What SQLite and PostgreSQL say in different words. All else is said once, for both.
+"""The differences between the SQL of SQLite and of PostgreSQL. All other SQL is written once, for both.
 
-Statements that are built are compiled for each by SQLAlchemy. Those that are written out are in SQLite's words, kept
-to what `in_postgres` can translate; a statement that asks whether a value is NULL casts it, since PostgreSQL has to
+SQLAlchemy compiles constructed statements for each database. Statements in text use SQLite's dialect, limited to what
+`to_driver_statement` can translate. A statement that compares a parameter with NULL casts it, because PostgreSQL must
 know its type.
 """
 
@@ -19,15 +19,15 @@ from sqlalchemy.sql.functions import FunctionElement
 
 INT: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 TEXT: Final = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-"""In the order of code points, whatever the database's own order is."""
+"""Sorted by code points, independent of the database's default collation."""
 
 
 def only_where(condition: Any) -> dict[str, Any]:
-    """The options of an index that covers these rows alone."""
+    """The options of an index that covers only rows that meet `condition`."""
     return {"sqlite_where": condition, "postgresql_where": condition}
 
 
-class _IfNew(SyntaxExtension, sa.ClauseElement):
+class _OnConflictDoNothing(SyntaxExtension, sa.ClauseElement):
     inherit_cache = True
     _traverse_internals: list[Any] = []  # noqa: RUF012
 
@@ -35,34 +35,34 @@ class _IfNew(SyntaxExtension, sa.ClauseElement):
         insert_stmt.apply_syntax_extension_point(lambda existing: [*existing, self], "post_values")
 
 
-@compiles(_IfNew)
-def _if_new(_element: _IfNew, _compiler: Any, **_: Any) -> str:
+@compiles(_OnConflictDoNothing)
+def _on_conflict_do_nothing(_element: _OnConflictDoNothing, _compiler: Any, **_: Any) -> str:
     return "ON CONFLICT DO NOTHING"
 
 
 def insert_new(table: sa.Table) -> Insert:
-    """An INSERT that does nothing when a unique key is taken: the count of rows tells which."""
-    return sa.insert(table).ext(_IfNew()).execution_options(preserve_rowcount=True)
+    """An INSERT that does nothing when a unique key exists; the row count is then 0."""
+    return sa.insert(table).ext(_OnConflictDoNothing()).execution_options(preserve_rowcount=True)
 
 
-class place_of(FunctionElement[int]):  # noqa: N801  (a function of SQL)
-    """Where in a text another one begins, counted from 1; 0 for nowhere."""
+class position_of(FunctionElement[int]):  # noqa: N801  (a function of SQL)
+    """The position of a text within another, counted from 1; 0 if it does not occur."""
 
     type = sa.Integer()
     inherit_cache = True
 
 
-@compiles(place_of)
-def _place_of(element: place_of, compiler: Any, **options: Any) -> str:
+@compiles(position_of)
+def _position_of(element: position_of, compiler: Any, **options: Any) -> str:
     return f"instr({compiler.process(element.clauses, **options)})"
 
 
-@compiles(place_of, "postgresql")
-def _place_of_in_postgres(element: place_of, compiler: Any, **options: Any) -> str:
+@compiles(position_of, "postgresql")
+def _position_of_in_postgres(element: position_of, compiler: Any, **options: Any) -> str:
     return f"strpos({compiler.process(element.clauses, **options)})"
 
 
-_WORDS: Final = (
+_TRANSLATIONS: Final = (
     (r"json_each\((:\w+|\?\d+)\) (\w+)", r"json_array_elements_text(CAST(\1 AS json)) \2(value)"),
     (r"json_each\((:\w+|\?\d+)\)", r"json_array_elements_text(CAST(\1 AS json)) each(value)"),
     (r"json_group_array\(([\w.]+)\)", r"CAST(coalesce(json_agg(\1), '[]') AS text)"),
@@ -74,36 +74,36 @@ _WORDS: Final = (
 _NAME: Final = r"(?<!:):([a-z]\w*)"
 
 
-def _in_its_words(statement: str) -> str:
-    for pattern, words in _WORDS:
-        statement = re.sub(pattern, words, statement)
+def _translated(statement: str) -> str:
+    for pattern, replacement in _TRANSLATIONS:
+        statement = re.sub(pattern, replacement, statement)
     numbers = count(1)
     return re.sub(r"\?(?!\d)", lambda _: f"?{next(numbers)}", statement)
 
 
 @cache
-def in_postgres(statement: str) -> str:
-    """A statement of SQLite's as the driver of PostgreSQL takes it: `?` and `?1` are named `p1`, `:name` is `name`."""
-    statement = re.sub(r"\?(\d+)", r"%(p\1)s", _in_its_words(statement).replace("%", "%%"))
+def to_driver_statement(statement: str) -> str:
+    """A statement of SQLite's for the PostgreSQL driver: `?` and `?1` become the parameter `p1`, `:name` `name`."""
+    statement = re.sub(r"\?(\d+)", r"%(p\1)s", _translated(statement).replace("%", "%%"))
     return re.sub(_NAME, r"%(\1)s", statement)
 
 
-def on_the_wire(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
-    """A statement of SQLite's, and its values, as the server of PostgreSQL takes them: they are `$1`, `$2`, ..."""
+def to_server_statement(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+    """A statement of SQLite's, and its values, for the PostgreSQL server: the parameters are `$1`, `$2`, ..."""
     text, names = _numbered(statement)
     return text, [values[name] for name in names] if isinstance(values, Mapping) else values
 
 
 @cache
 def _numbered(statement: str) -> tuple[str, Sequence[str]]:
-    """The statement, and its names in the order of their numbers."""
-    text = re.sub(r"\?(\d+)", r"$\1", _in_its_words(statement))
+    """The statement with numbered parameters, and the names of the parameters in the order of their numbers."""
+    text = re.sub(r"\?(\d+)", r"$\1", _translated(statement))
     names = list(dict.fromkeys(re.findall(_NAME, text)))
     return re.sub(_NAME, lambda found: f"${names.index(found[1]) + 1}", text), names
 
 
-def named(values: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a statement by the names that `in_postgres` gave them."""
+def named_values(values: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a statement by their parameter names in the result of `to_driver_statement`."""
     if isinstance(values, Mapping):
         return dict(values)
     return {f"p{number}": value for number, value in enumerate(values, 1)}

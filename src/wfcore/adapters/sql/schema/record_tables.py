@@ -1,4 +1,4 @@
-"""The tables of what runs leave behind beside their journal: conversations, usage, answers to be posted."""
+"""The tables of records that runs write beside their journal: conversations, usage, responses to post."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from wfcore.adapters.sql.schema.dialect import INT, TEXT, only_where
 
 
 def add_record_tables(metadata: sa.MetaData) -> None:
-    """`messages.content` is last: a look at the heads of messages reads no text."""
+    """Add the tables. `messages.content` is the last column, so that queries for sizes do not read the text."""
     conversations = Table(
         "conversations",
         metadata,
@@ -20,7 +20,12 @@ def add_record_tables(metadata: sa.MetaData) -> None:
         sa.UniqueConstraint("org", "thread_id", "user_id"),
         sqlite_autoincrement=True,
     )
-    Index("conversations_recent", conversations.c.org, _down(conversations, "updated_at"), _down(conversations, "key"))
+    Index(
+        "conversations_recent",
+        conversations.c.org,
+        _descending(conversations, "updated_at"),
+        _descending(conversations, "key"),
+    )
     participants = Table(
         "participants",
         metadata,
@@ -30,7 +35,7 @@ def add_record_tables(metadata: sa.MetaData) -> None:
         PrimaryKeyConstraint("conversation", "kind", "id"),
         sqlite_with_rowid=False,
     )
-    latest = _down(participants, "updated_at"), _down(participants, "conversation")
+    latest = _descending(participants, "updated_at"), _descending(participants, "conversation")
     Index("participants_recent", participants.c.org, participants.c.kind, participants.c.id, *latest)
     Table(
         "messages",
@@ -82,5 +87,5 @@ def _ints(*names: str, null: bool = False) -> list[Column[Any]]:
     return [Column(name, INT, nullable=null) for name in names]
 
 
-def _down(table: Table, name: str) -> sa.UnaryExpression[Any]:
+def _descending(table: Table, name: str) -> sa.UnaryExpression[Any]:
     return table.c[name].desc()

@@ -1,4 +1,4 @@
-"""The tables. Everything is under `org`, the number of an organization; text of JSON is verbatim.
+"""The tables. All rows belong to `org`, the key of an organization; JSON is stored as text, verbatim.
 
 Times are milliseconds since the Unix epoch.
 """
@@ -30,7 +30,7 @@ def _org() -> Column[Any]:
     return Column("org", INT, ForeignKey("organizations.key"), nullable=False)
 
 
-# Organizations and who is in them
+# Organizations and their members
 
 organizations: Final = Table(
     "organizations",
@@ -317,7 +317,7 @@ connections: Final = Table(
     sqlite_with_rowid=False,
 )
 
-# Executions. The journal of one is the truth; the other rows are written in the same transaction.
+# Executions. The journal is authoritative; the other rows are written in the same transaction.
 
 executions: Final = Table(
     "executions",

@@ -1,14 +1,13 @@
-"""One SQLite file: its connections, its transactions, and who may write.
+"""One SQLite file: its connections, transactions and locks.
 
-In one process a single writer works at a time, whoever it is: `lock` is held around every write, so that
-writers wait for each other here, where waiting is fair and can be cancelled, and not inside SQLite. Other
-processes are kept apart by SQLite itself: a writer begins with BEGIN IMMEDIATE and never finds out half-way
-that it may not write. Readers see the last committed state and wait for nobody.
+One process has one writer at a time: `lock` is held around every write, so that writers wait for each other here, where
+waiting is fair and can be cancelled, and not inside SQLite. SQLite itself excludes writers of other processes: a
+transaction starts with BEGIN IMMEDIATE, so that it cannot fail half-way because of another writer. Readers see the last
+committed state and never wait.
 
-Statements run on the event loop: a local file answers a look-up in microseconds, where a thread takes hundreds.
-What may take long goes to a thread: a commit that waits for the disk, another process's lock, a walk over many rows.
-
-Everything that is particular to SQLite is in this module.
+Statements run on the event loop: a look-up in a local file takes microseconds, a thread takes hundreds of them. Work
+that can take long runs in a thread: a commit that waits for the disk, the wait for another process's lock, a scan of
+many rows.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ from wfcore.domain.kernel.errors import Unavailable
 
 READERS: Final = 4
 WAL_BYTES: Final = 64 * 1024 * 1024
-"""What is left of the write-ahead log after a checkpoint. Only a reader that never ends keeps it longer."""
+"""The size in bytes to which a checkpoint truncates the write-ahead log. A reader that never ends prevents that."""
 
 SAFE_VERSION: Final = (3, 51, 3)
 
@@ -43,7 +42,7 @@ T = TypeVar("T")
 
 
 class SqliteTransaction:
-    """One transaction, to whoever works in it. Implements `Transaction`."""
+    """Implements `Transaction`."""
 
     def __init__(self, inner: sa.Connection) -> None:
         self._inner = inner
@@ -52,7 +51,7 @@ class SqliteTransaction:
         return self._inner.execute(statement, parameters)
 
     async def scan(self, statement: str, values: Values) -> Rows:
-        """In a thread."""
+        """Runs in a thread."""
         return await shielded(asyncio.to_thread(self._scanned, statement, values))
 
     def _scanned(self, statement: str, values: Values) -> Rows:
@@ -68,8 +67,8 @@ class SqliteTransaction:
 class Database:
     """A SQLite database file. Implements `Store`. `url` is `sqlite:///relative/path` or `sqlite:////absolute/path`.
 
-    `synchronous` FULL survives a power cut; NORMAL may lose the last transactions then, but nothing when only
-    the process dies. Raises ValueError for any other URL.
+    With `synchronous` FULL commits survive a power failure; with NORMAL the last ones can be lost then, but none when
+    only the process ends. Raises ValueError for any other URL.
     """
 
     def __init__(self, url: str, *, synchronous: Synchronous = "FULL") -> None:
@@ -78,54 +77,54 @@ class Database:
         self.lock = asyncio.Lock()
         self._synchronous = synchronous
         self._slots = asyncio.Semaphore(READERS)
-        self._hot: sqlite3.Connection | None = None
-        self._quick: sqlite3.Connection | None = None
+        self._commit_connection: sqlite3.Connection | None = None
+        self._look_up_connection: sqlite3.Connection | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._writer: sa.Engine
         self._reader: sa.Engine
 
     @property
-    def hot(self) -> sqlite3.Connection:
-        """A plain connection for writes that must cost little. Use it only while holding `lock`.
+    def commit_connection(self) -> sqlite3.Connection:
+        """A plain connection for the group commit, without the cost of SQLAlchemy. Use it only while holding `lock`.
 
-        It is in autocommit mode: begin and end transactions yourself. Raises Unavailable when not open.
+        It is in autocommit mode: the caller begins and ends transactions. Raises Unavailable when not open.
         """
-        if self._hot is None:
+        if self._commit_connection is None:
             raise Unavailable("the database is closed")
-        return self._hot
+        return self._commit_connection
 
     @property
-    def quick(self) -> sqlite3.Connection:
-        """A plain connection for short reads by key on the event loop, a fiftieth of the cost of a reader's thread.
+    def look_up_connection(self) -> sqlite3.Connection:
+        """A plain connection for short reads by key on the event loop, at a fiftieth of the cost of a thread.
 
-        It cannot write, never waits for a writer, and sees what is committed. Raises Unavailable when not open.
+        It is read-only, never waits for a writer, and sees committed rows. Raises Unavailable when not open.
         """
-        if self._quick is None:
+        if self._look_up_connection is None:
             raise Unavailable("the database is closed")
-        return self._quick
+        return self._look_up_connection
 
     @property
     def thread(self) -> Executor:
-        """A thread for commits on `hot` that would stand in the way of the event loop. It ends with `close`."""
+        """A thread for slow commits on `commit_connection`, which would block the event loop. It ends with `close`."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "wfcore-commit")
         return self._thread
 
     async def open(self) -> None:
-        """Open the file, or make it. Raises Unavailable when it cannot be opened."""
-        if self._hot is not None:
+        """Open the file, or create it. Raises Unavailable when it cannot be opened."""
+        if self._commit_connection is not None:
             return
         _warn_of_old_sqlite()
-        with _translated():
+        with _domain_errors():
             await shielded(self._open())
 
     async def close(self) -> None:
-        """Wait for whoever is at work, then close every connection. Nothing to do when closed already."""
+        """Wait for active work, then close every connection. Does nothing when closed already."""
         await shielded(self._close())
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[Transaction]:
-        """The only write transaction of this process. Unavailable too when locked for too long, full or broken."""
+        """The only write transaction of this process. Raises Unavailable also after a long lock or on a full disk."""
         async with self.lock:
             with self._transaction("_writer") as connection:
                 await self._begin_immediate(connection)
@@ -143,24 +142,24 @@ class Database:
     async def look_up(self, statement: str, *values: Any) -> Rows:
         """A short read by key, on the event loop."""
         try:
-            return self.quick.execute(statement, values).fetchall()
-        except sqlite3.OperationalError:  # locked for a moment, or broken: a reader waits, or says so
+            return self.look_up_connection.execute(statement, values).fetchall()
+        except sqlite3.OperationalError:  # locked or damaged: a reader waits, or raises the domain's error
             async with self.reading() as connection:
                 return [tuple(row) for row in await connection.exec_driver_sql(statement, values)]
 
-    def commits(self, told: Callable[[float], None] | None = None) -> Commits:
-        return GroupCommit(self, told)
+    def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
+        return GroupCommit(self, on_commit)
 
     @contextmanager
     def _transaction(self, engine: Literal["_reader", "_writer"]) -> Iterator[sa.Connection]:
-        """A connection, which goes back to its pool in the end; that rolls back what was not committed."""
-        if self._hot is None:
+        """A pooled connection. Its return to the pool rolls back an uncommitted transaction."""
+        if self._commit_connection is None:
             raise Unavailable("the database is closed")
-        with _translated(), getattr(self, engine).connect() as connection:
+        with _domain_errors(), getattr(self, engine).connect() as connection:
             yield connection
 
     async def _begin_immediate(self, connection: sa.Connection) -> None:
-        """Begin to write. Another process that writes is waited for in a thread."""
+        """Begin to write. The wait for another process's lock happens in a thread."""
         inner = _inner(connection)
         inner.execute(f"PRAGMA busy_timeout = {INLINE_BUSY_MS}")
         try:
@@ -183,9 +182,9 @@ class Database:
         await asyncio.get_running_loop().run_in_executor(self.thread, work, *args)
 
     async def _open(self) -> None:
-        self._hot = await self._connect()
-        self._quick = await self._connect()
-        self._quick.execute("PRAGMA query_only = ON")
+        self._commit_connection = await self._connect()
+        self._look_up_connection = await self._connect()
+        self._look_up_connection.execute("PRAGMA query_only = ON")
         self._writer = self._engine(1)
         self._reader = self._engine(READERS, "PRAGMA query_only = ON")
 
@@ -215,7 +214,7 @@ class Database:
         )
 
     def _engine(self, size: int, *pragmas: str) -> sa.Engine:
-        """An engine of `size` connections. Neither the driver nor SQLAlchemy begins a transaction: we do."""
+        """An engine of `size` connections. Neither the driver nor SQLAlchemy begins transactions: this class does."""
         engine = sa.create_engine(
             sa.URL.create("sqlite", database=str(self.path)),
             poolclass=QueuePool,
@@ -235,8 +234,12 @@ class Database:
 
     async def _close(self) -> None:
         async with self.lock:
-            plain = [connection for connection in (self._quick, self._hot) if connection is not None]
-            self._hot = self._quick = None
+            plain = [
+                connection
+                for connection in (self._look_up_connection, self._commit_connection)
+                if connection is not None
+            ]
+            self._commit_connection = self._look_up_connection = None
             for _ in range(READERS):
                 await self._slots.acquire()
             self._writer.dispose()
@@ -256,7 +259,7 @@ def _inner(connection: sa.Connection) -> sqlite3.Connection:
 
 
 async def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """SQLite does not wait when two processes switch a new file at once, so this does."""
+    """Switch to write-ahead logging. SQLite itself does not wait when two processes switch a new file."""
     with anyio.move_on_after(BUSY_SECONDS):
         while True:
             try:
@@ -271,8 +274,8 @@ async def _switch_to_wal(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
-    """What the driver says of a database that does not work, as the domain says it."""
+def _domain_errors() -> Iterator[None]:
+    """Convert errors of the driver to those of the domain."""
     try:
         yield
     except (sqlite3.Error, sa.exc.DBAPIError) as error:
@@ -283,12 +286,12 @@ def _translated() -> Iterator[None]:
 
 
 def _path(url: str) -> Path:
-    """The file of a URL; a relative one is taken from the working directory, now and not later."""
+    """The file of a URL, made absolute with the current working directory."""
     parts = sa.make_url(url)
     database = parts.database or ":memory:"
     plain = sa.URL.create("sqlite", database=parts.database)
     if parts != plain or database == ":memory:":
-        raise ValueError(f"`{parts.render_as_string()}` is not the `sqlite:///path` of a file")
+        raise ValueError(f"`{parts.render_as_string()}` is not valid: use `sqlite:///path`")
     return Path(database).absolute()
 
 

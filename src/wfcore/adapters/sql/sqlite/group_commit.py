@@ -1,8 +1,8 @@
-"""Many writers, one commit: what is asked for while a commit is under way shares the next.
+"""Group commit on SQLite: requests that arrive during a commit share the next one.
 
-A commit is what costs, not a row. It is done on the event loop while the disk is quick, since a thread would
-cost several times as much, and in a thread while the disk is slow or another process writes, so that the loop
-never stands still for long.
+The commit is expensive, not a row. It runs on the event loop while the disk is fast, since a thread would cost several
+times as much; it runs in a thread while the disk is slow or another process writes, so that the loop is never blocked
+for long.
 """
 
 import asyncio
@@ -16,33 +16,33 @@ from typing import Any, Final, Protocol, TypeVar
 from wfcore.adapters.sql.commit_parts import CommitPart, Rows, Work, settle
 from wfcore.adapters.sql.repositories.journal_statements import APPEND
 from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
-from wfcore.adapters.sql.store import Hot
+from wfcore.adapters.sql.store import CommitTransaction
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
 T = TypeVar("T")
 
 
-class Written:
-    """What is done already: awaiting it waits for nothing."""
+class AlreadyWritten:
+    """An awaitable that is already done."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return
         yield
 
 
-WRITTEN: Final = Written()
+ALREADY_WRITTEN: Final = AlreadyWritten()
 
 
 INLINE_SECONDS: Final = 0.001
-"""A transaction that is expected to take longer than this does not hold up the event loop."""
+"""A transaction that is expected to take longer runs in a thread."""
 
 ROW_SECONDS: Final = 4e-6
 SMOOTHING: Final = 0.1
 
 
 class SqliteWriter(Protocol):
-    """The one connection of a file that writes, and who may use it when."""
+    """The part of a database that the group commit uses. `lock` guards the connection."""
 
     lock: asyncio.Lock
 
@@ -50,41 +50,41 @@ class SqliteWriter(Protocol):
     def thread(self) -> Executor: ...
 
     @property
-    def hot(self) -> sqlite3.Connection:
+    def commit_connection(self) -> sqlite3.Connection:
         """Raises Unavailable when the file is closed."""
         ...
 
 
 class GroupCommit:
-    """The one user of `database.hot`. Implements `Commits`.
+    """Implements `Commits`. It is the only user of `database.commit_connection`.
 
-    Parts take effect as if one came after the other, in the order of asking. One that is refused leaves
-    nothing behind and does not disturb the others. What is under way is finished even if its caller is
-    cancelled; what nobody waits for any more is not begun.
+    Parts take effect one after the other, in the order of the calls. A refused part is rolled back and does not affect
+    the others. A commit that has begun is finished even if a caller is cancelled; a part whose caller was cancelled
+    before is skipped.
     """
 
-    def __init__(self, database: SqliteWriter, told: Callable[[float], None] | None = None) -> None:
-        """`told` hears how many seconds each commit took, from whichever thread it was in."""
+    def __init__(self, database: SqliteWriter, on_commit: Callable[[float], None] | None = None) -> None:
+        """`on_commit` is called with the seconds that each commit took, on the thread of the commit."""
         self._database = database
-        self._told = told
+        self._on_commit = on_commit
         self._pending: list[CommitPart] = []
         self._scheduled = False
         self._flusher: asyncio.Task[None] | None = None
         self._commit_seconds = 0.0
-        self._patience: tuple[sqlite3.Connection, int] | None = None
+        self._busy_timeout: tuple[sqlite3.Connection, int] | None = None
 
     def insert(self, rows: Rows) -> Awaitable[None]:
-        """Rows for `APPEND`, all or none. `JournalConflict` when one of them is refused."""
-        if len(rows) == 1 and self._is_alone() and self._wrote(rows[0]):
-            return WRITTEN
+        """Insert rows with `APPEND`, all or none. Raises JournalConflict when one of them is refused."""
+        if len(rows) == 1 and self._is_alone() and self._write_alone(rows[0]):
+            return ALREADY_WRITTEN
         return self._submit(rows, None)
 
-    def run(self, work: Callable[[sqlite3.Connection], T], about: Hashable = None) -> asyncio.Future[T]:
-        """Statements of a transaction. `work` may be called again, after its effects were rolled back."""
+    def run(self, work: Callable[[sqlite3.Connection], T], conflict_key: Hashable = None) -> asyncio.Future[T]:
+        """Call `work` within the transaction. It can be called again after its effects were rolled back."""
         return self._submit((), work)
 
-    def hold(self, hot: sqlite3.Connection, execution: int) -> None:
-        """Nobody else writes to the file."""
+    def lock_execution(self, transaction: sqlite3.Connection, execution: int) -> None:
+        """Does nothing: the transaction already locks the whole file."""
 
     def _submit(self, rows: Rows, work: Work | None) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
@@ -95,21 +95,21 @@ class GroupCommit:
             if _is_quiet(loop):
                 self._flush()
             else:
-                loop.call_soon(self._flush)  # once everybody who is ready now has had a turn
+                loop.call_soon(self._flush)  # after all callbacks that are ready now
         return done
 
     def _is_alone(self) -> bool:
-        """Whether a row that is asked for now can be committed here and now, for itself."""
-        if self._scheduled or self._database.lock.locked() or self._slow():
+        """Whether a single row can be committed at once, without a group."""
+        if self._scheduled or self._database.lock.locked() or self._is_slow():
             return False
         return _is_quiet(asyncio.get_running_loop())
 
-    def _wrote(self, row: tuple[Any, ...]) -> bool:
-        """False when it was refused, or another process writes: that comes up again on the way that all others take."""
+    def _write_alone(self, row: tuple[Any, ...]) -> bool:
+        """Commit a single row. False when it was refused or another process writes: the group commit repeats it."""
         try:
-            hot = self._database.hot
-            self._be_patient(hot, INLINE_BUSY_MS)
-            self._statement(hot, row)
+            connection = self._database.commit_connection
+            self._set_busy_timeout(connection, INLINE_BUSY_MS)
+            self._statement(connection, row)
         except sqlite3.IntegrityError:
             return False
         except sqlite3.OperationalError as error:
@@ -119,10 +119,10 @@ class GroupCommit:
         return True
 
     def _flush(self) -> None:
-        """Commit what is pending, here and now if that is quick and nobody else is writing."""
-        # INVARIANT: nothing awaits between finding the lock free and the end of the commit. That is as good
-        # as holding it, and costs nothing.
-        if self._database.lock.locked() or self._slow() or not self._flush_inline():
+        """Commit the pending parts, at once if that is fast and there is no other writer."""
+        # INVARIANT: no await between the check of the lock and the end of the commit. That is equivalent to holding
+        # the lock, at no cost.
+        if self._database.lock.locked() or self._is_slow() or not self._flush_inline():
             self._flusher = asyncio.get_running_loop().create_task(self._flush_locked())
         else:
             self._scheduled = False
@@ -130,19 +130,19 @@ class GroupCommit:
     async def _flush_locked(self) -> None:
         try:
             async with self._database.lock:
-                if self._slow() or not self._flush_inline():
+                if self._is_slow() or not self._flush_inline():
                     await self._flush_in_thread()
         finally:
             self._scheduled = bool(self._pending)
             if self._pending:
                 asyncio.get_running_loop().call_soon(self._flush)
 
-    def _slow(self) -> bool:
+    def _is_slow(self) -> bool:
         rows = sum([len(part.rows) or 1 for part in self._pending])
         return self._commit_seconds + rows * ROW_SECONDS > INLINE_SECONDS
 
     def _flush_inline(self) -> bool:
-        """False when another process is writing: then nothing has been done."""
+        """False when another process is writing: then nothing was written."""
         parts = self._take()
         try:
             settle(parts, self._commit(parts, INLINE_BUSY_MS))
@@ -164,67 +164,67 @@ class GroupCommit:
             _fail(parts, error)
 
     def _take(self) -> list[CommitPart]:
-        """Those that somebody still waits for."""
+        """Remove the pending parts, and return those whose caller still waits."""
         parts = [part for part in self._pending if not part.done.done()]
         self._pending.clear()
         return parts
 
     def _commit(self, parts: list[CommitPart], busy_ms: int) -> list[Any]:
         """The outcome of each part: what its work returned, or the exception that refused it."""
-        hot = self._database.hot
-        self._be_patient(hot, busy_ms)
+        connection = self._database.commit_connection
+        self._set_busy_timeout(connection, busy_ms)
         try:
             if len(parts) == 1 and len(parts[0].rows) == 1:
-                return self._statement(hot, parts[0].rows[0])
-            return self._transaction(hot, parts, all_at_once)
+                return self._statement(connection, parts[0].rows[0])
+            return self._transaction(connection, parts, write_together)
         except sqlite3.OperationalError:
             raise
-        except Exception:  # noqa: BLE001 - found again, and attributed, one by one
-            return self._transaction(hot, parts, _one_by_one)
+        except Exception:  # noqa: BLE001 - raised again and attributed, part by part
+            return self._transaction(connection, parts, _write_separately)
 
-    def _be_patient(self, hot: sqlite3.Connection, busy_ms: int) -> None:
-        """How long to wait for another process that is writing."""
-        if self._patience != (hot, busy_ms):
-            hot.execute(f"PRAGMA busy_timeout = {busy_ms}")
-            self._patience = hot, busy_ms
+    def _set_busy_timeout(self, connection: sqlite3.Connection, busy_ms: int) -> None:
+        """Set how long SQLite waits for another process that is writing."""
+        if self._busy_timeout != (connection, busy_ms):
+            connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
+            self._busy_timeout = connection, busy_ms
 
-    def _statement(self, hot: sqlite3.Connection, row: tuple[Any, ...]) -> list[Any]:
-        """A single row, which is a transaction already: the hot append."""
+    def _statement(self, connection: sqlite3.Connection, row: tuple[Any, ...]) -> list[Any]:
+        """Commit a single row, whose statement is a transaction by itself: the most frequent append."""
         started = perf_counter()
-        hot.execute(APPEND, row)
-        self._took(perf_counter() - started)
+        connection.execute(APPEND, row)
+        self._record_duration(perf_counter() - started)
         return [None]
 
     def _transaction(
         self,
-        hot: sqlite3.Connection,
+        connection: sqlite3.Connection,
         parts: list[CommitPart],
         write: Callable[[sqlite3.Connection, list[CommitPart]], list[Any]],
     ) -> list[Any]:
-        hot.execute("BEGIN IMMEDIATE")
+        connection.execute("BEGIN IMMEDIATE")
         try:
-            outcomes = write(hot, parts)
+            outcomes = write(connection, parts)
             started = perf_counter()
-            hot.execute("COMMIT")
-            self._took(perf_counter() - started)
+            connection.execute("COMMIT")
+            self._record_duration(perf_counter() - started)
         except BaseException:
-            hot.rollback()
+            connection.rollback()
             raise
         return outcomes
 
-    def _took(self, seconds: float) -> None:
+    def _record_duration(self, seconds: float) -> None:
         self._commit_seconds += (seconds - self._commit_seconds) * SMOOTHING
-        if self._told is not None:
-            self._told(seconds)
+        if self._on_commit is not None:
+            self._on_commit(seconds)
 
 
 def _is_quiet(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether nobody else is ready to run, so that waiting would bring no company. Loops that do not tell are not."""
+    """Whether no other callback is ready, so that waiting would not enlarge the group. False for an unknown loop."""
     return not getattr(loop, "_ready", True)
 
 
-def all_at_once(hot: Hot, parts: list[CommitPart]) -> list[Any]:
-    """Rows of neighbouring parts in one go. Any refusal is raised: whose it is, is not known here."""
+def write_together(connection: CommitTransaction, parts: list[CommitPart]) -> list[Any]:
+    """Write all parts, with the rows of adjacent parts in one call. Raises any error without attributing it."""
     outcomes: list[Any] = []
     rows: list[tuple[Any, ...]] = []
     for part in parts:
@@ -232,37 +232,37 @@ def all_at_once(hot: Hot, parts: list[CommitPart]) -> list[Any]:
             rows += part.rows
             outcomes.append(None)
         else:
-            hot.executemany(APPEND, rows)
+            connection.executemany(APPEND, rows)
             rows = []
-            outcomes.append(part.work(hot))
-    hot.executemany(APPEND, rows)
+            outcomes.append(part.work(connection))
+    connection.executemany(APPEND, rows)
     return outcomes
 
 
-def _one_by_one(hot: sqlite3.Connection, parts: list[CommitPart]) -> list[Any]:
-    """Each part under a savepoint of its own, so that a refusal undoes that part alone."""
+def _write_separately(connection: sqlite3.Connection, parts: list[CommitPart]) -> list[Any]:
+    """Write each part under its own savepoint, so that an error rolls back that part only."""
     outcomes: list[Any] = []
     for part in parts:
-        hot.execute("SAVEPOINT part")
+        connection.execute("SAVEPOINT part")
         try:
-            outcomes += all_at_once(hot, [part])
+            outcomes += write_together(connection, [part])
         except sqlite3.OperationalError:
             raise
-        except Exception as error:  # noqa: BLE001 - it belongs to the one who waits
-            hot.execute("ROLLBACK TO part")
+        except Exception as error:  # noqa: BLE001 - returned to the caller of the part
+            connection.execute("ROLLBACK TO part")
             outcomes.append(_refusal(error))
-        hot.execute("RELEASE part")
+        connection.execute("RELEASE part")
     return outcomes
 
 
 def _refusal(error: Exception) -> Exception:
     if isinstance(error, sqlite3.IntegrityError):
-        return JournalConflict("the journal is not as long as the writer thought, or the claim is gone")
+        return JournalConflict("the journal does not have the expected length, or the claim is lost")
     return error
 
 
 def _fail(parts: list[CommitPart], error: Exception) -> None:
-    """Nothing was written. Everybody gets an exception of his own: each grows its own traceback."""
+    """Report that nothing was written. Each caller gets a separate exception, since each adds its own traceback."""
     for part in parts:
         if not part.done.done():
             part.done.set_exception(_unavailable(error))
