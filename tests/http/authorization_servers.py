@@ -1,6 +1,6 @@
 """Two authorization servers for the same tests: keys made in the test, and oidc-provider, a real one, on Node.
 
-The library is installed once, into the user's cache, when Node and npm are there; else tests of it are skipped.
+The library is installed once, into the user's cache, if Node and npm are installed; otherwise its tests are skipped.
 """
 
 import asyncio
@@ -55,24 +55,24 @@ def b64(part: Json | bytes) -> str:
 
 
 def signed(header: Json, claims: Json, key: ECKey) -> str:
-    """By this key, whatever the header says."""
+    """A token signed with this key, with any header."""
     message = f"{b64(header)}.{b64(claims)}"
     return f"{message}.{b64(JWSRegistry.algorithms['ES256'].sign(message.encode(), key))}"
 
 
 class Server(Protocol):
-    """An authorization server. The organization that it says of everybody is the last that it was given."""
+    """An authorization server. All tokens have the organization that was set last."""
 
     url: str
 
     async def use(self, keys: Sequence[ECKey], org: str) -> None:
-        """From now on these are its keys; the first signs."""
+        """Replace its keys; the first one signs."""
         ...
 
     async def token(
         self, user: str, *, resource: str | None = AUDIENCE, header: Json = NONE, claims: Json = NONE
     ) -> str:
-        """An access token, made out to the resource; header and claims are changed as told before it is signed."""
+        """An access token for the resource, with these changes to header and claims."""
         ...
 
     async def tokens(self, user: str) -> tuple[str, str]:
@@ -82,7 +82,7 @@ class Server(Protocol):
 
 @attrs.define
 class Made:
-    """Metadata, keys and tokens without a library."""
+    """Metadata, keys and tokens, made without a library."""
 
     url: str = ""
     _keys: Sequence[ECKey] = ()
@@ -148,13 +148,15 @@ class OidcProvider:
     ) -> str:
         change = json.dumps({"header": header, "claims": claims})
         async with self._client() as client:
-            asked = {"grant_type": "client_credentials", "scope": SCOPE} | ({"resource": resource} if resource else {})
-            return str((await self._tokens(client, user, asked, change))["access_token"])
+            parameters = {"grant_type": "client_credentials", "scope": SCOPE} | (
+                {"resource": resource} if resource else {}
+            )
+            return str((await self._tokens(client, user, parameters, change))["access_token"])
 
     async def tokens(self, user: str) -> tuple[str, str]:
         """By the authorization code flow (OAuth 2.1, 4.1; OpenID Connect Core, 3.1), signing in on its pages."""
         secret = "s" * 43
-        asked = {
+        parameters = {
             "client_id": "eve",
             "response_type": "code",
             "redirect_uri": CALLBACK,
@@ -164,7 +166,7 @@ class OidcProvider:
             "code_challenge_method": "S256",
         }
         async with self._client() as client:
-            answer = await client.get("/auth", params=asked)
+            answer = await client.get("/auth", params=parameters)
             while not (place := answer.headers["Location"]).startswith(CALLBACK):
                 answer = await client.get(place)
                 if answer.status_code == httpx.codes.OK:
@@ -178,8 +180,10 @@ class OidcProvider:
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=30, verify=False)
 
-    async def _tokens(self, client: httpx.AsyncClient, user: str, asked: Mapping[str, str], change: str = "") -> Json:
-        answer = await client.post("/token", data=asked, auth=(user, "secret"), headers={"X-Change": change})
+    async def _tokens(
+        self, client: httpx.AsyncClient, user: str, parameters: Mapping[str, str], change: str = ""
+    ) -> Json:
+        answer = await client.post("/token", data=parameters, auth=(user, "secret"), headers={"X-Change": change})
         assert answer.status_code == httpx.codes.OK, answer.text
         found: Json = answer.json()
         return found
@@ -201,11 +205,11 @@ async def oidc_provider(library: Path) -> AsyncIterator[Server]:
 
 @cache
 def installed() -> Path | str:
-    """The library's main module, or why there is none."""
+    """The library's main module, or the reason why it is missing."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         return "needs Node and npm"
-    told = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout
-    if tuple(map(int, re.findall(r"[0-9]+", told)[:2])) < OLDEST_NODE:
+    version = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout
+    if tuple(map(int, re.findall(r"[0-9]+", version)[:2])) < OLDEST_NODE:
         return f"needs Node {OLDEST_NODE[0]}.{OLDEST_NODE[1]}"
     place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wfcore-tests" / f"{LIBRARY}-{VERSION}"
     main = place / "node_modules" / LIBRARY / "lib" / "index.js"
@@ -218,7 +222,7 @@ def installed() -> Path | str:
 
 
 def _install(place: Path) -> None:
-    """Put the library there, all at once: another worker may be doing the same."""
+    """Install the library atomically: another test worker can do the same."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as made:
         command = ["npm", "install", "--prefix", made, *NPM_OPTIONS, f"{LIBRARY}@{VERSION}"]

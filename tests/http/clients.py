@@ -1,4 +1,4 @@
-"""What the tests of the HTTP door share: a world with organizations and their users, graphs, and a reader of frames."""
+"""Shared by the tests of the HTTP adapter: organizations with users, graphs, and a reader of frames."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ async def count(name: str) -> int:
 
 
 async def hold(name: str) -> str:
-    """Wait until a test lets go."""
+    """Wait until the test calls `let_go`."""
     await held.setdefault(name, asyncio.Event()).wait()
     return name
 
@@ -59,7 +59,7 @@ def node(id: str, type: str, **data: Any) -> Json:
 
 
 def chain(*nodes: Json) -> Json:
-    """The graph: start, then these nodes one after the other."""
+    """A graph: the start node, then these nodes in a chain."""
     every = [node("start", "start"), *nodes]
     edges = [
         {"id": f"e{i}", "source": a["id"], "target": b["id"]}
@@ -104,7 +104,7 @@ class World:
         org: str | None = None,
         role: str = "member",
     ) -> httpx.AsyncClient:
-        """A client that calls as this member."""
+        """A client with a token of this member."""
         org = org or self.org
         await self.core.directory.add_member(org, name, f"{name}@x.org", groups=groups, role=role)
         token = await self.core.directory.create_token(org, name, scopes=scopes)
@@ -166,11 +166,11 @@ def assert_envelope(response: httpx.Response, status: int, code: str, name: str)
 
 @asynccontextmanager
 async def serving(app: ASGIApp, **settings: Any) -> AsyncIterator[int]:
-    """A real server on a free port of this machine, which is yielded."""
+    """Run a real server on a free local port. Yields the port."""
     config = uvicorn.Config(app, "127.0.0.1", 0, log_config=None, ws="none", timeout_graceful_shutdown=2, **settings)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110  (uvicorn tells in no other way)
+    while not server.started:  # noqa: ASYNC110  (uvicorn has no event for it)
         await asyncio.sleep(0.005)
     try:
         yield server.servers[0].sockets[0].getsockname()[1]

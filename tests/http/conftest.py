@@ -1,4 +1,4 @@
-"""The same tests in process over the store in memory, over real sockets on a SQLite file, and some on PostgreSQL."""
+"""Servers for the tests: in process on a store in memory, over sockets on a SQLite file, and some on PostgreSQL."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,11 +19,11 @@ SECRET = b"s" * 32
 ON_POSTGRES = "on PostgreSQL"
 SERVERS = {"in process": "memory_server", "over sockets": "socket_server", ON_POSTGRES: "postgres_server"}
 ALSO_ON_POSTGRES = {"test_conversation_routes", "test_memory_routes", "test_resource_routes", "test_run_routes"}
-"""The files that use each kind of statement; every store keeps its contract beside them."""
+"""Test modules that run on PostgreSQL too; contract tests cover the stores themselves."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The other files are not run on PostgreSQL."""
+    """Run only `ALSO_ON_POSTGRES` on PostgreSQL."""
     wanted = [item for item in items if ON_POSTGRES not in item.name or item.path.stem in ALSO_ON_POSTGRES]
     items[:] = wanted
 
@@ -75,13 +75,13 @@ async def real_world(socket_server: tuple[Core, Connect]) -> AsyncIterator[World
 
 @pytest.fixture(params=SERVERS)
 def chosen(request: pytest.FixtureRequest) -> tuple[Core, Connect]:
-    """One after the other; only those that are asked for are started."""
+    """Each server in turn; only the requested ones are started."""
     found: tuple[Core, Connect] = request.getfixturevalue(SERVERS[request.param])
     return found
 
 
 @pytest.fixture
 async def either(chosen: tuple[Core, Connect]) -> AsyncIterator[World]:
-    """A new organization, on each of them."""
+    """A new organization on each server."""
     async with AsyncExitStack() as closing:
         yield await new_world(*chosen, closing)

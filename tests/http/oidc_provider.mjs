@@ -10,8 +10,8 @@ console.info = console.warn = console.error;
 const { Provider } = await import(pathToFileURL(process.argv[2]));
 
 const change = (whole, more = {}) => {
-  const told = Object.entries({ ...whole, ...more }).filter(([, value]) => value !== null);
-  return Object.fromEntries(told);
+  const kept = Object.entries({ ...whole, ...more }).filter(([, value]) => value !== null);
+  return Object.fromEntries(kept);
 };
 
 const configuration = ({ keys, org, scope, lifetime }) => ({

@@ -29,7 +29,7 @@ def schema_of(world: World) -> Any:
 
 
 async def test_a_skills_context(either: World) -> None:
-    """The messages and tools of a run, what they are made of, and what is left out; the same each time."""
+    """The messages and tools of a run, their sources, and what is left out; the same each time."""
     ada = await either.user()
     await scope(ada, toolset={"count": {"enabled": True}, "core.workflow": {"enabled": True}})
     await ada.post("/api/v1/context-items", json={"title": "Rules", "content": "Within 30 days."})
@@ -71,7 +71,7 @@ async def test_the_assistants_context(either: World) -> None:
     ],
 )  # fmt: skip
 async def test_bodies_are_strict(world: World, body: Json, path: str, rule: str, status: int) -> None:
-    """A wrong type, an unknown key, a value out of range, and a config that widens, each with its path."""
+    """A wrong type, an unknown key, a value out of range and a widening config are refused with their paths."""
     ada = await world.user()
     await scope(ada)
     answer = await ada.post(SKILL, json=body)
@@ -81,14 +81,14 @@ async def test_bodies_are_strict(world: World, body: Json, path: str, rule: str,
 
 
 async def test_the_assistant_has_no_view(world: World) -> None:
-    """What would have no effect is refused: the assistant has neither variations nor a node's instructions."""
+    """Keys without an effect are refused: the assistant has neither variations nor a node's instructions."""
     ada = await world.user()
     for body in ({"view": "draft"}, {"instructions": "x"}):
         assert (await ada.post(ASSISTANT, json=body)).status_code == 422
 
 
-async def test_who_may_see_it(world: World) -> None:
-    """Hidden and missing are one 404; never deployed is a 409; a token without the scope is told which."""
+async def test_access_to_contexts(world: World) -> None:
+    """Hidden and missing get the same 404; never deployed is 409; the 403 of a token names the missing scope."""
     ada = await world.user()
     await ada.post("/api/v1/skills", json={"name": "s", "accessConfig": {"visibility": "private"}})
     bob = await world.user("bob")

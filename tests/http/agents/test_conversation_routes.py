@@ -8,7 +8,7 @@ from clients import World, assert_envelope, pages
 
 from wfcore.domain.run.records import MessageRecord, UsageRecord
 from wfcore.testing.contracts.journal_values import NOW
-from wfcore.testing.contracts.run_records import human, talked
+from wfcore.testing.contracts.run_records import human, recorded
 
 pytestmark = pytest.mark.anyio
 
@@ -18,12 +18,12 @@ PERIOD = {"from": "2026-01-01T12:00:00Z", "to": "2026-01-01T13:00:00+00:00"}
 
 
 async def said(world: World, text: str, *, thread: str = "t-1", user: str = "ada", at: int = NOW) -> None:
-    """A run of skill 1 in which somebody said this."""
+    """Record a run of skill 1 with this message."""
     call = {"id": "c", "name": "look_up", "args": {"q": text}}
     answer = MessageRecord("ai", f"a-{text}", f"about {text}", (call,), skill_id=1, at=at)
     used = UsageRecord("fast", 1, "agent", 10, 2, 1, 30, at=at)
     records = [human(text, at), answer, used]
-    await talked(
+    await recorded(
         world.core.ports.journal, records, org=world.org, user=user, thread=thread, kind="skill", resource=1,
         run=f"{user}-{text}",
     )  # fmt: skip
@@ -33,8 +33,8 @@ async def scope(client: httpx.AsyncClient, **fields: Any) -> int:
     return int((await client.post("/api/v1/skills", json={"name": "S", **fields})).json()["id"])
 
 
-async def test_a_conversation_is_read_and_forgotten(either: World) -> None:
-    """The shape of the interface, under the skill and under 0, in the detail and in the list; then it is gone."""
+async def test_a_conversation_is_read_and_deleted(either: World) -> None:
+    """It has the shape of the interface, under the skill and under 0; after the delete it is 404."""
     ada = await either.user()
     await scope(ada)
     await said(either, "tea")
@@ -62,7 +62,7 @@ async def test_a_conversation_is_read_and_forgotten(either: World) -> None:
 
 
 async def test_lists_are_paged(world: World) -> None:
-    """The latest first; a token is good for its own list alone."""
+    """Latest first; a page token is valid only for its own list."""
     ada = await world.user()
     await scope(ada), await scope(ada)
     names = [f"thread/{number} ?" for number in range(5)]
@@ -76,12 +76,12 @@ async def test_lists_are_paged(world: World) -> None:
         assert_envelope(answer, 400, "BAD_REQUEST", "INVALID_ARGUMENT")
 
 
-async def test_a_long_conversation_is_read_on(world: World) -> None:
-    """A read has the newest thousand messages, and a token that leads to those before."""
+async def test_a_long_conversation_is_paged(world: World) -> None:
+    """A read has the newest thousand messages, and a token for the earlier ones."""
     ada = await world.user()
     await scope(ada)
     many = [human(str(number)) for number in range(1_003)]
-    await talked(world.core.ports.journal, many, org=world.org, user="ada", kind="skill", resource=1)
+    await recorded(world.core.ports.journal, many, org=world.org, user="ada", kind="skill", resource=1)
     first = (await ada.get(f"{BASE}/t-1")).json()
     assert [message["content"] for message in first["messages"]] == [str(number) for number in range(3, 1_003)]
     rest = (await ada.get(f"{BASE}/t-1", params={"pageToken": first["nextPageToken"]})).json()
@@ -89,8 +89,8 @@ async def test_a_long_conversation_is_read_on(world: World) -> None:
 
 
 @pytest.mark.parametrize("number", ["00", "01", "-0", "0.0", "x", "%30%0a", "%D9%A0", "9" * 40])
-async def test_only_0_stands_for_all_skills(world: World, number: str) -> None:
-    """Whatever else is no number of a skill is no skill."""
+async def test_only_0_means_all_skills(world: World, number: str) -> None:
+    """Any other text that is not a skill's number is 404."""
     ada = await world.user()
     await scope(ada)
     await said(world, "tea")
@@ -99,8 +99,8 @@ async def test_only_0_stands_for_all_skills(world: World, number: str) -> None:
         assert_envelope(await ada.get(path), 404, "NOT_FOUND", "NOT_FOUND")
 
 
-async def test_hidden_and_missing_are_one(world: World) -> None:
-    """A conversation with a private skill is told from none by nothing; nor is one of another organization."""
+async def test_hidden_and_missing_are_the_same(world: World) -> None:
+    """Conversations with a hidden skill or of another organization get the same 404 as unknown ones."""
     ada, bob = await world.user(), await world.user("bob")
     eve = await world.user("eve", org=(await world.core.directory.create_organization("Other")).uuid)
     await scope(ada, accessConfig={"visibility": "private", "groupPermissions": {}, "sharedWith": []})
@@ -121,7 +121,7 @@ class TestUsage:
     """`GET /api/v1/usage`."""
 
     async def test_usage_is_reported(self, either: World) -> None:
-        """Sums of the period by what was asked for, and their total."""
+        """Sums of the period by the requested key, and their total."""
         ada = await either.user(role="admin")
         await said(either, "one")
         await said(either, "two", user="bob", at=NOW + 3_599_999)
@@ -150,7 +150,7 @@ class TestUsage:
             "to=9999-12-31T23:59:59-23:59", "from=2026-02-30T00:00:00Z&to=2026-03-01T00:00:00Z",
         ],
     )  # fmt: skip
-    async def test_a_query_that_is_none_is_malformed(self, world: World, query: str) -> None:
+    async def test_an_invalid_query_is_malformed(self, world: World, query: str) -> None:
         """400, with the parameter's name."""
         ada = await world.user()
         error = assert_envelope(await ada.get(f"{USAGE}?{query}"), 400, "BAD_REQUEST", "INVALID_ARGUMENT")

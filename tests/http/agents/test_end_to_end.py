@@ -1,4 +1,4 @@
-"""Agents from end to end over HTTP: what is connected when it is missing, supervision, the organization's assistant."""
+"""Agents end to end over HTTP: missing connections, supervision, and the organization's assistant."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,12 +42,12 @@ RUNS = "/agent/v1/runs"
 ASSISTANT = "You are the assistant"
 
 script: dict[str, list[Any]] = {}
-"""What each agent says, by the beginning of its system text and the rounds since it was last told something."""
-asked: list[ModelRequest] = []
+"""The completions of each agent: by the start of its system text, one for each round since the last message."""
+model_requests: list[ModelRequest] = []
 
 
 def play(request: ModelRequest) -> Any:
-    asked.append(request)
+    model_requests.append(request)
     system, *messages = (dict(message) for message in request.messages)
     last = max(at for at, message in enumerate(messages) if message["type"] == "human")
     (lines,) = [lines for name, lines in script.items() if system["content"].startswith(name)]
@@ -59,15 +59,15 @@ def calls(name: str, /, **args: Any) -> Json:
     return {"content": "", "toolCalls": [{"id": f"call-{name}", "name": name, "args": args}]}
 
 
-def told(request: ModelRequest) -> str:
-    """What the tools of the latest round have said."""
+def tool_results(request: ModelRequest) -> str:
+    """The tool results of the latest round."""
     return " ".join(str(message["content"]) for message in request.messages if message["type"] == "tool")
 
 
 @pytest.fixture(autouse=True)
-def forgotten() -> None:
+def no_requests() -> None:
     script.clear()
-    asked.clear()
+    model_requests.clear()
 
 
 @pytest.fixture(scope="module")
@@ -144,17 +144,17 @@ def of_kind(events: list[Json], kind: str) -> list[Json]:
 
 
 class TestConnecting:
-    """A tool whose connection is missing asks for it (interface, Resume a run: connect interrupt)."""
+    """A tool without its connection opens a connect interrupt (interface, Resume a run)."""
 
     @pytest.mark.parametrize("by", ["agent", "action"])
-    async def test_it_goes_on_once_the_connection_works(self, stage: World, server: Office, by: str) -> None:
-        """Refused, then still refused, then good: the call is made then, once; the connection says how it stands."""
+    async def test_the_run_continues_once_the_connection_works(self, stage: World, server: Office, by: str) -> None:
+        """After two refused attempts the connection works: the call is made once, and the connection has its status."""
         ada = await stage.user()
         config = {"url": server.url, "headers": {"X-Token": "bad"}}
         body = {"name": "Office", "provider": "office", "kind": "mcp", "config": config}
         row = (await ada.post("/api/v1/connections", json=body)).json()
         where, tool = f"/api/v1/connections/{row['id']}", f"mcp.{row['id']}.add"
-        script["CLERK"] = [calls("mcp_add", a=1, b=2), lambda request: f"it is {told(request)}"]
+        script["CLERK"] = [calls("mcp_add", a=1, b=2), lambda request: f"it is {tool_results(request)}"]
         clerk = await skill(ada, "CLERK", toolset={tool: {"enabled": True}})
         work = node("work", "action", toolId=tool, params={"a": 1, "b": 2})
         number = await deployed(ada, chain(work if by == "action" else node("work", "agent", agent_id=clerk)))
@@ -179,14 +179,14 @@ class TestConnecting:
         assert (row["status"], row["lastCheckedAt"] is None) == ("active", False)
 
     @pytest.mark.parametrize("by", ["agent", "action"])
-    async def test_a_person_may_refuse(self, world: World, by: str) -> None:
-        """`cancelled` is told to the model, and fails an action's node; later answers come too late."""
+    async def test_a_connection_can_be_refused(self, world: World, by: str) -> None:
+        """The model receives `cancelled`, and an action node fails; later decisions are refused."""
         ada = await world.user()
         config = {"url": "https://mcp.example/", "headers": {}}
         body = {"name": "O", "provider": "o", "kind": "mcp", "config": config, "status": "disabled"}
         row = (await ada.post("/api/v1/connections", json=body)).json()
         tool = f"mcp.{row['id']}.add"
-        script["CLERK"] = [calls("mcp_add"), lambda request: f"no: {told(request)}"]
+        script["CLERK"] = [calls("mcp_add"), lambda request: f"no: {tool_results(request)}"]
         clerk = await skill(ada, "CLERK", toolset={tool: {"enabled": True}})
         work = node("work", "action", toolId=tool) if by == "action" else node("work", "agent", agent_id=clerk)
         parked, _ = await begun(ada, workflowId=await deployed(ada, chain(work)))
@@ -201,8 +201,8 @@ class TestConnecting:
         late = await ada.post(f"{RUNS}/{parked['runId']}/resume", json={"decision": "connected"}, headers=POLL)
         assert (late.status_code, late.json()["error"]["info"]["reason"]) == (409, "already_resumed")
 
-    async def test_the_catalog_tells_of_servers(self, stage: World, server: Office) -> None:
-        """What a server offers, and why another one's tools are not there; the order of pages stands."""
+    async def test_the_catalog_lists_servers(self, stage: World, server: Office) -> None:
+        """The tools of a server, and the reason why those of another are missing; pages keep their order."""
         ada = await stage.user()
         rows = []
         for token in ("good", "bad"):
@@ -212,7 +212,7 @@ class TestConnecting:
         page = (await ada.get("/api/v1/tools", params={"pageSize": "100"})).json()
         (add,) = [tool for tool in page["tools"] if tool["id"].endswith(".add")]
         assert (add["id"], add["connectionId"], add["description"]) == (f"mcp.{rows[0]}.add", rows[0], "Adds.")
-        problems = {told["connectionId"]: told["problem"] for told in page["servers"]}
+        problems = {server["connectionId"]: server["problem"] for server in page["servers"]}
         assert problems == {rows[0]: None, rows[1]: "the MCP server refused the credentials"}
 
 
@@ -229,24 +229,24 @@ class TestSupervision:
             toolset={"hold": {"enabled": True}},
         )  # fmt: skip
 
-    async def test_work_is_handed_down(self, stage: World) -> None:
-        """Each is a tool with its description and knows only what it is told; events and conversation show it all."""
+    async def test_a_supervisor_delegates_work(self, stage: World) -> None:
+        """Each is a tool with its description and receives only its message; events and conversation show all of it."""
         ada = await stage.user()
         boss = await self.staff(ada)
         both = [
             *calls("skill_reader", message="read 7")["toolCalls"],
             *calls("skill_writer", message="write")["toolCalls"],
         ]
-        script["BOSS"] = [{"content": "wait", "toolCalls": both}, lambda request: f"all: {told(request)}"]
+        script["BOSS"] = [{"content": "wait", "toolCalls": both}, lambda request: f"all: {tool_results(request)}"]
         script["READER"], script["WRITER"] = ["seven"], ["dear sir"]
         run, events = await begun(ada, skillId=boss, message="go", fileThreadId="letters")
         assert (run["status"], run["output"]) == ("done", "all: seven dear sir")
-        (first, *_) = [request for request in asked if request.messages[0]["content"] == "BOSS"]
+        (first, *_) = [request for request in model_requests if request.messages[0]["content"] == "BOSS"]
         assert {tool.name: tool.description for tool in first.tools} == {
-            "hold": "Wait until a test lets go.",
+            "hold": "Wait until the test calls `let_go`.",
             "skill_reader": "Reads old letters", "skill_writer": "Writes letters",
         }  # fmt: skip
-        (reader,) = [request for request in asked if request.messages[0]["content"] == "READER"]
+        (reader,) = [request for request in model_requests if request.messages[0]["content"] == "READER"]
         assert [message["content"] for message in reader.messages] == ["READER", "read 7"]
         inside = [event for event in events if event.get("path") == ["agent"]]
         assert {event["content"] for event in of_kind(inside, "message")} == {"seven", "dear sir"}
@@ -261,11 +261,11 @@ class TestSupervision:
         assert results == ["seven", "dear sir"]
         assert (await ada.get("/api/v1/skills/0/conversations/letters")).json()["messages"] == read["messages"]
 
-    async def test_an_approval_below_is_asked_above(self, stage: World) -> None:
-        """The interrupt stands on the root's stream, record and inbox with its `path`; the stored call is made."""
+    async def test_an_approval_of_a_subordinate_is_on_the_root(self, stage: World) -> None:
+        """The interrupt is on the root's stream, record and inbox with its `path`; the stored call is made."""
         ada, name = await stage.user(), f"{stage.org}-letter"
         boss = await self.staff(ada, count={"enabled": True, "requiresApproval": True})
-        script["BOSS"] = [calls("skill_writer", message="write"), lambda request: f"sent: {told(request)}"]
+        script["BOSS"] = [calls("skill_writer", message="write"), lambda request: f"sent: {tool_results(request)}"]
         script["WRITER"] = [calls("count", name=name), "written"]
         run, events = await begun(ada, skillId=boss, message="go")
         (wait,) = of_kind(events, "interrupt")
@@ -277,7 +277,7 @@ class TestSupervision:
         assert (run["status"], run["output"], performed[name]) == ("done", "sent: written", 1)
 
     async def test_a_subordinate_needs_the_callers_access(self, world: World) -> None:
-        """Who may not use it is not offered it; who loses it while the run goes on is refused it by name."""
+        """Without access it is not offered; when access is lost during the run, the call is refused by name."""
         ada, bob = await world.user(), await world.user("bob")
         boss = await self.staff(ada)
         mine = {"accessConfig": {"visibility": "private", "sharedWith": [{"email": "bob@x.org"}]}}
@@ -287,7 +287,7 @@ class TestSupervision:
         assert [tool["name"] for tool in context["tools"]] == ["hold", "skill_writer"]
         assert "old letters" not in str(context)
         name = f"{world.org}-below"
-        script["BOSS"] = [calls("hold", name=name), calls("skill_writer", message="w"), told]
+        script["BOSS"] = [calls("hold", name=name), calls("skill_writer", message="w"), tool_results]
         body = {"skillId": boss, "input": {}, "message": "go"}
         run = (await bob.post(RUNS, json=body, headers=POLL)).json()
         while name not in held:  # noqa: ASYNC110  (the tool is called when the run comes to it)
@@ -297,32 +297,32 @@ class TestSupervision:
         record, _ = await ended(bob, await bob.get(f"{RUNS}/{run['runId']}/events"))
         assert record["output"] == f"{name} error: skill `2` does not exist, or may not be used here"
 
-    async def test_depth_is_bounded(self, world: World) -> None:
-        """Below the deepest level nothing is opened: the agent there is told so, and goes on."""
+    async def test_depth_is_limited(self, world: World) -> None:
+        """Below the deepest level no subordinate runs: the agent there gets an error and continues."""
         ada = await world.user()
         last = await skill(ada, "LEVEL0")
         for level in range(1, MAX_CHILD_DEPTH + 2):
             last = await skill(ada, f"LEVEL{level}", supervisionSubordinateIds=[str(last)])
-            script[f"LEVEL{level}"] = [calls(f"skill_level{level - 1}", message="down"), told]
+            script[f"LEVEL{level}"] = [calls(f"skill_level{level - 1}", message="down"), tool_results]
         run, _ = await begun(ada, skillId=last, message="go")
         assert run["output"] == f"error: children go at most {MAX_CHILD_DEPTH} levels deep"
-        assert len({str(request.messages[0]["content"]) for request in asked}) == MAX_CHILD_DEPTH + 1
+        assert len({str(request.messages[0]["content"]) for request in model_requests}) == MAX_CHILD_DEPTH + 1
 
 
 class TestAssistant:
     """The organization's assistant (interface, functional areas: an org-wide assistant)."""
 
-    async def test_it_hands_work_to_skills(self, stage: World) -> None:
-        """By run and by chat, told what the organization tells all; its conversations are under 0 and its caller's."""
+    async def test_the_assistant_delegates_to_skills(self, stage: World) -> None:
+        """By run and by chat, with the organization's context; its conversations are under skill 0 and private."""
         ada, bob = await stage.user(), await stage.user("bob")
         await skill(ada, "READER", description="Reads letters")
         await ada.post("/api/v1/context-items", json={"title": "Hours", "content": "Open at noon."})
-        script[ASSISTANT] = [calls("skill_reader", message="read"), lambda request: f"it says {told(request)}"]
+        script[ASSISTANT] = [calls("skill_reader", message="read"), lambda request: f"it says {tool_results(request)}"]
         script["READER"] = ["seven"]
         run, events = await begun(ada, assistant=True, message="read it", fileThreadId="talk")
         assert (run["output"], run["target"]) == ("it says seven", {"type": "assistant", "id": None})
         assert [event["content"] for event in of_kind(events, "message") if event.get("path")] == ["seven"]
-        assert "Open at noon." in str(asked[0].messages[0]["content"])
+        assert "Open at noon." in str(model_requests[0].messages[0]["content"])
         again, _ = await ended(ada, await ada.post(
             "/agent/v1/assistant/chat", json={"message": "and again", "fileThreadId": "talk"}))  # fmt: skip
         assert again["output"] == "it says seven seven"
@@ -335,17 +335,20 @@ class TestAssistant:
         assert (await bob.get("/api/v1/skills/0/conversations/talk")).status_code == 404
 
     async def test_a_workflow_waits_for_approval(self, stage: World) -> None:
-        """It is called with what was shown, once somebody has approved, and its result is told."""
+        """After the approval it is called with the arguments that were shown, and the agent receives its result."""
         ada, name = await stage.user(), f"{stage.org}-refund"
         structure = chain(node("count", "action", toolId="count", params={"name": "{{ input.order }}"}))
         schema = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}
         structure["nodes"][0]["data"] = {"inputSchema": schema}
         await deployed(ada, structure, description="Pays back")
-        script[ASSISTANT] = [calls("workflow_refunds", order=name), lambda request: f"refund {told(request)}"]
+        script[ASSISTANT] = [calls("workflow_refunds", order=name), lambda request: f"refund {tool_results(request)}"]
         run, events = await begun(ada, assistant=True, message="pay back")
         (wait,) = of_kind(events, "interrupt")
         assert (wait["type"], wait["toolId"], wait["arguments"]) == ("approval", "workflow:1", {"order": name})
-        assert (asked[0].tools[0].description, asked[0].tools[0].parameters["required"]) == ("Pays back", ["order"])
+        assert (model_requests[0].tools[0].description, model_requests[0].tools[0].parameters["required"]) == (
+            "Pays back",
+            ["order"],
+        )
         assert performed[name] == 0
         denied, _ = await begun(ada, assistant=True, message="pay back")
         denied, _ = await resumed(ada, denied, "deny")
@@ -357,8 +360,8 @@ class TestAssistant:
             "count",
         ]
 
-    async def test_it_offers_what_the_caller_may_use(self, world: World) -> None:
-        """Skills and workflows of others that are hidden are not there: neither offered nor named; drafts neither."""
+    async def test_only_usable_resources_are_offered(self, world: World) -> None:
+        """Hidden skills and workflows, and drafts, are neither offered nor named."""
         ada, bob = await world.user(), await world.user("bob")
         for hidden in ({}, {"accessConfig": {"visibility": "private"}}):
             await skill(ada, "READER", **hidden)

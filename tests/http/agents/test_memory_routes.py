@@ -17,7 +17,7 @@ BASE = "/api/v1/skills/1/memories"
 
 
 async def scope(world: World, client: httpx.AsyncClient, number: int = 0) -> Principal:
-    """The client's principal, after it has made a skill with so many memories: `0`, `1`, and so on."""
+    """The client's principal; its skill has this number of memories: `0`, `1`, and so on."""
     made = (await client.post("/api/v1/skills", json={"name": "S"})).json()
     me = world.core.principal(world.org, "ada", email="ada@x.org")
     for count in range(number):
@@ -32,7 +32,7 @@ def texts(answer: httpx.Response) -> list[str]:
 
 
 async def test_a_memory_lives_from_create_to_delete(either: World) -> None:
-    """Create, read, list, search, change and delete answer as the interface says."""
+    """Create, read, list, search, change and delete respond according to the interface."""
     ada = await either.user()
     await scope(either, ada)
     metadata = {"z": None, "a": [1, {"": 2.5}]}
@@ -78,13 +78,13 @@ class TestPaging:
         ],
     )  # fmt: skip
     async def test_the_size_of_a_page(self, listed: httpx.AsyncClient, query: str, rows: int) -> None:
-        """100 without a parameter of paging; `pageSize` to 100; `limit` to 1000; `pageSize` wins."""
+        """100 without a paging parameter; `pageSize` up to 100; `limit` up to 1000; `pageSize` wins."""
         answer = await listed.get(f"{BASE}?{query}")
         assert len(texts(answer)) == rows
         assert (answer.json()["nextPageToken"] is None) == (rows == 203)
 
     async def test_a_token_alone_gives_25(self, listed: httpx.AsyncClient) -> None:
-        """A call with a token is one of today, and goes on where the page before ended, whatever its size was."""
+        """With a page token the default is 25, and the page continues after the previous one."""
         first = await listed.get(BASE)
         found = texts(first)
         token = first.json()["nextPageToken"]
@@ -98,22 +98,22 @@ class TestPaging:
         ("limit", "rows"), [({}, 10), ({"limit": 7}, 7), ({"limit": 100}, 100), ({"limit": 101}, 100)]
     )
     async def test_the_size_of_a_search(self, listed: httpx.AsyncClient, limit: Json, rows: int) -> None:
-        """10 where nothing is said, at most 100."""
+        """10 by default, at most 100."""
         every = " ".join(str(number) for number in range(203))
         answer = await listed.post(f"{BASE}/search", json={"query": every, **limit})
         assert len(answer.json()["memories"]) == rows
 
     @pytest.mark.parametrize("name", ["pageSize", "limit"])
     @pytest.mark.parametrize("value", ["0", "-1", "1.5", "01", "%2B1", "", "x", "1e2", "%D9%A3", "1%0A", "true"])
-    async def test_no_canonical_integer_is_malformed(self, listed: httpx.AsyncClient, name: str, value: str) -> None:
-        """Below 1, or anything but the one spelling of a whole number: 400, even where the other parameter wins."""
+    async def test_a_noncanonical_integer_is_malformed(self, listed: httpx.AsyncClient, name: str, value: str) -> None:
+        """Below 1, or not a canonical integer: 400, even when the other parameter wins."""
         other = "limit" if name == "pageSize" else "pageSize"
         answer = await listed.get(f"{BASE}?{name}={value}&{other}=5")
         error = assert_envelope(answer, 400, "BAD_REQUEST", "INVALID_ARGUMENT")
         assert [issue["path"] for issue in error["info"]["errors"]] == [name]
 
-    async def test_a_user_narrows(self, listed: httpx.AsyncClient) -> None:
-        """`userId` gives that end user's memories, over all pages; no id is empty or too long."""
+    async def test_memories_are_filtered_by_user(self, listed: httpx.AsyncClient) -> None:
+        """`userId` filters all pages by the end user; an empty or too long id is refused."""
         first = await listed.get(BASE, params={"userId": "u1", "limit": 60})
         rest = await listed.get(BASE, params={"userId": "u1", "limit": 60, "pageToken": first.json()["nextPageToken"]})
         assert texts(first) + texts(rest) == [str(number) for number in range(1, 203, 2)]
@@ -122,7 +122,7 @@ class TestPaging:
             answer = await listed.get(BASE, params={"userId": bad})
             assert_envelope(answer, 400, "BAD_REQUEST", "INVALID_ARGUMENT")
 
-    async def test_a_token_is_good_for_its_list_only(self, either: World) -> None:
+    async def test_a_token_is_valid_for_its_list_only(self, either: World) -> None:
         """A token of another skill, filter, organization or list, and every altered one, is malformed."""
         ada = await either.user()
         other = await either.core.directory.create_organization("Other")
@@ -146,8 +146,8 @@ class TestPaging:
             error = assert_envelope(answer, 400, "BAD_REQUEST", "INVALID_ARGUMENT")
             assert error["info"]["errors"][0]["path"] == "pageToken"
 
-    async def test_what_is_deleted_between_pages_moves_nothing(self, either: World) -> None:
-        """The memory that ended a page may be gone: the next page begins behind its place."""
+    async def test_a_delete_between_pages_moves_nothing(self, either: World) -> None:
+        """When the last memory of a page is deleted, the next page begins after its position."""
         ada = await either.user()
         await scope(either, ada, 4)
         first = (await ada.get(BASE, params={"pageSize": 2})).json()
@@ -157,7 +157,7 @@ class TestPaging:
 
     @pytest.fixture(scope="class")
     async def listed(self, memory_server: Any) -> Any:
-        """A client of an organization whose first skill has 203 memories; nobody changes them."""
+        """A client of an organization whose first skill has 203 memories, which no test changes."""
         async with AsyncExitStack() as closing:
             world = await new_world(*memory_server, closing)
             ada = await world.user()
@@ -183,7 +183,7 @@ class TestErrorsOfTheUpdate:
     async def test_every_error_names_the_scope(
         self, world: World, skill: int, memory: str, query: str, content: str, status: int
     ) -> None:
-        """The whole envelope, with `info.skillId` beside what else there is to say; nothing is changed."""
+        """The envelope has `info.skillId` besides its other fields, and nothing is changed."""
         ada = await world.user()
         me = await scope(world, ada, 1)
         await scope(world, ada)
@@ -199,15 +199,15 @@ class TestErrorsOfTheUpdate:
             assert error["info"]["errors"]
         assert await world.core.memories.page(me, 1) == [kept]
 
-    async def test_no_number_is_no_scope(self, world: World) -> None:
-        """A path without a canonical number is 404 like any other, and the scope is null."""
+    async def test_a_path_without_a_number_is_404(self, world: World) -> None:
+        """A path without a canonical number is 404, and `info.skillId` is null."""
         ada = await world.user()
         for text in ("x", "01", "1%0a", "9" * 30):
             answer = await ada.patch(f"/api/v1/skills/{text}/memories/m", json={})
             assert assert_envelope(answer, 404, "NOT_FOUND", "NOT_FOUND")["info"] == {"skillId": None}
 
-    async def test_a_name_with_nul_is_nobodys(self, either: World) -> None:
-        """It is 404 on every store, as any name that never was, here and elsewhere."""
+    async def test_a_name_with_nul_is_404(self, either: World) -> None:
+        """It is 404 on every store, like an unknown name, here and on other routes."""
         ada = await either.user(role="owner")
         await scope(either, ada)
         patched = await ada.patch(f"{BASE}/a%00b", json={"memory": "x"})
@@ -215,7 +215,7 @@ class TestErrorsOfTheUpdate:
         for path in ("skills/1/memories/%00", "skills/1/conversations/%00", "members/a%00b", "groups/%00"):
             assert_envelope(await ada.get(f"/api/v1/{path}"), 404, "NOT_FOUND", "NOT_FOUND")
 
-    async def test_other_errors_say_nothing_of_it(self, world: World) -> None:
-        """Only this call repeats the number."""
+    async def test_other_errors_do_not_name_the_scope(self, world: World) -> None:
+        """Only this route repeats the number."""
         ada = await world.user()
         assert "info" not in assert_envelope(await ada.get(f"{BASE}/x"), 404, "NOT_FOUND", "NOT_FOUND")

@@ -1,4 +1,4 @@
-"""Team chats over HTTP: a manager gets url and secret, a team chat sends messages without a token."""
+"""Team chats over HTTP: a manager reads URL and secret, a team chat sends messages without a token."""
 
 import json
 import time
@@ -17,8 +17,8 @@ SHOW = node("show", "action", toolId="core.transform", params={"value": "{{ inpu
 UNKNOWN = "01941f29-7c00-7000-8000-000000000002"
 
 
-async def door(client: httpx.AsyncClient, **config: Any) -> tuple[str, Json]:
-    """The path of a new row, and the url and the secret that it has."""
+async def new_interface(client: httpx.AsyncClient, **config: Any) -> tuple[str, Json]:
+    """The path of a new row, and its URL and secret."""
     number = await deployed(client, chain(SHOW))
     rows = f"/api/v1/workflows/{number}/interfaces"
     made = await client.post(rows, json={"kind": "teamchat", "config": config})
@@ -40,9 +40,9 @@ async def post(
 
 
 async def test_a_team_chat_starts_a_run(either: World) -> None:
-    """202 with the run, again the same answer; the run is as any other, and its origin says where it came from."""
+    """202 with the run, the same response on repetition; the run's origin is the team chat."""
     ada, sender = await either.user(), await either.client()
-    place, there = await door(ada)
+    place, there = await new_interface(ada)
     assert there.keys() == {"url", "secret"}
     assert there["url"].startswith(("http://wfcore/interfaces/teamchat/", "http://127.0.0.1:"))
     first = await post(sender, there)
@@ -54,10 +54,10 @@ async def test_a_team_chat_starts_a_run(either: World) -> None:
     assert_envelope(await post(sender, there, {**SAID, "text": "other"}), 409, "CONFLICT", "ALREADY_EXISTS")
 
 
-async def test_what_is_refused(either: World) -> None:
-    """A bad signature, what is no message, too much of it, another method, and a door that is not there."""
+async def test_invalid_requests_are_refused(either: World) -> None:
+    """A bad signature, an invalid message, one that is too large, another method, and an unknown URL."""
     ada, sender = await either.user(), await either.client()
-    place, there = await door(ada)
+    place, there = await new_interface(ada)
     forged = await post(sender, {**there, "secret": "whsec_" + "QUJD" * 10})
     assert_envelope(forged, 401, "UNAUTHORIZED", "UNAUTHENTICATED")
     assert forged.headers["WWW-Authenticate"] == "Webhook-Signature"
@@ -75,10 +75,10 @@ async def test_what_is_refused(either: World) -> None:
         assert_envelope(await post(sender, there, url=url), 404, "NOT_FOUND", "NOT_FOUND")
 
 
-async def test_the_secret_is_the_managers(either: World) -> None:
-    """Rotating gives another one for the same url; a member without the management sees neither."""
+async def test_only_managers_see_the_secret(either: World) -> None:
+    """Rotating changes the secret of the same URL; a member without manage can read neither."""
     ada = await either.user()
-    place, there = await door(ada)
+    place, there = await new_interface(ada)
     rotated = (await ada.post(f"{place}/secret/rotate")).json()
     assert (rotated["url"], rotated["secret"] == there["secret"]) == (there["url"], False)
     assert (await ada.get(f"{place}/secret")).json() == rotated

@@ -1,4 +1,4 @@
-"""The chat page of an interface: a document that gives nothing away and runs nothing but itself (CSP Level 3)."""
+"""The chat page of an interface: it discloses nothing and runs only its own script (CSP Level 3)."""
 
 import base64
 import hashlib
@@ -26,8 +26,8 @@ async def chat(client: httpx.AsyncClient, *, kind: str = "chatapp", **more: Any)
     return number, made.json()
 
 
-async def test_the_page_runs_only_itself(either: World) -> None:
-    """Its policy names the digest of its one script and of its one style, and lets it speak to its own server only."""
+async def test_the_page_runs_only_its_own_script(either: World) -> None:
+    """Its policy has the digests of its script and style, and allows connections to its own server only."""
     _, row = await chat(await either.user())
     answer = await (await either.client()).get(row["url"])
     assert answer.status_code == 200
@@ -46,7 +46,7 @@ async def test_the_page_runs_only_itself(either: World) -> None:
     }  # fmt: skip
 
 
-async def test_the_page_names_no_other_place(either: World) -> None:
+async def test_the_page_loads_nothing(either: World) -> None:
     """No address of another host, no inline handler or style, and no way by which text could become markup."""
     _, row = await chat(await either.user())
     page = (await (await either.client()).get(row["url"])).text
@@ -57,8 +57,8 @@ async def test_the_page_names_no_other_place(either: World) -> None:
         assert banned not in page
 
 
-async def test_the_page_gives_nothing_away(either: World) -> None:
-    """It is the same for every workflow, whoever asks, and says neither whose nor which it is."""
+async def test_the_page_discloses_nothing(either: World) -> None:
+    """It is the same for every workflow and every client, and names neither."""
     ada, nobody = await either.user(), await either.client()
     pages = set()
     for _, row in (await chat(ada), await chat(ada, accessConfig={"visibility": "private"})):
@@ -70,8 +70,8 @@ async def test_the_page_gives_nothing_away(either: World) -> None:
     assert len(pages) == 1
 
 
-async def test_there_is_a_page_only_where_there_is_a_chat(either: World) -> None:
-    """An unknown row, one of another kind, a removed one, and one of a deleted workflow: 404, without a difference."""
+async def test_only_chat_interfaces_have_a_page(either: World) -> None:
+    """An unknown row, one of another kind, a removed one, and one of a deleted workflow: the same 404."""
     ada, nobody = await either.user(), await either.client()
     number, removed = await chat(ada)
     await ada.delete(f"/api/v1/workflows/{number}/interfaces/{removed['id']}")
@@ -86,13 +86,13 @@ async def test_there_is_a_page_only_where_there_is_a_chat(either: World) -> None
     assert len(messages) == 1
 
 
-async def test_who_can_use_the_workflow_is_told_of_it(either: World) -> None:
-    """The page's question: 401 without a credential, 403 without the scope, 404 without access and to others."""
+async def test_users_of_the_workflow_can_read_it(either: World) -> None:
+    """401 without a credential, 403 without the scope, 404 without access and to other organizations."""
     ada, nobody = await either.user(), await either.client()
     number, row = await chat(ada, description="Ask away")
     place = f"{row['url']}/workflow"
-    told = await ada.get(place)
-    assert (told.status_code, told.json()) == (
+    found = await ada.get(place)
+    assert (found.status_code, found.json()) == (
         200,
         {"id": row["id"], "workflowId": number, "name": "Canary desk", "description": "Ask away", "takesMessage": True},
     )
@@ -106,14 +106,14 @@ async def test_who_can_use_the_workflow_is_told_of_it(either: World) -> None:
 
 
 async def hidden(world: World, owner: httpx.AsyncClient, number: int) -> httpx.AsyncClient:
-    """A member of the organization who has no access to the workflow any more."""
+    """A member of the organization without access to the workflow, which is made private."""
     private = {"accessConfig": {"visibility": "private"}}
     assert (await owner.patch(f"/api/v1/workflows/{number}", json=private)).status_code == 200
     return await world.user("bob")
 
 
-async def test_what_the_page_sends_is_a_run(either: World) -> None:
-    """The message is the run's `message` and `input`; the same request joins it again, and is told what is new."""
+async def test_a_message_starts_a_run(either: World) -> None:
+    """The message is the run's `message` and `input`; the same request joins the run and gets the further events."""
     ada = await either.user()
     number, _ = await chat(ada)
     body = {
@@ -139,8 +139,8 @@ async def test_what_the_page_sends_is_a_run(either: World) -> None:
         ({"properties": {}}, False),
     ],
 )
-async def test_an_input_has_the_message_where_it_may(world: World, schema: Any, takes: bool) -> None:
-    """`takesMessage`: unless the active start node names its properties without it. A draft plays no part."""
+async def test_takes_message_follows_the_input_schema(world: World, schema: Any, takes: bool) -> None:
+    """`takesMessage` is false when the active start node has properties without `message`; drafts do not count."""
     ada = await world.user()
     structure = chain(SHOW)
     structure["nodes"][0]["data"] = {} if schema is None else {"inputSchema": schema}
@@ -151,8 +151,8 @@ async def test_an_input_has_the_message_where_it_may(world: World, schema: Any, 
     assert (await ada.get(f"{row['url']}/workflow")).json()["takesMessage"] is takes
 
 
-async def test_a_page_is_framed_by_whom_it_names(either: World) -> None:
-    """`config.frameAncestors` lets these sites show the page in a frame; anything that is no origin is refused."""
+async def test_only_configured_sites_can_frame_the_page(either: World) -> None:
+    """`config.frameAncestors` allows these sites to frame the page; anything but an origin is refused."""
     ada = await either.user()
     number, row = await chat(ada)
     place = f"/api/v1/workflows/{number}/interfaces/{row['id']}"
@@ -171,7 +171,7 @@ async def test_a_page_is_framed_by_whom_it_names(either: World) -> None:
 
 
 async def test_the_page_of_a_mounted_application(world: World) -> None:
-    """Below a prefix the row's url has the prefix, and so has all that the page asks, since it starts from there."""
+    """Below a prefix, the row's URL and the requests of the page have the prefix."""
     ada = await world.user()
     number, _ = await chat(ada)
     transport = httpx.ASGITransport(app(world.core, mount="/automation"))

@@ -1,4 +1,4 @@
-"""The script of a chat page, run by Node beside stand-ins for a page and its server."""
+"""The script of the chat page, run by Node with fakes of the page and the server."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ class Element {
   focus() {}
   remove() {}
 }
-const parts = {}, asked = [], frame = (data) => `id: ${data.seq}\\ndata: ${JSON.stringify(data)}\\n\\n`;
+const parts = {}, requests = [], frame = (data) => `id: ${data.seq}\\ndata: ${JSON.stringify(data)}\\n\\n`;
 const own = { sessionStorage: { kept: { "wfcore /p/interfaces/chatapp/1 pending": '{"text":"hello","key":"r1"}' },
   getItem(name) { return this.kept[name] ?? null; }, setItem(name, value) { this.kept[name] = value; },
   removeItem(name) { delete this.kept[name]; } },
@@ -34,24 +34,24 @@ const own = { sessionStorage: { kept: { "wfcore /p/interfaces/chatapp/1 pending"
     createElement: (tag) => Object.assign(new Element(), { tag }) },
   fetch: async (path, { method }) => {
     const place = `${method} ${path}`, answers = SERVER[place];
-    asked.push(place);
+    requests.push(place);
     const answer = answers.length > 1 ? answers.shift() : answers[0];
     return new Response(Array.isArray(answer) ? answer.map(frame).join("") : JSON.stringify(answer));
   } };
 Object.assign(globalThis, own);
-process.on("exit", () => console.log(JSON.stringify({ asked, said: parts.log.all().map((one) => one.textContent),
-  shut: parts.log.all().filter((one) => one.tag === "button").map((one) => one.disabled === true) })));
+process.on("exit", () => console.log(JSON.stringify({ requests, texts: parts.log.all().map((one) => one.textContent),
+  disabled: parts.log.all().filter((one) => one.tag === "button").map((one) => one.disabled === true) })));
 """
 
-pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node")
+pytestmark = pytest.mark.skipif(NODE is None, reason="Node is not installed")
 
 RUN, TWO = "/p/agent/v1/runs/r1", "/p/agent/v1/runs/r2"
-ASKED = {
+INTERRUPT = {
     "interruptId": "i", "type": "approval", "message": "May I?", "runId": "r1", "requiredApprovals": 1, "approvals": 0,
 }  # fmt: skip
 WAITING = [
     {"kind": "run_started", "seq": 1, "runId": "r1"},
-    {"kind": "done", "seq": 2, "runId": "r1", "status": "interrupted", "output": None, "interrupts": [ASKED]},
+    {"kind": "done", "seq": 2, "runId": "r1", "status": "interrupted", "output": None, "interrupts": [INTERRUPT]},
 ]
 WENT_ON = [
     {"kind": "run_started", "seq": 1, "runId": "r2"},
@@ -61,7 +61,7 @@ PARKED = {"status": "interrupted", "resumedBy": None}
 
 
 def shown(*records: Any) -> Any:
-    """What a page shows whose run waits, and has these records when it asks."""
+    """The requests and the output of a page whose run waits; polling gets these records."""
     server = {
         "GET /p/interfaces/chatapp/1/workflow": [{"workflowId": 1, "name": "Desk", "takesMessage": True}],
         "POST /p/agent/v1/runs": [WAITING],
@@ -69,21 +69,21 @@ def shown(*records: Any) -> Any:
         f"GET {TWO}/events": [WENT_ON],
     }
     text = f"const SERVER = {json.dumps(server)};\n{PAGE}\n{{\n{SCRIPT}\n}}"
-    told = subprocess.run([str(NODE), "-"], input=text, capture_output=True, text=True, timeout=20, check=True)
-    return json.loads(told.stdout)
+    ended = subprocess.run([str(NODE), "-"], input=text, capture_output=True, text=True, timeout=20, check=True)
+    return json.loads(ended.stdout)
 
 
-def test_what_was_answered_elsewhere_is_followed() -> None:
-    """The page asks until another turn took over, shows how that ended, and asks nobody any more."""
+def test_a_decision_elsewhere_is_followed() -> None:
+    """The page polls until another turn resumes the run, shows that turn's end, and closes its card."""
     page = shown(PARKED, PARKED, {"status": "interrupted", "resumedBy": "r2"})
-    assert page["asked"][1:] == ["POST /p/agent/v1/runs", *[f"GET {RUN}"] * 3, f"GET {TWO}/events"]
-    assert {"hello", "May I?", "the end"} <= set(page["said"])
-    assert page["shut"] == [True, True]
+    assert page["requests"][1:] == ["POST /p/agent/v1/runs", *[f"GET {RUN}"] * 3, f"GET {TWO}/events"]
+    assert {"hello", "May I?", "the end"} <= set(page["texts"])
+    assert page["disabled"] == [True, True]
 
 
-def test_what_was_cancelled_elsewhere_is_told() -> None:
-    """It says so, and asks nobody any more."""
+def test_a_cancellation_elsewhere_is_shown() -> None:
+    """The page shows it and closes its card."""
     page = shown(PARKED, {"status": "cancelled", "resumedBy": None})
-    assert page["asked"][1:] == ["POST /p/agent/v1/runs", *[f"GET {RUN}"] * 2]
-    assert "Cancelled." in page["said"]
-    assert page["shut"] == [True, True]
+    assert page["requests"][1:] == ["POST /p/agent/v1/runs", *[f"GET {RUN}"] * 2]
+    assert "Cancelled." in page["texts"]
+    assert page["disabled"] == [True, True]

@@ -1,4 +1,4 @@
-"""What a protocol server is sent by mistake and by malice (JSON-RPC 2.0; MCP, Transports, Protocol Version Header)."""
+"""Malformed and hostile messages to an MCP server (JSON-RPC 2.0; MCP, Transports, Protocol Version Header)."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ NO_MESSAGE: list[tuple[bytes, int]] = [
 
 
 def modern(message: Json, **params: Any) -> tuple[Json, dict[str, str]]:
-    """The message as it is sent since 2026-07-28, and its headers."""
+    """The message in the form since 2026-07-28, and its headers."""
     held = {**message.get("params", {}), **params, "_meta": ENVELOPE}
     named = {"Mcp-Name": held["name"]} if "name" in held else {}
     return {**message, "params": held}, {**BOTH, "Mcp-Protocol-Version": NEW, "Mcp-Method": message["method"], **named}
@@ -71,7 +71,7 @@ async def reached(world: World, structure: Json | None = None) -> tuple[httpx.As
 
 
 async def leaving(application: ASGIApp, path: str, headers: dict[str, str], body: Json) -> None:
-    """Send this, and go away once the stream has begun; until the server is done with it."""
+    """Send this and disconnect once the stream has begun. Returns when the server has ended it."""
     begun, sent = asyncio.Event(), iter([{"type": "http.request", "body": json.dumps(body).encode()}])
 
     async def receive() -> Message:
@@ -90,7 +90,7 @@ async def leaving(application: ASGIApp, path: str, headers: dict[str, str], body
 
 @pytest.fixture
 async def place(world: World) -> tuple[httpx.AsyncClient, str]:
-    """One for all examples of a test."""
+    """One interface for all examples of a test."""
     return await reached(world)
 
 
@@ -105,18 +105,18 @@ def fault(answer: httpx.Response, status: int, code: int, id: Any = None) -> Jso
 
 
 class TestMessages:
-    """What is no message, and what is an unknown one."""
+    """Invalid and unknown messages."""
 
     @pytest.mark.parametrize("headers", [{}, {"Mcp-Protocol-Version": NEW}])
-    async def test_what_is_no_message_is_refused(self, world: World, headers: dict[str, str]) -> None:
-        """400 and the error of JSON-RPC, of no request: no JSON, several messages, an answer, a wrong type."""
+    async def test_an_invalid_message_is_refused(self, world: World, headers: dict[str, str]) -> None:
+        """400 with a JSON-RPC error without an id: not JSON, several messages, a response, a wrong type."""
         ada, path = await reached(world)
         for body, code in NO_MESSAGE:
             answer = await ada.post(path, content=body, headers={"Content-Type": "application/json", **headers})
             fault(answer, 400, code)
 
     async def test_an_unknown_method_is_not_found(self, world: World) -> None:
-        """Since 2026-07-28 with a status of its own; before, inside a 200."""
+        """Since 2026-07-28 with its own status; before, in a 200."""
         ada, path = await reached(world)
         for method in ("resources/list", "prompts/get", "no/such", "logging/setLevel", "subscriptions/listen"):
             unknown = {"jsonrpc": "2.0", "id": "a", "method": method, "params": {}}
@@ -129,8 +129,8 @@ class TestMessages:
         body, headers = modern({"jsonrpc": "2.0", "id": "a", "method": "no/such"})
         fault(await ada.post(path, json=body, headers=headers), 404, METHOD, "a")
 
-    async def test_headers_and_body_say_the_same(self, world: World) -> None:
-        """Since 2026-07-28 version, method and name stand in both; where they differ, or twice, nothing is done."""
+    async def test_headers_and_body_must_agree(self, world: World) -> None:
+        """Since 2026-07-28 version, method and name are in both; a difference or a repetition is refused."""
         ada, path = await reached(world)
         body, headers = modern(CALL)
         assert (await ada.post(path, json=body, headers=headers)).status_code == 200
@@ -144,19 +144,19 @@ class TestMessages:
             fault(await ada.post(path, json=body, headers=twice), 400, MISMATCH)
         fault(await ada.post(path, json=LIST, headers=headers), 400, PARAMS, 1)
 
-    async def test_an_unknown_version_is_told_the_known_ones(self, world: World) -> None:
-        """So that a client can choose another; of a notification too."""
+    async def test_an_unknown_version_gets_the_known_ones(self, world: World) -> None:
+        """The error lists the known versions, for a notification too."""
         ada, path = await reached(world)
         body, headers = modern(LIST)
         body["params"]["_meta"] = {**ENVELOPE, f"{PREFIX}/protocolVersion": "2099-01-01"}
         headers["Mcp-Protocol-Version"] = "2099-01-01"
-        told = fault(await ada.post(path, json=body, headers=headers), 400, VERSION, 1)
-        assert told["data"] == {"supported": [NEW], "requested": "2099-01-01"}
+        error = fault(await ada.post(path, json=body, headers=headers), 400, VERSION, 1)
+        assert error["data"] == {"supported": [NEW], "requested": "2099-01-01"}
         noted = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         fault(await ada.post(path, json=noted, headers={"Mcp-Protocol-Version": "2099-01-01"}), 400, VERSION)
 
     async def test_headers_repeat_arguments(self, world: World) -> None:
-        """Where the schema says that a header repeats an argument, it does."""
+        """A header that repeats an argument by the schema must have its value."""
         structure = chain(node("show", "action", toolId="core.transform", params={"value": "{{ input }}"}))
         schema = {"type": "object", "properties": {"n": {"type": "string", "x-mcp-header": "Number"}}}
         structure["nodes"][0]["data"] = {"inputSchema": schema}
@@ -167,8 +167,8 @@ class TestMessages:
         assert '"structuredContent":{"n":"7"}' in answer.text
 
     @pytest.mark.parametrize("method", ["initialized", "cancelled", "roots/list_changed", "unknown"])
-    async def test_a_notification_is_taken_without_a_word(self, world: World, method: str) -> None:
-        """202 and no body, whatever it says: one that cancels what is not there is no fault."""
+    async def test_a_notification_is_accepted_without_a_body(self, world: World, method: str) -> None:
+        """202 without a body, also for one that cancels an unknown call."""
         ada, path = await reached(world)
         for params in ({}, {"requestId": 9}, {"requestId": True}, {"requestId": [1]}):
             noted = {"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}
@@ -202,7 +202,7 @@ class TestMessages:
     async def test_no_message_breaks_the_server(
         self, place: tuple[httpx.AsyncClient, str], message: Json, version: str | None, mirrored: bool
     ) -> None:
-        """Whatever is sent gets a reply of the protocol, and a status below 500."""
+        """Every message gets a protocol reply with a status below 500."""
         ada, path = place
         headers = {"Accept": BOTH["Accept"], **({} if version is None else {"Mcp-Protocol-Version": version})}
         if mirrored and isinstance(message.get("method"), str):
@@ -217,14 +217,14 @@ class TestTransport:
     """HTTP around a message (MCP, Transports)."""
 
     @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH", "HEAD"])
-    async def test_there_is_no_session_to_join_or_end(self, world: World, method: str) -> None:
-        """405 and what is allowed, to a client that asks for a stream or ends its session."""
+    async def test_sessions_cannot_be_joined_or_ended(self, world: World, method: str) -> None:
+        """405 with `Allow` for a client that opens a stream or ends a session."""
         ada, path = await reached(world)
         answer = await ada.request(method, path, headers={"Accept": "text/event-stream", "Mcp-Session-Id": "s"})
         assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
 
-    async def test_the_answer_is_of_a_kind_that_is_accepted(self, world: World) -> None:
-        """A stream once a run has begun, for who takes one; JSON for everything else; neither: 406."""
+    async def test_the_response_has_an_accepted_media_type(self, world: World) -> None:
+        """A stream once a run has begun, for a client that accepts one; else JSON; neither accepted: 406."""
         ada, path = await reached(world)
         for accept, kind in ((BOTH["Accept"], "text/event-stream"), ("application/json", "application/json")):
             answer = await ada.post(path, json=CALL, headers={"Accept": accept})
@@ -236,31 +236,31 @@ class TestTransport:
             assert_envelope(answer, 406, "BAD_REQUEST", "INVALID_ARGUMENT")
 
     async def test_a_stream_ends_with_the_reply(self, world: World) -> None:
-        """Frames of messages without ids: nobody joins them again."""
+        """The frames have no ids, since the stream cannot be joined again."""
         ada, path = await reached(world)
-        asked = {**CALL, "params": {"name": "refunds", "_meta": {"progressToken": "t"}}}
-        text = (await ada.post(path, json=asked, headers=BOTH)).text
+        body = {**CALL, "params": {"name": "refunds", "_meta": {"progressToken": "t"}}}
+        text = (await ada.post(path, json=body, headers=BOTH)).text
         blocks = [block.split("\n") for block in text.split("\n\n") if block]
         assert {first for first, _ in blocks} == {"event: message"}
-        told = [json.loads(second.removeprefix("data: ")) for _, second in blocks]
-        assert {one["params"]["progressToken"] for one in told[:-1]} == {"t"}
-        assert [one["params"]["progress"] for one in told[:-1]] == [1, 2, 3, 4]
-        assert told[-1]["id"] == 1
+        received = [json.loads(second.removeprefix("data: ")) for _, second in blocks]
+        assert {one["params"]["progressToken"] for one in received[:-1]} == {"t"}
+        assert [one["params"]["progress"] for one in received[:-1]] == [1, 2, 3, 4]
+        assert received[-1]["id"] == 1
 
     @pytest.mark.parametrize("key", [None, "", 5, ["k"]])
-    async def test_a_key_that_is_none_is_refused(self, world: World, key: Any) -> None:
-        """Nothing is called: whoever sent it would take the call to be made once."""
+    async def test_an_invalid_key_is_refused(self, world: World, key: Any) -> None:
+        """An invalid key calls nothing: its client relies on it."""
         ada, path = await reached(world, chain(counting(f"keyless {world.org} {key}")))
         meta = {"_meta": {"io.wfcore/idempotency-key": key}}
         fault(await ada.post(path, json={**CALL, "params": {**CALL["params"], **meta}}), 400, -32602, CALL["id"])
         assert (await ada.get("/agent/v1/runs")).json()["runs"] == []
 
-    async def test_a_call_that_is_sent_twice_is_made_once(self, world: World) -> None:
-        """By its number (`2` is not `"2"`) in its session; without one, and since 2026-07-28, it is another."""
+    async def test_a_repeated_call_is_made_once(self, world: World) -> None:
+        """By its id (`2` is not `"2"`) in its session; without a session, and since 2026-07-28, it is another call."""
         ada, path = await reached(world, chain(counting(f"twice {world.org}")))
         body, headers = modern(CALL)
         new = {**headers, "Accept": POLL["Accept"]}
-        told = []
+        received = []
         for message, sent in (
             *[(CALL, {**POLL, "Mcp-Session-Id": "one"})] * 2,
             *[({**CALL, "id": number}, {**POLL, "Mcp-Session-Id": "one"}) for number in (2, "2")],
@@ -268,25 +268,25 @@ class TestTransport:
             *[(CALL, POLL)] * 2,
             *[(body, {**new, "Mcp-Session-Id": "one"})] * 2,
         ):
-            told.append(
+            received.append(
                 (await ada.post(path, json=message, headers=sent)).json()["result"]["structuredContent"]["result"]
             )
-        assert told == [1, 1, 2, 3, 4, 5, 6, 7, 8]
+        assert received == [1, 1, 2, 3, 4, 5, 6, 7, 8]
 
     @pytest.mark.parametrize(("new", "status"), [(True, "cancelled"), (False, "done")])
-    async def test_a_reader_that_goes_away(self, world: World, new: bool, status: str) -> None:
-        """Since 2026-07-28 that cancels the call; before, it meant nothing, and the run ends by itself."""
+    async def test_a_client_that_disconnects(self, world: World, new: bool, status: str) -> None:
+        """Since 2026-07-28 a disconnect cancels the call; before, the run continues."""
         name = f"mcp {world.org}"
         ada, path = await reached(world, chain(holding(name)))
         body, headers = modern(CALL) if new else (CALL, BOTH)
         await leaving(app(world.core), path, {**ada.headers, **headers}, body)
         let_go(name)
         (run,) = (await ada.get("/agent/v1/runs")).json()["runs"]
-        told = (await ada.get(f"/agent/v1/runs/{run['runId']}/events", headers={"Accept": "text/event-stream"})).text
-        assert frames(told)[-1][1]["kind"] == status
+        text = (await ada.get(f"/agent/v1/runs/{run['runId']}/events", headers={"Accept": "text/event-stream"})).text
+        assert frames(text)[-1][1]["kind"] == status
 
-    async def test_bytes_that_are_no_message_are_not_read(self, world: World) -> None:
-        """Another media type: 400. A page of somebody else: 403, before it is looked whether there is an interface."""
+    async def test_other_media_types_and_origins_are_refused(self, world: World) -> None:
+        """Another media type is 400. Another origin is 403, before the interface is looked up."""
         ada, path = await reached(world)
         refused = await ada.post(path, content=b"{}", headers={"Content-Type": "text/plain"})
         assert (
@@ -297,8 +297,8 @@ class TestTransport:
             refused = await ada.post(there, json=LIST, headers={"Origin": "http://evil.example"})
             assert assert_envelope(refused, 403, "FORBIDDEN", "PERMISSION_DENIED")["info"] == {"reason": "host"}
 
-    async def test_bodies_and_rates_are_bounded(self) -> None:
-        """As everywhere: 413 for a body that is too large, 429 for too many requests in a minute."""
+    async def test_bodies_and_rates_are_limited(self) -> None:
+        """413 for a body that is too large, 429 for too many requests in a minute."""
         limits = Settings(max_request_bytes=2_000, requests_per_minute=6)
         async with wfcore.bootstrap.open("sqlite://", settings=limits) as core:
             org = (await core.directory.create_organization("o")).uuid
@@ -316,8 +316,8 @@ class TestTransport:
                 await ada.post(path, json=LIST)
                 assert_envelope(await ada.post(path, json=LIST), 429, "RATE_LIMITED", "RESOURCE_EXHAUSTED")
 
-    async def test_what_breaks_inside_stays_inside(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In the middle of a stream: an error of the protocol that says nothing; before it: the envelope of a 500."""
+    async def test_internal_errors_disclose_nothing(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """During a stream: a protocol error without details; before it: a 500 with the envelope."""
 
         def broken(*given: Any) -> Any:
             raise RuntimeError(CANARY)
@@ -333,10 +333,8 @@ class TestTransport:
         assert_envelope(answer, 500, "INTERNAL_ERROR", "INTERNAL")
         assert CANARY not in answer.text
 
-    async def test_without_the_extra_it_says_what_to_install(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """503 to who reaches an interface; the rest of the server goes on."""
+    async def test_the_missing_extra_is_named(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """503 on existing interfaces; other routes still work."""
         ada, path = await reached(world)
         for name in [name for name in sys.modules if name.partition(".")[0] == "mcp" or "http.mcp." in name]:
             if "mcp.routes" not in name:

@@ -1,4 +1,4 @@
-"""A workflow as a tool of a protocol server, over sockets, with the official SDK as the client (MCP, Transports)."""
+"""A workflow as a tool of an MCP server, over sockets, with the official SDK as the client (MCP, Transports)."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def taking(schema: Json, *nodes: Json) -> Json:
 
 @attrs.frozen
 class Flow:
-    """A workflow with an interface, and a member who reaches it with nothing but `workflows:invoke`."""
+    """A workflow with an interface, and a member whose only scope is `workflows:invoke`."""
 
     owner: httpx.AsyncClient
     caller: httpx.AsyncClient
@@ -66,7 +66,7 @@ class Flow:
 
     @asynccontextmanager
     async def session(self, mode: str, base: str = "") -> AsyncIterator[mcp.Client]:
-        """The SDK's client, of this kind of versions."""
+        """The SDK's client for this kind of versions."""
         async with httpx2.AsyncClient(headers=self.headers, trust_env=False) as http:
             stream = streamable_http_client(base + self.path if base else self.url, http_client=http)
             async with mcp.Client(stream, cache=None, mode=mode) as client:
@@ -100,7 +100,7 @@ class TestTool:
 
     @ERAS
     async def test_the_deployed_workflow_is_the_tool(self, real_world: World, mode: str) -> None:
-        """One tool, with the slug for a name and the start node's schema; its result is the output of a run."""
+        """One tool, with the slug as name and the start node's schema; its result is the output of a run."""
         flow = await offered(real_world, taking(NUMBERS, SHOW), description="Pays back")
         async with flow.session(mode) as client:
             (tool,) = (await client.list_tools()).tools
@@ -113,7 +113,7 @@ class TestTool:
         assert (run["runId"], run["status"], run["output"]) == (result.meta[RUN_ID], "done", {"n": 3})
 
     @ERAS
-    async def test_an_output_that_is_no_object_is_a_result(self, real_world: World, mode: str) -> None:
+    async def test_any_output_is_a_result(self, real_world: World, mode: str) -> None:
         """Structured content is an object in every version; text stays text, null stays null."""
         flow = await offered(real_world, chain(node("t", "action", toolId="core.transform", params={"value": "ok"})))
         async with flow.session(mode) as client:
@@ -125,21 +125,21 @@ class TestTool:
             assert (await client.call_tool("refunds-2")).structured_content == {"a": None}
 
     @ERAS
-    async def test_progress_is_told_to_who_asks(self, real_world: World, mode: str) -> None:
-        """A growing number for each step of the run, with the node in words."""
-        flow, told = await offered(real_world, chain(SHOW)), list[Any]()
+    async def test_progress_is_sent_on_request(self, real_world: World, mode: str) -> None:
+        """A growing number for each step of the run, with the node's name."""
+        flow, received = await offered(real_world, chain(SHOW)), list[Any]()
 
-        async def hear(progress: float, total: float | None, message: str | None) -> None:
-            told.append((progress, total, message))
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            received.append((progress, total, message))
 
         async with flow.session(mode) as client:
-            await client.call_tool("refunds", progress_callback=hear)
+            await client.call_tool("refunds", progress_callback=on_progress)
         words = ["start started", "start finished", "show started", "show finished"]
-        assert told == [(n, None, text) for n, text in enumerate(words, 1)]
+        assert received == [(n, None, text) for n, text in enumerate(words, 1)]
 
     @ERAS
     async def test_errors_are_results_for_the_model(self, real_world: World, mode: str) -> None:
-        """Arguments that do not fit, with all faults; a run that failed, with its message. An unknown tool is none."""
+        """Invalid arguments with every issue, a failed run with its message. An unknown tool is a protocol error."""
         failing = node("fail", "action", toolId="core.fail", params={"message": "no money"})
         flow = await offered(real_world, taking(NUMBERS, failing))
         async with flow.session(mode) as client:
@@ -158,8 +158,8 @@ class TestTool:
         assert (unknown.value.code, unknown.value.message) == (-32602, "unknown tool `other`: see `tools/list`")
 
     @ERAS
-    async def test_a_parked_run_is_a_result_that_says_so(self, real_world: World, mode: str) -> None:
-        """What it waits for, and which run: no error, and nothing that could be taken for the output."""
+    async def test_a_parked_run_is_a_result(self, real_world: World, mode: str) -> None:
+        """The result has the open interrupts and the run id; it is neither an error nor an output."""
         flow = await offered(real_world, chain(APPROVAL))
         async with flow.session(mode) as client:
             result = await client.call_tool("refunds")
@@ -171,7 +171,7 @@ class TestTool:
         assert "Go on?" in result.content[0].text
 
     async def test_a_key_makes_a_call_once(self, real_world: World) -> None:
-        """wfcore as the client of wfcore: the effect's key goes along, so a call that is made again joins its run."""
+        """wfcore as the client of wfcore sends the effect's key, so a repeated call joins its run."""
         flow = await offered(real_world, chain(counting("mcp-once")))
         tools = McpTools(flow.url, flow.headers, AddressGuard.allowing(["127.0.0.1"]))
         assert [tool.name for tool in (await tools.list()).tools] == ["refunds"]
@@ -182,7 +182,7 @@ class TestTool:
 
     @ERAS
     async def test_a_deployment_changes_the_tool_and_a_draft_does_not(self, real_world: World, mode: str) -> None:
-        """Nothing of a draft is told; before the first deployment there is no tool, and nothing to call."""
+        """A draft is not disclosed; before the first deployment there is no tool."""
         owner = await real_world.user("ada")
         body = {"name": "Refunds", "type": "workflow", "workflowStructure": taking({"title": "first"}, SHOW)}
         number = (await owner.post("/api/v1/workflows", json=body)).json()["id"]
@@ -203,7 +203,7 @@ class TestTool:
 
 
 class TestCancelling:
-    """A client that gives a call up (MCP, Cancellation)."""
+    """A client that cancels a call (MCP, Cancellation)."""
 
     @ERAS
     async def test_a_cancelled_call_is_a_cancelled_run(self, real_world: World, mode: str) -> None:
@@ -217,8 +217,8 @@ class TestCancelling:
             assert (await flow.seen("cancelled"))["kind"] == "cancelled"
         let_go(name)
 
-    async def test_a_call_ends_for_its_client_when_anybody_cancels_it(self, real_world: World) -> None:
-        """The result is an error that says so."""
+    async def test_a_call_ends_when_its_run_is_cancelled(self, real_world: World) -> None:
+        """The result is an error with that message."""
         flow = await offered(real_world, chain(holding("mcp-api")))
         async with flow.session(NEW) as client:
             call = asyncio.create_task(client.call_tool("refunds"))
@@ -229,8 +229,8 @@ class TestCancelling:
         let_go("mcp-api")
 
 
-async def test_two_servers_on_one_store_are_one_server(tmp_path: Any) -> None:
-    """A session begun at one is carried on at the other: what it lists, what it calls, what it cancels."""
+async def test_two_servers_on_one_store_share_calls(tmp_path: Any) -> None:
+    """A session that began at one server continues at the other: listing, calling and cancelling."""
     async with AsyncExitStack() as closing:
         bases = []
         for _ in range(2):
@@ -256,16 +256,16 @@ async def test_two_servers_on_one_store_are_one_server(tmp_path: Any) -> None:
             await flow.seen("node_started")
             cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
             assert (await one.post(flow.path, json=cancel, headers=session)).status_code == 202
-            told = [json.loads(line[6:]) async for line in stream.aiter_lines() if line.startswith("data: ")]
-        assert [(reply["id"], reply["result"]["isError"]) for reply in told] == [(2, True)]
+            received = [json.loads(line[6:]) async for line in stream.aiter_lines() if line.startswith("data: ")]
+        assert [(reply["id"], reply["result"]["isError"]) for reply in received] == [(2, True)]
         assert (await flow.runs())[0]["status"] == "cancelled"
 
 
-class TestDoor:
-    """Who is let in (interface, Authentication; RFC 9728)."""
+class TestAuthentication:
+    """Authentication and access (interface, Authentication; RFC 9728)."""
 
-    async def test_nobody_is_told_where_to_get_a_token_for_this_server(self, real_world: World) -> None:
-        """401 names metadata of the very url: they name the resource and the one scope, whether there is one or not."""
+    async def test_a_401_names_the_metadata(self, real_world: World) -> None:
+        """401 names the metadata of the URL, which have the resource and its scope, for unknown interfaces too."""
         flow = await offered(real_world, chain(SHOW))
         nobody = await real_world.client()
         for path in (flow.path, "/interfaces/mcp/unknown"):
@@ -274,11 +274,11 @@ class TestDoor:
             root = str(nobody.base_url).rstrip("/")
             place = f"{root}/.well-known/oauth-protected-resource{path}"
             assert answer.headers["WWW-Authenticate"] == f'Bearer resource_metadata="{place}"'
-            told = (await nobody.get(place)).json()
-            assert (told["resource"], told["scopes_supported"]) == (root + path, ["workflows:invoke"])
+            received = (await nobody.get(place)).json()
+            assert (received["resource"], received["scopes_supported"]) == (root + path, ["workflows:invoke"])
 
     async def test_hidden_and_unknown_are_alike(self, real_world: World) -> None:
-        """404 in the same words for a hidden workflow, a deleted one, another kind of interface, and no interface."""
+        """The same 404 for a hidden workflow, a deleted one, another kind of interface, and no interface."""
         ada, eve = await real_world.user("ada"), await real_world.user("eve")
         private = {"accessConfig": {"visibility": "private"}}
         places = ["/interfaces/mcp/unknown"]
@@ -292,8 +292,8 @@ class TestDoor:
         found = [assert_envelope(answer, 404, "NOT_FOUND", "NOT_FOUND") for answer in answers]
         assert {error["message"] for error in found} == {"not found"}
 
-    async def test_it_takes_the_scope_and_the_use(self, real_world: World) -> None:
-        """A token without `workflows:invoke` is told so; so is a manager without use."""
+    async def test_scope_and_use_are_required(self, real_world: World) -> None:
+        """403 without `workflows:invoke`, and for a manager without use."""
         flow = await offered(real_world, chain(SHOW))
         reader = await real_world.user("carol", scopes=["workflows:write"])
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

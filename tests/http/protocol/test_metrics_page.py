@@ -1,4 +1,4 @@
-"""`GET /metrics`, the access log and the request's span: what an operator sees of the door."""
+"""`GET /metrics`, the access log and the request's span."""
 
 import logging
 import re
@@ -35,8 +35,8 @@ async def watched_world(traces: Traces | None = None, **more: Any) -> AsyncItera
         yield await new_world(core, connect, closing)
 
 
-async def test_what_prometheus_scrapes() -> None:
-    """Text in Prometheus' format, for anybody: requests by route, method and status, effects, runs, appends."""
+async def test_the_text_for_prometheus() -> None:
+    """Prometheus' format, without a credential: requests by route, method and status, effects, runs, appends."""
     async with watched_world() as world:
         ada, nobody = await world.user(), await world.client()
         number = await deployed(ada, chain(counting("metrics"), APPROVAL))
@@ -64,8 +64,8 @@ async def test_what_prometheus_scrapes() -> None:
         assert re.search(r'^wfcore_journal_append_seconds_count\{outcome="written"\} [1-9]', page.text, re.MULTILINE)
 
 
-async def test_labels_are_few() -> None:
-    """Whatever paths, methods, ids and queries clients make up: no series more than routes, methods and statuses."""
+async def test_the_number_of_series_is_limited() -> None:
+    """Paths, methods, ids and queries of clients add no series beyond routes, methods and statuses."""
     async with watched_world() as world:
         ada = await world.user()
         for number in range(50):
@@ -83,8 +83,8 @@ async def test_labels_are_few() -> None:
             assert secret not in text
 
 
-async def test_a_token_guards_it() -> None:
-    """With a token of its own: 401 to all others, with the envelope; a customer's token is no such token."""
+async def test_a_token_protects_the_page() -> None:
+    """With `metrics_token`, all other credentials are 401 with the envelope, personal access tokens too."""
     async with watched_world(metrics_token="scrape-me") as world:
         nobody, ada = await world.client(), await world.user()
         for client in (nobody, ada):
@@ -95,13 +95,13 @@ async def test_a_token_guards_it() -> None:
         assert (await nobody.get("/metrics", headers={"Authorization": "Bearer scrape-me"})).status_code == 200
 
 
-async def test_none_are_kept_by_default(world: World) -> None:
-    """Where nobody keeps metrics there is no such page."""
+async def test_there_are_no_metrics_by_default(world: World) -> None:
+    """Without a metrics adapter the page is 404."""
     assert_envelope(await (await world.client()).get("/metrics"), 404, "NOT_FOUND", "NOT_FOUND")
 
 
 async def test_a_stream_is_open_while_it_is_read() -> None:
-    """The gauge counts streams from their first byte to their end; a run that waits for nobody holds nothing."""
+    """The gauge counts streams from their first byte to their end."""
     async with AsyncExitStack() as closing:
         metrics = Metrics()
         core = await closing.enter_async_context(
@@ -121,7 +121,7 @@ async def test_a_stream_is_open_while_it_is_read() -> None:
 
 
 async def test_the_run_is_part_of_the_request_that_started_it() -> None:
-    """A request's span continues the caller's trace, is named by its route, and surrounds the turn that it started."""
+    """A request's span continues the caller's trace, is named by its route, and is the parent of the turn's span."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     async with watched_world(Traces(provider)) as world:
@@ -144,7 +144,7 @@ async def test_the_run_is_part_of_the_request_that_started_it() -> None:
 
 
 async def test_one_line_per_request(caplog: pytest.LogCaptureFixture) -> None:
-    """The access log: method, route, status, time, who called and the request's id; never the path as it was sent."""
+    """The access log: method, route, status, time, caller and request id; never the path of the request."""
     async with watched_world() as world:
         ada, nobody = await world.user(), await world.client()
         with caplog.at_level(logging.INFO, "wfcore.access"):

@@ -1,4 +1,4 @@
-"""Inside an application that is there already: its users, its prefix (interface, Authentication 3)."""
+"""Inside an existing application: its users and its prefix (interface, Authentication 3)."""
 
 import httpx
 import pytest
@@ -20,10 +20,10 @@ def client_of(application: object) -> httpx.AsyncClient:
 
 
 class TestOwnUsers:
-    """`authenticate` gives the principal."""
+    """`authenticate` returns the principal."""
 
     async def test_the_products_own_users_need_no_tokens(self, world: World) -> None:
-        """A cookie of the product is enough; None is 401, and the use case sees that very principal."""
+        """A cookie of the product is enough; None is 401, and the use case gets that principal."""
 
         async def by_cookie(connection: HTTPConnection) -> Principal | None:
             name = connection.cookies.get("user")
@@ -38,7 +38,7 @@ class TestOwnUsers:
             made = await visitor.post("/api/v1/workflows", json=flow())
             assert made.json()["accessConfig"]["ownerUserId"] == "zoe"
 
-    async def test_an_authenticator_that_fails_lets_nobody_in(self, world: World) -> None:
+    async def test_a_failing_authenticator_is_500(self, world: World) -> None:
         """A bug in the product's function is 500, not access."""
 
         async def broken(connection: HTTPConnection) -> Principal | None:
@@ -52,8 +52,8 @@ class TestPrefix:
     """Served below a path."""
 
     @pytest.mark.parametrize("prefix", ["/automation", "/a/b%20c"])
-    async def test_a_mounted_application_knows_its_prefix(self, world: World, prefix: str) -> None:
-        """Routes, `Location`, `Link` and the document's server follow the mount, and its neighbours live on."""
+    async def test_a_mounted_application_uses_its_prefix(self, world: World, prefix: str) -> None:
+        """Routes, `Location`, `Link` and the document's server have the prefix, and other routes still work."""
 
         async def home(request: object) -> PlainTextResponse:
             return PlainTextResponse("home")
@@ -77,7 +77,7 @@ class TestPrefix:
             assert (await visitor.get("/")).text == "home"
 
     async def test_a_prefix_can_be_given(self, world: World) -> None:
-        """Alone behind a proxy that keeps the path, `mount` says what comes before."""
+        """Behind a proxy that keeps the path, `mount` is the prefix."""
         ada = await world.user()
         async with client_of(app(world.core, mount="/automation/")) as visitor:
             visitor.headers["Authorization"] = ada.headers["Authorization"]
@@ -87,10 +87,10 @@ class TestPrefix:
 
 
 class TestProtocol:
-    """What a server asks an application besides requests."""
+    """Other parts of the ASGI protocol."""
 
-    async def test_page_tokens_live_as_long_as_their_secret(self, world: World) -> None:
-        """Two processes with one secret understand each other's tokens; another secret refuses them."""
+    async def test_page_tokens_depend_on_the_secret(self, world: World) -> None:
+        """Two processes with the same secret accept each other's tokens; another secret does not."""
         ada = await world.user()
         for _ in range(2):
             await ada.post("/api/v1/workflows", json=flow())
@@ -113,24 +113,24 @@ class TestProtocol:
 
     async def test_lifespan_and_websockets_are_answered(self, world: World) -> None:
         """Start-up and shutdown complete; a websocket is closed."""
-        door, told = app(world.core), list[str]()
+        application, sent = app(world.core), list[str]()
 
         async def receive() -> dict[str, str]:
             return {"type": "lifespan.startup"}
 
         async def send(message: object) -> None:
-            told.append(message["type"])  # type: ignore[index]
+            sent.append(message["type"])  # type: ignore[index]
 
-        await door({"type": "lifespan"}, receive, send)
-        await door({"type": "websocket"}, receive, send)
-        assert told == ["lifespan.startup.complete", "lifespan.shutdown.complete", "websocket.close"]
+        await application({"type": "lifespan"}, receive, send)
+        await application({"type": "websocket"}, receive, send)
+        assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete", "websocket.close"]
 
     async def test_a_path_with_an_old_style_root_is_found(self, world: World) -> None:
         """A server whose `path` leaves `root_path` out, or that gives no `raw_path`, is served too."""
-        told = list[int]()
+        sent = list[int]()
 
         async def send(message: object) -> None:
-            told.append(message.get("status", 0))  # type: ignore[attr-defined]
+            sent.append(message.get("status", 0))  # type: ignore[attr-defined]
 
         async def receive() -> dict[str, str]:
             return {"type": "http.request"}
@@ -144,4 +144,4 @@ class TestProtocol:
             "query_string": b"",
         }
         await app(world.core)(scope, receive, send)
-        assert told[0] == 200
+        assert sent[0] == 200

@@ -1,4 +1,4 @@
-"""`If-Match` and `Idempotency-Key` wherever they can stand, and small promises of errors and names."""
+"""`If-Match` and `Idempotency-Key` on every route that accepts them, errors of memories, names and owners."""
 
 from typing import Any
 
@@ -33,11 +33,11 @@ WRITES: list[tuple[str, str, Json | None]] = [
 
 
 class TestIfMatch:
-    """A write that rests on a read which is out of date changes nothing (RFC 9110, 13.1.1)."""
+    """A write with a stale ETag changes nothing (RFC 9110, 13.1.1)."""
 
     @pytest.mark.parametrize(("method", "path", "body"), WRITES)
     async def test_a_stale_write_is_refused(self, world: World, method: str, path: str, body: Json | None) -> None:
-        """409 `stale` with the ETag of now, also for what belongs to a workflow; nothing has changed."""
+        """409 `stale` with the current ETag, also for parts of a workflow; nothing is changed."""
         ada = await world.user()
         place = (await ada.post(FLOWS, json=flow())).headers["Location"]
         row = (await ada.post(f"{place}/interfaces", json={"kind": "chatapp"})).json()["id"]
@@ -51,7 +51,7 @@ class TestIfMatch:
         assert [(await ada.get(place + part)).json() for part in ("", "/interfaces", "/webhook")] == before
 
     @pytest.mark.parametrize("path", ["/restore", "/ownership-transfer", "/interfaces", "/webhook/rotate"])
-    async def test_a_fresh_write_is_made(self, world: World, path: str) -> None:
+    async def test_a_current_write_succeeds(self, world: World, path: str) -> None:
         """The ETag that was read, or `*`."""
         ada, _ = await world.user(), await world.user("bob")
         place = (await ada.post(FLOWS, json=flow())).headers["Location"]
@@ -60,7 +60,7 @@ class TestIfMatch:
         answer = await ada.post(place + path, json=body, headers={"If-Match": f'"x", {etag}'})
         assert answer.status_code in (200, 201)
 
-    async def test_the_heir_is_asked_too(self, world: World) -> None:
+    async def test_transfers_check_the_etag(self, world: World) -> None:
         """Accepting and declining take the ETag as well."""
         ada, bob = await world.user(), await world.user("bob")
         place = (await ada.post(FLOWS, json=flow())).headers["Location"]
@@ -69,8 +69,8 @@ class TestIfMatch:
             answer = await bob.post(f"{place}/ownership-transfer/{step}", headers={"If-Match": '"old"'})
             assert_envelope(answer, 409, "CONFLICT", "ALREADY_EXISTS")
 
-    def test_the_table_says_so(self, memory_server: Any) -> None:
-        """Every route below a workflow or skill that changes it has the header in its description."""
+    def test_the_routes_document_the_header(self, memory_server: Any) -> None:
+        """Every route that changes a workflow or skill documents the header."""
         others = ("/validate", "/memories", "/conversations", "/context", "/suggestions")
         for route in route_table(memory_server[0]):
             one = route.path.startswith((f"{FLOWS}/{{id}}", f"{SKILLS}/{{id}}"))
@@ -89,8 +89,8 @@ class TestIdempotencyKey:
     """Creates under a key (the IETF's draft "The Idempotency-Key HTTP Header Field")."""
 
     @pytest.mark.parametrize(("path", "body", "other"), CREATES)
-    async def test_the_same_answer_again(self, either: World, path: str, body: Json, other: Json) -> None:
-        """Same key and body: the very same answer, and one row; another body: 409; another caller: a row of its own."""
+    async def test_the_same_response_again(self, either: World, path: str, body: Json, other: Json) -> None:
+        """The same key and body: the same response, and one row; another body: 409; another caller: its own row."""
         ada, bob = await either.user(role="owner"), await either.user("bob", role="owner")
         await ada.post(SKILLS, json={"name": "s"})
         rows = path.rpartition("/")[2]
@@ -105,7 +105,7 @@ class TestIdempotencyKey:
         assert (await bob.post(path, json=other, headers={IDEMPOTENCY_KEY: "k"})).status_code == 201
 
     async def test_a_token_is_not_shown_again(self, either: World) -> None:
-        """The same key makes no second token; the 409 names the one that it made, without its text."""
+        """The same key creates no second token; the 409 names the first one, without its text."""
         ada = await either.user()
         body, key = {"name": "ci", "scopes": ["usage:read"]}, {IDEMPOTENCY_KEY: "k"}
         made = (await ada.post("/api/v1/tokens", json=body, headers=key)).json()
@@ -117,8 +117,8 @@ class TestIdempotencyKey:
         assert assert_envelope(other, 409, "CONFLICT", "ALREADY_EXISTS")["info"]["reason"] == "key_reused"
         assert [row["name"] for row in (await ada.get("/api/v1/tokens")).json()["tokens"]].count("ci") == 1
 
-    async def test_an_interrupted_memory_is_made_up_for(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        """When the memory did not get to its backend, asking again under the key keeps it, once."""
+    async def test_an_interrupted_memory_can_be_retried(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """When the backend failed, a retry with the key adds the memory, once."""
         ada, backend = await world.user(), world.core.ports.memories
         await ada.post(SKILLS, json={"name": "s"})
         path, body, key = f"{SKILLS}/1/memories", {"memory": "likes tea"}, {IDEMPOTENCY_KEY: "k"}
@@ -131,9 +131,9 @@ class TestIdempotencyKey:
 
 
 class TestMemoryErrors:
-    """The update of a memory tells the skill with every error (interface, Errors)."""
+    """Every error of a memory's update names the skill (interface, Errors)."""
 
-    async def test_whoever_asks(self, either: World) -> None:
+    async def test_errors_of_authentication_name_the_skill(self, either: World) -> None:
         """401 without a credential and 403 without the scope name the skill as well."""
         reader = await either.user("bob", scopes=["memories:read"])
         for client, status in ((await either.client(), 401), (reader, 403)):
@@ -142,10 +142,10 @@ class TestMemoryErrors:
 
 
 class TestNamesAndOwners:
-    """What a create takes."""
+    """Names and owners of a create."""
 
     async def test_a_name_of_blanks(self, either: World) -> None:
-        """Its length is all that counts; nothing of it can stand in a slug."""
+        """Only its length is checked; the slug does not use it."""
         ada = await either.user()
         made = (await ada.post(FLOWS, json=flow(name="  \t"))).json()
         assert (made["name"], made["slug"]) == ("  \t", "workflow-1")
@@ -153,26 +153,26 @@ class TestNamesAndOwners:
 
     @pytest.mark.parametrize("owner", [{"ownerUserId": "ada", "ownerEmail": "ada@x.org"}, {"ownerUserId": None}])
     async def test_the_caller_as_the_owner(self, either: World, owner: Json) -> None:
-        """One's own name can be written down, or null."""
+        """The caller's own id is accepted, and null."""
         ada = await either.user()
         made = await ada.post(FLOWS, json=flow(accessConfig=PRIVATE | owner))
         assert (made.status_code, made.json()["accessConfig"]["ownerUserId"]) == (201, "ada")
 
     @pytest.mark.parametrize("owner", [{"ownerUserId": "bob"}, {"ownerEmail": "bob@x.org"}])
     async def test_another_as_the_owner(self, either: World, owner: Json) -> None:
-        """Nobody creates what is another's."""
+        """Another owner is refused."""
         ada, _ = await either.user(), await either.user("bob")
         answer = await ada.post(FLOWS, json=flow(accessConfig=PRIVATE | owner))
         (fault,) = assert_envelope(answer, 422, "VALIDATION", "INVALID_ARGUMENT")["info"]["errors"]
         assert fault["path"] == f"accessConfig.{next(iter(owner))}"
 
-    async def test_who_was_offered_it_and_sees_nothing_of_it(self, either: World) -> None:
-        """Declining answers without the description and without whom it is shared with; nor is there content."""
+    async def test_a_declined_offer_discloses_nothing(self, either: World) -> None:
+        """The response to a decline has neither description nor sharing nor content."""
         ada, bob = await either.user(), await either.user("bob", scopes=TOKEN_SCOPES)
         access = PRIVATE | {"sharedWith": [{"email": "eve@x.org"}]}
         place = (await ada.post(FLOWS, json=flow(accessConfig=access, description="secret"))).headers["Location"]
         await ada.post(f"{place}/ownership-transfer", json={"userId": "bob"})
-        told = (await bob.post(f"{place}/ownership-transfer/decline")).json()
-        assert (told["id"], told["name"], told["description"], "variation" in told) == (1, "Refunds", None, False)
-        assert (told["accessConfig"]["sharedWith"], told["accessConfig"]["groupPermissions"]) == ([], {})
+        shown = (await bob.post(f"{place}/ownership-transfer/decline")).json()
+        assert (shown["id"], shown["name"], shown["description"], "variation" in shown) == (1, "Refunds", None, False)
+        assert (shown["accessConfig"]["sharedWith"], shown["accessConfig"]["groupPermissions"]) == ([], {})
         assert (await ada.get(place)).json()["accessConfig"]["sharedWith"][0]["email"] == "eve@x.org"

@@ -1,4 +1,4 @@
-"""Every list of the API is a walk along an index, whatever it is narrowed by: no statement scans a table."""
+"""Every list uses an index with every filter: no statement scans a table."""
 
 import re
 import sqlite3
@@ -37,13 +37,13 @@ NARROWING = {
     "to": ("2100-01-01T00:00:00Z",),
     "action": ("workflow.deploy",),
 }
-"""Values of the query parameters of lists. A list that gets another parameter has to be named here."""
+"""Values of the query parameters of lists. A new parameter must be added here."""
 
 ALLOWED = re.compile(
-    r"SCAN (CONSTANT ROW|(json_each|asked) ?.*|memory_words VIRTUAL TABLE.*|\d+ CONSTANT ROWS?|\(subquery-\d+\))",
+    r"SCAN (CONSTANT ROW|(json_each|given) ?.*|memory_words VIRTUAL TABLE.*|\d+ CONSTANT ROWS?|\(subquery-\d+\))",
     re.ASCII,
 )
-"""Scans of what is in memory already, and the search of words, which SQLite calls a scan of its index."""
+"""Allowed scans: of data in memory, and the word search, which SQLite reports as a scan of its index."""
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def world(core: Core) -> AsyncIterator[World]:
 
 
 async def test_no_list_scans_a_table(core: Core, world: World) -> None:
-    """The first page and the next of every list, with every parameter it knows: all statements are looked up."""
+    """The first two pages of every list, with each of its parameters: the plans of all statements are checked."""
     ada = await world.user(role="owner")
     places = await furnish(world, ada)
     with watched(core.ports.storage.database) as statements:  # type: ignore[attr-defined]
@@ -82,7 +82,7 @@ def parameters(route: Route) -> set[str]:
 
 
 async def walk(client: httpx.AsyncClient, route: Route, path: str) -> None:
-    """Two pages of the list as a whole, and of each narrowing."""
+    """Read two pages of the list without a filter and with each filter."""
     known = parameters(route) - {"pageSize", "pageToken", "limit", "groupBy", "view"}
     assert known <= NARROWING.keys(), route.name
     choices = [{}, *({name: value} for name in known for value in NARROWING[name])]
@@ -95,7 +95,7 @@ async def walk(client: httpx.AsyncClient, route: Route, path: str) -> None:
 
 
 async def furnish(world: World, ada: httpx.AsyncClient) -> list[dict[str, str]]:
-    """An organization with some of everything; the values of path parameters that lead to it."""
+    """Create records of every kind. Returns the values of their path parameters."""
     flows = [await deployed(ada, chain(APPROVAL)) for _ in range(MANY)]
     for _ in range(MANY):
         await ada.post("/api/v1/skills", json={"name": "Refunds"})
@@ -113,7 +113,7 @@ async def furnish(world: World, ada: httpx.AsyncClient) -> list[dict[str, str]]:
 
 
 class watched:  # noqa: N801  (used as a function)
-    """The statements that read, as they are sent while the block runs, whatever connection they are sent on."""
+    """Collects the reading statements of all connections while the block runs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -144,6 +144,6 @@ class watched:  # noqa: N801  (used as a function)
 
 
 def scanned(core: Core, text: str) -> list[str]:
-    """The steps of the statement's plan that look at every row of a table."""
+    """The steps of the statement's plan that scan a table."""
     plan = core.ports.storage.database.look_up_connection.execute(f"EXPLAIN QUERY PLAN {text}").fetchall()  # type: ignore[attr-defined]
     return [step for *_, step in plan if step.startswith("SCAN") and not ALLOWED.fullmatch(step)]

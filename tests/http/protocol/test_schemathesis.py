@@ -15,37 +15,37 @@ import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.bootstrap import Core
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal
-from wfcore.testing.contracts.run_records import human, talked
+from wfcore.testing.contracts.run_records import human, recorded
 
 HEADERS = {"Authorization": "Bearer ada", "Accept": "application/json"}
-"""An owner with every scope. Streams have tests of their own: here they are asked for as JSON."""
+"""Headers of an owner with every scope. Responses are JSON here; streams have their own tests."""
 
 BODIES = r"^(workflows|agents|skills)\.(create|patch|supervise)$|^members\.(create|patch)$"
 """Graphs, schedules, access and links have rules beyond a schema: 422."""
 STATES = r"\.(rollback|toggle)$"
-"""Whether there is such a variation, or a schedule, is known to the store alone: 422."""
+"""A schema cannot know which variations and schedules exist: 422."""
 RUNS = r"runs\.(start|startUnversioned|resume|list)|chat\..*|actions\.run"
 CHOICES = rf"\.transferOwnership$|^({RUNS})$|^connections\.(create|patch)$"
-"""Which fields go together: one of several has to be there (400), no two of them, or what the `kind` asks (422)."""
+"""Combinations of fields: one of several is required (400), only one is allowed, or `kind` requires some (422)."""
 CONTEXTS = r"^contexts\."
-"""What a `config` may ask for is what the skill allows: 422."""
+"""The skill limits what a `config` can request: 422."""
 UPLOADS = r"^uploads\.create$"
-"""What the bytes are is for the bytes to tell: 422."""
+"""The content of the bytes decides: 422."""
 MASKS = r"^memories\.patch$"
-"""An `updateMask` names fields of the very body that it comes with: 400."""
+"""An `updateMask` must name fields of its body: 400."""
 PERIODS = r"^usage\.report$"
-"""The two times are in order, and not too far apart: 400."""
+"""The two times must be in order, and not too far apart: 400."""
 VALIDATE = r"^(workflows|agents)\.validate$"
-"""Validating tells what is wrong with a body in a 200; that is its purpose."""
+"""Validation reports the issues of a body in a 200."""
 
 ALIAS = r"^/api/v1/agents/|^/agent/runs"
-"""The same handlers and shapes under their earlier names: the examples are enough."""
+"""The same handlers and shapes at their earlier paths: the examples are enough."""
 
 ACCEPTED = ["2xx", "403", "404", "409"]
 
 
 def also(operations: str, *statuses: str) -> dict[str, Any]:
-    """These operations may answer so to what their schema allows."""
+    """These operations can return these statuses for bodies that their schema allows."""
     checks = {"positive_data_acceptance": {"expected-statuses": [*ACCEPTED, *statuses]}}
     return {"include-operation-id-regex": operations, "checks": checks}
 
@@ -78,7 +78,7 @@ KEY = {"apiKey": "sk-4711"}
 
 
 class Product:
-    """The application over a store of its own for each operation, filled with what the examples name."""
+    """The application with its own store for each operation, which has the resources of the examples."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -97,7 +97,7 @@ class Product:
 
 
 async def filled(core: Core) -> tuple[Principal, Mapping[str, Any]]:
-    """The caller, and what there is by path parameter."""
+    """The caller, and the values of path parameters."""
     org = (await core.directory.create_organization("Refund office")).uuid
     for name in ("ada", "grace"):
         await core.directory.add_member(org, name, f"{name}@example.org", role="owner")
@@ -106,8 +106,8 @@ async def filled(core: Core) -> tuple[Principal, Mapping[str, Any]]:
     await core.workflows.deploy(me, 1)
     await core.skills.create(me, name="Refunds")
     await core.runs.start(me, workflow=1, input={}, key="order-4711")
-    asked = [human("Where is order 4711?")]
-    await talked(core.ports.journal, asked, org=org, user="ada", thread="document-4711", kind="skill", resource=1)
+    messages = [human("Where is order 4711?")]
+    await recorded(core.ports.journal, messages, org=org, user="ada", thread="document-4711", kind="skill", resource=1)
     return me, {  # what the examples cannot know, since the server numbers it
         "interfaceId": (await core.workflows.interfaces.create(me, 1, kind="mcp")).id,
         "memoryId": (await core.memories.create(me, 1, memory="m")).id,
@@ -124,8 +124,8 @@ api = schemathesis.openapi.from_asgi("/openapi.json", product, config=Schemathes
 
 @api.parametrize()
 @settings(suppress_health_check=list(HealthCheck))
-def test_answers_are_those_of_the_document(case: Case) -> None:
-    """No 5xx, no undocumented answer; what the schemas refuse is refused, what they allow is accepted."""
+def test_responses_match_the_document(case: Case) -> None:
+    """No 5xx and no undocumented response; bodies are accepted exactly when their schema allows them."""
     if case.meta and case.meta.generation.mode.is_positive:
         case.query.pop("pageToken", None)  # only the server makes them
         for name in case.path_parameters.keys() & product.names.keys():

@@ -28,7 +28,7 @@ class TestVersions:
     """Variations and rollback."""
 
     async def test_variations_are_listed_and_deployed_again(self, either: World) -> None:
-        """Latest deployment first, page by page; a rollback answers the workflow with its ETag."""
+        """Latest deployment first, in pages; a rollback returns the workflow with its ETag."""
         ada = await either.user()
         number, first = await twice_deployed(ada)
         for size in (1, 2):
@@ -44,7 +44,7 @@ class TestVersions:
         unknown = await ada.post(f"{FLOWS}/{number}/rollback", json={"variationId": "x"})
         assert_envelope(unknown, 422, "VALIDATION", "INVALID_ARGUMENT")
 
-    async def test_a_page_token_is_of_one_workflow(self, world: World) -> None:
+    async def test_a_page_token_belongs_to_one_list(self, world: World) -> None:
         """A token of another workflow's list, or of another list of it, is malformed."""
         ada = await world.user()
         number, _ = await twice_deployed(ada)
@@ -62,10 +62,10 @@ class TestVersions:
 
 
 class TestSchedule:
-    """Firings to come."""
+    """Next times and state of a schedule."""
 
-    async def test_how_a_schedule_goes(self, either: World) -> None:
-        """Off it waits for nothing; switched on it tells the slot it waits for, and nothing was missed yet."""
+    async def test_the_state_of_a_schedule(self, either: World) -> None:
+        """Off, it has no next slot; switched on, it has one, and nothing was missed."""
         ada = await either.user()
         schedule = {"frequency": "daily", "timezone": "UTC", "time_of_day": "02:30"}
         await ada.post(
@@ -73,7 +73,7 @@ class TestSchedule:
         )
         await ada.post(f"{FLOWS}/1/deploy")
         off = {"isEnabled": False, "nextAt": None, "overlap": "skip", "lastRunId": None, "missed": []}
-        because = {"reason": "disabled", "message": "the schedule is switched off"}
+        because = {"reason": "disabled", "message": "the schedule is disabled"}
         assert (await ada.get(f"{FLOWS}/1/schedule")).json() == off | {"paused": because}
         await ada.post(f"{FLOWS}/1/toggle")
         first = (await ada.get(f"{FLOWS}/1/next-runs")).json()["nextRuns"][0]["at"]
@@ -106,7 +106,7 @@ class TestHistory:
     """Run history of a workflow."""
 
     async def test_runs_are_listed_newest_first(self, either: World) -> None:
-        """Everybody's runs of this workflow, whatever the page size."""
+        """Runs of all members, with every page size."""
         ada, bob = await either.user("ada"), await either.user("bob")
         number, other = await deployed(ada, chain(APPROVAL)), await deployed(ada, chain(APPROVAL))
         for name, client, target in (("a", ada, number), ("b", bob, number), ("c", ada, other)):
@@ -122,8 +122,8 @@ class TestHistory:
 class TestInterfaces:
     """Interface rows."""
 
-    async def test_rows_live(self, either: World) -> None:
-        """201 with Location, then 200 for everything; the url is the server's; all are removed at once."""
+    async def test_rows_are_created_changed_and_removed(self, either: World) -> None:
+        """201 with Location, then 200 for every call; the server creates the URL; one call removes all."""
         ada = await either.user()
         number = await deployed(ada, chain(APPROVAL))
         rows = f"{FLOWS}/{number}/interfaces"
@@ -145,8 +145,8 @@ class TestInterfaces:
         assert (await ada.get(rows)).json() == {"interfaces": [], "nextPageToken": None}
         assert (await ada.delete(rows)).json() == {"deleted": 0}
 
-    async def test_a_repeated_create_makes_one_row(self, either: World) -> None:
-        """`Idempotency-Key`: the same answer even when the row, or the workflow, is gone; another body: a conflict."""
+    async def test_a_repeated_create_creates_one_row(self, either: World) -> None:
+        """`Idempotency-Key`: the same response even when the row or workflow is deleted; another body is a conflict."""
         ada = await either.user()
         await ada.post(FLOWS, json=flow())
         key = {"Idempotency-Key": "one"}
@@ -165,15 +165,15 @@ class TestOwnership:
     """Transfers and access."""
 
     @pytest.mark.parametrize("base", [FLOWS, "/api/v1/agents", "/api/v1/skills"])
-    async def test_ownership_changes_hands(self, either: World, base: str) -> None:
-        """Asked, shown, not found by all but the one who was asked, accepted; then declined and cancelled."""
+    async def test_ownership_is_transferred(self, either: World, base: str) -> None:
+        """Offered, shown, 404 for all but the member it is offered to, accepted; then declined and cancelled."""
         ada, bob, eve = [await either.user(name) for name in ("ada", "bob", "eve")]
         body = {"name": "R", "accessConfig": PRIVATE} | ({} if "skills" in base else {"type": "workflow"})
         one = f"{base}/{(await ada.post(base, json=body)).json()['id']}"
         transfer = f"{one}/ownership-transfer"
-        asked = await ada.post(transfer, json={"email": "bob@x.org"})
-        assert asked.status_code == 200
-        assert asked.json()["pendingOwnershipTransfer"]["pendingOwnerUserId"] == "bob"
+        offered = await ada.post(transfer, json={"email": "bob@x.org"})
+        assert offered.status_code == 200
+        assert offered.json()["pendingOwnershipTransfer"]["pendingOwnerUserId"] == "bob"
         assert (await ada.get(one)).json()["pendingOwnershipTransfer"]["requestedByUserId"] == "ada"
         twice = assert_envelope(await ada.post(transfer, json={"userId": "eve"}), 409, "CONFLICT", "ALREADY_EXISTS")
         assert twice["info"]["reason"] == "transfer_pending"
@@ -196,15 +196,15 @@ class TestOwnership:
         assert_envelope(await ada.post(f"{transfer}/accept"), 404, "NOT_FOUND", "NOT_FOUND")
 
     async def test_access_is_explained(self, either: World) -> None:
-        """All grants, or one member's rights with the grants that decided; an unknown member is not found."""
+        """All grants, or one member's rights with the grants that decided; an unknown member is 404."""
         ada = await either.user()
         await either.user("bob")
         await ada.post(FLOWS, json=flow(accessConfig=PRIVATE | {"sharedWith": [{"email": "bob@x.org"}]}))
         every = (await ada.get(f"{FLOWS}/1/access")).json()
         assert [grant["rule"] for grant in every["grants"]] == ["ownerUserId", "sharedWith"]
-        told = (await ada.get(f"{FLOWS}/1/access", params={"userId": "bob"})).json()
-        assert (told["userId"], told["canUse"], told["canManage"]) == ("bob", True, False)
-        assert told["grants"] == every["grants"][1:]
+        explained = (await ada.get(f"{FLOWS}/1/access", params={"userId": "bob"})).json()
+        assert (explained["userId"], explained["canUse"], explained["canManage"]) == ("bob", True, False)
+        assert explained["grants"] == every["grants"][1:]
         unknown = await ada.get(f"{FLOWS}/1/access", params={"userId": "nobody"})
         assert_envelope(unknown, 404, "NOT_FOUND", "NOT_FOUND")
         empty = await ada.get(f"{FLOWS}/1/access", params={"userId": ""})
@@ -214,8 +214,8 @@ class TestOwnership:
 class TestSupervision:
     """Supervision links of skills."""
 
-    async def test_links_are_put_and_read(self, either: World) -> None:
-        """PUT edits the draft and answers the links; the active ones are there after a deploy."""
+    async def test_links_are_set_and_read(self, either: World) -> None:
+        """PUT changes the draft and returns its links; they become active with a deploy."""
         ada = await either.user()
         for name in ("Top", "Below"):
             await ada.post("/api/v1/skills", json={"name": name})
@@ -247,8 +247,8 @@ class TestAlias:
         assert below[0] == below[1]
         assert all(route.successor == FLOWS for route in table if route.base == "/api/v1/agents")
 
-    async def test_the_alias_tells_its_successor(self, world: World) -> None:
-        """`Deprecation` and `Link` stand on the answers of the new routes too, errors included."""
+    async def test_the_alias_names_its_successor(self, world: World) -> None:
+        """`Deprecation` and `Link` are on every response of the earlier paths, errors included."""
         ada = await world.user()
         await ada.post(FLOWS, json=flow())
         for path, status in (("variations", 200), ("next-runs", 200), ("interfaces", 200), ("interfaces/x", 404)):
@@ -258,8 +258,8 @@ class TestAlias:
             assert answer.headers["Link"] == f'<{FLOWS}/1/{path}>; rel="successor-version"'
 
 
-async def test_answers_fit_their_schemas(world: World) -> None:
-    """Real answers validate against the schema that the document gives for their route and status."""
+async def test_responses_match_their_schemas(world: World) -> None:
+    """Responses validate against the document's schema for their route and status."""
     ada = await world.user()
     await world.user("bob")
     number, first = await twice_deployed(ada)

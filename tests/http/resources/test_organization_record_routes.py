@@ -21,8 +21,8 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-async def test_a_row_lives_from_create_to_delete(either: World, base: str, rows: str, body: Any, change: Any) -> None:
-    """201 with its place, then read, listed, changed, removed; each answers the row."""
+async def test_a_record_from_create_to_delete(either: World, base: str, rows: str, body: Any, change: Any) -> None:
+    """201 with Location, then read, listed, changed and removed; each call returns the record."""
     ada = await either.user()
     made = await ada.post(base, json=body)
     assert made.status_code == 201, made.text
@@ -42,7 +42,7 @@ async def test_a_row_lives_from_create_to_delete(either: World, base: str, rows:
 
 @BOTH
 async def test_a_list_has_pages(world: World, base: str, rows: str, body: Any, change: Any) -> None:
-    """In the order of creation, none twice and none left out; a token is good for its list only."""
+    """In the order of creation, each record once; a page token is valid only for its list."""
     ada = await world.user()
     made = [(await ada.post(base, json=body)).json()["id"] for _ in range(5)]
     assert [row["id"] for row in await pages(ada, base, rows, 2)] == made
@@ -52,8 +52,8 @@ async def test_a_list_has_pages(world: World, base: str, rows: str, body: Any, c
 
 
 @BOTH
-async def test_a_key_makes_one_row(world: World, base: str, rows: str, body: Any, change: Any) -> None:
-    """The same key and body are answered alike; another body is a conflict."""
+async def test_a_key_creates_one_record(world: World, base: str, rows: str, body: Any, change: Any) -> None:
+    """The same key and body get the same response; another body is a conflict."""
     ada = await world.user()
     headers = {"Idempotency-Key": "k"}
     first, second = [await ada.post(base, json=body, headers=headers) for _ in range(2)]
@@ -65,7 +65,7 @@ async def test_a_key_makes_one_row(world: World, base: str, rows: str, body: Any
 
 @BOTH
 async def test_another_organization_sees_nothing(world: World, base: str, rows: str, body: Any, change: Any) -> None:
-    """A row of another organization is told apart by nothing from one that never was."""
+    """A record of another organization gets the response for an unknown one."""
     ada = await world.user()
     eve = await world.user("eve", org=(await world.core.directory.create_organization("Other")).uuid)
     one = f"{base}/{(await ada.post(base, json=body)).json()['id']}"
@@ -75,8 +75,8 @@ async def test_another_organization_sees_nothing(world: World, base: str, rows: 
     assert (await eve.get(base)).json()[rows] == []
 
 
-async def test_no_answer_shows_a_secret(either: World) -> None:
-    """Neither of a success nor of an error, whatever is wrong with the secret."""
+async def test_no_response_shows_a_secret(either: World) -> None:
+    """Neither success nor error responses, with any error in the secret."""
     ada = await either.user()
     good = CONNECTION | {"config": {"url": "https://x.org", "headers": {"X-Key": CANARY}}}
     made = await ada.post(CONNECTIONS, json=good, headers={"Idempotency-Key": "k"})

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.anyio
 class TestMembers:
     """`/api/v1/members`."""
 
-    async def test_a_member_lives_from_create_to_delete(self, either: World) -> None:
-        """201 with Location, then 200 with the member, whatever its user id is made of."""
+    async def test_a_member_from_create_to_delete(self, either: World) -> None:
+        """201 with Location, then 200 with the member, for user ids of any characters."""
         boss = await either.user("boss", role="owner")
         name = "auth0|ann/ü 1"
         body = {"userId": name, "email": "Ann@X.org", "name": "Ann", "role": "member", "groups": []}
@@ -40,8 +40,8 @@ class TestMembers:
         assert (gone.status_code, gone.json()) == (200, changed.json())
         assert_envelope(await boss.delete(place), 404, "NOT_FOUND", "NOT_FOUND")
 
-    async def test_lists_are_paged_and_narrowed(self, world: World) -> None:
-        """Pages meet, and a page token belongs to its filter."""
+    async def test_lists_are_paged_and_filtered(self, world: World) -> None:
+        """The pages are the list, and a page token is valid only for its filter."""
         boss = await world.user("boss", role="owner")
         group = (await boss.post("/api/v1/groups", json={"name": "team"})).json()["id"]
         for index in range(5):
@@ -55,7 +55,7 @@ class TestMembers:
         assert_envelope(await boss.get("/api/v1/members", params={"pageToken": token}), *MALFORMED)
 
     async def test_members_read_and_do_not_write(self, world: World) -> None:
-        """A member reads members and groups; what changes them is 403 with the role, also with the scope."""
+        """A member can read members and groups; changes are 403 with the role, also with the scope."""
         boss, ann = await world.user("boss", role="owner"), await world.user("ann")
         group = (await boss.post("/api/v1/groups", json={"name": "team"})).json()["id"]
         for path in ("/api/v1/members", "/api/v1/members/boss", "/api/v1/groups", f"/api/v1/groups/{group}"):
@@ -69,7 +69,7 @@ class TestMembers:
             answer = await ann.request(method, path, json=body)
             assert assert_envelope(answer, *FORBIDDEN)["info"] == {"role": "member"}
 
-    async def test_what_would_be_left_alone_is_named(self, either: World) -> None:
+    async def test_resources_without_an_owner_are_named(self, either: World) -> None:
         """Removing the owning member or the last managing group is 409 with the resources in `info`."""
         boss, ann = await either.user("boss", role="owner"), await either.user("ann")
         await ann.post("/api/v1/skills", json={"name": "S", "accessConfig": {"visibility": "private"}})
@@ -78,8 +78,8 @@ class TestMembers:
         last = assert_envelope(await boss.delete("/api/v1/members/boss"), *CONFLICT)
         assert last["info"] == {"reason": "last_owner"}
 
-    async def test_a_removed_or_demoted_member_is_so_at_its_next_call(self, either: World) -> None:
-        """Nothing of a credential is remembered: role and membership are those of now."""
+    async def test_a_removed_or_demoted_member_loses_its_rights_at_once(self, either: World) -> None:
+        """Role and membership are read at every request."""
         boss, ann = await either.user("boss", role="owner"), await either.user("ann", role="admin")
         assert (await ann.get("/api/v1/audit")).status_code == 200
         await boss.patch("/api/v1/members/ann", json={"role": "member"})
@@ -91,8 +91,8 @@ class TestMembers:
 class TestGroups:
     """`/api/v1/groups`."""
 
-    async def test_a_group_lives_from_create_to_delete(self, world: World) -> None:
-        """201 with Location, then 200 with the group; the implicit one is not there."""
+    async def test_a_group_from_create_to_delete(self, world: World) -> None:
+        """201 with Location, then 200 with the group; the implicit group is not listed."""
         boss = await world.user("boss", role="owner")
         made = await boss.post("/api/v1/groups", json={"name": "team"})
         place = made.headers["Location"]
@@ -110,7 +110,7 @@ class TestTokens:
     """`/api/v1/tokens`."""
 
     async def test_a_token_works_until_it_is_revoked(self, either: World) -> None:
-        """201 with the token this once; after its DELETE, and again after, the next call is 401."""
+        """Only the 201 has the token; after its DELETE the next call is 401."""
         ann = await either.user("ann")
         body = {"name": "ci", "scopes": ["workflows:read"], "expiresInSeconds": 3600}
         made = await ann.post("/api/v1/tokens", json=body)
@@ -127,15 +127,15 @@ class TestTokens:
         assert_envelope(await caller.get("/api/v1/me"), 401, "UNAUTHORIZED", "UNAUTHENTICATED")
         assert (await ann.delete(place)).json() == gone.json()
 
-    async def test_no_token_is_wider_than_its_maker(self, world: World) -> None:
-        """403 with `info.missing`; what is no scope at all is 422."""
+    async def test_no_token_is_wider_than_its_creator(self, world: World) -> None:
+        """403 with `info.missing`; an unknown scope is 422."""
         ann = await world.user("ann", scopes=["tokens:write", "skills:read"])
         wide = await ann.post("/api/v1/tokens", json={"name": "t", "scopes": ["skills:write", "skills:read"]})
         assert assert_envelope(wide, *FORBIDDEN)["info"] == {"missing": ["skills:write"]}
         assert_envelope(await ann.post("/api/v1/tokens", json={"name": "t", "scopes": ["all"]}), *INVALID)
 
-    async def test_other_peoples_tokens_are_the_admins_affair(self, world: World) -> None:
-        """`userId` is 403 to a member and a list to an admin; another's token is 404 to a member."""
+    async def test_only_admins_see_other_tokens(self, world: World) -> None:
+        """`userId` is 403 for a member and a list for an admin; another member's token is 404."""
         boss, ann, bob = await world.user("boss", role="admin"), await world.user("ann"), await world.user("bob")
         place = (await ann.post("/api/v1/tokens", json={"name": "t", "scopes": []})).headers["Location"]
         assert_envelope(await bob.get("/api/v1/tokens", params={"userId": "ann"}), *FORBIDDEN)
@@ -155,8 +155,8 @@ class TestTokens:
 class TestAudit:
     """`GET /api/v1/audit`."""
 
-    async def test_rows_say_from_where(self, either: World) -> None:
-        """Request id and remote address are those of the call, for runs' decisions too; newest first."""
+    async def test_entries_have_their_origin(self, either: World) -> None:
+        """Entries have the request id and remote address of the call, for decisions too; newest first."""
         boss, ann = await either.user("boss", role="owner"), await either.user("ann")
         number = await deployed(ann, chain(APPROVAL))
         await ann.post("/agent/v1/runs", json={"workflowId": number, "input": {}},
@@ -176,7 +176,7 @@ class TestAudit:
         assert (operator["userId"], operator["requestId"], operator["remoteAddress"]) == (None, None, None)
 
     async def test_pages_belong_to_their_filter(self, world: World) -> None:
-        """Pages meet; a token of another filter is 400, and so is what is no instant."""
+        """The pages are the list; a token of another filter is 400, and so is an invalid time."""
         boss = await world.user("boss", role="owner")
         for index in range(5):
             await boss.post("/api/v1/groups", json={"name": f"g{index}"})
@@ -210,7 +210,7 @@ class TestTools:
         assert built_in >= {"core.transform", "core.wait", "core.fail", "core.workflow"}
 
 
-async def test_every_answer_of_people_fits_its_schema(world: World) -> None:
+async def test_every_response_matches_its_schema(world: World) -> None:
     """Real answers validate against the schema the OpenAPI document gives."""
     boss = await world.user("boss", role="owner", scopes=TOKEN_SCOPES)
     described = (await boss.get("/openapi.json")).json()

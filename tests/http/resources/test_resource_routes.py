@@ -9,12 +9,12 @@ from clients import APPROVAL, Json, World, assert_envelope, chain, deployed, flo
 pytestmark = pytest.mark.anyio
 
 
-class TestLife:
+class TestLifecycle:
     """Interface, States and transitions."""
 
     @pytest.mark.parametrize("base", ["/api/v1/workflows", "/api/v1/agents"])
-    async def test_a_workflow_lives_from_create_to_restore(self, either: World, base: str) -> None:
-        """Create, read, list, change, deploy, delete and restore answer as the interface says."""
+    async def test_a_workflow_from_create_to_restore(self, either: World, base: str) -> None:
+        """Create, read, list, change, deploy, delete and restore respond according to the interface."""
         ada = await either.user()
         made = await ada.post(base, json=flow(chain(APPROVAL), description="Pays back"))
         assert made.status_code == 201
@@ -46,8 +46,8 @@ class TestLife:
         back = await ada.post(f"{one}/restore")
         assert (back.status_code, back.json()["status"], back.json()["isEnabled"]) == (200, "active", False)
 
-    async def test_a_skill_lives_from_create_to_restore(self, either: World) -> None:
-        """Scopes have the same calls, under their own list key."""
+    async def test_a_skill_from_create_to_restore(self, either: World) -> None:
+        """Skills have the same routes, with their own list key."""
         ada = await either.user()
         made = await ada.post("/api/v1/skills", json={"name": "Support", "instructions": ["Be kind"]})
         assert (made.status_code, made.headers["Location"]) == (201, "/api/v1/skills/1")
@@ -63,7 +63,7 @@ class TestLife:
         assert (await ada.post("/api/v1/skills/1/toggle")).status_code == 404
 
     async def test_toggle_needs_a_schedule(self, world: World) -> None:
-        """Toggle flips, or sets; not active is 409, and without a schedule 422."""
+        """Toggle inverts or sets; 409 when not active, 422 without a schedule."""
         ada = await world.user()
         number = await deployed(ada, chain(APPROVAL))
         one = f"/api/v1/workflows/{number}"
@@ -77,8 +77,8 @@ class TestLife:
         await ada.delete(one)
         assert_envelope(await ada.post(f"{one}/toggle"), 409, "CONFLICT", "ALREADY_EXISTS")
 
-    async def test_validate_finds_what_would_hinder_a_deploy(self, world: World) -> None:
-        """Validate names every issue with its severity, of a body as of what was saved, and writes nothing."""
+    async def test_validate_finds_what_prevents_a_deploy(self, world: World) -> None:
+        """Validate returns every issue with its severity, of a body or of the saved workflow, and writes nothing."""
         ada = await world.user()
         lost = {"nodes": [node("start", "start"), node("lost", "action", toolId="nope")], "edges": []}
         found = await ada.post("/api/v1/workflows/validate", json=flow(lost))
@@ -92,7 +92,7 @@ class TestLife:
         assert len(refused["info"]["errors"]) == len(found.json()["issues"])
 
     async def test_a_stale_change_is_a_conflict(self, world: World) -> None:
-        """`If-Match` with an ETag that is no longer current is 409 and changes nothing."""
+        """`If-Match` with a stale ETag is 409 and changes nothing."""
         ada = await world.user()
         made = await ada.post("/api/v1/workflows", json=flow())
         old = {"If-Match": made.headers["ETag"]}
@@ -103,8 +103,8 @@ class TestLife:
             assert assert_envelope(stale, 409, "CONFLICT", "ALREADY_EXISTS")["info"]["reason"] == "stale"
         assert (await ada.get("/api/v1/workflows/1")).json()["name"] == "Newer"
 
-    async def test_the_alias_answers_the_same_and_says_that_it_is_old(self, world: World) -> None:
-        """`/api/v1/agents` gives the same JSON with `Deprecation` (RFC 9745) and a link to the successor."""
+    async def test_the_alias_is_deprecated(self, world: World) -> None:
+        """`/api/v1/agents` returns the same JSON with `Deprecation` (RFC 9745) and a link to the successor."""
         ada = await world.user()
         await ada.post("/api/v1/agents", json=flow())
         for path, status in (("", 200), ("/1", 200), ("/7", 404), ("/1?view=x", 400)):
@@ -119,10 +119,10 @@ class TestLife:
 
 
 class TestIdempotentCreate:
-    """The same key and body give the same answer."""
+    """The same key and body give the same response."""
 
-    async def test_a_repeated_create_makes_one(self, either: World) -> None:
-        """Twenty creates with one key at once make one workflow, and all answer it."""
+    async def test_a_repeated_create_creates_one(self, either: World) -> None:
+        """Twenty concurrent creates with one key create one workflow, and all return it."""
         ada = await either.user()
         key = {"Idempotency-Key": "one"}
         made = await asyncio.gather(*(ada.post("/api/v1/workflows", json=flow(), headers=key) for _ in range(20)))
@@ -131,8 +131,8 @@ class TestIdempotentCreate:
         assert len((await ada.get("/api/v1/workflows")).json()["workflows"]) == 1
 
     @pytest.mark.parametrize("base", ["/api/v1/workflows", "/api/v1/skills"])
-    async def test_a_repeated_create_gives_the_first_answer(self, either: World, base: str) -> None:
-        """Status, body, `Location` and `ETag` are those of the first answer, whatever became of the resource since."""
+    async def test_a_repeated_create_returns_the_first_response(self, either: World, base: str) -> None:
+        """Status, body, `Location` and `ETag` are those of the first response, also after changes of the resource."""
         group = await either.core.directory.create_group(either.org, "Clerks")
         ada = await either.user(groups=[group.id])
         rights = {either.org: {"use": False, "manage": False}, group.id: {"use": True, "manage": True}}
@@ -150,7 +150,7 @@ class TestIdempotentCreate:
         assert (await ada.get(f"{base}/1")).status_code == 404
 
     async def test_another_body_is_a_conflict_and_another_user_has_other_keys(self, world: World) -> None:
-        """Keys belong to a principal; one that is used with another body is 409."""
+        """Keys belong to a principal; a key with another body is 409."""
         ada, bob = await world.user("ada"), await world.user("bob")
         key = {"Idempotency-Key": "one"}
         await ada.post("/api/v1/workflows", json=flow(), headers=key)
@@ -172,8 +172,8 @@ class TestIdempotentCreate:
 class TestPaging:
     """Lists are keyset-paged."""
 
-    async def test_pages_of_every_size_hold_every_row_once_in_order(self, world: World) -> None:
-        """Whatever the page size, the pages together are the list."""
+    async def test_pages_of_every_size_have_every_row_once_in_order(self, world: World) -> None:
+        """With every page size, the pages together are the list."""
         ada = await world.user()
         for number in range(7):
             await ada.post("/api/v1/workflows", json=flow(name=f"Number {number}"))
@@ -181,8 +181,8 @@ class TestPaging:
             ids = [row["id"] for row in await pages(ada, "/api/v1/workflows", "workflows", size)]
             assert ids == list(range(1, 8))
 
-    async def test_a_search_narrows_the_list(self, world: World) -> None:
-        """`q` finds in name and slug, `status` by state."""
+    async def test_a_search_filters_the_list(self, world: World) -> None:
+        """`q` searches name and slug, `status` filters by state."""
         ada = await world.user()
         for name in ("Refunds", "Invoices", "More refunds"):
             await ada.post("/api/v1/workflows", json=flow(name=name))
@@ -190,7 +190,7 @@ class TestPaging:
         assert [row["name"] for row in found.json()["workflows"]] == ["Refunds", "More refunds"]
         assert (await ada.get("/api/v1/workflows", params={"status": "active"})).json()["workflows"] == []
 
-    async def test_a_token_is_good_for_its_list_only(self, world: World) -> None:
+    async def test_a_token_is_valid_for_its_list_only(self, world: World) -> None:
         """A token of another list, filter or organization, and every altered one, is malformed."""
         ada = await world.user()
         other = await world.core.directory.create_organization("Other")
@@ -222,7 +222,7 @@ class TestPaging:
                                        "pageSize=", "pageSize=x", "pageSize=%D9%A3", "pageSize=1%0A", "status=gone",
                                        "status=", f"q={'x' * 201}", "q=%00", "q=a&q=b", "q=%FF"])  # fmt: skip
     async def test_an_invalid_parameter_is_malformed(self, world: World, query: str) -> None:
-        """Each parameter has one spelling and stands once."""
+        """Each parameter has one spelling and must not be repeated."""
         ada = await world.user()
         answer = await ada.get(f"/api/v1/workflows?{query}")
         error = assert_envelope(answer, 400, "BAD_REQUEST", "INVALID_ARGUMENT")
@@ -230,7 +230,7 @@ class TestPaging:
             assert [issue["path"] for issue in error["info"]["errors"]] == [query.partition("=")[0]]
 
     async def test_all_invalid_parameters_are_named_and_unknown_ones_ignored(self, world: World) -> None:
-        """`info.errors` has every fault; what no route knows does no harm."""
+        """`info.errors` has every issue; unknown parameters are ignored."""
         ada = await world.user()
         answer = await ada.get("/api/v1/workflows?pageSize=0&status=x&utm=1&utm=2")
         found = assert_envelope(answer, 400, "BAD_REQUEST", "INVALID_ARGUMENT")["info"]["errors"]
@@ -239,7 +239,7 @@ class TestPaging:
 
 
 async def test_me_is_the_principal(either: World) -> None:
-    """`GET /api/v1/me` shows who calls; it takes no token scope."""
+    """`GET /api/v1/me` returns the principal; it needs no token scope."""
     bob = await either.user("bob", scopes=["workflows:read"])
     assert (await bob.get("/api/v1/me")).json() == {
         "orgUuid": either.org,
@@ -252,7 +252,7 @@ async def test_me_is_the_principal(either: World) -> None:
 
 
 async def test_every_change_has_its_own_etag(world: World) -> None:
-    """An ETag stands for one state of a resource."""
+    """Each state of a resource has its own ETag."""
     ada = await world.user()
     tags = [(await ada.post("/api/v1/workflows", json=flow(chain(APPROVAL)))).headers["ETag"]]
     tags.append((await ada.patch("/api/v1/workflows/1", json={"name": "B"})).headers["ETag"])

@@ -1,4 +1,4 @@
-"""Attachments over HTTP: uploads as they are, and bodies that bring or name them, over both transports."""
+"""Attachments over HTTP: uploads, and bodies with inline or uploaded attachments, on both transports."""
 
 import asyncio
 import base64
@@ -43,8 +43,8 @@ async def upload(client: httpx.AsyncClient, data: bytes = IMAGE, media_type: str
 class TestUploads:
     """`POST /agent/v1/uploads`: the bytes are the body."""
 
-    async def test_what_is_answered(self, either: World) -> None:
-        """201 with the name to give in bodies, twice the same; type and size are those of the bytes."""
+    async def test_the_response_of_an_upload(self, either: World) -> None:
+        """201 with the id for bodies, the same on repetition; type and size are those of the bytes."""
         ada = await either.user()
         for _ in range(2):
             answer = await ada.post(UPLOADS, content=IMAGE, headers=typed("image/png"))
@@ -57,8 +57,8 @@ class TestUploads:
         (b"", "image/png"), (IMAGE, "image/gif"), (b"{}", "image/png"), (b"MZ\0", "application/octet-stream"),
         (b"%PDF-1.7\0", "application/pdf"),
     ])  # fmt: skip
-    async def test_what_is_refused(self, world: World, data: bytes, media_type: str) -> None:
-        """Neither image nor text, or another one than `Content-Type` says: 422."""
+    async def test_invalid_requests_are_refused(self, world: World, data: bytes, media_type: str) -> None:
+        """Neither image nor text, or another type than `Content-Type`: 422."""
         answer = await (await world.user()).post(UPLOADS, content=data, headers=typed(media_type))
         assert assert_envelope(answer, *INVALID)["info"]["errors"][0]["rule"] == "mediaType"
 
@@ -74,8 +74,8 @@ class TestUploads:
             answer = await ada.post(UPLOADS, content=content, headers=typed("text/plain"))
             assert assert_envelope(answer, *LARGE)["info"] == {"maxBytes": most}
 
-    async def test_nobody_uploads_unasked(self, world: World) -> None:
-        """Without a credential 401, without the scope 403: in both cases the body is not looked at."""
+    async def test_an_upload_needs_credential_and_scope(self, world: World) -> None:
+        """401 without a credential, 403 without the scope: in both cases the body is not read."""
         nobody, reader = await world.client(), await world.user("r", scopes=["workflows:read"])
         for client, status in ((nobody, 401), (reader, 403)):
             assert (await client.post(UPLOADS, content=b"\0", headers=typed("image/png"))).status_code == status
@@ -84,8 +84,8 @@ class TestUploads:
 class TestBodies:
     """`attachments` of runs, resumes and chats."""
 
-    async def test_inline_and_uploaded_are_one(self, either: World) -> None:
-        """Both ways of attaching make the same run, which ends the same, streamed and polled."""
+    async def test_inline_and_uploaded_are_equal(self, either: World) -> None:
+        """Inline and uploaded attachments give the same run and result, streamed and polled."""
         ada = await either.user()
         number, key = await deployed(ada, AGENT), await upload(ada)
         outputs = []
@@ -100,7 +100,7 @@ class TestBodies:
         assert "You said: look\n" in outputs[0]
 
     async def test_the_same_body_joins_and_another_does_not(self, either: World) -> None:
-        """One key: the same attachment joins on either transport, other bytes are 409."""
+        """With one key, the same attachment joins on either transport, and other bytes are 409."""
         ada = await either.user()
         number, headers = await deployed(ada, AGENT), {"Idempotency-Key": "k"}
         body: Json = {"workflowId": number, "input": {}, "attachments": {"images": [{"data": PIXEL}]}}
@@ -111,8 +111,8 @@ class TestBodies:
         assert (await ada.post(RUNS, json=other, headers=headers)).status_code == 409
 
     async def test_a_foreign_key_is_422(self, either: World) -> None:
-        """Another organization's upload, a path and a key of nothing: the same answer but for the request's id."""
-        ada, told = await either.user(), set[str]()
+        """Another organization's upload, a path and an unknown key get the same response, apart from the request id."""
+        ada, errors = await either.user(), set[str]()
         there = await new_world(either.core, either.connect, either.closing)
         foreign = await upload(await there.user("mallory"))
         number = await deployed(ada, AGENT)
@@ -125,14 +125,14 @@ class TestBodies:
                 for headers in ({}, POLL):
                     answer = await ada.post(path, json=body | {"attachments": attachments}, headers=headers)
                     error = assert_envelope(answer, *INVALID)
-                    told.add(json.dumps([error["message"], error["info"]]))
-        assert len(told) == 1
-        assert '"attachments.documents[0].rawContentStorageKey"' in next(iter(told))
+                    errors.add(json.dumps([error["message"], error["info"]]))
+        assert len(errors) == 1
+        assert '"attachments.documents[0].rawContentStorageKey"' in next(iter(errors))
         assert (await ada.get(RUNS)).json()["runs"] == []
 
 
 class Wire:
-    """A server that speaks Chat Completions, says `seen`, and keeps what it was sent."""
+    """A Chat Completions server that replies `seen` and keeps the requests."""
 
     def __init__(self) -> None:
         self.sent: list[Json] = []
@@ -152,8 +152,8 @@ class Wire:
 
 
 @asynccontextmanager
-async def on_the_wire(database: str, **settings: Any) -> AsyncIterator[tuple[World, Wire]]:
-    """A world over sockets, whose model is at the other end of a wire."""
+async def with_model_server(database: str, **settings: Any) -> AsyncIterator[tuple[World, Wire]]:
+    """An organization over sockets, with a model on a real server."""
     wire = Wire()
     async with AsyncExitStack() as closing:
         port = await closing.enter_async_context(serving(wire))
@@ -175,9 +175,9 @@ def written(place: Path) -> tuple[dict[str, bytes], bytes]:
     return kept, b"".join(path.read_bytes() for path in place.glob("app.db*") if path.is_file())
 
 
-async def test_image_and_text_arrive_on_the_wire(tmp_path: Path) -> None:
-    """From a client's upload to the model's request: the very bytes of the image, and the text of the document."""
-    async with on_the_wire(f"sqlite:///{tmp_path}/app.db") as (world, wire):
+async def test_image_and_text_reach_the_model(tmp_path: Path) -> None:
+    """The model's request has the exact bytes of the uploaded image, and the text of the document."""
+    async with with_model_server(f"sqlite:///{tmp_path}/app.db") as (world, wire):
         ada = await world.user()
         skill = (await ada.post("/api/v1/skills", json={"name": "Reader", "instructions": ["Be brief."]})).json()["id"]
         await ada.post(f"/api/v1/skills/{skill}/deploy")

@@ -21,7 +21,7 @@ CHAT = "/agent/v1/skills/1/chat"
 
 @pytest.fixture
 async def frugal() -> AsyncIterator[World]:
-    """An organization whose users have one answer a day, of a model that gives an address away."""
+    """An organization with a budget of one completion a day, and a model that discloses an address."""
     settings = Settings(budgets=[Budget("user", "day", 4)])
     models = {"default": ScriptedModel("Ask jo@example.org, please.")}
     async with AsyncExitStack() as closing:
@@ -33,7 +33,7 @@ async def frugal() -> AsyncIterator[World]:
 
 
 async def test_a_spent_budget_is_an_interrupt(frugal: World) -> None:
-    """The stream ends interrupted and the inbox shows the budget; approve goes on, deny ends in an error."""
+    """The stream ends as interrupted and the inbox shows the budget; approve continues, deny ends with an error."""
     ada = await frugal.user()
     await ada.post("/api/v1/skills", json={"name": "Clerk"})
     await ada.post("/api/v1/skills/1/deploy")
@@ -55,7 +55,7 @@ async def test_a_spent_budget_is_an_interrupt(frugal: World) -> None:
 
 
 async def test_a_guarded_answer(frugal: World) -> None:
-    """The address is in no frame; in version 2 the replacement is told before the message, without a gap in `seq`."""
+    """No frame has the address; in version 2 the replacement precedes the message, without a gap in `seq`."""
     ada = await frugal.user()
     access: Json = {"visibility": "private", "groupPermissions": {}, "sharedWith": [], "guardrails": ["redact-emails"]}
     made = await ada.post("/api/v1/skills", json={"name": "Clerk", "accessConfig": access})
@@ -63,9 +63,9 @@ async def test_a_guarded_answer(frugal: World) -> None:
     await ada.post("/api/v1/skills/1/deploy")
     answer = await ada.post(CHAT, json={"message": "whom?", "streamProtocolVersion": 2})
     found = frames(answer.text)
-    told = [data for _, data in found if data["kind"].startswith("message")]
-    assert [data["kind"] for data in told][-2:] == ["message_replaced", "message"]
-    assert {data["content"] for data in told if "content" in data} == {"Ask [email], please."}
+    messages = [data for _, data in found if data["kind"].startswith("message")]
+    assert [data["kind"] for data in messages][-2:] == ["message_replaced", "message"]
+    assert {data["content"] for data in messages if "content" in data} == {"Ask [email], please."}
     assert [seq for seq, _ in found] == list(range(1, len(found) + 1))
     assert "jo@example.org" not in answer.text
     refused = await ada.patch("/api/v1/skills/1", json={"accessConfig": {**access, "guardrails": ["x"]}})

@@ -36,7 +36,7 @@ async def start(client: httpx.AsyncClient, number: int, key: str, **headers: str
 
 
 async def until(client: httpx.AsyncClient, run: str, status: str) -> Json:
-    """The record of a run that comes to this status."""
+    """Wait for the run to reach this status. Returns its record."""
     for _ in range(1_000):
         record: Json = (await client.get(f"/agent/v1/runs/{run}")).json()
         if record.get("status") == status:
@@ -50,7 +50,7 @@ class TestTransports:
 
     @pytest.mark.parametrize("path", ["/agent/v1/runs", "/agent/runs"])
     async def test_a_run_streams_to_its_end(self, either: World, path: str) -> None:
-        """Frames count from 1 without gaps, open with `run_started`, and one terminal event comes last."""
+        """Frames count from 1 without gaps, begin with `run_started`, and end with one terminal event."""
         ada = await either.user()
         number = await deployed(ada, chain(counting(f"{either.org}{path}")))
         answer = await ada.post(path, json={"workflowId": number, "input": {"a": 1}})
@@ -69,8 +69,8 @@ class TestTransports:
         assert (record["runId"], record["status"], record["output"]) == (run, "done", 1)
         assert record["target"] == {"type": "workflow", "id": number}
 
-    async def test_polling_is_202_while_the_run_goes_on_and_200_once_its_turn_has_ended(self, either: World) -> None:
-        """The body is `{runId, status}` alone."""
+    async def test_polling_is_202_during_a_turn_and_200_after_it(self, either: World) -> None:
+        """The body is `{runId, status}`."""
         ada = await either.user()
         number = await deployed(ada, chain(holding(either.org), APPROVAL))
         going_on = await start(ada, number, "r", **POLL)
@@ -97,17 +97,15 @@ class TestTransports:
         ("text/html", False), ("application/json;q=0.001, text/event-stream;q=0", True), (",;,=", False),
     ])  # fmt: skip
     def test_accept_is_weighed(self, accept: str | None, polls: bool) -> None:
-        """RFC 9110, 12.5.1: quality first, then what is named before what a wildcard allows, then the stream."""
+        """RFC 9110, 12.5.1: quality first, then named types before wildcards, then the stream."""
         assert prefers_json(Headers({} if accept is None else {"Accept": accept})) is polls
 
 
 class TestEnds:
-    """What a client is told that comes back, and what can name a run."""
+    """Ended streams, and run ids that no URL can have."""
 
-    async def test_after_the_last_event_there_is_nothing(self, either: World) -> None:
-        """204 for a stream taken up at the end of an ended turn or beyond it, so that an `EventSource` stops; before
-        the end the rest is told.
-        """
+    async def test_after_the_last_event_a_stream_is_204(self, either: World) -> None:
+        """204 for a stream that is joined after the last event, so that an `EventSource` stops; before it, the rest."""
         ada = await either.user()
         number = await deployed(ada, chain(APPROVAL))
         last = frames((await start(ada, number, "r")).text)[-1][0]
@@ -118,8 +116,8 @@ class TestEnds:
         assert (polled.status_code, polled.json()) == (200, {"events": []})
 
     @pytest.mark.parametrize("name", [".", ".."])
-    async def test_a_run_is_not_named_by_dots(self, world: World, name: str) -> None:
-        """No URL could lead to it: 422, given as key or in the body."""
+    async def test_a_run_id_cannot_be_dots(self, world: World, name: str) -> None:
+        """No URL can have it: 422, as a key and in the body."""
         ada = await world.user()
         number = await deployed(ada, chain(counting(world.org)))
         body = {"workflowId": number, "input": {}}
@@ -133,7 +131,7 @@ class TestEnds:
 class TestDecisions:
     """Interface, States: an interrupted run awaits a decision."""
 
-    async def test_an_approval_is_listed_answered_and_carried_on(self, either: World) -> None:
+    async def test_an_approval_is_listed_and_decided(self, either: World) -> None:
         """The turn ends as interrupted, the inbox shows it, and the resume is a new run of the same thread."""
         ada, bob = await either.user("ada"), await either.user("bob")
         number = await deployed(ada, chain(APPROVAL, counting(either.org)))
@@ -153,8 +151,8 @@ class TestDecisions:
         again = await bob.post("/agent/v1/runs/r/resume", json={"decision": "deny"}, headers=POLL)
         assert assert_envelope(again, *CONFLICT)["info"]["reason"] == "already_resumed"
 
-    async def test_two_answers_at_once_leave_one_decision(self, either: World) -> None:
-        """Of many who decide at the same time one is heard, and the others get 409."""
+    async def test_concurrent_decisions_leave_one(self, either: World) -> None:
+        """Of concurrent decisions one is recorded, and the others get 409."""
         ada = await either.user()
         name = f"{either.org}once"
         await start(ada, await deployed(ada, chain(APPROVAL, counting(name))), "r")
@@ -171,8 +169,8 @@ class TestDecisions:
         ({"decision": "approve", "interruptId": "int_x"}, 422), ({"streamProtocolVersion": 1}, 422),
         ({"decision": "approve", "surprise": 1}, 422), ({"interruptId": "x"}, 422), ({"decisions": []}, 422),
     ])  # fmt: skip
-    async def test_an_answer_that_does_not_fit_is_refused(self, world: World, body: Json, status: int) -> None:
-        """The refusal is an envelope on either transport, and the interrupt stays open."""
+    async def test_an_invalid_decision_is_refused(self, world: World, body: Json, status: int) -> None:
+        """The error is an envelope on either transport, and the interrupt stays open."""
         ada = await world.user()
         await start(ada, await deployed(ada, chain(APPROVAL)), "r")
         for headers in ({}, POLL):
@@ -181,7 +179,7 @@ class TestDecisions:
         assert len((await ada.get("/agent/v1/interrupts")).json()["interrupts"]) == 1
 
     async def test_the_inbox_is_paged(self, world: World) -> None:
-        """Pages of one hold every interrupt once, in the order of opening."""
+        """Pages of size one have every interrupt once, in the order of opening."""
         ada = await world.user()
         number = await deployed(ada, chain(APPROVAL))
         for key in "abc":
@@ -194,7 +192,7 @@ class TestKeys:
     """The run id is the Idempotency-Key, else the body's `runId`."""
 
     async def test_fifty_identical_starts_at_once_execute_once(self, either: World) -> None:
-        """All fifty, half streamed and half polled, answer the same run."""
+        """All fifty, half streamed and half polled, return the same run."""
         ada = await either.user()
         name = f"{either.org}fifty"
         number = await deployed(ada, chain(counting(name)))
@@ -207,7 +205,7 @@ class TestKeys:
         assert len((await ada.get("/agent/v1/runs")).json()["runs"]) == 1
 
     async def test_a_key_for_something_else_is_409_on_either_transport(self, either: World) -> None:
-        """One `error` event with status 409 on the stream, the envelope on polling; neither shows the run."""
+        """One `error` event with status 409 on the stream, an envelope when polling; neither shows the run."""
         ada, eve = await either.user("ada"), await either.user("eve")
         number = await deployed(ada, chain(counting(f"{either.org}secret")))
         await start(ada, number, "r")
@@ -215,21 +213,21 @@ class TestKeys:
         same: Json = {"workflowId": number, "input": {}}
         for client, body, key in ((ada, other, True), (eve, same, True), (ada, other | {"runId": "r"}, False)):
             headers = keyed("r") if key else {}
-            told = await client.post("/agent/v1/runs", json=body, headers=headers)
-            assert told.status_code == 409
-            assert told.headers["Content-Type"].startswith("text/event-stream")
-            [(seq, event)] = frames(told.text)
+            refused = await client.post("/agent/v1/runs", json=body, headers=headers)
+            assert refused.status_code == 409
+            assert refused.headers["Content-Type"].startswith("text/event-stream")
+            [(seq, event)] = frames(refused.text)
             assert event.keys() == {"kind", "runId", "seq", "at", "error"}
             assert (event["kind"], event["runId"], event["seq"], seq) == ("error", "r", 0, 0)
             polled = await client.post("/agent/v1/runs", json=body, headers=headers | POLL)
             error = assert_envelope(polled, *CONFLICT)
-            assert event["error"] == error | {"requestId": told.headers["X-Request-Id"]}
-            assert "secret" not in told.text
+            assert event["error"] == error | {"requestId": refused.headers["X-Request-Id"]}
+            assert "secret" not in refused.text
         resumed = await ada.post("/agent/v1/runs/r/resume", json={}, headers=keyed("r"))
         assert (resumed.status_code, frames(resumed.text)[0][1]["kind"]) == (409, "error")
 
     async def test_the_same_resume_joins(self, either: World) -> None:
-        """The same key and body join the existing stream, also after the run has moved on."""
+        """The same key and body join the existing stream, also when the run has continued."""
         ada = await either.user()
         await start(ada, await deployed(ada, chain(APPROVAL)), "r")
         tries = [
@@ -239,8 +237,8 @@ class TestKeys:
         assert tries[0].text == tries[1].text
 
     @pytest.mark.parametrize("key", ["a/b", "a//b", "%2F", "a?b#c", "~!$&'()*+,;=:@", "x" * 255, "validate", "%"])
-    async def test_an_id_may_hold_any_visible_ascii(self, either: World, key: str) -> None:
-        """What a key may be, a path may name: percent-encoded as one segment, `%2F` included."""
+    async def test_an_id_can_have_any_visible_ascii(self, either: World, key: str) -> None:
+        """Every valid key can be in a path: percent-encoded as one segment, `%2F` included."""
         ada = await either.user()
         number = await deployed(ada, chain(APPROVAL))
         place = (await start(ada, number, key, **POLL)).headers["Location"]
@@ -252,7 +250,7 @@ class TestKeys:
 
     @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 256, "é"])
     async def test_other_keys_are_malformed(self, world: World, key: str) -> None:
-        """A key that is no run id starts nothing."""
+        """A key that is not a valid run id starts no run."""
         ada = await world.user()
         number = await deployed(ada, chain(APPROVAL))
         headers: Any = {"Idempotency-Key": key.encode("latin-1")}
@@ -262,10 +260,10 @@ class TestKeys:
 
 
 class TestJoining:
-    """A stream that breaks can be joined again and gives the same events."""
+    """A broken stream can be joined again with the same events."""
 
     async def test_every_cut_point_gives_the_same_remaining_frames(self, either: World) -> None:
-        """`Last-Event-ID` n gives the frames after n, on `/events`, on a repeated start, and as JSON."""
+        """`Last-Event-ID` n returns the frames after n, on `/events`, on a repeated start, and as JSON."""
         ada = await either.user()
         number = await deployed(ada, chain(counting(f"{either.org}cut"), APPROVAL))
         whole = (await start(ada, number, "r")).text
@@ -279,8 +277,8 @@ class TestJoining:
             assert events == {"events": [data for _, data in frames(rest)]}
 
     @pytest.mark.parametrize("last", ["-1", "x", "1.5", "", "01", "1 2", "٣"])
-    async def test_an_id_that_is_no_number_is_malformed(self, world: World, last: str) -> None:
-        """A `Last-Event-ID` that is no canonical non-negative integer is 400, and starts nothing."""
+    async def test_an_id_that_is_not_a_number_is_malformed(self, world: World, last: str) -> None:
+        """A `Last-Event-ID` that is not a canonical non-negative integer is 400, and starts no run."""
         ada = await world.user()
         number = await deployed(ada, chain(APPROVAL))
         headers: Any = {"Last-Event-ID": last.encode()}
@@ -291,8 +289,8 @@ class TestJoining:
             assert_envelope(answer, 400, "BAD_REQUEST", "INVALID_ARGUMENT")
         assert (await ada.get("/agent/v1/runs")).json()["runs"] == []
 
-    async def test_one_who_joins_in_the_middle_sees_all_of_it(self, real_world: World) -> None:
-        """Readers that come while a run goes on read the same frames as the one that started it."""
+    async def test_a_client_that_joins_later_sees_every_event(self, real_world: World) -> None:
+        """Clients that join during the run read the same frames as the first client."""
         ada = await real_world.user()
         name = real_world.org
         number = await deployed(ada, chain(holding(name), APPROVAL))
@@ -306,8 +304,8 @@ class TestJoining:
         }
         assert len(texts) == 1
 
-    async def test_a_reader_that_goes_away_disturbs_nothing(self, real_world: World) -> None:
-        """The run goes on to its end after its only reader has broken the connection."""
+    async def test_a_client_that_disconnects_does_not_stop_the_run(self, real_world: World) -> None:
+        """The run continues to its end after its only client has disconnected."""
         ada = await real_world.user()
         name = f"{real_world.org}gone"
         number = await deployed(ada, chain(holding(name)))
@@ -338,7 +336,7 @@ class TestSteering:
         assert_envelope(await ada.post("/agent/v1/runs/r/interrupt"), *CONFLICT)
 
     async def test_an_interrupted_run_is_resumed_without_a_decision(self, either: World) -> None:
-        """`interrupt` parks the run at its next step; a resume without a body carries it on."""
+        """`interrupt` parks the run at its next step; a resume without a body continues it."""
         ada = await either.user()
         name = f"{either.org}park"
         number = await deployed(ada, chain(holding(name), counting(name)))
@@ -354,10 +352,10 @@ class TestSteering:
 
 
 class TestStarting:
-    """What cannot be started."""
+    """Starts that are refused."""
 
     async def test_what_cannot_run_is_refused_before_the_stream_starts(self, world: World) -> None:
-        """Each refusal is an envelope with its own status, on the stream as on polling."""
+        """Each error is an envelope with its own status, for streams and polling."""
         ada = await world.user()
         schema = {"type": "object", "required": ["order"]}
         structure = {"nodes": [node("start", "start", inputSchema=schema)], "edges": []}
@@ -379,13 +377,13 @@ class TestStarting:
 class TestHistory:
     """`GET /agent/v1/runs`, newest first."""
 
-    async def test_runs_are_paged_and_narrowed(self, either: World) -> None:
-        """Pages of every size hold every run once, newest first; status and workflow narrow them."""
+    async def test_runs_are_paged_and_filtered(self, either: World) -> None:
+        """Pages of every size have every run once, newest first; status and workflow are filters."""
         ada = await either.user()
-        asks = await deployed(ada, chain(APPROVAL))
+        waiting = await deployed(ada, chain(APPROVAL))
         does = await deployed(ada, chain(counting(f"{either.org}history")))
         for key in ("a", "b", "c"):
-            await start(ada, asks, key)
+            await start(ada, waiting, key)
         await start(ada, does, "d")
         everything = [run["runId"] for run in (await ada.get("/agent/v1/runs")).json()["runs"]]
         assert sorted(everything) == ["a", "b", "c", "d"]

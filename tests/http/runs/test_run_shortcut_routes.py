@@ -50,8 +50,8 @@ class TestChats:
     """`POST /agent/v1/skills/{id}/chat` and `/agent/v1/assistant/chat`."""
 
     @pytest.mark.parametrize("path", [SKILL, ASSISTANT])
-    async def test_an_answer_is_streamed(self, either: World, path: str) -> None:
-        """The stream has the answer's text in pieces and whole, and ends with `done`; the record has it as output."""
+    async def test_a_reply_is_streamed(self, either: World, path: str) -> None:
+        """The stream has the message in deltas and in full, and ends with `done`; the record has it as output."""
         ada = await with_skill(either)
         answer = await ada.post(path, json={"message": "good morning"})
         assert answer.status_code == 200
@@ -67,8 +67,8 @@ class TestChats:
         assert record["target"]["type"] == ("skill" if path == SKILL else "assistant")
 
     @pytest.mark.parametrize(("path", "target"), [(SKILL, {"skillId": 1}), (ASSISTANT, {"assistant": True})])
-    async def test_it_is_the_run_of_the_same_body(self, either: World, path: str, target: Json) -> None:
-        """The same key and body join by either door and on either transport; another body is 409 on both."""
+    async def test_a_chat_joins_the_run_of_the_same_body(self, either: World, path: str, target: Json) -> None:
+        """The same key and body join through either route and transport; another body is 409 on both."""
         ada = await with_skill(either)
         body = {"message": "hello", "sessionId": "s"}
         first = await ada.post(path, json=body, headers=keyed("k"))
@@ -91,10 +91,8 @@ class TestChats:
         ("/agent/v1/skills/2/chat", {"message": "m"}, 404), ("/agent/v1/skills/01/chat", {"message": "m"}, 404),
         ("/agent/v1/skills/x/chat", {"message": "m"}, 404), ("/agent/v1/skills/1%0A/chat", {"message": "m"}, 404),
     ])  # fmt: skip
-    async def test_what_tells_nobody_anything_is_refused(
-        self, world: World, path: str, body: Json, status: int
-    ) -> None:
-        """An envelope on either transport, and no run."""
+    async def test_invalid_chats_are_refused(self, world: World, path: str, body: Json, status: int) -> None:
+        """The error is an envelope on either transport, and no run is started."""
         ada = await with_skill(world)
         for headers in ({}, POLL):
             answer = await ada.post(path, json=body, headers=headers)
@@ -102,7 +100,7 @@ class TestChats:
         assert (await ada.get("/agent/v1/runs")).json()["runs"] == []
 
     async def test_runs_of_a_skill_are_listed(self, world: World) -> None:
-        """`skillId` narrows the list, and stands alone."""
+        """`skillId` filters the list, and cannot be combined with `workflowId`."""
         ada = await with_skill(world)
         await ada.post(SKILL, json={"message": "m"}, headers=keyed("s"))
         await ada.post(ASSISTANT, json={"message": "m"}, headers=keyed("a"))
@@ -115,7 +113,7 @@ class TestActions:
     """`POST /agent/v1/actions` (interface, Execute a workflow action)."""
 
     async def test_it_streams_and_polls(self, either: World) -> None:
-        """Frames count from 1 and end with `done`, whose output is the tool's; the same key joins on polling."""
+        """Frames start at 1 and end with `done` and the tool's output; the same key joins when polling."""
         ada = await either.user()
         body = action("core.transform", value="{{ nodes.order.output.amount }}") | {
             "previousOutputs": {"order": {"amount": 40}}, "timezone": "Europe/Paris", "sessionId": "s",
@@ -133,7 +131,7 @@ class TestActions:
         assert frames(rest.text) == got[2:]
 
     async def test_it_ends_in_error_or_is_cancelled(self, either: World) -> None:
-        """Its terminal event is `error` when the tool fails, and `cancelled` when it was."""
+        """The terminal event is `error` when the tool fails, and `cancelled` when the run is cancelled."""
         ada = await either.user()
         failed = await ada.post("/agent/v1/actions", json=action("core.fail", message="no"))
         last = frames(failed.text)[-1][1]
@@ -145,7 +143,7 @@ class TestActions:
         assert frames((await ada.get("/agent/v1/runs/r/events")).text)[-1][1]["kind"] == "cancelled"
 
     async def test_a_key_of_something_else_is_409(self, either: World) -> None:
-        """Runs and actions share one space of ids: an `error` event on the stream, the envelope on polling."""
+        """Runs and actions share one space of ids: an `error` event on the stream, an envelope when polling."""
         ada, eve = await either.user("ada"), await either.user("eve")
         number = await deployed(ada, chain(APPROVAL))
         await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}}, headers=keyed("r"))
@@ -154,8 +152,8 @@ class TestActions:
             (ada, action("core.transform", value=2), "k"), (eve, action("core.transform", value=1), "k"),
             (ada, action("core.transform", value=1), "r"),
         ):  # fmt: skip
-            told = await client.post("/agent/v1/actions", json=what, headers=keyed(key))
-            assert (told.status_code, [data["kind"] for _, data in frames(told.text)]) == (409, ["error"])
+            refused = await client.post("/agent/v1/actions", json=what, headers=keyed(key))
+            assert (refused.status_code, [data["kind"] for _, data in frames(refused.text)]) == (409, ["error"])
             polled = await client.post("/agent/v1/actions", json=what, headers=keyed(key, **POLL))
             assert assert_envelope(polled, *CONFLICT)["info"] == {"reason": "key_reused"}
         taken = await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}}, headers=keyed("k", **POLL))
@@ -169,8 +167,8 @@ class TestActions:
         (action("core.transform", value="{{ nodes.gone.output }}"), 422, "action.params"),
         (action("count", name=1), 422, "action.params.name"),
     ])  # fmt: skip
-    async def test_what_is_no_action_is_refused(self, world: World, body: Json, status: int, path: str) -> None:
-        """An envelope that names the field, and no run."""
+    async def test_invalid_actions_are_refused(self, world: World, body: Json, status: int, path: str) -> None:
+        """The error names the field, and no run is started."""
         ada = await world.user()
         answer = await ada.post("/agent/v1/actions", json=body)
         assert answer.status_code == status
@@ -191,7 +189,7 @@ class TestFiftyAtOnce:
         return answers
 
     async def test_a_resume(self, real_world: World) -> None:
-        """One decision is recorded, and what follows it happens once."""
+        """One decision is recorded, and its effects happen once."""
         ada = await real_world.user()
         name = f"{real_world.org}resumed"
         number = await deployed(ada, chain(APPROVAL, counting(name)))
@@ -209,14 +207,14 @@ class TestFiftyAtOnce:
         assert len((await ada.get("/agent/v1/runs")).json()["runs"]) == 1
 
     async def test_a_chat(self, real_world: World) -> None:
-        """One run is made of it."""
+        """One run is created."""
         ada = await with_skill(real_world)
         await self.ask(ada, SKILL, {"message": "hello"})
         assert len((await ada.get("/agent/v1/runs")).json()["runs"]) == 1
 
 
 class TestReasons:
-    """Every `info.reason` that tells why a run is not started, not resumed, or not the caller's to decide."""
+    """Every `info.reason` of a refused start, resume or decision."""
 
     async def refused(self, client: httpx.AsyncClient, path: str, body: Json, status: int, **headers: str) -> Json:
         answer = await client.post(path, json=body, headers=headers | POLL)
@@ -265,8 +263,8 @@ class TestReasons:
             assert (await self.refused(ada, resume("h"), body, 409))["reason"] == "not_interrupted"
         let_go(name)
 
-    async def test_of_an_answer_after_the_deadline(self) -> None:
-        """`expired`, also before anybody has noticed that the deadline passed."""
+    async def test_of_a_decision_after_the_deadline(self) -> None:
+        """`expired`, also before the driver has seen that the deadline passed."""
         clock = FakeClock()
         async with AsyncExitStack() as closing:
             core = await closing.enter_async_context(wfcore.bootstrap.open("sqlite://", clock=clock, grace=0))
@@ -279,15 +277,15 @@ class TestReasons:
             answer = await ada.post("/agent/v1/runs/r/resume", json={"decision": "approve"}, headers=POLL)
             assert assert_envelope(answer, *CONFLICT)["info"]["reason"] == "expired"
 
-    async def test_of_who_may_not_decide(self, world: World) -> None:
+    async def test_of_a_caller_who_cannot_decide(self, world: World) -> None:
         """403 with `not_an_approver`, `self_approval`, `already_decided`; the interrupt stays open."""
         ada, bob = await world.user("ada"), await world.user("bob")
         resume = "/agent/v1/runs/{}/resume".format
         named = node("ask", "humanApproval", approvers={"emails": ["bob@x.org"]})
         twice = node("ask", "humanApproval", requiredApprovals=2)
         others = node("ask", "humanApproval", allowSelfApproval=False)
-        for key, asked in (("named", named), ("twice", twice), ("others", others)):
-            number = await deployed(ada, chain(asked))
+        for key, approval in (("named", named), ("twice", twice), ("others", others)):
+            number = await deployed(ada, chain(approval))
             await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}}, headers=keyed(key))
         approve = {"decision": "approve"}
         assert (await self.refused(ada, resume("named"), approve, 403))["reason"] == "not_an_approver"
@@ -297,7 +295,7 @@ class TestReasons:
         waiting = (await bob.get("/agent/v1/interrupts")).json()["interrupts"]
         assert [one["runId"] for one in waiting] == ["named", "first", "others"]
 
-    async def test_of_what_has_ended(self, world: World) -> None:
+    async def test_of_a_run_that_has_ended(self, world: World) -> None:
         """Cancelling or parking what has ended or was resumed is 409 with its reason."""
         ada = await world.user()
         number = await deployed(ada, chain(APPROVAL))

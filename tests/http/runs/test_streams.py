@@ -1,4 +1,4 @@
-"""How frames travel: their bytes, their chunks, the heartbeat, and the end of a server."""
+"""Event streams: frames, chunks, the heartbeat, and shutdown."""
 
 import asyncio
 import json
@@ -36,10 +36,10 @@ async def sent(
 ) -> list[Message]:
     """What the stream of these batches sends to a client that leaves when `gone` is set; put into `messages`."""
     messages = [] if messages is None else messages
-    asked = iter([{"type": "http.request", "body": b"", "more_body": False}])
+    received = iter([{"type": "http.request", "body": b"", "more_body": False}])
 
     async def receive() -> Message:
-        for message in asked:
+        for message in received:
             return message
         await (gone or asyncio.Event()).wait()
         return {"type": "http.disconnect"}
@@ -55,24 +55,24 @@ class TestFrames:
     """Interface, Events 1: an `id:` line, a `data:` line, a blank line."""
 
     @given(st.text())
-    def test_no_text_adds_a_line(self, text: str) -> None:
-        """Whatever an event holds, its frame has three lines for every reader, and the text comes back."""
+    def test_text_adds_no_line(self, text: str) -> None:
+        """With any text, a frame has three lines for every reader, and the text is unchanged."""
         raw = sse.frame(7, {"delta": text, text: 1})
         first, second, *rest = raw.decode().splitlines()
         assert (first, rest) == ("id: 7", [""])
         assert json.loads(second.removeprefix("data: ")) == {"delta": text} | {text: 1}
 
     @pytest.mark.parametrize("end", ["\r", "\n", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
-    def test_no_end_of_line_survives(self, end: str) -> None:
-        """Every character that some reader takes for the end of a line is escaped."""
+    def test_every_line_end_is_escaped(self, end: str) -> None:
+        """Every character that a reader can take for a line end is escaped."""
         assert len(sse.frame(1, {"delta": f"a{end}{end}id: 9"}).decode().splitlines()) == 3
 
 
 class TestChunks:
-    """Frames that are there at once leave together."""
+    """Frames that are ready together are sent in one chunk."""
 
     async def test_a_batch_is_one_chunk(self) -> None:
-        """A thousand small events leave in as many chunks as there were batches, if they fit."""
+        """A thousand small events are sent in one chunk per batch, if they fit."""
 
         async def batches() -> AsyncGenerator[list[Event], None]:
             yield [event(seq) for seq in range(1, 501)]
@@ -85,7 +85,7 @@ class TestChunks:
         assert [seq for seq, _ in frames(b"".join(chunks).decode())] == list(range(1, 1_001))
 
     async def test_a_large_batch_is_split_between_frames(self) -> None:
-        """No chunk grows without bound, and none ends inside a frame."""
+        """Chunks have a bounded size, and none ends inside a frame."""
 
         async def batches() -> AsyncGenerator[list[Event], None]:
             yield [event(seq, "x" * 10_000) for seq in range(1, 101)]
@@ -94,8 +94,8 @@ class TestChunks:
         assert len(chunks) > 10
         assert all(chunk.endswith(b"\n\n") and len(chunk) < 2 * sse.CHUNK for chunk in chunks)
 
-    async def test_a_reader_that_left_is_noticed_although_frames_never_end(self) -> None:
-        """A stream that always has something to send ends soon after its client went away, and is closed."""
+    async def test_an_endless_stream_ends_with_its_client(self) -> None:
+        """A stream with endless events ends soon after its client disconnects."""
         gone, closed = asyncio.Event(), asyncio.Event()
 
         async def endless() -> AsyncGenerator[list[Event], None]:
@@ -111,8 +111,8 @@ class TestChunks:
         assert len(messages) < 200
         assert closed.is_set()
 
-    async def test_silence_is_filled_with_comments(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """While nothing happens a comment keeps the connection alive; no reader takes it for an event."""
+    async def test_comments_keep_a_silent_stream_alive(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without events, a comment keeps the connection alive; it is not an event."""
         monkeypatch.setattr(sse, "HEARTBEAT_SECONDS", 0.002)
         messages = list[Message]()
 
@@ -125,8 +125,8 @@ class TestChunks:
         assert text.count(":\n") + text.count(": \n") >= 2
         assert [seq for seq, _ in frames(text)] == [1]
 
-    async def test_a_stalled_reader_is_let_go(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A reader that takes nothing does not hold the stream for ever; it can come back."""
+    async def test_a_stalled_client_is_disconnected(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A client that reads nothing is disconnected; it can join again."""
         monkeypatch.setattr(sse, "STALL_SECONDS", 0.005)
         closed = asyncio.Event()
 
@@ -150,7 +150,7 @@ class TestChunks:
         assert closed.is_set()
 
 
-async def test_fifty_readers_hold_no_slot_of_the_store(real_world: World) -> None:
+async def test_open_streams_hold_no_database_connection(real_world: World) -> None:
     """While fifty streams are open, requests that need the store are served."""
     ada = await real_world.user()
     name = f"{real_world.org}slots"
@@ -167,10 +167,10 @@ async def test_fifty_readers_hold_no_slot_of_the_store(real_world: World) -> Non
     assert whole[0][-1][1]["kind"] == "done"
 
 
-async def test_a_reader_that_comes_while_something_is_written_waits_for_nothing(
+async def test_a_client_that_joins_during_a_commit_does_not_wait(
     real_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What became durable just as a reader came is told at once: no stream rests on the next look at the journal."""
+    """Events that become durable while a client joins are sent at once, without the next poll of the journal."""
     monkeypatch.setattr("wfcore.runtime.execution.event_stream.SOONEST", 3_600)
     monkeypatch.setattr("wfcore.runtime.execution.event_stream.LATEST", 3_600)
     ada = await real_world.user()
@@ -180,10 +180,10 @@ async def test_a_reader_that_comes_while_something_is_written_waits_for_nothing(
         assert frames(answer.text)[-1][1]["kind"] == "done"
 
 
-async def test_a_stream_that_fails_inside_breaks_off_and_shows_nothing(
+async def test_a_failing_stream_ends_abnormally_without_details(
     real_world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A fault in the middle of a stream is logged, never shown, and is no regular end: the reader joins again."""
+    """An error during a stream is logged and not disclosed; the stream ends abnormally, so the client joins again."""
     ada = await real_world.user()
     number = await deployed(ada, chain(counting(f"{real_world.org}broken")))
     body = {"workflowId": number, "input": {}, "runId": "r"}
@@ -230,8 +230,8 @@ SERVER = textwrap.dedent("""
 """)
 
 
-async def test_a_server_that_is_told_to_stop_ends_its_streams() -> None:
-    """After SIGTERM an open stream comes to a clean end, and the process is gone within seconds without an error."""
+async def test_a_server_that_stops_ends_its_streams() -> None:
+    """After SIGTERM an open stream ends cleanly, and the process exits within seconds without an error."""
     process = subprocess.Popen([sys.executable, "-W", "error", "-c", SERVER], stdout=-1, stderr=-1, text=True)  # noqa: ASYNC220
     try:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Webhooks over HTTP: a manager gets url and secret, a sender without a token starts runs (Standard Webhooks)."""
+"""Webhooks over HTTP: a manager reads URL and secret, a sender without a token starts runs (Standard Webhooks)."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ async def post(
 
 
 async def test_a_sender_starts_a_run(either: World) -> None:
-    """202 with the run, again the same answer; the run has body and headers, and no credential among them."""
+    """202 with the run, the same response on repetition; the run has body and headers, without credentials."""
     ada, sender = await either.user(), await either.client()
     show = node("show", "condition", branches=[{"handle": "x", "when": "false"}])
     number = await deployed(ada, chain(show), trigger=TRIGGER)
@@ -66,8 +66,8 @@ async def test_a_sender_starts_a_run(either: World) -> None:
     assert len((await ada.get(f"/api/v1/workflows/{number}/runs")).json()["runs"]) == 1
 
 
-async def test_fifty_at_once_are_one(real_world: World) -> None:
-    """Fifty deliveries of one message at once, over sockets, start one run, whose effect happens once."""
+async def test_fifty_deliveries_start_one_run(real_world: World) -> None:
+    """Fifty concurrent deliveries of one message, over sockets, start one run, whose effect happens once."""
     ada, sender = await real_world.user(), await real_world.client()
     number = await deployed(ada, chain(counting(f"hook {real_world.org}")), trigger=TRIGGER)
     there = await hook(ada, number)
@@ -78,8 +78,8 @@ async def test_fifty_at_once_are_one(real_world: World) -> None:
     assert performed[f"hook {real_world.org}"] == 1
 
 
-async def test_what_a_sender_is_refused(either: World) -> None:
-    """401 for a bad, old or missing signature, 404 for an unknown url, 400 and 409 to who signed; nothing is told."""
+async def test_invalid_deliveries_are_refused(either: World) -> None:
+    """401 for a bad, old or missing signature, 404 for an unknown URL, 400 and 409 for signed messages; no details."""
     ada, sender = await either.user(), await either.client()
     number = await deployed(ada, chain(), trigger=TRIGGER)
     there = await hook(ada, number)
@@ -110,7 +110,7 @@ async def test_what_a_sender_is_refused(either: World) -> None:
 
 
 async def test_a_large_body_is_refused(either: World) -> None:
-    """413 when more bytes are announced than a body may have, without waiting for them; 404 comes first."""
+    """413 when the declared length is too large, without reading the body; 404 has precedence."""
     ada, sender = await either.user(), await either.client()
     there = await hook(ada, await deployed(ada, chain(), trigger=TRIGGER))
     big = signed(there["secret"], b"{}") | {"Content-Length": str(2**20 + 1)}
@@ -124,7 +124,7 @@ async def test_a_large_body_is_refused(either: World) -> None:
 
 
 async def test_rotating(either: World) -> None:
-    """A new secret at the same url; the old one is refused from then on, a message signed with both is taken."""
+    """The URL gets a new secret; the old one is refused, and a message signed with both is accepted."""
     ada, sender = await either.user(), await either.client()
     number = await deployed(ada, chain(), trigger=TRIGGER)
     old = await hook(ada, number)

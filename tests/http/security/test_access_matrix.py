@@ -1,7 +1,7 @@
 """Visibility x owner x sharedWith x groups x organization x status x operation: exhaustively, and by sample over HTTP.
 
-What is expected is written down here once more, in the interface's own sentences (Authentication 6; AccessConfig;
-States and transitions), and both are held against it: the function that every use case asks, and the routes.
+The expected results follow the sentences of the interface (Authentication 6; AccessConfig; States and transitions).
+The authorization function and the routes are both compared with them.
 """
 
 import random
@@ -35,7 +35,7 @@ BITS: Final = ((False, False), (False, True), (True, False), (True, True))
 
 @attrs.frozen
 class Case:
-    """One cell of the matrix but for the operation. `everybody` and `team` are use and manage of the two groups."""
+    """One cell of the matrix without the operation. `everybody` and `team` are use and manage of the two groups."""
 
     visibility: str
     owner: str
@@ -75,8 +75,8 @@ DRAFT, ACTIVE, DELETED = Status
 
 
 @attrs.frozen
-class Asked:
-    """An operation: the rights that it takes, where it is legal, and how it is asked for, below the workflow's path."""
+class Request:
+    """An operation: the rights it needs, the states where it is legal, and its request below the workflow's path."""
 
     name: str
     takes: tuple[str, ...]
@@ -89,47 +89,47 @@ class Asked:
 
 EVERYWHERE, LIVE = (DRAFT, ACTIVE, DELETED), (DRAFT, ACTIVE)
 OPERATIONS: Final = [
-    Asked("read", ("see",), None, EVERYWHERE, "GET", ""),
-    Asked("read the draft", ("manage",), None, EVERYWHERE, "GET", "?view=draft"),
-    Asked("explain", ("manage",), None, EVERYWHERE, "GET", "/access"),
-    Asked("history", ("use",), None, EVERYWHERE, "GET", "/runs"),
-    Asked("interfaces", ("manage",), None, EVERYWHERE, "GET", "/interfaces"),
-    Asked("edit", ("manage",), Operation.EDIT, LIVE, "PATCH", "", {"name": "New"}),
-    Asked("deploy", ("manage",), Operation.DEPLOY, LIVE, "POST", "/deploy"),
-    Asked("discard", ("manage",), Operation.DISCARD_DRAFT, (ACTIVE,), "POST", "/discard-draft"),
-    Asked("toggle", ("manage",), Operation.TOGGLE, (ACTIVE,), "POST", "/toggle", {"isEnabled": False}),
-    Asked("delete", ("manage",), Operation.DELETE, EVERYWHERE, "DELETE", ""),
-    Asked("restore", ("manage",), Operation.RESTORE, EVERYWHERE, "POST", "/restore"),
-    Asked("webhook", ("manage",), Operation.EDIT, LIVE, "POST", "/webhook/rotate"),
-    Asked("run", ("use",), Operation.RUN, (ACTIVE,), "RUN", ""),
-    Asked("run the draft", ("use", "manage"), Operation.RUN_DRAFT, LIVE, "RUN", "", {"version": "draft"}),
+    Request("read", ("see",), None, EVERYWHERE, "GET", ""),
+    Request("read the draft", ("manage",), None, EVERYWHERE, "GET", "?view=draft"),
+    Request("explain", ("manage",), None, EVERYWHERE, "GET", "/access"),
+    Request("history", ("use",), None, EVERYWHERE, "GET", "/runs"),
+    Request("interfaces", ("manage",), None, EVERYWHERE, "GET", "/interfaces"),
+    Request("edit", ("manage",), Operation.EDIT, LIVE, "PATCH", "", {"name": "New"}),
+    Request("deploy", ("manage",), Operation.DEPLOY, LIVE, "POST", "/deploy"),
+    Request("discard", ("manage",), Operation.DISCARD_DRAFT, (ACTIVE,), "POST", "/discard-draft"),
+    Request("toggle", ("manage",), Operation.TOGGLE, (ACTIVE,), "POST", "/toggle", {"isEnabled": False}),
+    Request("delete", ("manage",), Operation.DELETE, EVERYWHERE, "DELETE", ""),
+    Request("restore", ("manage",), Operation.RESTORE, EVERYWHERE, "POST", "/restore"),
+    Request("webhook", ("manage",), Operation.EDIT, LIVE, "POST", "/webhook/rotate"),
+    Request("run", ("use",), Operation.RUN, (ACTIVE,), "RUN", ""),
+    Request("run the draft", ("use", "manage"), Operation.RUN_DRAFT, LIVE, "RUN", "", {"version": "draft"}),
 ]  # fmt: skip
 
 
-def expected(case: Case, asked: Asked) -> int:
-    """The status of the answer."""
+def expected(case: Case, request: Request) -> int:
+    """The status of the response."""
     can_use, can_manage = case.rights
     if not (can_use or can_manage) or (case.status is DELETED and not can_manage):
         return 404
-    if ("use" in asked.takes and not can_use) or ("manage" in asked.takes and not can_manage):
+    if ("use" in request.takes and not can_use) or ("manage" in request.takes and not can_manage):
         return 403
-    return 200 if case.status in asked.legal else 409
+    return 200 if case.status in request.legal else 409
 
 
-def decided(me: Principal, found: Resource | None, asked: Asked) -> int:
-    """What the one authorization function and the table of moves answer."""
+def decided(me: Principal, found: Resource | None, request: Request) -> int:
+    """The status by the authorization function and the table of moves."""
     try:
-        for grant in asked.takes:
+        for grant in request.takes:
             authorize(me, found, grant)
-        if found is not None and asked.move is not None:
-            move(found.status, asked.move)
+        if found is not None and request.move is not None:
+            move(found.status, request.move)
     except WfcoreError as error:
         return error.http
     return 200
 
 
 def test_every_cell() -> None:
-    """All 6,144 cases with every operation: what is decided is what the interface says."""
+    """All 6,144 cases with every operation: the decision is that of the interface."""
     assert len(CASES) == 6_144
     met = set[tuple[str, int]]()
     for case in CASES:
@@ -138,42 +138,42 @@ def test_every_cell() -> None:
         me = Principal(org, ME, MINE, groups, frozenset(), Role.OWNER)
         kept = {ORG: new_resource(1, access=case.access(ORG, TEAM), status=case.status)}
         answers: dict[tuple[Any, ...], int] = {}
-        for asked in OPERATIONS:
-            question = (asked.takes, asked.move)
+        for request in OPERATIONS:
+            question = (request.takes, request.move)
             if question not in answers:
-                answers[question] = decided(me, kept.get(me.org_uuid), asked)
-            if answers[question] != expected(case, asked):
-                pytest.fail(f"{asked.name} of {case}: {answers[question]} is not {expected(case, asked)}")
-            met.add((asked.name, answers[question]))
-    for asked in OPERATIONS:
-        wanted = {200, 404} | ({403} if asked.takes != ("see",) else set())
-        assert {code for name, code in met if name == asked.name} >= wanted, "no cell is empty"
+                answers[question] = decided(me, kept.get(me.org_uuid), request)
+            if answers[question] != expected(case, request):
+                pytest.fail(f"{request.name} of {case}: {answers[question]} is not {expected(case, request)}")
+            met.add((request.name, answers[question]))
+    for request in OPERATIONS:
+        wanted = {200, 404} | ({403} if request.takes != ("see",) else set())
+        assert {code for name, code in met if name == request.name} >= wanted, "no cell is empty"
 
 
-def sample() -> Iterator[tuple[Case, Asked]]:
-    """Every operation with every answer that it can have, a few times, on cases drawn from all."""
+def sample() -> Iterator[tuple[Case, Request]]:
+    """Every operation with every status that it can have, a few times, on sampled cases."""
     draw = random.Random(7)
-    for asked in OPERATIONS:
+    for request in OPERATIONS:
         by_answer: dict[int, list[Case]] = {}
         for case in CASES:
-            by_answer.setdefault(expected(case, asked), []).append(case)
+            by_answer.setdefault(expected(case, request), []).append(case)
         for found in by_answer.values():
             for case in draw.sample(found, 5):
-                yield case, asked
+                yield case, request
 
 
 @pytest.mark.anyio
 async def test_over_http(world: World) -> None:
-    """A sample of the matrix, every answer of every operation in it, through the routes."""
+    """A sample of the matrix, with every status of every operation, through the routes."""
     team, others = [(await world.core.directory.create_group(world.org, name)).id for name in ("Team", "Others")]
     other = await world.core.directory.create_organization("Elsewhere")
     member, stranger = await world.user(ME, groups=[team]), await world.user(ME, org=other.uuid)
     boss = world.core.principal(world.org, "boss")
-    for case, asked in sample():
+    for case, request in sample():
         number = await planted(world, boss, case, team if case.in_team else others)
-        answer = await ask(member if case.same_organization else stranger, asked, number)
+        answer = await ask(member if case.same_organization else stranger, request, number)
         status = 200 if answer.status_code == 202 else answer.status_code
-        assert status == expected(case, asked), (case, asked.name, answer.text)
+        assert status == expected(case, request), (case, request.name, answer.text)
 
 
 async def planted(world: World, boss: Principal, case: Case, team: str) -> int:
@@ -193,8 +193,8 @@ async def planted(world: World, boss: Principal, case: Case, team: str) -> int:
     return number
 
 
-async def ask(caller: httpx.AsyncClient, asked: Asked, number: int) -> httpx.Response:
-    if asked.method == "RUN":
-        body = {"workflowId": number, "input": {}, **(asked.body or {})}
+async def ask(caller: httpx.AsyncClient, request: Request, number: int) -> httpx.Response:
+    if request.method == "RUN":
+        body = {"workflowId": number, "input": {}, **(request.body or {})}
         return await caller.post("/agent/v1/runs", json=body, headers=POLL)
-    return await caller.request(asked.method, f"/api/v1/workflows/{number}{asked.path}", json=asked.body)
+    return await caller.request(request.method, f"/api/v1/workflows/{number}{request.path}", json=request.body)

@@ -42,7 +42,7 @@ CANARIES = {
 
 
 async def login(password: str) -> None:
-    """Fail, as a tool does that cannot reach what it logs in to."""
+    """Fail as a tool that cannot reach its server."""
     if password:
         raise ConnectionError("the other side does not answer")
 
@@ -53,13 +53,13 @@ def login_blocking(password: str) -> None:
 
 
 def strict(password: int) -> int:
-    """Takes another type than it is given."""
+    """Declares another type than it gets."""
     return password
 
 
 @wfcore.tool(provider="crm")
 async def connected(call: wfcore.ToolCall) -> None:
-    """Fail, and show in the error all that it was told."""
+    """Fail, with its whole input in the error."""
     assert call.connection is not None
     raise RuntimeError(f"{call} was refused with {dict(call.connection.config)}")
 
@@ -73,7 +73,7 @@ async def echoing_provider(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class Keeper(logging.Handler):
-    """Every record as a line of JSON, which has all there is in it."""
+    """Keeps every record as a line of JSON with all of its fields."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Keeper(logging.Handler):
 
 @pytest.fixture
 def logged() -> Iterator[list[str]]:
-    """All of wfcore's logs, and what everything else says at INFO."""
+    """All logs of wfcore, and those of other libraries from INFO on."""
     keeper, root, own = Keeper(), logging.getLogger(), logging.getLogger("wfcore")
     levels = root.level, own.level
     root.addHandler(keeper)
@@ -133,16 +133,15 @@ CONNECTIONS: list[Json] = [
 ]  # fmt: skip
 
 
-async def test_no_canary_sings(tmp_path: Path, logged: list[str]) -> None:
-    """A server with everything on, that is sent secrets in every place for them, while tools fail and tell all, a
-    provider repeats its credential, arguments misfit, and the database loses a table."""
+async def test_no_secret_is_disclosed(tmp_path: Path, logged: list[str]) -> None:
+    """A server with all options gets secrets in every input while tools, models and the store fail: none is shown."""
     exporter, traces, metrics = InMemorySpanExporter(), TracerProvider(), Metrics()
     traces.add_span_processor(SimpleSpanProcessor(exporter))
-    database, told = f"sqlite:///{tmp_path}/c.db", list[httpx.Response]()
+    database, responses = f"sqlite:///{tmp_path}/c.db", list[httpx.Response]()
 
     async def keep(response: httpx.Response) -> None:
         await response.aread()
-        told.append(response)
+        responses.append(response)
 
     async with (
         provider() as model,
@@ -185,7 +184,9 @@ async def test_no_canary_sings(tmp_path: Path, logged: list[str]) -> None:
     places = {
         "logs": "\n".join(logged),
         "spans": "\n".join(span.to_json() for span in exporter.get_finished_spans()),
-        "answers": "\n".join(f"{answer.headers}\n{answer.text}" for answer in told if not _shows_a_workflow(answer)),
+        "answers": "\n".join(
+            f"{answer.headers}\n{answer.text}" for answer in responses if not _shows_a_workflow(answer)
+        ),
     }
     assert "request failed" in places["logs"]
     assert "no such table" in places["logs"]
@@ -200,7 +201,7 @@ async def test_no_canary_sings(tmp_path: Path, logged: list[str]) -> None:
 
 @asynccontextmanager
 async def contextual(core: wfcore.bootstrap.Core, port: int, keep: object) -> AsyncIterator[httpx.AsyncClient]:
-    """A member's client, whose every answer is kept."""
+    """A member's client that keeps every response."""
     connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
     async with AsyncExitStack() as closing:
         ada = await (await new_world(core, connect, closing)).user(role="owner")
@@ -209,7 +210,7 @@ async def contextual(core: wfcore.bootstrap.Core, port: int, keep: object) -> As
 
 
 def _shows_a_workflow(answer: httpx.Response) -> bool:
-    """Its author reads what its author wrote."""
+    """Whether the response shows a workflow, which its author can read."""
     return answer.is_success and "/api/v1/workflows" in str(answer.request.url)
 
 

@@ -1,7 +1,7 @@
 """Every route and every subset of the token scopes (interface, Authentication 4).
 
-There are 2 ** 17 subsets and more than a hundred routes. `missing_scopes` decides for each scope by itself, so what it
-says of all scopes at once, for every subset, is what it says to every route; the door asks it and nothing else.
+There are 2 ** 17 subsets and more than a hundred routes. `missing_scopes` decides each scope
+independently, so its result for all scopes and every subset holds for every route; routes use no other check.
 """
 
 import json
@@ -35,7 +35,7 @@ IMPLIED: Final = {
     for scope in TOKEN_SCOPES
     if scope.endswith(":write") and (read := scope.replace(":write", ":read")) in TOKEN_SCOPES
 }
-"""Whoever holds the one holds the other: the only implications there are."""
+"""The only implications: a scope with the one on the left includes the one on the right."""
 
 
 def implied(held: int) -> int:
@@ -48,7 +48,7 @@ def subsets_of(scopes: Any) -> Iterator[tuple[str, ...]]:
 
 
 def test_every_subset() -> None:
-    """For each of the 131,072 subsets exactly those scopes are missing that it neither holds nor implies, in order."""
+    """For each of the 131,072 subsets, the missing scopes are those that it neither holds nor implies, in order."""
     assert SUBSETS == 131_072
     for held in range(SUBSETS):
         granted = {scope for place, scope in enumerate(TOKEN_SCOPES) if held >> place & 1}
@@ -60,13 +60,13 @@ def test_every_subset() -> None:
 
 @given(st.frozensets(st.sampled_from(TOKEN_SCOPES)), st.lists(st.sampled_from(TOKEN_SCOPES), unique=True))
 def test_each_scope_is_decided_by_itself(granted: frozenset[str], needed: list[str]) -> None:
-    """What is missing of some scopes is what is missing of all of them, among these."""
+    """A scope is missing or not independently of the other required scopes."""
     lacks = missing_scopes(granted, TOKEN_SCOPES)
     assert missing_scopes(granted, needed) == [scope for scope in needed if scope in lacks]
 
 
 class Caller:
-    """Whoever calls, as the door finds out, and a client that sends what no use case takes."""
+    """A caller with given scopes, and a client whose requests no use case accepts."""
 
     def __init__(self, world: World) -> None:
         self.me: Principal | None = Principal(world.org, "ada", None, frozenset(), frozenset(), Role.OWNER)
@@ -77,7 +77,7 @@ class Caller:
         self.me = attrs.evolve(self.me, scopes=frozenset(scopes))
 
     async def ask(self, route: Route) -> tuple[int, Any]:
-        """Status and body of the answer to a call of the route, on things that never were, with half a body."""
+        """Status and body of a call to the route, for unknown ids and with an incomplete body."""
         path, sent = re.sub(r"\{\w+\}", "77", route.path), list[Message]()
         headers = [(b"accept", b"application/json")]
         scope = {"type": "http", "method": route.method, "path": path, "query_string": b"", "headers": headers}
@@ -96,12 +96,12 @@ class Caller:
 
 
 @pytest.mark.anyio
-async def test_every_route_asks_for_its_scopes(world: World) -> None:
+async def test_every_route_requires_its_scopes(world: World) -> None:
     """Each route, with every subset of the scopes of its areas, alone and beside all others.
 
     It lets in exactly those who hold or imply what the route needs, and says to the others what they lack.
     """
-    caller, asked = Caller(world), 0
+    caller, refusals = Caller(world), 0
     for route in route_table(world.core):
         if route.scopes is None:
             continue
@@ -116,13 +116,13 @@ async def test_every_route_asks_for_its_scopes(world: World) -> None:
                 refused = [403, lacks] if lacks else [status, None]
                 assert [status, body.get("error", {}).get("info", {}).get("missing")] == refused, route.name
                 assert lacks or status in (201 if route.request_media_types else 200, 400, 404), (route.name, body)
-                asked += 1
-    assert asked > 1_000
+                refusals += 1
+    assert refusals > 1_000
 
 
 @pytest.mark.anyio
-async def test_every_route_asks_who_calls(world: World) -> None:
-    """But for those that are open to everybody, which are few and known, no route answers a caller without a name."""
+async def test_every_route_requires_authentication(world: World) -> None:
+    """Every route but a known list of open ones is 401 without a credential."""
     caller = Caller(world)
     caller.me = None
     open_to_all = {

@@ -1,7 +1,7 @@
-"""A hidden resource and one that never existed are told apart by nothing (interface, Authentication 6).
+"""A hidden resource and an unknown one get the same responses (interface, Authentication 6).
 
-What members of an organization do share is decided to be so, and is no part of this: numbers count on, a slug that is
-taken gets a suffix, run ids are unique, and who would leave a resource without a manager is told which.
+Some effects are shared by design and not tested here: numbers and run ids are unique, a used slug gets a suffix, and
+a 409 names the resources that would have no manager.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,10 @@ pytestmark = pytest.mark.anyio
 PRIVATE: Json = {"visibility": "private", "groupPermissions": {}, "sharedWith": []}
 SAME = {"X-Request-Id": "same", **POLL}
 NEVER = 4_711
-"""The number of nothing: unlike every number that a message could hold by chance."""
+"""A number that is no resource's, and that no message has by chance."""
 
 
-TELLING = [
+SHOWING = [
     "/api/v1/workflows?q=zebra",
     "/api/v1/skills?q=zebra",
     "/api/v1/skills/1/memories",
@@ -33,12 +33,12 @@ TELLING = [
     "/api/v1/skills/0/conversations/zebra-thread",
     "/api/v1/usage?groupBy=model",
 ]
-"""What shows the hidden things to whom they belong."""
+"""Routes that show the hidden resources to their owner."""
 
 
 @attrs.frozen
 class Hidden:
-    """One of everything, in a member's private rooms: what stands in paths, by parameter."""
+    """One private resource of each kind: ids by path parameter."""
 
     ids: dict[str, str]
     eve: httpx.AsyncClient
@@ -57,14 +57,14 @@ async def hidden(either: World) -> Hidden:
     memory = await ada.post("/api/v1/skills/1/memories", json={"memory": "zebra"})
     await ada.get(f"/api/v1/workflows/{number}/webhook")
     await leave_records(either)
-    for path in TELLING:
+    for path in SHOWING:
         assert "zebra" in (await ada.get(path)).text.lower(), path
     ids = {"id": "1", "runId": "zebra-run", "threadId": "zebra-thread"}
     return Hidden({**ids, "interfaceId": interface.json()["id"], "memoryId": memory.json()["id"]}, eve)
 
 
 async def leave_records(world: World) -> None:
-    """Have the hidden run leave a message of its skill, and what it cost, as agents do."""
+    """Record a message and the usage of the hidden run, as an agent does."""
     journal = world.core.ports.journal
     row = await journal.find_run(world.org, "zebra-run")
     assert row
@@ -75,7 +75,7 @@ async def leave_records(world: World) -> None:
 
 
 def seen(answer: httpx.Response, repeats: str = "") -> tuple[Any, ...]:
-    """All that a client sees of an answer but the date, with the number that it asked for itself taken out."""
+    """All of a response but the date, without the number that the client sent itself."""
     headers = {name: value for name, value in answer.headers.items() if name not in ("date", "content-length", "link")}
     text = answer.text.replace(repeats, "#") if repeats else answer.text
     return answer.status_code, headers, text
@@ -88,7 +88,7 @@ BODIES: dict[str, Json] = {
 }  # fmt: skip
 
 
-async def test_below_a_hidden_resource(either: World, hidden: Hidden) -> None:
+async def test_paths_of_a_hidden_resource(either: World, hidden: Hidden) -> None:
     """Every route with a number, run or thread in its path: the same status, headers and body for both."""
     compared = 0
     for route in route_table(either.core):
@@ -129,18 +129,18 @@ ELSEWHERE: dict[str, Callable[[int], tuple[str, str, Json | None]]] = {
 }  # fmt: skip
 
 
-async def test_named_elsewhere(hidden: Hidden) -> None:
-    """Where a body or a query names a resource, a hidden one is answered like none."""
-    for what, asked in ELSEWHERE.items():
+async def test_bodies_and_queries_with_a_hidden_resource(hidden: Hidden) -> None:
+    """A body or query that names a hidden resource gets the response for an unknown one."""
+    for what, request in ELSEWHERE.items():
         answers = []
         for number in (1, NEVER):
-            method, path, body = asked(number)
+            method, path, body = request(number)
             answer = await hidden.eve.request(method, path, json=body, headers=SAME)
             answers.append(seen(answer, f"`{number}`"))
         assert answers[0] == answers[1], what
 
 
-async def test_a_deploy_that_names_one(hidden: Hidden) -> None:
+async def test_a_deploy_with_a_hidden_resource(hidden: Hidden) -> None:
     """The issues of a deploy are the same but for the number that the graph has itself."""
     answers = []
     for number in (1, NEVER):
@@ -163,8 +163,8 @@ LISTS = [
 ]  # fmt: skip
 
 
-async def test_no_list_or_count_shows_it(either: World, hidden: Hidden) -> None:
-    """To a member of an organization with hidden things every list is that of one without any."""
+async def test_no_list_shows_a_hidden_resource(either: World, hidden: Hidden) -> None:
+    """Hidden resources change no list of another member."""
     bare = await either.core.directory.create_organization("Bare")
     twin = await either.user("eve", org=bare.uuid)
     own = {either.org: "#", bare.uuid: "#"}
@@ -174,7 +174,7 @@ async def test_no_list_or_count_shows_it(either: World, hidden: Hidden) -> None:
 
 
 def masked(answer: httpx.Response, own: dict[str, str]) -> tuple[Any, ...]:
-    """The answer without what is each organization's own: its UUID, and the ids and times of the member's token."""
+    """The response without the organization's UUID and the ids and times of the member's token."""
     status, headers, text = seen(answer)
     for name, mask in own.items():
         text = text.replace(name, mask)

@@ -1,4 +1,4 @@
-"""What a server is sent by mistake and by malice: bodies, paths, methods, headers (interface, Errors)."""
+"""Malformed and hostile requests: bodies, paths, methods and headers (interface, Errors)."""
 
 import asyncio
 import json
@@ -48,11 +48,11 @@ NEEDS_NONE = ["deploy", "restore", "discard-draft", "toggle", "validate"]
 
 
 class TestBodies:
-    """Everything a body can be, before any use case sees it."""
+    """Bodies, before a use case is called."""
 
     @pytest.mark.parametrize("name", BODIES)
-    async def test_a_malformed_body_is_400_with_its_faults(self, either: World, name: str) -> None:
-        """No body is answered by 500, and every fault is named."""
+    async def test_a_malformed_body_is_400_with_its_issues(self, either: World, name: str) -> None:
+        """No body gets a 500, and every issue is named."""
         ada = await either.user()
         answer = await ada.post("/api/v1/workflows", content=BODIES[name])
         assert assert_envelope(answer, *MALFORMED)["info"]["errors"]
@@ -60,16 +60,14 @@ class TestBodies:
 
     @pytest.mark.parametrize(("method", "path"), NEEDS_BODY)
     @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'"x"'])
-    async def test_a_route_that_needs_a_body_refuses_to_do_without(
-        self, world: World, method: str, path: str, body: bytes
-    ) -> None:
-        """Where a body is needed, an empty one is malformed, and so is one that is no object."""
+    async def test_a_required_body_cannot_be_empty(self, world: World, method: str, path: str, body: bytes) -> None:
+        """A required body must be an object and not empty."""
         ada = await world.user()
         assert_envelope(await ada.request(method, path, content=body), *MALFORMED)
 
     @pytest.mark.parametrize("path", NEEDS_NONE)
-    async def test_a_route_without_fields_takes_an_empty_body(self, world: World, path: str) -> None:
-        """Where every field may be left out, so may the body; but what is there is an object with known keys."""
+    async def test_an_optional_body_can_be_empty(self, world: World, path: str) -> None:
+        """Where every field is optional, so is the body; a given body must be an object with known keys."""
         ada = await world.user()
         await deployed(ada, chain(APPROVAL))
         one = f"/api/v1/workflows/1/{path}"
@@ -82,29 +80,29 @@ class TestBodies:
     @pytest.mark.parametrize("media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/json",
                                             "application/jsonx", "application/+json", "json", ""])  # fmt: skip
     async def test_another_media_type_is_malformed(self, world: World, media_type: str) -> None:
-        """Only JSON is read, and the answer says so."""
+        """Only JSON is read, and the error says so."""
         ada = await world.user()
         answer = await ada.post("/api/v1/workflows", content=b"{}", headers={"Content-Type": media_type})
         assert assert_envelope(answer, *MALFORMED)["info"]["errors"][0]["path"] == "Content-Type"
 
     @pytest.mark.parametrize("media_type", [None, "application/json; charset=utf-8", "Application/JSON",
                                             "application/merge-patch+json"])  # fmt: skip
-    async def test_json_by_any_name_is_read(self, world: World, media_type: str | None) -> None:
-        """A missing type is taken for JSON, and structured suffixes count."""
+    async def test_every_json_media_type_is_read(self, world: World, media_type: str | None) -> None:
+        """A missing type means JSON, and structured suffixes are accepted."""
         ada = await world.user()
         headers = {} if media_type is None else {"Content-Type": media_type}
         answer = await ada.post("/api/v1/workflows", content=json.dumps(flow()), headers=headers)
         assert answer.status_code == 201
 
     async def test_a_body_on_a_read_or_delete_is_ignored(self, either: World) -> None:
-        """GET and DELETE have no body; one that is sent does no harm."""
+        """A body of GET and DELETE is ignored."""
         ada = await either.user()
         await ada.post("/api/v1/workflows", json=flow())
         for method in ("GET", "DELETE"):
             assert (await ada.request(method, "/api/v1/workflows/1", content=b"\xff{")).status_code == 200
 
     async def test_a_body_that_is_too_large_is_413(self, either: World) -> None:
-        """Eleven MiB are too much, whether the length was told before or not; the connection serves on."""
+        """Eleven MiB are too large, with and without a declared length; the connection still works."""
         ada = await either.user()
         big = b'{"name": "' + b"x" * (11 * 2**20) + b'"}'
 
@@ -118,24 +116,24 @@ class TestBodies:
         assert (await ada.get("/api/v1/workflows")).status_code == 200
 
     async def test_a_slow_body_is_408(self, world: World) -> None:
-        """A body that does not arrive in time is given up, and the connection with it."""
-        door = app(world.core, receive_timeout=0.01)
+        """A body that does not arrive in time closes the connection."""
+        application = app(world.core, receive_timeout=0.01)
         ada = await world.user()
 
         async def never() -> Any:
             yield b"{"
             await anyio.sleep_forever()
 
-        slow = httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url="http://wfcore", headers=ada.headers)
+        slow = httpx.AsyncClient(
+            transport=httpx.ASGITransport(application), base_url="http://wfcore", headers=ada.headers
+        )
         async with slow:
             answer = await slow.post("/api/v1/workflows", content=never())
         assert_envelope(answer, 408, "BAD_REQUEST", "INVALID_ARGUMENT")
         assert answer.headers["Connection"] == "close"
 
-    async def test_a_client_that_leaves_half_way_is_not_answered(
-        self, world: World, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """A request that is broken off leads to no answer and no use case; the access log has it as 499."""
+    async def test_an_aborted_request_gets_no_response(self, world: World, caplog: pytest.LogCaptureFixture) -> None:
+        """An aborted request gets no response and calls no use case; the access log has it as 499."""
         caplog.set_level("INFO", "wfcore.access")
         ada = await world.user()
         sent: list[Message] = []
@@ -162,7 +160,7 @@ class TestPaths:
                                       "/api/v1/workflows%2F1", "/API/v1/workflows", "/api/v1/workflows/%2E%2E/skills",
                                       "/agent/v2/runs", "/%00"])  # fmt: skip
     async def test_an_unknown_path_is_404(self, either: World, path: str) -> None:
-        """What is no route is 404, with the envelope, for everybody."""
+        """An unknown path is 404 with the envelope, with and without a credential."""
         for client in (await either.client(), await either.user()):
             request = client.build_request("GET", "/")
             request.url = request.url.copy_with(raw_path=path.encode())
@@ -170,8 +168,8 @@ class TestPaths:
 
     @pytest.mark.parametrize("number", ["0", "01", "-1", "+1", "1.0", "1%0A", "%201", "x", "1e3", "%D9%A1", "9" * 30,
                                         "9" * 5_000, "%00", "999"])  # fmt: skip
-    async def test_an_id_that_is_no_number_is_like_an_unknown_one(self, world: World, number: str) -> None:
-        """Whatever stands for an id that never existed gets the same answer, whatever the method and body."""
+    async def test_an_id_that_is_not_a_number_is_unknown(self, world: World, number: str) -> None:
+        """Every unknown id gets the same response, with any method and body."""
         ada = await world.user()
         await ada.post("/api/v1/workflows", json=flow())
         for method, path, body in (
@@ -185,7 +183,7 @@ class TestPaths:
             assert tried.status_code == (400 if body == {"name": 7} else 404)
 
     async def test_another_method_is_405(self, either: World) -> None:
-        """A method that a path does not have is 405 and says which it has, before any credential is asked for."""
+        """A method that the path does not have is 405 with `Allow`, before authentication."""
         nobody = await either.client()
         for method, path, allowed in (
             ("PUT", "/api/v1/workflows", "GET, HEAD, POST"),
@@ -199,7 +197,7 @@ class TestPaths:
             assert answer.headers["Allow"] == allowed
 
     async def test_head_is_get_without_a_body(self, either: World) -> None:
-        """HEAD answers with the headers of GET and nothing else, on streams too."""
+        """HEAD has the headers of GET and no body, on streams too."""
         ada = await either.user()
         number = await deployed(ada, chain(APPROVAL))
         run = await ada.post(
@@ -220,15 +218,15 @@ class TestCredentials:
     """Interface, Authentication 5; RFC 6750, 3."""
 
     async def test_no_credential_is_challenged(self, either: World) -> None:
-        """A missing credential is 401 with a challenge that names no error, and where it is told who issues tokens."""
+        """A missing credential is 401 with a challenge that names the metadata and no error."""
         nobody = await either.client()
         for headers in ({}, {"Authorization": "Basic dTpw"}, {"Authorization": ""}):
             answer = await nobody.get("/api/v1/workflows", headers=headers)
             assert_envelope(answer, 401, "UNAUTHORIZED", "UNAUTHENTICATED")
             assert answer.headers["WWW-Authenticate"] == f"Bearer {METADATA.format(answer.url.copy_with(path=''))}"
 
-    async def test_every_bad_token_gets_the_same_words(self, either: World) -> None:
-        """Malformed, unknown, of another organization, with another secret: 401, told apart by nobody."""
+    async def test_every_bad_token_gets_the_same_error(self, either: World) -> None:
+        """Malformed, unknown, of another organization, with another secret: the same 401."""
         ada = await either.user()
         good = ada.headers["Authorization"].removeprefix("Bearer ")
         other = await either.core.directory.create_organization("Other")
@@ -247,7 +245,7 @@ class TestCredentials:
         assert twice.status_code == 401
 
     async def test_an_unauthenticated_body_is_not_read(self, world: World) -> None:
-        """Who is not let in cannot make the server take a body: the credential and its scopes come first."""
+        """The credential and its scopes are checked before the body is read."""
 
         async def unread() -> Any:
             raise AssertionError("the body was read")
@@ -258,18 +256,18 @@ class TestCredentials:
 
 
 class TestRequestId:
-    """Every response carries an id, the client's own where it is a sane one."""
+    """Every response has an id, the client's own if it is safe to log."""
 
     @pytest.mark.parametrize("given", ["a", "A.b_c-1", "x" * 128])
-    async def test_a_sane_id_is_taken_over(self, either: World, given: str) -> None:
-        """The client's id comes back, in the header and in the envelope."""
+    async def test_a_safe_id_is_kept(self, either: World, given: str) -> None:
+        """The client's id is in the header and in the envelope."""
         nobody = await either.client()
         for path in ("/healthz", "/nope", "/api/v1/me"):
             assert (await nobody.get(path, headers={"X-Request-Id": given})).headers["X-Request-Id"] == given
 
     @pytest.mark.parametrize("given", ["", "a b", "x" * 129, "a;b", "ü", "a\x7f"])
     async def test_any_other_is_replaced(self, world: World, given: str) -> None:
-        """What could break a log line is not taken over."""
+        """An id that could break a log line is replaced."""
         nobody = await world.client()
         answer = await nobody.get("/nope", headers={"X-Request-Id": given.encode("latin-1")})
         error = assert_envelope(answer, 404, "NOT_FOUND", "NOT_FOUND")
@@ -277,12 +275,12 @@ class TestRequestId:
 
 
 class TestFailures:
-    """What goes wrong inside shows nothing outside."""
+    """Internal errors disclose nothing."""
 
     async def test_a_bug_is_500_without_a_trace(
         self, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """An unexpected exception is logged with the request's id and answered by bare words."""
+        """An unexpected exception is logged with the request's id; the response has no details."""
         ada = await world.user()
 
         async def broken(*args: object, **kwargs: object) -> None:
@@ -296,7 +294,7 @@ class TestFailures:
         assert any(getattr(record, "request_id", "") == "r-1" and record.exc_info for record in caplog.records)
 
     async def test_a_store_that_is_not_ready_is_503(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        """`/readyz` says so without saying why; `/healthz` does not care."""
+        """`/readyz` is 503 without details; `/healthz` does not check the store."""
         nobody = await world.client()
         assert (await nobody.get("/readyz")).json() == {"status": "ready"}
 
@@ -309,8 +307,8 @@ class TestFailures:
         assert (await nobody.get("/healthz")).json() == {"status": "ok"}
 
 
-async def test_hostile_requests_leave_the_server_standing(real_world: World) -> None:
-    """Raw bytes that are no HTTP, and half a request, are answered or dropped, and the next client is served."""
+async def test_hostile_requests_do_not_stop_the_server(real_world: World) -> None:
+    """Bytes that are not HTTP, or half a request, do not affect the next client."""
     nobody = await real_world.client()
     port = nobody.base_url.port
     for raw in (

@@ -1,4 +1,4 @@
-"""Access tokens of an issuer at the door (interface, Authentication; RFC 6750, RFC 9728): an issuer of our own."""
+"""Access tokens of a fake issuer (interface, Authentication; RFC 6750, RFC 9728)."""
 
 import json
 import time
@@ -43,10 +43,10 @@ class Issuer:
 
     url: str = ""
     keys: dict[str, Key] = attrs.field(factory=lambda: {"k1": ECKey.generate_key("P-256")})
-    asked: list[str] = attrs.field(factory=list)
+    requested: list[str] = attrs.field(factory=list)
 
     async def answer(self, request: Request) -> Response:
-        self.asked.append(request.url.path)
+        self.requested.append(request.url.path)
         if request.url.path == "/jwks":
             return JSONResponse(
                 {"keys": [{**key.as_dict(private=False), "kid": kid} for kid, key in self.keys.items()]}
@@ -76,10 +76,10 @@ async def issuer() -> AsyncIterator[Issuer]:
         yield found
 
 
-def door(
+def client_of(
     world: World, issuer: Issuer, names: ClaimNames = NAMES, clock: Clock | None = None, **more: Any
 ) -> httpx.AsyncClient:
-    """A client of a door that takes the issuer's tokens."""
+    """A client of an application that accepts the issuer's tokens."""
     oauth = AccessTokens(issuer.url, AUDIENCE, clock or world.core.ports.clock, claims=names)
     transport = httpx.ASGITransport(app(world.core, oauth=oauth, **more))
     return httpx.AsyncClient(transport=transport, base_url="http://product:81")
@@ -93,9 +93,9 @@ class TestPrincipal:
     """From a token to the caller."""
 
     async def test_a_member_calls_with_a_token_of_the_issuer(self, world: World, issuer: Issuer) -> None:
-        """Role from the member row, scopes from the token, as far as there are such."""
+        """The role is the member's, the scopes are the known scopes of the token."""
         await world.core.directory.add_member(world.org, "ada", "ada@x.org", role="admin")
-        async with door(world, issuer) as client:
+        async with client_of(world, issuer) as client:
             scope = "workflows:write members:write admin *"
             me = (await client.get("/api/v1/me", headers=bearing(issuer.token(world.org, "ada", scope)))).json()
             assert me == {
@@ -107,26 +107,26 @@ class TestPrincipal:
             )
             assert (made.status_code, made.json()["accessConfig"]["ownerUserId"]) == (201, "ada")
 
-    async def test_personal_access_tokens_go_on(self, world: World, issuer: Issuer) -> None:
-        """Beside each other, at the same door; the issuer is not asked about ours."""
+    async def test_personal_access_tokens_still_work(self, world: World, issuer: Issuer) -> None:
+        """Both kinds work in one application; the issuer is not called for personal access tokens."""
         ada = await world.user()
-        async with door(world, issuer) as client:
+        async with client_of(world, issuer) as client:
             client.headers["Authorization"] = ada.headers["Authorization"]
             assert (await client.get("/api/v1/me")).json()["userId"] == "ada"
             assert_envelope(
                 await client.get("/api/v1/me", headers=bearing("svc_x")), 401, "UNAUTHORIZED", "UNAUTHENTICATED"
             )
-            assert issuer.asked == []
+            assert issuer.requested == []
 
-    async def test_who_is_no_member_is_nobody(self, world: World, issuer: Issuer) -> None:
-        """A stranger, another organization, one that never was and a removed member get the same answer."""
+    async def test_only_members_are_authenticated(self, world: World, issuer: Issuer) -> None:
+        """An unknown user, another or unknown organization and a removed member get the same 401."""
         other = await world.core.directory.create_organization("Other")
         for user in ("ada", "root"):
             await world.core.directory.add_member(world.org, user, role="owner")
         root = world.core.principal(world.org, "root", role="owner")
         never = "00000000-0000-4000-8000-00000000dead"
-        told = set()
-        async with door(world, issuer) as client:
+        errors = set()
+        async with client_of(world, issuer) as client:
             ada = issuer.token(world.org, "ada")
             assert (await client.get("/api/v1/me", headers=bearing(ada))).status_code == 200
             await world.core.members.delete(root, "ada")
@@ -138,11 +138,11 @@ class TestPrincipal:
             ):
                 answer = await client.get("/api/v1/me", headers=bearing(token) | {"X-Request-Id": "r"})
                 error = assert_envelope(answer, 401, "UNAUTHORIZED", "UNAUTHENTICATED")
-                told.add((json.dumps(error), answer.headers["WWW-Authenticate"]))
-        assert len(told) == 1
+                errors.add((json.dumps(error), answer.headers["WWW-Authenticate"]))
+        assert len(errors) == 1
 
     async def test_groups_and_address_of_the_token(self, world: World, issuer: Issuer) -> None:
-        """Configured, they stand in place of the member's; groups that the organization lacks do not count."""
+        """When configured, they replace the member's; groups that the organization lacks are ignored."""
         inside = await world.core.directory.create_group(world.org, "Inside")
         before = await world.core.directory.create_group(world.org, "Before")
         other = await world.core.directory.create_organization("Other")
@@ -154,7 +154,7 @@ class TestPrincipal:
             "email_verified": True,
         }
         token = issuer.token(world.org, "ada", **said)
-        async with door(world, issuer) as client, door(world, issuer, ClaimNames("org")) as plain:
+        async with client_of(world, issuer) as client, client_of(world, issuer, ClaimNames("org")) as plain:
             me = (await client.get("/api/v1/me", headers=bearing(token))).json()
             assert (me["groups"], me["email"]) == ([inside.id], "ada@new.org")
             bare = (await client.get("/api/v1/me", headers=bearing(issuer.token(world.org, "ada")))).json()
@@ -163,12 +163,12 @@ class TestPrincipal:
             assert (me["groups"], me["email"]) == ([before.id], "ada@x.org")
 
     async def test_an_address_that_is_not_verified_grants_nothing(self, world: World, issuer: Issuer) -> None:
-        """A private workflow shared with an address opens to the token that has it verified, and to no other."""
+        """A private workflow that is shared with an address needs a token in which it is verified."""
         owner = await world.user("own")
         private = {"visibility": "private", "groupPermissions": {}, "sharedWith": [{"email": "bob@new.org"}]}
         number = (await owner.post("/api/v1/workflows", json=flow(accessConfig=private))).json()["id"]
         await world.core.directory.add_member(world.org, "bob", "bob@x.org")
-        async with door(world, issuer) as client:
+        async with client_of(world, issuer) as client:
             for verified, status in ((True, 200), (False, 404), ("true", 404)):
                 token = issuer.token(world.org, "bob", email="bob@new.org", email_verified=verified)
                 answer = await client.get(f"/api/v1/workflows/{number}", headers=bearing(token))
@@ -177,7 +177,7 @@ class TestPrincipal:
     async def test_a_scope_that_the_token_lacks(self, world: World, issuer: Issuer) -> None:
         """403 as for every credential."""
         await world.core.directory.add_member(world.org, "ada")
-        async with door(world, issuer) as client:
+        async with client_of(world, issuer) as client:
             token = issuer.token(world.org, "ada", "workflows:read")
             answer = await client.post("/api/v1/workflows", json=flow(), headers=bearing(token))
             error = assert_envelope(answer, 403, "FORBIDDEN", "PERMISSION_DENIED")
@@ -185,30 +185,30 @@ class TestPrincipal:
 
 
 class TestIssuer:
-    """The issuer changes its keys, or is away."""
+    """The issuer changes its keys, or is not reachable."""
 
-    async def test_a_new_key_is_taken_up(self, world: World, issuer: Issuer) -> None:
-        """A token of a key that came later is good as soon as the interval allows to ask, and nobody restarted."""
+    async def test_a_new_key_is_accepted(self, world: World, issuer: Issuer) -> None:
+        """A token of a new key is accepted as soon as the interval allows a fetch, without a restart."""
         clock = FakeClock(round(time.time() * 1000))
         await world.core.directory.add_member(world.org, "ada")
-        async with door(world, issuer, clock=clock) as client:
+        async with client_of(world, issuer, clock=clock) as client:
             old = issuer.token(world.org, "ada")
             assert (await client.get("/api/v1/me", headers=bearing(old))).status_code == 200
             issuer.keys["k2"] = ECKey.generate_key("P-256")
             new = issuer.token(world.org, "ada", kid="k2")
             assert (await client.get("/api/v1/me", headers=bearing(new))).status_code == 401
-            assert issuer.asked.count("/jwks") == 1
+            assert issuer.requested.count("/jwks") == 1
             clock.advance(COOL_DOWN)
             assert (await client.get("/api/v1/me", headers=bearing(new))).status_code == 200
             assert (await client.get("/api/v1/me", headers=bearing(old))).status_code == 200
-            assert issuer.asked.count("/jwks") == 2
+            assert issuer.requested.count("/jwks") == 2
 
-    async def test_without_keys_no_token_is_judged(self, world: World) -> None:
-        """503, which is our fault and not the token's; our own tokens work on."""
+    async def test_without_keys_a_token_is_503(self, world: World) -> None:
+        """503 and not 401; personal access tokens still work."""
         async with issuing() as issuer:
             pass
         ada = await world.user()
-        async with door(world, issuer) as client:
+        async with client_of(world, issuer) as client:
             answer = await client.get("/api/v1/me", headers=bearing(issuer.token(world.org, "ada")))
             assert_envelope(answer, 503, "INTERNAL_ERROR", "INTERNAL")
             mine = {"Authorization": ada.headers["Authorization"]}
@@ -216,11 +216,11 @@ class TestIssuer:
 
 
 class TestDiscovery:
-    """A client that has no token learns where to get one."""
+    """Clients without a token find the authorization server."""
 
-    async def test_a_401_says_where_to_ask(self, world: World, issuer: Issuer) -> None:
-        """The challenge names the metadata below the mount, and says when a token was sent in vain."""
-        async with door(world, issuer, mount="/a b") as client:
+    async def test_a_401_names_the_metadata(self, world: World, issuer: Issuer) -> None:
+        """The challenge names the metadata below the mount, and `invalid_token` when a token was sent."""
+        async with client_of(world, issuer, mount="/a b") as client:
             place = f'resource_metadata="http://product:81/a%20b{METADATA}"'
             answer = await client.get("/a b/api/v1/me")
             assert answer.headers["WWW-Authenticate"] == f"Bearer {place}"
@@ -228,9 +228,9 @@ class TestDiscovery:
             assert_envelope(answer, 401, "UNAUTHORIZED", "UNAUTHENTICATED")
             assert answer.headers["WWW-Authenticate"] == f'Bearer error="invalid_token", {place}'
 
-    async def test_the_metadata_is_there_for_everybody(self, world: World, issuer: Issuer) -> None:
+    async def test_the_metadata_needs_no_credential(self, world: World, issuer: Issuer) -> None:
         """Resource, authorization server, scopes and method, without a credential (RFC 9728, 3.2)."""
-        async with door(world, issuer) as client:
+        async with client_of(world, issuer) as client:
             assert (await client.get(METADATA)).json() == {
                 "resource": AUDIENCE,
                 "authorization_servers": [issuer.url],
@@ -239,14 +239,14 @@ class TestDiscovery:
             }
             assert (await client.head(METADATA)).status_code == 200
 
-    async def test_a_protocol_server_has_metadata_of_its_own(self, world: World, issuer: Issuer) -> None:
-        """They lead to tokens made out to this server, with the one scope that is taken; others are refused."""
-        async with door(world, issuer) as client:
+    async def test_a_protocol_server_has_its_own_metadata(self, world: World, issuer: Issuer) -> None:
+        """They name this server and its one scope; tokens for another server are refused."""
+        async with client_of(world, issuer) as client:
             place = "/interfaces/mcp/one"
-            told = (await client.get(METADATA + place)).json()
-            assert told["resource"] == AUDIENCE
-            assert told["authorization_servers"] == [issuer.url]
-            assert told["scopes_supported"] == ["workflows:invoke"]
+            metadata = (await client.get(METADATA + place)).json()
+            assert metadata["resource"] == AUDIENCE
+            assert metadata["authorization_servers"] == [issuer.url]
+            assert metadata["scopes_supported"] == ["workflows:invoke"]
             await world.core.directory.add_member(world.org, "ada")
             for aud, status in ((f"http://product:81{place}", 401), (AUDIENCE, 404)):
                 answer = await client.post(place, headers=bearing(issuer.token(world.org, "ada", aud=aud)))
@@ -256,7 +256,7 @@ class TestDiscovery:
                     assert answer.headers["WWW-Authenticate"] == challenge
 
     async def test_without_an_issuer(self, either: World) -> None:
-        """The challenge leads to the metadata all the same, which name no authorization server."""
+        """The challenge names the metadata, which have no authorization server."""
         nobody = await either.client()
         place = f'resource_metadata="{str(nobody.base_url).rstrip("/")}{METADATA}"'
         assert (await nobody.get("/api/v1/me")).headers["WWW-Authenticate"] == f"Bearer {place}"
@@ -275,15 +275,15 @@ class TestDiscovery:
             assert (await client.get(place)).json()["resource"] == "https://product/automation"
 
     @pytest.mark.parametrize("host", ['x"y', "a b", "a,b", "", "x/..", "a@b", "ü", "[::1", "a:b", "a\\"])
-    async def test_a_host_that_is_none_is_not_repeated(self, world: World, issuer: Issuer, host: str) -> None:
-        """Nothing that a client writes there can end the quotes of the challenge."""
-        async with door(world, issuer) as client:
+    async def test_an_invalid_host_is_not_repeated(self, world: World, issuer: Issuer, host: str) -> None:
+        """No `Host` of a client can end the quotes of the challenge."""
+        async with client_of(world, issuer) as client:
             answer = await client.get("/api/v1/me", headers={"Host": host.encode("latin-1")})
             place = f"http://product:81{METADATA}"
             assert answer.headers["WWW-Authenticate"] == f'Bearer resource_metadata="{place}"'
 
-    def test_the_product_decides_alone(self, world: World, issuer: Issuer) -> None:
-        """`authenticate` and `oauth` together would be a setting without effect: refused."""
+    def test_authenticate_excludes_oauth(self, world: World, issuer: Issuer) -> None:
+        """`authenticate` and `oauth` together are refused."""
 
         async def nobody(connection: Any) -> None:
             return None
@@ -292,8 +292,8 @@ class TestDiscovery:
             app(world.core, oauth=AccessTokens(issuer.url, "a", world.core.ports.clock), authenticate=nobody)
 
 
-async def test_the_settings_make_the_verifier(world: World, issuer: Issuer) -> None:
-    """Issuer, audience, address of keys and claims of the environment reach the tokens that are taken."""
+async def test_the_settings_configure_the_verifier(world: World, issuer: Issuer) -> None:
+    """Issuer, audience, key URL and claims of the environment reach the verifier."""
     await world.core.directory.add_member(world.org, "ada")
     environment = {
         "WFCORE_OAUTH_ISSUER": issuer.url,
@@ -308,5 +308,5 @@ async def test_the_settings_make_the_verifier(world: World, issuer: Issuer) -> N
         client = await closing.enter_async_context(httpx.AsyncClient(transport=transport, base_url="http://w"))
         token = issuer.token("x", "someone", tenant=world.org, uid="ada")
         assert (await client.get("/api/v1/me", headers=bearing(token))).json()["userId"] == "ada"
-    assert issuer.asked == ["/jwks"]
+    assert issuer.requested == ["/jwks"]
     assert load(None, {}).token_verifier(world.core.ports.clock) is None

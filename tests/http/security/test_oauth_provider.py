@@ -1,6 +1,6 @@
-"""Access tokens of a real authorization server at the door (interface, Authentication 2; RFC 9068).
+"""Access tokens of a real authorization server (interface, Authentication 2; RFC 9068).
 
-Every test runs against oidc-provider on Node, where that can be had, and against keys made in the test.
+Every test runs against oidc-provider on Node, if installed, and against keys made in the test.
 """
 
 import base64
@@ -53,14 +53,16 @@ async def server(request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIte
 
 @pytest.fixture
 async def issuer(server: Server, world: World) -> Server:
-    """The server with one key, speaking of this organization, of which `ada` is a member."""
+    """The server with one key and this organization, of which `ada` is a member."""
     await world.core.directory.add_member(world.org, "ada")
     await server.use([KEY], world.org)
     return server
 
 
-def door(core: Core, issuer: Server, clock: FakeClock | None = None, jwks_url: str | None = None) -> httpx.AsyncClient:
-    """A client of a door that takes the issuer's tokens."""
+def client_of(
+    core: Core, issuer: Server, clock: FakeClock | None = None, jwks_url: str | None = None
+) -> httpx.AsyncClient:
+    """A client of an application that accepts the issuer's tokens."""
     names = ClaimNames(organization="org")
     oauth = AccessTokens(issuer.url, AUDIENCE, clock or core.ports.clock, claims=names, jwks_url=jwks_url)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app(core, oauth=oauth)), base_url="http://product")
@@ -68,8 +70,8 @@ def door(core: Core, issuer: Server, clock: FakeClock | None = None, jwks_url: s
 
 @pytest.fixture(scope="module")
 async def client(server: Server, memory_server: tuple[Core, Connect]) -> AsyncIterator[httpx.AsyncClient]:
-    """One door for all tests during which the keys stay."""
-    async with door(memory_server[0], server) as client:
+    """One application for all tests that keep the keys."""
+    async with client_of(memory_server[0], server) as client:
         yield client
 
 
@@ -92,7 +94,7 @@ def forged(token: str) -> str:
 
 
 def promoted(token: str) -> str:
-    """The same signature under wider scopes."""
+    """The token with wider scopes and the same signature."""
     header, _, signature = token.split(".")
     return ".".join([header, b64(parts(token)[1] | {"scope": f"{SCOPE} members:write"}), signature])
 
@@ -107,7 +109,7 @@ async def id_token(issuer: Server) -> str:
 
 NO_GOOD: dict[str, Callable[[Server], Awaitable[str]]] = {
     "made out to another resource": lambda issuer: issuer.token("ada", resource="https://other.example"),
-    "made out to nobody": lambda issuer: issuer.token("ada", claims={"aud": []}),
+    "without an audience": lambda issuer: issuer.token("ada", claims={"aud": []}),
     "expired": lambda issuer: issuer.token("ada", claims={"exp": int(time.time()) - LEEWAY - 1}),
     "not good yet": lambda issuer: issuer.token("ada", claims={"nbf": int(time.time()) + LEEWAY + 60}),
     "another issuer's": lambda issuer: issuer.token("ada", claims={"iss": "https://evil.example"}),
@@ -123,36 +125,36 @@ NO_GOOD: dict[str, Callable[[Server], Awaitable[str]]] = {
 FORGERIES: dict[str, Callable[[str], str]] = {"alg none": unsigned, "a foreign key": forged, "more scopes": promoted}
 
 
-class TestGood:
-    """What the server issues for this resource is taken."""
+class TestAccepted:
+    """Tokens that the server issues for this resource are accepted."""
 
     @pytest.mark.parametrize("place", [None, "/jwks"], ids=["discovery", "jwks_url"])
     async def test_client_credentials(self, world: World, issuer: Server, place: str | None) -> None:
-        """By the keys that the metadata names, and by those at a configured address; scopes are the token's."""
-        async with door(world.core, issuer, jwks_url=place and issuer.url + place) as client:
+        """With the keys of the metadata, or at a configured URL; the scopes are the token's."""
+        async with client_of(world.core, issuer, jwks_url=place and issuer.url + place) as client:
             answer = await ask(client, await issuer.token("ada"))
         assert answer.status_code == 200, answer.text
         me = answer.json()
         assert (me["userId"], me["orgUuid"], me["scopes"]) == ("ada", world.org, SCOPE.split())
 
     async def test_a_user_who_has_signed_in(self, world: World, issuer: Server) -> None:
-        """The code flow's access token speaks for the user, not for the client."""
-        async with door(world.core, issuer) as client:
+        """The access token of the code flow is the user's, not the client's."""
+        async with client_of(world.core, issuer) as client:
             answer = await ask(client, (await issuer.tokens("ada"))[0])
         assert (answer.status_code, answer.json()["userId"]) == (200, "ada")
 
 
-class TestNoGood:
-    """401 with the challenge, the same for each; a good token is taken right after."""
+class TestRefused:
+    """The same 401 with the challenge; a valid token is accepted right after."""
 
     @pytest.mark.parametrize("name", NO_GOOD)
     async def test_issued(self, issuer: Server, client: httpx.AsyncClient, name: str) -> None:
-        """Genuine, and yet not for us, not now, or not whole."""
+        """Genuine tokens for another resource, out of date, or incomplete."""
         await self.assert_refused(client, await NO_GOOD[name](issuer), await issuer.token("ada"))
 
     @pytest.mark.parametrize("name", FORGERIES)
     async def test_forged(self, issuer: Server, client: httpx.AsyncClient, name: str) -> None:
-        """A good token that somebody has changed."""
+        """Valid tokens that were changed."""
         good = await issuer.token("ada")
         await self.assert_refused(client, FORGERIES[name](good), good)
 
@@ -164,23 +166,23 @@ class TestNoGood:
 
 
 class TestTime:
-    """Tokens end, and keys come and go."""
+    """Expiry of tokens, and rotation of keys."""
 
     async def test_a_token_ends(self, world: World, issuer: Server) -> None:
         """After its lifetime and the leeway, and not before."""
         token = await issuer.token("ada")
         end = parts(token)[1]["exp"] + LEEWAY
         clock = FakeClock(end * 1000 - 1)
-        async with door(world.core, issuer, clock) as client:
+        async with client_of(world.core, issuer, clock) as client:
             assert (await ask(client, token)).status_code == 200
             clock.advance(0.001)
             assert (await ask(client, token)).status_code == 401
 
     async def test_keys_are_rotated(self, world: World, issuer: Server) -> None:
-        """A new key is taken up as soon as the cool-down allows; one that was withdrawn is forgotten within FRESH."""
+        """A new key is accepted after the cool-down; a withdrawn key is dropped within FRESH."""
         clock = FakeClock(round(time.time() * 1000))
         old = await issuer.token("ada")
-        async with door(world.core, issuer, clock) as client:
+        async with client_of(world.core, issuer, clock) as client:
             assert (await ask(client, old)).status_code == 200
             await issuer.use([NEXT, KEY], world.org)
             new = await issuer.token("ada")

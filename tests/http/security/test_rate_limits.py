@@ -1,4 +1,4 @@
-"""Rate limits at the door (interface, Errors: `RATE_LIMITED`)."""
+"""Rate limits (interface, Errors: `RATE_LIMITED`)."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,8 +27,8 @@ async def world_with(**bounds: int) -> AsyncIterator[World]:
         yield await new_world(core, connect, closing)
 
 
-async def test_the_next_one_is_429() -> None:
-    """Beyond the bound: the envelope, 429, and `Retry-After` in whole seconds, the same as `info` says."""
+async def test_a_request_above_the_limit_is_429() -> None:
+    """Above the limit: 429 with the envelope, and `Retry-After` in seconds as in `info`."""
     async with world_with(requests_per_minute=3) as world:
         ada = await world.user()
         assert [(await ada.get("/api/v1/me")).status_code for _ in range(3)] == [200] * 3
@@ -39,8 +39,8 @@ async def test_the_next_one_is_429() -> None:
         assert info["limit"] == "principal"
 
 
-async def test_each_principal_and_all_of_an_organization() -> None:
-    """Two tokens of one user share a bound; another user has his own, and all share the organization's."""
+async def test_limits_of_principals_and_organizations() -> None:
+    """Two tokens of one user share a limit; another user has its own, and all share the organization's."""
     async with world_with(requests_per_minute=2, organization_requests_per_minute=3) as world:
         ada, again, bob = await world.user("ada"), await world.user("ada"), await world.user("bob")
         answers = [await client.get("/api/v1/me") for client in (ada, again, ada, bob, bob)]
@@ -52,9 +52,8 @@ async def test_each_principal_and_all_of_an_organization() -> None:
         assert (await eve.get("/api/v1/me")).status_code == 200
 
 
-async def test_after_authentication_and_before_all_else() -> None:
-    """No credential is 401 however many come, and takes nothing from anybody; then the bound counts before the token
-    scope, the body and the resource are looked at. What has no principal, or no route, is not counted."""
+async def test_limits_apply_right_after_authentication() -> None:
+    """Requests without a credential are 401 and do not count; the limit precedes scopes, bodies and lookups."""
     async with world_with(requests_per_minute=1) as world:
         ada, nobody = await world.user(scopes=["workflows:read"]), await world.client()
         assert [(await nobody.get("/api/v1/me")).status_code for _ in range(5)] == [401] * 5
@@ -65,8 +64,8 @@ async def test_after_authentication_and_before_all_else() -> None:
             assert_envelope(await request, 429, *MANY)
 
 
-async def test_nothing_is_done_of_what_is_refused() -> None:
-    """A refused create has made nothing, and its Idempotency-Key is free."""
+async def test_a_refused_request_does_nothing() -> None:
+    """A refused create creates nothing, and its Idempotency-Key is still unused."""
     async with world_with(requests_per_minute=1) as world:
         ada, bob = await world.user("ada"), await world.user("bob")
         assert (await ada.get("/api/v1/me")).status_code == 200
@@ -76,7 +75,7 @@ async def test_nothing_is_done_of_what_is_refused() -> None:
 
 
 async def test_a_stream_counts_once() -> None:
-    """A run that is followed to its end, frame by frame, is one request."""
+    """A run that is followed to its end is one request."""
     async with world_with(requests_per_minute=4) as world:
         ada = await world.user()
         number = await deployed(ada, chain(counting("stream")))
@@ -87,13 +86,13 @@ async def test_a_stream_counts_once() -> None:
 
 
 async def test_off_by_default(world: World) -> None:
-    """Without a bound nobody is refused."""
+    """Without a limit no request is refused."""
     ada = await world.user()
     assert {(await ada.get("/api/v1/me")).status_code for _ in range(200)} == {200}
 
 
-async def test_the_description_tells_of_it(world: World) -> None:
-    """Every route with a principal documents 429, and no other one does."""
+async def test_the_document_has_the_429(world: World) -> None:
+    """Exactly the routes with authentication document 429."""
     nobody = await world.client()
     paths = (await nobody.get("/openapi.json")).json()["paths"]
     operations = [operation for path in paths.values() for operation in path.values()]

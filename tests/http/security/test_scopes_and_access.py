@@ -1,4 +1,4 @@
-"""Who may call what: token scopes per route, and access per resource (interface, Authentication 4 to 6)."""
+"""Token scopes per route, and access per resource (interface, Authentication 4 to 6)."""
 
 import re
 from typing import Any
@@ -59,7 +59,7 @@ RUNS = {
 }  # fmt: skip
 
 SAYS_THE_SAME = {"protectedResource.mcp"}
-"""Whatever row its path names, there or not: it looks none up."""
+"""Routes that do not look up the row of their path."""
 
 
 def expected_scopes(route: Route) -> tuple[str, ...] | None:
@@ -74,14 +74,14 @@ def expected_scopes(route: Route) -> tuple[str, ...] | None:
 class TestTokenScopes:
     """Every route, with every single scope and with none."""
 
-    async def test_every_route_takes_the_scopes_of_its_use_case(self, world: World) -> None:
-        """The route table says the scopes that the interface names."""
+    async def test_every_route_has_the_scopes_of_its_use_case(self, world: World) -> None:
+        """The route table has the scopes of the interface."""
         for route in route_table(world.core):
             assert route.scopes == expected_scopes(route), route.name
 
     @pytest.mark.parametrize("scope", [None, *TOKEN_SCOPES])
-    async def test_a_route_lets_in_whoever_has_its_scope(self, world: World, scope: str | None) -> None:
-        """Without the scope 403 that names what is missing, whatever the path and body; with it anything else."""
+    async def test_a_route_needs_exactly_its_scope(self, world: World, scope: str | None) -> None:
+        """Without the scope: 403 with the missing scope, for any path and body; with it: another status."""
         caller = await world.user(scopes=[] if scope is None else [scope], role="owner")
         for route in route_table(world.core):
             wanted = expected_scopes(route) or ()
@@ -95,13 +95,13 @@ class TestTokenScopes:
                 assert error["info"] == {"missing": missing} | dict.fromkeys(route.error_info, 77)
                 assert f'scope="{" ".join(missing)}"' in answer.headers["WWW-Authenticate"]
             else:
-                nothing = "{" in route.path or route.name == "metrics"  # which nobody counts in this world
+                nothing = "{" in route.path or route.name == "metrics"  # there are no metrics here
                 nothing = nothing and route.name not in SAYS_THE_SAME
                 expected = 400 if route.body else 404 if nothing else 201 if route.request_media_types else 200
                 assert answer.status_code == expected, route.name
 
-    async def test_starting_and_following_a_run_takes_invoke_alone(self, either: World) -> None:
-        """Who may start a run sees its stream, without a scope to read."""
+    async def test_starting_and_following_a_run_needs_only_invoke(self, either: World) -> None:
+        """The scope to start a run is enough to follow its stream."""
         ada, runner = await either.user(), await either.user("bob", scopes=["workflows:invoke"])
         number = await deployed(ada, chain(APPROVAL))
         started = await runner.post("/agent/v1/runs", json={"workflowId": number, "input": {}},
@@ -117,10 +117,10 @@ def caller_scopes(scope: str | None) -> set[str]:
 
 
 class TestAccess:
-    """What is hidden looks like what never was."""
+    """Hidden resources get the responses for unknown ones."""
 
-    async def test_hidden_and_unknown_are_answered_alike(self, either: World) -> None:
-        """Every route of a resource and of a run gives the same bytes for a hidden one and one that never was."""
+    async def test_hidden_and_unknown_get_the_same_response(self, either: World) -> None:
+        """Every route of a resource or run returns the same bytes for a hidden and an unknown one."""
         ada, eve = await either.user("ada"), await either.user("eve", role="owner")
         private = {"visibility": "private", "groupPermissions": {}, "sharedWith": []}
         await deployed(ada, chain(APPROVAL), accessConfig=private)
@@ -134,7 +134,7 @@ class TestAccess:
                 await ask(eve, route, route.path.replace("{id}", number).replace("{runId}", run))
                 for number, run in (("1", "secret-run"), ("99", "never-a-run"))
             ]
-            repeated = hidden.content.replace(b'"skillId":1}', b'"skillId":99}')  # the number that was asked for
+            repeated = hidden.content.replace(b'"skillId":1}', b'"skillId":99}')  # the requested number
             assert repeated == never.content, route.name
             assert hidden.status_code == never.status_code == 404, route.name
         for number in (1, 99):
@@ -145,7 +145,7 @@ class TestAccess:
         assert (await eve.get("/agent/v1/interrupts")).json()["interrupts"] == []
 
     async def test_organizations_see_nothing_of_each_other(self, world: World) -> None:
-        """A shared workflow of another organization does not exist; neither does its run, whose id is free."""
+        """A shared workflow of another organization is 404; so is its run, whose id is free here."""
         ada = await world.user()
         other = await world.core.directory.create_organization("Other")
         eve = await world.user("eve", org=other.uuid)
@@ -159,7 +159,7 @@ class TestAccess:
         assert (own.status_code, own.json()["runId"]) == (200, "r")
 
     async def test_visible_but_not_manageable_is_403(self, world: World) -> None:
-        """Use without manage reads, and is told why it may not write."""
+        """Use without manage can read, and its 403 has the reason."""
         group = await world.core.directory.create_group(world.org, "Clerks")
         ada = await world.user("ada")
         bob = await world.user("bob", groups=[group.id])
@@ -187,7 +187,7 @@ BODIES: dict[str, Json] = {
 
 
 async def ask(client: Any, route: Route, path: str) -> Any:
-    """Call the route with a body that would do."""
+    """Call the route with an acceptable body."""
     body = {"name": "x"} if route.method == "PATCH" else {"decision": "approve"} if "resume" in path else {}
     body = BODIES.get(route.name) or BODIES.get(route.name.partition(".")[2]) or body
     headers = {"X-Request-Id": "same", **POLL}
