@@ -109,7 +109,7 @@ class EmbeddedContract(DispatcherContract):
             before = watched.calls["heartbeat"]
             bench.clock.advance(1)
             await eventually(lambda before=before: watched.calls["heartbeat"] > before)
-            await eventually(lambda: fast.next_alarm)
+            await eventually(lambda: fast.next_timer)
             fast.advance(1)
             assert bench.handler.handled[ref] == 1, beat
         gate.set()

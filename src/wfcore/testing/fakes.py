@@ -1,4 +1,4 @@
-"""A clock that jumps and ids that count: with these a test never sleeps and always reads the same."""
+"""A manual clock and sequential ids: tests that use them never sleep and are deterministic."""
 
 import asyncio
 import heapq
@@ -9,11 +9,11 @@ from typing import Final
 from wfcore.domain.kernel.ids import ALPHABET
 
 NOON: Final = 1_767_268_800_000
-"""2026-01-01T12:00:00Z, where the fake clock starts unless told otherwise."""
+"""2026-01-01T12:00:00Z, the default start of the fake clock, in epoch milliseconds."""
 
 
 class FakeClock:
-    """`wfcore.ports.system.Clock` that stands still until a test moves it."""
+    """`wfcore.ports.system.Clock` that stands still until a test advances it."""
 
     def __init__(self, now: int = NOON) -> None:
         self._now = now
@@ -24,7 +24,7 @@ class FakeClock:
         return self._now
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the clock has been moved that far. No time at all: only let others have a turn."""
+        """Wait until the clock has advanced by `seconds`. With 0 or less, yield to the event loop once."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return
@@ -36,13 +36,13 @@ class FakeClock:
         return awake.cancel
 
     def _awake(self, seconds: float) -> asyncio.Future[None]:
-        """Done once the clock has been moved that far."""
+        """A future that is done once the clock has advanced by `seconds`."""
         awake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._now + round(seconds * 1000), next(self._order), awake))
         return awake
 
     def advance(self, seconds: float) -> None:
-        """Move on. Who is due by then wakes up, the earliest first, in the next turn of the event loop."""
+        """Advance by `seconds`. Due sleepers wake up, the earliest first, in the next iteration of the loop."""
         self._now += round(seconds * 1000)
         while self._sleepers and self._sleepers[0][0] <= self._now:
             _, _, awake = heapq.heappop(self._sleepers)
@@ -50,14 +50,14 @@ class FakeClock:
                 awake.set_result(None)
 
     @property
-    def next_alarm(self) -> float | None:
-        """Seconds until the first sleeper is due; None when nobody sleeps."""
+    def next_timer(self) -> float | None:
+        """Seconds until the first sleeper is due; None without sleepers."""
         due = [due for due, _, awake in self._sleepers if not awake.done()]
         return (min(due) - self._now) / 1000 if due else None
 
 
 class SequentialIds:
-    """`wfcore.ports.system.Ids` that count from 1: not secret, but never the same twice."""
+    """`wfcore.ports.system.Ids` that count from 1: not secret, but unique."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -66,11 +66,14 @@ class SequentialIds:
         return f"00000000-0000-7000-8000-{next(self._numbers):012x}"
 
     def token(self, length: int) -> str:
-        """The next number in base 62. ValueError when it no longer fits into `length` characters."""
+        """The next number in base 62, as `length` characters.
+
+        Raises ValueError if the number has more digits.
+        """
         number, digits = next(self._numbers), ""
         for _ in range(length):
             number, digit = divmod(number, len(ALPHABET))
             digits = ALPHABET[digit] + digits
         if number:
-            raise ValueError(f"there are no more tokens of length `{length}`")
+            raise ValueError(f"all tokens of length `{length}` are used")
         return digits

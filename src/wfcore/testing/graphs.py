@@ -1,7 +1,7 @@
-"""Hypothesis strategies for workflow graphs: some that deploy, some that are broken in exactly one known way.
+"""Hypothesis strategies for workflow graphs: some can be deployed, others have exactly one known error.
 
-Graphs are `workflowStructure` JSON. Those that deploy do so with `CATALOG`; they mix all types of nodes, with
-branches, joins, parallel edges and cycles that pass a condition or a humanApproval.
+Graphs are `workflowStructure` JSON. Deployable graphs refer to `CATALOG`; they mix all types of nodes, with branches,
+joins, parallel edges and cycles that contain a condition or a humanApproval.
 """
 
 import copy
@@ -27,12 +27,12 @@ EXITS: dict[str, tuple[str | None, ...]] = {
     "humanApproval": ("approved", "denied", "expired"),
 }
 
-# Graphs that deploy.
+# Deployable graphs.
 
 
 @st.composite
 def deployable_graphs(draw: st.DrawFn, max_nodes: int = 10) -> dict[str, JSON]:
-    """A `workflowStructure` of 1 to `max_nodes` nodes without an error. There may be warnings."""
+    """A `workflowStructure` of 1 to `max_nodes` nodes without errors. Warnings are possible."""
     types = ["start", *draw(st.lists(st.sampled_from(INNER_TYPES), max_size=max_nodes - 1))]
     nodes = [draw(_node(index, kind, len(types))) for index, kind in enumerate(types)]
     pairs = [(draw(st.integers(0, index - 1)), index) for index in range(1, len(types))]
@@ -43,7 +43,7 @@ def deployable_graphs(draw: st.DrawFn, max_nodes: int = 10) -> dict[str, JSON]:
 
 
 def _extra_pair(types: list[str]) -> st.SearchStrategy[tuple[int, int]]:
-    """A further edge: forward anywhere, or back where one end is a node by which the cycle can be left."""
+    """A further edge: forward between any nodes, or back if one end is a node that can leave the cycle."""
     leaving = {index for index, kind in enumerate(types) if kind in ("condition", "humanApproval")}
     pairs = [
         (source, target)
@@ -159,14 +159,14 @@ _DATA: dict[str, Callable[[Expressions], Data]] = {
 }
 
 
-# Graphs with one fault.
+# Graphs with one error.
 
 Structure = dict[str, JSON]
 
 
 @attrs.frozen
 class Fault:
-    """A way to break a good graph: `apply` changes it in place, at one of its places, and tells the path."""
+    """One kind of error: `apply` changes a valid graph in place, at one of its nodes or edges, and returns the path."""
 
     when: Literal["write", "deploy"]
     rule: str
@@ -175,7 +175,7 @@ class Fault:
 
 @attrs.frozen
 class BrokenGraph:
-    """A structure with one error: its rule, its path below the structure, and which rules find it."""
+    """A structure with one error: its rule, its path below the structure, and the rules that report it."""
 
     structure: Structure
     when: Literal["write", "deploy"]
@@ -184,7 +184,7 @@ class BrokenGraph:
 
 
 def broken_graphs(max_nodes: int = 10) -> st.SearchStrategy[BrokenGraph]:
-    """A graph that would deploy but for one of the `FAULTS`."""
+    """A graph whose only error is one of the `FAULTS`."""
     graphs = deployable_graphs(max_nodes).filter(lambda structure: structure["edges"])
     return st.builds(_broken, graphs, st.sampled_from(FAULTS), st.integers(0, 10**6))
 
@@ -256,7 +256,7 @@ def _bad_data(kind: str, data: JSON, below: str) -> Callable[[Structure, int], s
 
 
 def grow(structure: Structure, name: str, kind: str, data: JSON) -> str:
-    """Add a node right after the start; its path."""
+    """Add a node directly after the start; return its path."""
     structure["nodes"].append({"id": name, "type": kind, "data": data})
     _link(structure, _start_of(structure)["id"], name)
     return f"nodes[{len(structure['nodes']) - 1}]"

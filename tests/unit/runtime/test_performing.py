@@ -268,7 +268,7 @@ class TestAgents:
 
             assert await eventually(said) == ["one "]
             interval = bench.core.ports.settings.delta_interval
-            await eventually(lambda: bench.clock.next_alarm == interval)
+            await eventually(lambda: bench.clock.next_timer == interval)
             bench.clock.advance(interval)
             assert await eventually(lambda: two_of(said)) == ["one ", "two "]
             model.go_on.set()

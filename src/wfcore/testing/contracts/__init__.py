@@ -1,1 +1,1 @@
-"""Contract suites: what every adapter of a port must satisfy."""
+"""Contract suites: the tests that every adapter of a port must pass."""

@@ -1,6 +1,6 @@
-"""What every store of attachments has to keep (`wfcore.ports.blobs`).
+"""The contract of attachment stores (`wfcore.ports.blobs`).
 
-Subclass `BlobsContract` and give it `open_blobs`.
+Subclass `BlobsContract` and write `open_blobs`.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ HOSTILE_NAMES = (
     "", ".", "..", "../x", f"../{OTHER_ORG}/{KEY}", f"/etc/{KEY}", "/etc/passwd", "a/b", "a\\b", "..\\x", "C:\\x",
     "a\0", f"{KEY}\0", f"{KEY}\n", f" {KEY}", KEY.upper(), "ä", "٣", "%2e%2e", "~", ".hidden", "a" * 129, "\ud800",
 )  # fmt: skip
-"""No keys, and no organizations."""
+"""Texts that are neither valid keys nor valid organizations."""
 
 
 class BlobsContract(OnAsyncio):
-    """The claims."""
+    """Inherit, name the class `Test...`, and write `open_blobs`."""
 
     @abstractmethod
     async def open_blobs(self, place: Path) -> Blobs:
-        """A new, empty store; `place` is an empty directory that it may use."""
+        """A new, empty store; `place` is an empty directory for its files."""
 
     @pytest.fixture
     async def blobs(self, tmp_path: Path, anyio_backend: str) -> Blobs:
@@ -36,16 +36,16 @@ class BlobsContract(OnAsyncio):
 
     @pytest.mark.anyio
     @pytest.mark.parametrize("data", [b"", b"\0\xff\r\n", b"x" * 300_000])
-    async def test_what_was_put_is_there(self, blobs: Blobs, data: bytes) -> None:
-        """To the byte, with its size; putting it again changes nothing."""
+    async def test_put_content_is_returned(self, blobs: Blobs, data: bytes) -> None:
+        """The content is identical, with its size; a repeated put changes nothing."""
         for _ in range(2):
             await blobs.put(ORG, KEY, data)
             assert await blobs.get(ORG, KEY) == data
             assert await blobs.size(ORG, KEY) == len(data)
 
     @pytest.mark.anyio
-    async def test_what_was_never_put_is_not_there(self, blobs: Blobs) -> None:
-        """Under another key, and before anything was put."""
+    async def test_unknown_content_is_absent(self, blobs: Blobs) -> None:
+        """Another key, and an empty store."""
         assert (await blobs.get(ORG, KEY), await blobs.size(ORG, KEY), await blobs.delete(ORG, KEY)) == (
             None, None, False,
         )  # fmt: skip
@@ -54,7 +54,7 @@ class BlobsContract(OnAsyncio):
 
     @pytest.mark.anyio
     async def test_each_organization_has_its_own(self, blobs: Blobs) -> None:
-        """The same key in two organizations is two contents; deleting the one leaves the other."""
+        """The same key in two organizations has two contents; a delete of one keeps the other."""
         await blobs.put(ORG, KEY, b"one")
         assert (await blobs.get(OTHER_ORG, KEY), await blobs.size(OTHER_ORG, KEY)) == (None, None)
         await blobs.put(OTHER_ORG, KEY, b"another")
@@ -63,8 +63,8 @@ class BlobsContract(OnAsyncio):
         assert (await blobs.get(ORG, KEY), await blobs.get(OTHER_ORG, KEY)) == (None, b"another")
 
     @pytest.mark.anyio
-    async def test_what_was_deleted_is_gone(self, blobs: Blobs) -> None:
-        """Once; then it can be put again."""
+    async def test_deleted_content_is_absent(self, blobs: Blobs) -> None:
+        """A delete succeeds once; the content can be put again."""
         await blobs.put(ORG, KEY, b"x")
         assert [await blobs.delete(ORG, KEY) for _ in range(2)] == [True, False]
         assert (await blobs.get(ORG, KEY), await blobs.size(ORG, KEY)) == (None, None)
@@ -73,8 +73,8 @@ class BlobsContract(OnAsyncio):
 
     @pytest.mark.anyio
     @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
-    async def test_what_is_no_name_names_nothing(self, blobs: Blobs, name: str) -> None:
-        """As key and as organization: nothing is found, nothing is put."""
+    async def test_invalid_names_are_refused(self, blobs: Blobs, name: str) -> None:
+        """As key and as organization: a read finds nothing, and a put stores nothing."""
         await blobs.put(OTHER_ORG, KEY, b"another's")
         for org, key in ((ORG, name), (name, KEY)):
             assert (await blobs.get(org, key), await blobs.size(org, key), await blobs.delete(org, key)) == (
@@ -86,7 +86,7 @@ class BlobsContract(OnAsyncio):
 
     @pytest.mark.anyio
     async def test_many_at_once(self, blobs: Blobs) -> None:
-        """Whoever reads while it is put reads all of it or nothing."""
+        """A read during a put returns the whole content or nothing."""
         data = b"x" * 200_000
 
         async def put() -> None:

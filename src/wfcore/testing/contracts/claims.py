@@ -1,4 +1,4 @@
-"""The part of the journal's contract that says who works on what. `JournalContract` is the whole."""
+"""The claims part of the journal contract. `JournalContract` is the whole."""
 
 import asyncio
 from abc import abstractmethod
@@ -15,11 +15,11 @@ from wfcore.testing.contracts.on_asyncio import OnAsyncio
 
 
 class ClaimsContract(OnAsyncio):
-    """Claims, workers and wake-ups. Inherit `JournalContract`, not this."""
+    """Claims, workers and due times. Inherit `JournalContract`, not this class."""
 
     @abstractmethod
     def open_journal(self, place: Path) -> AbstractAsyncContextManager[Journal]:
-        """An empty journal of a store as described above; it is closed afterwards."""
+        """An empty journal; closed at the end of the block."""
 
     @pytest.fixture
     async def journal(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Journal]:
@@ -27,7 +27,7 @@ class ClaimsContract(OnAsyncio):
             yield journal
 
     async def test_only_the_holder_writes(self, journal: Journal) -> None:
-        """With `holder` set, an append by anybody but the one who holds the execution conflicts."""
+        """With `holder` set, an append by a worker without the claim conflicts."""
         ref = await begin(journal, claimed_by=1)
         for number, moves in ((2, False), (2, True)):
             with pytest.raises(JournalConflict):
@@ -40,13 +40,13 @@ class ClaimsContract(OnAsyncio):
         assert await journal.read(ref) == list(steps(3))
 
     async def test_the_row_names_the_holder(self, journal: Journal) -> None:
-        """An execution's row says which worker holds it, or that nobody does."""
+        """The row of an execution has the number of the worker that claimed it, or none."""
         free, held = await begin(journal, "r-1"), await begin(journal, "r-2", claimed_by=9)
         assert (await journal.execution(free)).claimed_by is None
         assert (await journal.execution(held)).claimed_by == 9
 
     async def test_claims_come_in_the_order_of_being_due(self, journal: Journal) -> None:
-        """The longest due first, at most `limit`, none before its time and none that somebody holds."""
+        """The longest due first, at most `limit`, none before its due time, and none with a claim."""
         worker = await journal.register("host", 1, NOW)
         late, early = await due(journal, "r-1", NOW + 2), await due(journal, "r-2", NOW + 1)
         future = await due(journal, "r-3", NOW + 3)
@@ -61,8 +61,8 @@ class ClaimsContract(OnAsyncio):
         assert await journal.claim_due(worker, NOW + 3, 9) == [future]
         assert await journal.next_wake() is None
 
-    async def test_a_wake_that_is_refused_wakes_nobody(self, journal: Journal) -> None:
-        """It is written with the entries or not at all, like the claim that comes with them."""
+    async def test_a_refused_append_sets_no_due_time(self, journal: Journal) -> None:
+        """The due time is written with the entries or not at all, like the claim beside them."""
         ref = await begin(journal)
         for refused in (
             Append(2, steps(1, 2), wakes=True),
@@ -74,8 +74,8 @@ class ClaimsContract(OnAsyncio):
         assert await journal.next_wake() is None
         assert await journal.holders() == []
 
-    async def test_a_wake_leaves_the_holder_alone(self, journal: Journal) -> None:
-        """It makes the execution due at once: for anybody if it is free, after the release if it is held."""
+    async def test_a_wake_keeps_the_claim(self, journal: Journal) -> None:
+        """The execution is due at once: for any worker if it is free, after the release if it is claimed."""
         free, held = await begin(journal, "r-1"), await begin(journal, "r-2", claimed_by=9)
         for ref in (free, held):
             await journal.append(ref, Append(1, steps(1, 1), wakes=True))
@@ -86,7 +86,7 @@ class ClaimsContract(OnAsyncio):
         assert await journal.claim_due(1, 0, 9) == [held]
 
     async def test_a_queued_run_runs_once_it_is_claimed(self, journal: Journal) -> None:
-        """The claim makes a queued run a running one, and leaves a run of another status as it is."""
+        """A claim changes a queued run to running, and does not change a run of another status."""
         await due(journal, "r-1", NOW)
         await begin(journal, "r-2", status=RunStatus.interrupted, wake_at=NOW)
         await journal.claim_due(1, NOW + 5, 9)
@@ -95,7 +95,7 @@ class ClaimsContract(OnAsyncio):
         assert (await find(journal, "r-2")).status == RunStatus.interrupted
 
     async def test_exactly_one_claimant_gets_each(self, journal: Journal) -> None:
-        """However many claim at once, nothing is claimed twice and nothing is left."""
+        """Of many simultaneous claimants each execution has exactly one."""
         refs = {await due(journal, f"r-{n}", NOW) for n in range(30)}
         workers = [await journal.register("host", n, NOW) for n in range(8)]
         claims = await asyncio.gather(*(journal.claim_due(worker, NOW, 4) for worker in workers))
@@ -104,7 +104,7 @@ class ClaimsContract(OnAsyncio):
         assert set(claimed) == refs
 
     async def test_what_a_dead_worker_held_is_due_at_once(self, journal: Journal) -> None:
-        """Release gives back everything the worker held, and nothing of others; its writes are refused."""
+        """A release ends all claims of the worker and no others; later writes of the worker are refused."""
         dead, other = await journal.register("host", 1, NOW), await journal.register("host", 2, NOW)
         assert dead != other
         ref = await due(journal, "r-1", NOW)
@@ -117,8 +117,8 @@ class ClaimsContract(OnAsyncio):
         with pytest.raises(JournalConflict):
             await journal.append(ref, Append(1, steps(1), holder=dead))
 
-    async def test_a_worker_can_ask_what_it_holds(self, journal: Journal) -> None:
-        """What it began and what it claimed, by number, of all organizations; nothing of others, or given back."""
+    async def test_a_worker_can_list_its_claims(self, journal: Journal) -> None:
+        """Its begun and claimed executions of all organizations, by number; none of others, none released."""
         worker, other = [await journal.register("host", number, NOW) for number in (1, 2)]
         begun = await begin(journal, "r-1", claimed_by=worker)
         await begin(journal, "r-2", claimed_by=other)
@@ -129,8 +129,8 @@ class ClaimsContract(OnAsyncio):
         await journal.release(worker)
         assert await journal.held_by(worker) == []
 
-    async def test_holders_say_when_they_were_seen(self, journal: Journal) -> None:
-        """Exactly the workers that hold something, by number, with their latest heartbeat."""
+    async def test_holders_have_their_latest_heartbeat(self, journal: Journal) -> None:
+        """Exactly the workers with a claim, by number, with their latest heartbeat."""
         silent, loud, idle = [await journal.register("host", n, NOW) for n in (1, 2, 3)]
         for worker in (silent, loud):
             await begin(journal, f"r-{worker}", claimed_by=worker)
@@ -140,8 +140,8 @@ class ClaimsContract(OnAsyncio):
         await journal.release(loud)
         assert await journal.holders() == [Holder(silent, "host", 1, NOW)]
 
-    async def test_who_is_alive_is_registered(self, journal: Journal) -> None:
-        """A heartbeat or a claim brings back a worker that was given up; one that never was has never been seen."""
+    async def test_a_heartbeat_registers_a_worker(self, journal: Journal) -> None:
+        """A heartbeat or a claim registers a released worker again; an unknown worker has no heartbeat."""
         worker = await journal.register("host", 7, NOW)
         ref = await due(journal, "r-1", 0)
         await journal.release(worker)
@@ -152,8 +152,8 @@ class ClaimsContract(OnAsyncio):
         await begin(journal, "r-2", claimed_by=99)
         assert (await journal.holders())[-1] == Holder(99, "", 0, 0)
 
-    async def test_a_number_is_never_given_twice(self, journal: Journal) -> None:
-        """Not even after its worker was released."""
+    async def test_a_worker_number_is_unique(self, journal: Journal) -> None:
+        """A number is not used again, even after the release of its worker."""
         numbers = []
         for pid in range(5):
             numbers.append(await journal.register("host", pid, NOW))

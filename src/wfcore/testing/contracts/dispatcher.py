@@ -27,7 +27,7 @@ from wfcore.testing.fakes import FakeClock
 
 
 class Recorder:
-    """A handler that holds executions until it is told to let them go, and tells what it saw."""
+    """A handler that records its executions and returns when a test lets it."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -73,7 +73,7 @@ class Recorder:
 
 
 class Bench:
-    """A dispatcher at work on a journal."""
+    """A running dispatcher with its journal, clock and handler."""
 
     def __init__(self, journal: Journal, clock: FakeClock, make: Callable[[int], Dispatcher]) -> None:
         self.journal = journal
@@ -83,7 +83,7 @@ class Bench:
         self.dispatcher = make(100)
 
     async def due(self, name: str, wake_at: int = NOW) -> ExecutionRef:
-        """An execution that is due, and told to the dispatcher."""
+        """An execution that is due, with a `wake` of the dispatcher."""
         ref = await due(self.journal, name, wake_at)
         self.dispatcher.wake(ref)
         return ref
@@ -96,7 +96,7 @@ class Bench:
         await eventually(lambda: self.handler.handled[ref] >= times)
 
     async def until_parked(self, ref: ExecutionRef, times: int = 1) -> None:
-        """Until it was handled so often and its claim given back."""
+        """Wait until the execution was handled that often and its claim released."""
         await self.until_handled(ref, times)
 
         async def is_free() -> bool:
@@ -105,16 +105,16 @@ class Bench:
         await eventually(is_free)
 
     async def under_way(self) -> tuple[ExecutionRef, asyncio.Event]:
-        """An execution whose handling goes on until the event is set."""
-        gate = asyncio.Event()
-        self.handler.before = lambda _: gate.wait()
+        """An execution whose handler returns once the event is set."""
+        release = asyncio.Event()
+        self.handler.before = lambda _: release.wait()
         await self.dispatcher.start(self.handler)
         ref = await self.due("r-1")
         await self.until_handled(ref)
-        return ref, gate
+        return ref, release
 
     async def given_back(self) -> tuple[ExecutionRef, asyncio.Event]:
-        """An execution that was handled, and is free again though its handler returns only once the event is set."""
+        """A handled and released execution, whose handler returns only once the event is set."""
         returns = asyncio.Event()
         self.handler.after = lambda _: returns.wait()
         await self.dispatcher.start(self.handler)
@@ -123,39 +123,39 @@ class Bench:
         return ref, returns
 
     async def beats(self, number: int) -> None:
-        """Let so many seconds pass, each once everybody sleeps."""
+        """Advance the clock by that many seconds, each once every task sleeps."""
         for _ in range(number):
-            await eventually(lambda: self.clock.next_alarm)
+            await eventually(lambda: self.clock.next_timer)
             self.clock.advance(1)
-        await eventually(lambda: self.clock.next_alarm)
+        await eventually(lambda: self.clock.next_timer)
 
     async def rounds(self) -> None:
-        """Until the dispatcher has had its rounds: what falls due now is handled, and was looked for."""
+        """Wait until the dispatcher has polled: executions that are due now are handled."""
         sentinel = await self.due(f"sentinel-{self.handler.handled.total()}", self.clock.now())
         await self.until_handled(sentinel)
         await eventually(lambda: sentinel not in self.handler.under_way)
 
 
-async def eventually(asked: Callable[[], Any]) -> Any:
-    """What the question gives once it is neither None nor False; the event loop goes on meanwhile."""
+async def eventually(condition: Callable[[], Any]) -> Any:
+    """The first result of `condition` that is neither None nor False; the event loop runs meanwhile."""
     async with asyncio.timeout(10):
         while True:
-            answer = asked()
-            if found := await answer if isawaitable(answer) else answer:
+            result = condition()
+            if found := await result if isawaitable(result) else result:
                 return found
             await asyncio.sleep(0)
 
 
 class DispatcherContract(OnAsyncio):
-    """Inherit this, and say how a journal and a dispatcher are made."""
+    """Inherit, name the class `Test...`, and write `open_journal` and `make`."""
 
     @abstractmethod
     def open_journal(self, place: Path) -> AbstractAsyncContextManager[Journal]:
-        """An empty journal with the organization `ORG`; it is closed afterwards."""
+        """An empty journal with the organization `ORG`; closed at the end of the block."""
 
     @abstractmethod
     def make(self, journal: Journal, clock: FakeClock, concurrency: int) -> Dispatcher:
-        """A dispatcher that has not started."""
+        """A dispatcher before its start."""
 
     @pytest.fixture
     async def bench(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Bench]:
@@ -171,20 +171,20 @@ class DispatcherContract(OnAsyncio):
 
     # Wake-ups
 
-    async def test_what_is_due_is_handled(self, bench: Bench) -> None:
-        """Due before the start, told by `wake`, or found later without a wake: each is handled once."""
+    async def test_a_due_execution_is_handled(self, bench: Bench) -> None:
+        """Due before the start, after a `wake`, or found by polling: each is handled once."""
         early = await due(bench.journal, "early", NOW)
         await bench.dispatcher.start(bench.handler)
         await bench.until_handled(early)
-        told = await bench.due("told")
-        await bench.until_handled(told)
+        woken = await bench.due("woken")
+        await bench.until_handled(woken)
         lost = await due(bench.journal, "lost", NOW)
         bench.clock.advance(bench.dispatcher.capabilities.timer_lag)
         await bench.until_handled(lost)
-        assert bench.handler.handled == {early: 1, told: 1, lost: 1}
+        assert bench.handler.handled == {early: 1, woken: 1, lost: 1}
 
     async def test_spurious_and_duplicate_wakes(self, bench: Bench) -> None:
-        """Waking what is not due, or is being handled, or many times over, handles nothing twice."""
+        """A wake of an execution that is not due or is being handled, and repeated wakes, cause no second handling."""
         asleep = await begin(bench.journal, "asleep", wake_at=NOW + 99_000)
         await bench.dispatcher.start(bench.handler)
         ref = await bench.due("r-1")
@@ -195,34 +195,34 @@ class DispatcherContract(OnAsyncio):
         assert (bench.handler.handled[ref], bench.handler.handled[asleep]) == (1, 0)
 
     async def test_a_wake_while_it_is_handled(self, bench: Bench) -> None:
-        """The one that handles it is signalled; nobody handles it beside."""
-        ref, gate = await bench.under_way()
+        """The running handler receives a signal; no second handler starts."""
+        ref, release = await bench.under_way()
         for _ in range(3):
             await bench.write(ref, wakes=True)
             bench.dispatcher.wake(ref)
         assert len(bench.handler.signals) >= 3
         assert set(bench.handler.signals) == {ref}
-        gate.set()
+        release.set()
         await eventually(lambda: not bench.handler.under_way)
 
     async def test_a_wake_that_races_the_park(self, bench: Bench) -> None:
-        """It comes after the claim was given back and before the handler returned: it is handled again."""
+        """A wake between the release of the claim and the return of the handler causes another handling."""
         ref, returns = await bench.given_back()
         await bench.write(ref, wakes=True)
         bench.dispatcher.wake(ref)
         returns.set()
         await bench.until_handled(ref, 2)
 
-    async def test_adopted_while_the_former_handling_ends(self, bench: Bench) -> None:
-        """A claim that was made for this worker is handled, also when the handler has not returned yet."""
+    async def test_adopted_during_the_end_of_the_former_handling(self, bench: Bench) -> None:
+        """A claim for this worker is handled, also if the former handler has not returned."""
         ref, returns = await bench.given_back()
         await bench.write(ref, updates_claim=True, wake_at=NOW, claimed_by=bench.dispatcher.worker)
         bench.dispatcher.adopt(ref)
         returns.set()
         await bench.until_parked(ref, 2)
 
-    async def test_adopted_and_taken_away(self, bench: Bench) -> None:
-        """A claim that is gone before its turn came is not handled."""
+    async def test_adopted_and_lost(self, bench: Bench) -> None:
+        """A claim that is lost before its handling starts is not handled."""
         ref, returns = await bench.given_back()
         await bench.write(ref, updates_claim=True, wake_at=NOW, claimed_by=bench.dispatcher.worker)
         bench.dispatcher.adopt(ref)
@@ -232,23 +232,23 @@ class DispatcherContract(OnAsyncio):
         await bench.rounds()
         assert bench.handler.handled[ref] == 1
 
-    async def test_other_writers_are_noticed(self, bench: Bench) -> None:
-        """Entries that another process wrote, without a wake here, are signalled within a round."""
-        gate = asyncio.Event()
-        bench.handler.before = lambda _: gate.wait()
+    async def test_other_writers_are_signalled(self, bench: Bench) -> None:
+        """Entries of another process, without a wake here, are signalled within one poll."""
+        release = asyncio.Event()
+        bench.handler.before = lambda _: release.wait()
         await bench.dispatcher.start(bench.handler)
         ref = await bench.due("r-1")
         await eventually(bench.handler.lengths)
         await bench.write(ref)
-        await eventually(lambda: bench.clock.next_alarm)
+        await eventually(lambda: bench.clock.next_timer)
         bench.clock.advance(bench.dispatcher.capabilities.timer_lag)
         await eventually(lambda: ref in bench.handler.signals)
-        gate.set()
+        release.set()
 
     # Time
 
     async def test_timers_outlive_a_restart(self, bench: Bench) -> None:
-        """What is due later is handled then, by whoever works then; not before."""
+        """An execution with a later due time is handled then, by any worker, and not before."""
         ref = await due(bench.journal, "r-1", NOW + 60_000)
         await bench.dispatcher.start(bench.handler)
         await bench.rounds()
@@ -261,30 +261,30 @@ class DispatcherContract(OnAsyncio):
         bench.clock.advance(1 + bench.dispatcher.capabilities.timer_lag)
         await bench.until_handled(ref)
 
-    # How many
+    # Concurrency
 
     async def test_at_most_so_many_at_once(self, bench: Bench) -> None:
-        """`concurrency` bounds what is under way; full hands adopt nothing; the next begins as one ends."""
-        gates = [asyncio.Event() for _ in range(4)]
+        """`concurrency` limits the handlers; at the limit no claim is adopted, and one end allows one start."""
+        releases = [asyncio.Event() for _ in range(4)]
         bench.dispatcher = bench.make(2)
         refs = [await due(bench.journal, f"r-{number}", NOW) for number in range(4)]
-        bench.handler.before = lambda ref: gates[refs.index(ref)].wait()
+        bench.handler.before = lambda ref: releases[refs.index(ref)].wait()
         await bench.dispatcher.start(bench.handler)
         for ref in refs[:2]:
             await bench.until_handled(ref)
         assert bench.dispatcher.worker is None
         for ended, begins in ((0, 2), (1, 3)):
-            gates[ended].set()
+            releases[ended].set()
             await bench.until_handled(refs[begins])
         assert bench.handler.most == 2
-        for gate in gates:
-            gate.set()
+        for release in releases:
+            release.set()
         await eventually(lambda: bench.dispatcher.worker)
 
-    # What goes wrong
+    # Failures
 
     async def test_a_handler_that_raises(self, bench: Bench) -> None:
-        """The rounds go on, others are handled, and it is tried again."""
+        """Polling continues, other executions are handled, and this one is tried again."""
 
         async def fail(execution: ExecutionRef) -> None:
             if execution == bad and bench.handler.handled[bad] < 2:
@@ -299,8 +299,8 @@ class DispatcherContract(OnAsyncio):
         bench.clock.advance(60)
         await bench.until_parked(bad, 2)
 
-    async def test_stop_gives_everything_back(self, bench: Bench) -> None:
-        """What does not end within the grace is broken off and due at once; then nothing more is handled."""
+    async def test_stop_releases_all_claims(self, bench: Bench) -> None:
+        """After the grace time a handler is cancelled and its execution is due at once; no handler starts later."""
         bench.handler.before = lambda _: asyncio.Event().wait()
         await bench.dispatcher.start(bench.handler)
         ref = await bench.due("r-1")
@@ -317,17 +317,17 @@ class DispatcherContract(OnAsyncio):
         await bench.dispatcher.stop(0)
         assert bench.handler.handled[ref] == 1
 
-    async def test_stop_waits_for_what_ends(self, bench: Bench) -> None:
-        """What comes to a rest within the grace is not broken off."""
-        _, gate = await bench.under_way()
+    async def test_stop_waits_for_handlers_that_end(self, bench: Bench) -> None:
+        """A handler that returns within the grace time is not cancelled."""
+        _, release = await bench.under_way()
         stopping = asyncio.create_task(bench.dispatcher.stop(60))
         await asyncio.sleep(0)
-        gate.set()
+        release.set()
         await stopping
         assert await bench.journal.next_wake() is None
 
-    async def test_a_worker_elsewhere_that_falls_silent(self, bench: Bench) -> None:
-        """Its executions are taken over after `death_detected_within`, and not while it may only be slow."""
+    async def test_a_worker_on_another_machine_that_stops(self, bench: Bench) -> None:
+        """Its executions are claimed after `death_detected_within`, and not while the worker can be slow only."""
         other = await bench.journal.register("another machine", 1, NOW)
         ref = await begin(bench.journal, "r-1", wake_at=NOW, claimed_by=other)
         await bench.dispatcher.start(bench.handler)

@@ -1,4 +1,4 @@
-"""What every event sink has to keep, as a suite to inherit.
+"""The contract of event sinks, as a suite to inherit.
 
 An adapter's author writes one method:
 
@@ -6,7 +6,7 @@ An adapter's author writes one method:
         def open_sink(self) -> EventSink:
             return MySink()
 
-`most` is the number of unread events that a reader may have before it lags. Needs the extra `testing`.
+`most` is the number of unread events that a reader can have before it lags. Needs the extra `testing`.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ OTHER = ExecutionRef("11111111-1111-4111-8111-111111111111", 2)
 FOREIGN = ExecutionRef("22222222-2222-4222-8222-222222222222", 1)
 
 SHORT, LONG = 0.005, 30.0
-"""Seconds: a wait that is meant to pass, and one that must not."""
+"""Seconds: a timeout that the test expects to pass, and one that it does not."""
 
 
 def events(count: int, first: int = 1) -> list[Event]:
@@ -40,7 +40,7 @@ class EventsContract(OnAsyncio):
 
     @abstractmethod
     def open_sink(self) -> EventSink:
-        """A sink that nobody listens to."""
+        """A sink without subscriptions."""
 
     @pytest.fixture
     def sink(self) -> EventSink:
@@ -48,8 +48,8 @@ class EventsContract(OnAsyncio):
 
     # "Events of one execution from the moment of subscribing on, in order, in batches"
 
-    async def test_all_that_came_in_is_given_at_once(self, sink: EventSink) -> None:
-        """What several publications brought comes in their order, in one batch, and only once."""
+    async def test_events_come_in_one_batch(self, sink: EventSink) -> None:
+        """Events of several publications arrive in order, in one batch, and once."""
         reading = sink.subscribe(ONE)
         sink.publish(ONE, events(2))
         sink.publish(ONE, events(3, 3))
@@ -57,7 +57,7 @@ class EventsContract(OnAsyncio):
         assert await reading.next(SHORT) is None
 
     async def test_a_waiting_reader_is_woken(self, sink: EventSink) -> None:
-        """Who waits gets an event as soon as it is published, long before its timeout."""
+        """A waiting reader receives an event at its publication, long before the timeout."""
         reading = sink.subscribe(ONE)
         waiting = asyncio.ensure_future(reading.next(LONG))
         await asyncio.sleep(0)
@@ -65,30 +65,30 @@ class EventsContract(OnAsyncio):
         async with asyncio.timeout(1):
             assert await waiting == events(1)
 
-    async def test_what_was_before_is_not_heard(self, sink: EventSink) -> None:
-        """A subscription begins with its subscribing."""
+    async def test_earlier_events_are_not_received(self, sink: EventSink) -> None:
+        """A subscription receives events from its start on."""
         sink.publish(ONE, events(1))
         reading = sink.subscribe(ONE)
         sink.publish(ONE, events(1, 2))
         assert await reading.next(LONG) == events(1, 2)
 
     async def test_executions_are_kept_apart(self, sink: EventSink) -> None:
-        """Neither another execution's events are heard, nor those of another organization's with the same number."""
+        """A reader receives no event of another execution, nor of another organization's with the same number."""
         reading = sink.subscribe(ONE)
         sink.publish(OTHER, events(1))
         sink.publish(FOREIGN, events(1))
         assert await reading.next(SHORT) is None
 
-    async def test_every_reader_hears_everything(self, sink: EventSink) -> None:
-        """Readers of one execution take nothing from each other."""
+    async def test_every_reader_receives_everything(self, sink: EventSink) -> None:
+        """Every reader of an execution receives all its events."""
         readings = [sink.subscribe(ONE) for _ in range(3)]
         sink.publish(ONE, events(2))
         assert [await reading.next(LONG) for reading in readings] == [events(2)] * 3
 
     # "None after `timeout` seconds without one"
 
-    async def test_silence_is_none_and_not_too_early(self, sink: EventSink) -> None:
-        """None comes when the timeout is over, and an empty publication does not shorten it."""
+    async def test_a_timeout_returns_none_and_not_too_early(self, sink: EventSink) -> None:
+        """None is returned at the timeout, and an empty publication does not shorten it."""
         reading = sink.subscribe(ONE)
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -99,7 +99,7 @@ class EventsContract(OnAsyncio):
         assert loop.time() - began >= SHORT * 0.9
 
     async def test_a_cancelled_wait_loses_nothing(self, sink: EventSink) -> None:
-        """Events that come in as a reader's wait is cancelled are there for its next one, in whatever order."""
+        """Events that arrive during the cancel of a wait are returned by the next wait, whichever comes first."""
         reading = sink.subscribe(ONE)
         for first, early in ((1, True), (2, False)):
             waiting = asyncio.ensure_future(reading.next(LONG))
@@ -115,8 +115,8 @@ class EventsContract(OnAsyncio):
 
     # "Whether somebody listens"
 
-    async def test_wanted_while_somebody_listens(self, sink: EventSink) -> None:
-        """From the first subscription of that execution to the close of its last; closing twice is closing once."""
+    async def test_wanted_while_a_subscription_is_open(self, sink: EventSink) -> None:
+        """From the first subscription of an execution to the close of its last; a repeated close has no effect."""
         assert not sink.has_subscribers(ONE)
         first, second = sink.subscribe(ONE), sink.subscribe(ONE)
         assert sink.has_subscribers(ONE)
@@ -128,8 +128,8 @@ class EventsContract(OnAsyncio):
         second.close()
         assert not sink.has_subscribers(ONE)
 
-    async def test_a_closed_subscription_hears_nothing(self, sink: EventSink) -> None:
-        """After `close` nothing comes, neither what was unread nor what is published; others are not disturbed."""
+    async def test_a_closed_subscription_receives_nothing(self, sink: EventSink) -> None:
+        """After `close` it returns neither unread nor new events; other subscriptions are not affected."""
         closed, reading = sink.subscribe(ONE), sink.subscribe(ONE)
         sink.publish(ONE, events(1))
         assert await reading.next(LONG) == events(1)
@@ -144,8 +144,8 @@ class EventsContract(OnAsyncio):
 
     # "Publishing never waits for a listener; a slow one is dropped with `Lagged`"
 
-    async def test_a_slow_reader_is_told_that_it_lags(self, sink: EventSink) -> None:
-        """One event too many unread ones raise `Lagged`, now and for ever; the sink keeps nothing for it any more."""
+    async def test_a_slow_reader_gets_lagged(self, sink: EventSink) -> None:
+        """One unread event too many raises `Lagged`, from then on; the sink stores no more events for the reader."""
         reading = sink.subscribe(ONE)
         sink.publish(ONE, events(self.most))
         sink.publish(ONE, events(1, self.most + 1))
@@ -155,15 +155,15 @@ class EventsContract(OnAsyncio):
                 await reading.next(LONG)
         reading.close()
 
-    async def test_as_many_as_promised_are_kept(self, sink: EventSink) -> None:
-        """A reader with exactly `most` unread events gets them all, and then has room for as many again."""
+    async def test_the_promised_number_is_kept(self, sink: EventSink) -> None:
+        """A reader with exactly `most` unread events receives them all, and then has capacity for as many again."""
         reading = sink.subscribe(ONE)
         for first in (1, self.most + 1):
             sink.publish(ONE, events(self.most, first))
             assert await reading.next(LONG) == events(self.most, first)
 
     async def test_a_slow_reader_slows_nobody(self, sink: EventSink) -> None:
-        """While one reader lags, another one hears everything, and a new subscription starts afresh."""
+        """While one reader lags, another one receives everything, and a new subscription starts empty."""
         slow, quick = sink.subscribe(ONE), sink.subscribe(ONE)
         for first in (1, self.most + 1):
             sink.publish(ONE, events(self.most, first))

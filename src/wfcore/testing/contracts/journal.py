@@ -1,4 +1,4 @@
-"""What every journal has to keep, as a suite to inherit.
+"""The contract of journals, as a suite to inherit.
 
 An adapter's author writes one method:
 
@@ -7,8 +7,8 @@ An adapter's author writes one method:
         async def open_journal(self, place: Path) -> AsyncIterator[Journal]:
             yield MyJournal(place / "data")
 
-The organizations `ORG` and `OTHER_ORG` exist in it, and of the resources of `ORG` the members of the group
-`READERS` may use workflow 1, nobody any other. `place` is an empty directory. Needs the extra `testing`.
+The organizations `ORG` and `OTHER_ORG` exist in it. The members of the group `READERS` can use workflow 1
+of `ORG`; no user can use another resource. `place` is an empty directory. Needs the extra `testing`.
 """
 
 import asyncio
@@ -62,8 +62,8 @@ class JournalContract(ClaimsContract, RecordsContract):
 
     # "Write after exactly `append.expected` entries, else `JournalConflict`"
 
-    async def test_what_was_appended_is_read(self, journal: Journal) -> None:
-        """Entries of every type come back equal and in order, all of them or those after a position."""
+    async def test_appended_entries_are_read(self, journal: Journal) -> None:
+        """Entries of every type are read equal and in order, all of them or those after a position."""
         ref = await begin(journal, entries=EVERY_ENTRY[:1])
         await journal.append(ref, Append(1, EVERY_ENTRY[1:3]))
         await journal.append(ref, Append(3, EVERY_ENTRY[3:]))
@@ -75,7 +75,7 @@ class JournalContract(ClaimsContract, RecordsContract):
     @pytest.mark.parametrize("expected", [0, 1, 3, 4, 100])
     @pytest.mark.parametrize("count", [0, 1, 3])
     async def test_behind_or_ahead_conflicts(self, journal: Journal, expected: int, count: int) -> None:
-        """Expecting any length but the right one conflicts and writes nothing, with or without entries."""
+        """An append with a wrong expected length conflicts and writes nothing, with or without entries."""
         ref = await begin(journal, entries=steps(2))
         change = RunChange("r-1", RunStatus.done, NOW + 1)
         for changes in ((), (change,)):
@@ -91,7 +91,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert (await find(journal, "r-1")).status == RunStatus.running
 
     async def test_an_append_without_entries_only_changes_rows(self, journal: Journal) -> None:
-        """With the right length and no entries, the rows change and the journal stays."""
+        """With the right length and no entries, the rows change and the journal does not."""
         ref = await begin(journal, entries=steps(2))
         await journal.append(ref, Append(2, (), updates_claim=True, wake_at=NOW + 9))
         assert await journal.next_wake() == NOW + 9
@@ -105,7 +105,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert len(await journal.read(ref)) == 3
 
     async def test_one_conflict_fails_nobody_else(self, journal: Journal) -> None:
-        """Of many appends at once, to many executions, only those that conflict fail; the rest succeed."""
+        """Of many simultaneous appends to many executions only those that conflict fail."""
         refs = [await begin(journal, f"r-{n}") for n in range(10)]
         wrong = {3, 7}
         kinds = await outcomes(
@@ -115,8 +115,8 @@ class JournalContract(ClaimsContract, RecordsContract):
         lengths = await journal.lengths(refs)
         assert [lengths[ref] for ref in refs] == [1 if n in wrong else 3 for n in range(10)]
 
-    async def test_appends_asked_for_at_once_keep_their_order(self, journal: Journal) -> None:
-        """Writes to one execution take effect in the order of asking, whatever kind they are."""
+    async def test_simultaneous_appends_keep_their_order(self, journal: Journal) -> None:
+        """Writes of every kind to one execution take effect in the order of the calls."""
         ref = await begin(journal, claimed_by=1)
         kinds = await outcomes(
             journal.append(ref, Append(1, steps(1, 1), holder=1)),
@@ -128,7 +128,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert await journal.read(ref) == [*steps(3), *steps(1, 4)]
 
     async def test_numbering_never_interleaves(self, journal: Journal) -> None:
-        """Writers of several entries each never mix them, however many write at once."""
+        """The entries of one append are adjacent, however many writers there are."""
         ref = await begin(journal)
 
         async def writer(number: int) -> None:
@@ -145,14 +145,14 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert all(len(set(numbers[start : start + 3])) == 1 for start in range(0, 60, 3))
 
     async def test_ten_thousand_entries(self, journal: Journal) -> None:
-        """A long journal is written and read like a short one."""
+        """A long journal is written and read completely."""
         ref = await begin(journal)
         await journal.append(ref, Append(1, steps(9_999, 1)))
         assert await journal.read(ref) == list(steps(10_000))
         assert await journal.lengths([ref]) == {ref: 10_000}
 
     async def test_one_impossible_change_fails_nobody_else(self, journal: Journal) -> None:
-        """A change of a run that is not there fails its own caller and leaves nothing; the others succeed."""
+        """A change of an unknown run fails for its own caller and writes nothing; the others succeed."""
         one, two = await begin(journal, "r-1"), await begin(journal, "r-2")
         change = RunChange("r-9", RunStatus.done, NOW)
         kinds = await outcomes(
@@ -165,7 +165,7 @@ class JournalContract(ClaimsContract, RecordsContract):
     # "every method either did all it says, durably, or raised and did nothing"
 
     async def test_a_taken_run_id_leaves_nothing(self, journal: Journal) -> None:
-        """`RunExists`, on begin and on append, for a stale writer too: no entry, row or claim is left."""
+        """`RunExists`, on begin and on append, for a stale writer too: no entry, row or claim is written."""
         await begin(journal, "r-1")
         with pytest.raises(RunExists):
             await begin(journal, "r-1", interrupts=[interrupt("i-1")], wake_at=5)
@@ -180,12 +180,12 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert await journal.open_interrupts(ORG, limit=9) == []
 
     async def test_of_begins_with_one_run_id_one_wins(self, journal: Journal) -> None:
-        """Many starts with the same run id make one execution."""
+        """Many starts with the same run id create one execution."""
         kinds = await outcomes(*(begin(journal, "same") for _ in range(10)))
         assert sorted(kind.__name__ for kind in kinds) == ["ExecutionRef"] + ["RunExists"] * 9
 
     async def test_an_unknown_organization_is_not_found(self, journal: Journal) -> None:
-        """Nothing begins in an organization that does not exist, and there is nothing to read."""
+        """In an unknown organization no execution can begin, and reads find nothing."""
         nowhere = "00000000-0000-4000-8000-000000000009"
         with pytest.raises(NotFound):
             await begin(journal, org=nowhere)
@@ -194,7 +194,7 @@ class JournalContract(ClaimsContract, RecordsContract):
 
     @pytest.mark.parametrize("kind", ["begin", "append", "append with rows", "claim"])
     async def test_cancelled_at_every_wait(self, journal: Journal, kind: str) -> None:
-        """A caller cancelled at any wait leaves all or nothing, and a journal that works."""
+        """A caller that is cancelled at any await has written all or nothing, and the journal still works."""
         for step in range(1, 20):
             run_id, other = f"r-{step}", f"x-{step}"
             ref = await due(journal, run_id, NOW)
@@ -229,7 +229,7 @@ class JournalContract(ClaimsContract, RecordsContract):
     # Runs
 
     async def test_a_run_is_found_as_it_was_written(self, journal: Journal) -> None:
-        """A run's row says what begin and the changes since said; None leaves result and successor be."""
+        """The row of a run has the values of its begin and of later changes; None keeps result and successor."""
         ref = await begin(journal, status=RunStatus.queued)
         made = await find(journal, "r-1")
         assert (made.execution, made.user_id, made.fingerprint, made.status) == (
@@ -264,7 +264,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert (execution.root_run_id, execution.user_id, execution.variation_id) == ("r-1", "ann", "v-1")
 
     async def test_runs_are_paged_newest_first(self, journal: Journal) -> None:
-        """Page after page gives every run once, those that began last first, whatever their clocks said."""
+        """The pages together have every run once, the latest begun first, whatever the clocks showed."""
         for n in range(10):
             await begin(journal, f"r-{n}", at=NOW - n)
         seen: list[RunRow] = []
@@ -274,7 +274,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert sorted({row.key for row in seen}, reverse=True) == [row.key for row in seen]
 
     async def test_a_run_is_found_with_its_execution(self, journal: Journal) -> None:
-        """`find_turn` answers as `find_run` and `execution` together; None for what `find_run` does not find."""
+        """`find_turn` returns the results of `find_run` and `execution`; None where `find_run` returns None."""
         ref = await begin(journal, "r-1", claimed_by=7)
         await journal.append(ref, Append(1, steps(1, 1), new_run=NewRun("r-2", "bob", b"f", RunStatus.running, NOW)))
         for run_id in ("r-1", "r-2"):
@@ -283,7 +283,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert await journal.find_turn(OTHER_ORG, "r-1") is await journal.find_turn(ORG, "r-3") is None
 
     async def test_a_run_that_begins_and_ends_at_once(self, journal: Journal) -> None:
-        """Its row is what `NewRun.row` says of it: with its result, and finished when it began."""
+        """Its row equals `NewRun.row`: with its result, and finished at its begin."""
         new = NewExecution(ORG, "workflow", 1, "v-1", "ann", "t-1", is_draft=True)
         run = NewRun("r-1", "ann", b"f", RunStatus.done, NOW, result={"output": GIVEN})
         ref = await journal.begin(new, Append(0, steps(1), new_run=run))
@@ -291,8 +291,8 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert row == run.row(await journal.execution(ref), row.key)
         assert (row.result, row.finished_at) == ({"output": GIVEN}, NOW)
 
-    async def test_the_first_entry_may_say_what_its_rows_say(self, journal: Journal) -> None:
-        """It is read as it was written, whether it begins with the execution's `run_info` and names its run or not."""
+    async def test_the_first_entry_can_repeat_its_rows(self, journal: Journal) -> None:
+        """It is read as written, with or without the `run_info` of the execution and the name of its run."""
         about = run_info("workflow", 1, "t-1")
         more: dict[str, JSON] = {"message": "go"}
         infos = about, {**about, **more}, {**more, **about}, {"threadId": "t-1"}, more, {"target": 1, "threadId": "t-1"}
@@ -306,15 +306,15 @@ class JournalContract(ClaimsContract, RecordsContract):
                 assert (read, list(read.info)) == (entry, list(info))
 
     async def test_runs_are_filtered(self, journal: Journal) -> None:
-        """By status and by resource; both kind and number have to be equal."""
+        """By status and by resource; kind and number must both be equal."""
         await begin(journal, "r-1", status=RunStatus.done)
         await begin(journal, "r-2", resource_id=2)
         assert await names(journal, status=RunStatus.done) == {"r-1"}
         assert await names(journal, resource=("workflow", 2)) == {"r-2"}
         assert await names(journal, resource=("skill", 2)) == set()
 
-    async def test_a_principal_sees_what_it_may_use_or_started(self, journal: Journal) -> None:
-        """Its own runs, and those of resources it may use; nothing with the eyes of another organization."""
+    async def test_a_principal_sees_runs_it_can_use_or_started(self, journal: Journal) -> None:
+        """Its own runs and those of resources that it can use; none as a principal of another organization."""
         await begin(journal, "r-1", resource_id=1)
         await begin(journal, "r-2", resource_id=2)
         await begin(journal, "r-3", resource_id=None)
@@ -326,7 +326,7 @@ class JournalContract(ClaimsContract, RecordsContract):
     # Interrupts
 
     async def test_interrupts_are_replaced_as_a_whole(self, journal: Journal) -> None:
-        """Only what is given is open from now on; one that stays keeps its place; None changes nothing."""
+        """Exactly the given interrupts are open; one that stays keeps its position; None changes nothing."""
         ref = await begin(journal, interrupts=[interrupt("b"), interrupt("a")])
         first = await journal.open_interrupts(ORG, limit=9)
         assert [row.interrupt for row in first] == [interrupt("b"), interrupt("a")]
@@ -341,7 +341,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert await journal.open_interrupts(ORG, limit=9) == []
 
     async def test_interrupts_follow_the_latest_run(self, journal: Journal) -> None:
-        """Those that stay open while a new turn takes over are shown under that turn."""
+        """Interrupts that remain open in a new turn are listed under that turn."""
         ref = await begin(journal, interrupts=[interrupt("a")])
         turn = NewRun("r-2", "ann", b"f", RunStatus.running, NOW)
         await journal.append(ref, Append(1, steps(1, 1), new_run=turn))
@@ -349,7 +349,7 @@ class JournalContract(ClaimsContract, RecordsContract):
         assert (row.run_id, row.execution.length) == ("r-2", 2)
 
     async def test_interrupts_are_listed_in_order(self, journal: Journal) -> None:
-        """In the order of opening, page after page, of all executions or of some."""
+        """In the order of opening, over all pages, for all executions or some."""
         refs = [await begin(journal, f"r-{n}", interrupts=[interrupt("i")]) for n in range(5)]
         seen: list[ExecutionRef] = []
         after = 0

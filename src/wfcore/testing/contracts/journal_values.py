@@ -1,4 +1,4 @@
-"""What the contract of the journal writes and asks for: tenants, entries of every type, executions."""
+"""The values of the journal contract: organizations, entries of every type, executions."""
 
 import asyncio
 from collections.abc import Generator
@@ -58,17 +58,17 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     TimePassed(NOW),
     Paused(NOW, ANN),
     Cancelled(NOW, ANN),
-    Aborted(NOW, "a defect"),
+    Aborted(NOW, "a fault of the program"),
 )
 
 
 def steps(count: int, first: int = 0) -> tuple[Entry, ...]:
-    """As many entries, no two alike."""
+    """`count` entries, all different."""
     return tuple(TimePassed(NOW + first + index) for index in range(count))
 
 
 def interrupt(name: str) -> Interrupt:
-    """One with every field set."""
+    """An interrupt with every field set."""
     answer = Vote("approve", ANN, NOW, GIVEN)
     call = {"tool": "core.http", "args": GIVEN}
     return Interrupt(
@@ -99,12 +99,12 @@ async def begin(
 
 
 async def due(journal: Journal, run_id: str, wake_at: int) -> ExecutionRef:
-    """An execution that waits for somebody to claim it."""
+    """An execution that is due and has no claim."""
     return await begin(journal, run_id, status=RunStatus.queued, wake_at=wake_at)
 
 
 class CancelledAt:
-    """Awaits something and cancels the present task at the `step`-th wait. `reached`: there was one."""
+    """Awaits a coroutine and cancels the current task at its `step`-th await; `reached`: whether there was one."""
 
     def __init__(self, work: Any, step: int) -> None:
         self.work, self.step, self.reached = work, step, False
@@ -119,17 +119,17 @@ class CancelledAt:
 
 
 async def outcomes(*writes: Any) -> list[type]:
-    """Run them at once: the type of what each returned or raised."""
+    """Run the calls concurrently; the type of each result or exception."""
     return [type(outcome) for outcome in await asyncio.gather(*writes, return_exceptions=True)]
 
 
 async def find(journal: Journal, run_id: str) -> RunRow:
-    """The run of `ORG`, which has to be there."""
+    """The existing run of `ORG`."""
     row = await journal.find_run(ORG, run_id)
     assert row
     return row
 
 
 async def names(journal: Journal, **filters: Any) -> set[str]:
-    """The ids of all runs of `ORG` that pass."""
+    """The ids of all runs of `ORG` that match the filters."""
     return {row.id for row in await journal.list_runs(ORG, limit=99, **filters)}

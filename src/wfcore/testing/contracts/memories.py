@@ -1,4 +1,4 @@
-"""What every memory backend has to keep, as a suite to inherit.
+"""The contract of memory backends, as a suite to inherit.
 
 An adapter's author writes one method:
 
@@ -45,8 +45,8 @@ class MemoriesContract(OnAsyncio):
 
     # "Metadata is kept verbatim; `hash` follows the text"
 
-    async def test_what_was_added_is_got(self, memories: MemoryBackend) -> None:
-        """Every field comes back as it was given, metadata verbatim: keys in order, null, empty and nested values."""
+    async def test_an_added_memory_is_returned(self, memories: MemoryBackend) -> None:
+        """Every field is returned unchanged, metadata verbatim: keys in order, null, empty and nested values."""
         metadata: dict[str, Any] = {"z": None, "a": [1, 2.5, {"": "ü\u2028"}], "empty": {}, "true": True}
         given = memory(1, "trinkt Tee", metadata=metadata, user_id="u1")
         await memories.add(ORG, 1, given)
@@ -55,7 +55,7 @@ class MemoriesContract(OnAsyncio):
         assert list(found.metadata) == list(metadata)
 
     async def test_an_id_is_added_once(self, memories: MemoryBackend) -> None:
-        """One that is there stays as it is and where it is; one that was deleted stays deleted, whoever comes late."""
+        """An existing memory keeps its content and position; a deleted one stays deleted after a late add."""
         for number in (1, 2):
             await memories.add(ORG, 1, memory(number))
         await memories.add(ORG, 1, memory(1, "likes coffee"))
@@ -66,8 +66,8 @@ class MemoriesContract(OnAsyncio):
         assert await memories.list(ORG, 1, limit=9) == [memory(2)]
         assert await memories.search(ORG, 1, "likes coffee tea", limit=9) == [memory(2)]
 
-    async def test_what_is_kept_is_nobody_elses(self, memories: MemoryBackend) -> None:
-        """To change the dict that was given, or one that was got, changes nothing of what is kept."""
+    async def test_stored_values_are_copies(self, memories: MemoryBackend) -> None:
+        """A change of an added or returned dict does not change the stored one."""
         metadata = {"tags": ["a"]}
         await memories.add(ORG, 1, memory(1, metadata=metadata))
         metadata["tags"].append("b")
@@ -78,8 +78,8 @@ class MemoriesContract(OnAsyncio):
                 assert found.metadata == {"tags": ["a"]}
                 found.metadata["tags"].append("c")
 
-    async def test_replacing_takes_the_place(self, memories: MemoryBackend) -> None:
-        """The new text, hash and metadata are there, at the old place of the list; its neighbours are unchanged."""
+    async def test_a_replacement_keeps_the_position(self, memories: MemoryBackend) -> None:
+        """The new text, hash and metadata are at the old position in the list; other memories are unchanged."""
         for number in (1, 2, 3):
             await memories.add(ORG, 1, memory(number))
         new = attrs.evolve(memory(2, "likes coffee", metadata={"new": 1}), updated_at=9)
@@ -89,7 +89,7 @@ class MemoriesContract(OnAsyncio):
         assert await memories.search(ORG, 1, "coffee", limit=9) == [new]
 
     async def test_of_two_replacements_of_the_same_one_wins(self, memories: MemoryBackend) -> None:
-        """With `old` only what was read is replaced: text, metadata and times are all compared."""
+        """With `old` only an unchanged memory is replaced: text, metadata and times are all compared."""
         await memories.add(ORG, 1, memory(1, metadata={"a": 1.5, "b": [None]}))
         read = await memories.get(ORG, 1, "m-1")
         assert read is not None
@@ -100,8 +100,8 @@ class MemoriesContract(OnAsyncio):
         assert await memories.get(ORG, 1, "m-1") == memory(1, "first")
         assert [each.memory for each in await memories.search(ORG, 1, "first second", limit=9)] == ["first"]
 
-    async def test_what_is_not_there(self, memories: MemoryBackend) -> None:
-        """Getting gives None, replacing and deleting say False and make nothing; so too once it was deleted."""
+    async def test_unknown_memories(self, memories: MemoryBackend) -> None:
+        """`get` returns None, `replace` and `delete` return False and create nothing; also for a deleted memory."""
         for number in (1, 2):
             for gone in range(number + 1):
                 assert await memories.get(ORG, 1, f"m-{gone}") is None
@@ -114,7 +114,7 @@ class MemoriesContract(OnAsyncio):
     # "A memory of another scope is None or absent"
 
     async def test_scopes_are_kept_apart(self, memories: MemoryBackend) -> None:
-        """No call sees or touches a memory of another skill, or of a skill with that number of another organization."""
+        """No call reads or changes a memory of another skill, or of another organization's skill with that number."""
         for number, scope in enumerate(SCOPES, 1):
             await memories.add(*scope, memory(number))
         for number, scope in enumerate(SCOPES, 1):
@@ -129,8 +129,8 @@ class MemoriesContract(OnAsyncio):
     # "At most `limit`, those created after the memory with id `after`"
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8])
-    async def test_pages_give_all_of_them_once(self, memories: MemoryBackend, limit: int) -> None:
-        """Going on after the last one of each page gives every memory once, in order of creation, ids whatever."""
+    async def test_pages_have_each_memory_once(self, memories: MemoryBackend, limit: int) -> None:
+        """The pages together have every memory once, in order of creation, whatever the ids."""
         created = [memory(number) for number in (5, 3, 7, 1, 6, 2, 4)]
         for each in created:
             await memories.add(ORG, 1, each)
@@ -140,8 +140,8 @@ class MemoriesContract(OnAsyncio):
             found += page
         assert found == created
 
-    async def test_a_page_may_be_deleted_before_the_next(self, memories: MemoryBackend) -> None:
-        """A memory that is gone still marks its place; an id that never was marks none."""
+    async def test_a_page_can_be_deleted_before_the_next(self, memories: MemoryBackend) -> None:
+        """A deleted memory still marks its position; an unknown id marks none."""
         for number in range(1, 5):
             await memories.add(ORG, 1, memory(number))
         for number in (1, 2):
@@ -149,8 +149,8 @@ class MemoriesContract(OnAsyncio):
         assert await memories.list(ORG, 1, limit=9, after="m-2") == [memory(3), memory(4)]
         assert await memories.list(ORG, 1, limit=9, after="m-9") == []
 
-    async def test_a_user_narrows(self, memories: MemoryBackend) -> None:
-        """With a user only that user's are listed and found, and count towards the limit; without one all are."""
+    async def test_a_user_filters(self, memories: MemoryBackend) -> None:
+        """With a user only memories of that user are listed, found and counted; without one all are."""
         for number in range(1, 7):
             await memories.add(ORG, 1, memory(number, user_id=(None, "u1", "u2")[number % 3]))
         ids = [each.id for each in await memories.list(ORG, 1, limit=2, user_id="u2")]
@@ -161,7 +161,7 @@ class MemoriesContract(OnAsyncio):
         assert await memories.list(ORG, 1, limit=9, user_id="u3") == []
         assert len(await memories.list(ORG, 1, limit=9)) == 6
 
-    async def test_shared_adds_those_of_nobody(self, memories: MemoryBackend) -> None:
+    async def test_shared_adds_memories_without_a_user(self, memories: MemoryBackend) -> None:
         """With a user and `shared` a search finds that user's memories and those of no end user, never another's."""
         for number in range(1, 7):
             await memories.add(ORG, 1, memory(number, user_id=(None, "u1", "u2")[number % 3]))
@@ -174,7 +174,7 @@ class MemoriesContract(OnAsyncio):
     # "Those that share a word with the query, best first"
 
     async def test_the_best_come_first(self, memories: MemoryBackend) -> None:
-        """More words in common come before fewer, whatever their case; with none a memory is not found at all."""
+        """More common words come before fewer, in any case; without a common word a memory is not found."""
         texts = ["Green apples", "likes green TEA", "likes tea", "teapots", ""]
         for number, text in enumerate(texts, 1):
             await memories.add(ORG, 1, memory(number, text))
@@ -185,38 +185,38 @@ class MemoriesContract(OnAsyncio):
         assert {each.id for each in said_often[:2]} == {"m-1", "m-2"}
 
     @pytest.mark.parametrize("query", ["", "?!", "coffee", '"', "te*", "tea' OR 1=1 --coffee"])
-    async def test_a_query_is_words_and_nothing_else(self, memories: MemoryBackend, query: str) -> None:
-        """No word in common, nothing found; no query is an error, or a language of its own."""
+    async def test_a_query_is_words_only(self, memories: MemoryBackend, query: str) -> None:
+        """Without a common word nothing is found; no query is an error or has a syntax."""
         await memories.add(ORG, 1, memory(1, "milk"))
         assert await memories.search(ORG, 1, query, limit=9) == []
 
 
 class WordsContract(MemoriesContract):
-    """For a backend that finds by words, as `words_of` of the domain splits them, and not by meaning."""
+    """For a backend that searches by words, as `words_of` of the domain splits them, and not by similarity."""
 
     async def test_words_of_every_script(self, memories: MemoryBackend) -> None:
-        """Letters of every script make words; case and accents do not matter, on either side."""
+        """Letters of every script form words; case and accents do not matter, on either side."""
         texts = ["Grüner Tee", "зелёный чай", "東京 タワー", "snake_case", "Straße", "ΣΟΦΌΣ", "\u212a"]
         for number, text in enumerate(texts, 1):
             await memories.add(ORG, 1, memory(number, text))
-        asked = [("GRÜNER", 1), ("gru\u0308ner", 1), ("gruner", 1), ("Чай", 2), ("東京", 3), ("Case", 4)]
-        asked += [("STRASSE", 5), ("σοφός", 6), ("K", 7)]
-        for query, wanted in asked:
+        queries = [("GRÜNER", 1), ("gru\u0308ner", 1), ("gruner", 1), ("Чай", 2), ("東京", 3), ("Case", 4)]
+        queries += [("STRASSE", 5), ("σοφός", 6), ("K", 7)]
+        for query, wanted in queries:
             found = await memories.search(ORG, 1, query, limit=9)
             assert [each.id for each in found] == [f"m-{wanted}"], query
         assert await memories.search(ORG, 1, "½ ²", limit=9) == []
 
     @pytest.mark.parametrize("text", ["tea tea tea", "tea"])
     async def test_a_word_counts_once(self, memories: MemoryBackend, text: str) -> None:
-        """To say a word often is no better than to say two words once; of equals the older comes first."""
+        """A repeated word counts as one common word; of equal matches the older comes first."""
         await memories.add(ORG, 1, memory(1, text))
         await memories.add(ORG, 1, memory(2, "green tea"))
         await memories.add(ORG, 1, memory(3, "green tea"))
         found = await memories.search(ORG, 1, "green tea tea", limit=9)
         assert [each.id for each in found] == ["m-2", "m-3", "m-1"]
 
-    async def test_of_a_long_word_the_beginning_counts(self, memories: MemoryBackend) -> None:
-        """Words that differ behind their 128th character are the same, those that differ before are not."""
+    async def test_the_beginning_of_a_long_word_counts(self, memories: MemoryBackend) -> None:
+        """Words that differ only after their 128th character are equal."""
         await memories.add(ORG, 1, memory(1, "x" * 128 + "a"))
         assert await memories.search(ORG, 1, "x" * 128 + "b", limit=9) == [memory(1, "x" * 128 + "a")]
         assert await memories.search(ORG, 1, "x" * 127, limit=9) == []

@@ -1,4 +1,4 @@
-"""What every model provider has to keep, as a suite to inherit.
+"""The contract of model providers, as a suite to inherit.
 
 An adapter's author writes one method:
 
@@ -34,7 +34,7 @@ from wfcore.ports.providers import (
 from wfcore.testing.contracts.on_asyncio import OnAsyncio
 
 Reply = str | ModelError | Mapping[str, JSON]
-"""What a model is to say: a text, a failure, or a message with `content` and `toolCalls`."""
+"""A scripted reply: a text, an error, or a message with `content` and `toolCalls`."""
 
 TIME = ToolDefinition("time", "The time in a city.", {"type": "object", "properties": {"city": {"type": "string"}}})
 BARE = ToolDefinition("bare")
@@ -69,7 +69,7 @@ WITH_TOOLS = ModelRequest(
         },
         {"type": "tool", "content": "12:00", "toolCallId": "c1"},
         {"type": "tool", "content": "", "toolCallId": "c2"},
-        {"type": "tool", "content": "the arguments are no object", "toolCallId": "c3"},
+        {"type": "tool", "content": "the arguments are not an object", "toolCallId": "c3"},
     ],
     tools=[TIME, BARE],
     key="key-3",
@@ -77,18 +77,18 @@ WITH_TOOLS = ModelRequest(
 
 
 def opened(model: ModelProvider, request: ModelRequest = QUESTION) -> AsyncGenerator[Delta, None]:
-    """The stream of a call, to be closed."""
+    """The stream of a call, which the caller must close."""
     return model.stream(request)
 
 
 async def deltas(model: ModelProvider, request: ModelRequest = QUESTION) -> list[Delta]:
-    """All parts of an answer."""
+    """All deltas of a completion."""
     async with aclosing(opened(model, request)) as stream:
         return [delta async for delta in stream]
 
 
 async def failure(model: ModelProvider, request: ModelRequest = QUESTION) -> tuple[ModelError, list[Delta]]:
-    """How a call fails, and what came before."""
+    """The error of a failing call, and the deltas before it."""
     parts: list[Delta] = []
     try:
         async with aclosing(opened(model, request)) as stream:
@@ -108,13 +108,13 @@ class ModelsContract(OnAsyncio):
 
     @abstractmethod
     def open_model(self, answers: Sequence[Reply]) -> AbstractAsyncContextManager[ModelProvider]:
-        """A model that gives these answers, one per call. For an error the call fails, as retryable as the error."""
+        """A model with these replies, one per call. An error fails the call, with the same `retryable`."""
 
     # "The stream ends with exactly one `Finished`, or raises `ModelError`"
 
     @pytest.mark.parametrize("answer", ["", "yes", "two words", " a\n\nb\u2028c\r\n ", "Grüße 😀 ٣", "long " * 500])
-    async def test_an_answer_is_whole(self, answer: str) -> None:
-        """The parts are the text, no character more or less; then the usage, at most once; then the end."""
+    async def test_a_completion_is_whole(self, answer: str) -> None:
+        """The deltas are exactly the text; then the usage, at most once; then the end."""
         async with self.open_model([answer]) as model:
             parts = await deltas(model)
         assert text_of(parts) == answer
@@ -124,8 +124,8 @@ class ModelsContract(OnAsyncio):
         assert len(rest) <= 1
         assert all(isinstance(part, TokenUsage) and min(part.input_tokens, part.output_tokens) >= 0 for part in rest)
 
-    async def test_every_kind_of_message_is_taken(self) -> None:
-        """A conversation with all types of messages, settings and an output schema is answered."""
+    async def test_every_kind_of_message_is_accepted(self) -> None:
+        """A conversation with all types of messages, settings and an output schema has a completion."""
         async with self.open_model(['{"time":"12:00"}']) as model:
             assert text_of(await deltas(model, CONVERSATION)) == '{"time":"12:00"}'
 
@@ -144,7 +144,7 @@ class ModelsContract(OnAsyncio):
         ids=["none", "one", "three", "deep", "long"],
     )
     async def test_tool_calls_are_whole(self, args: Sequence[JSON], content: str) -> None:
-        """The fragments are the calls, in order, after the text; the answer ends for them."""
+        """The fragments form the calls, in order, after the text; the completion ends with the calls as its reason."""
         calls = [{"id": f"call-{number}", "name": "time", "args": each} for number, each in enumerate(args)]
         async with self.open_model([{"content": content, "toolCalls": calls}]) as model:
             parts = await deltas(model, WITH_TOOLS)
@@ -153,7 +153,7 @@ class ModelsContract(OnAsyncio):
         assert parts[-1] == Finished("tool_calls")
 
     async def test_a_call_is_named_by_its_first_fragment(self) -> None:
-        """Id and name are whole in the first fragment of a call, and in no other; calls are counted from 0."""
+        """Id and name are complete in the first fragment of a call, and in no other; calls count from 0."""
         calls = [{"id": f"call-{name}", "name": name, "args": {"city": "Bonn on Rhine"}} for name in ("time", "bare")]
         async with self.open_model([{"content": "", "toolCalls": calls}]) as model:
             parts = [part for part in await deltas(model, WITH_TOOLS) if isinstance(part, ToolCallDelta)]
@@ -162,24 +162,24 @@ class ModelsContract(OnAsyncio):
         assert all(parts[[part.index for part in parts].index(index)].id for index in (0, 1))
 
     @pytest.mark.parametrize("text", ['{"city": "Bo', "[1, 2]", "Bonn", '{"a": 1} {"a": 2}', '{"a": 1, "a": 2}', "NaN"])
-    async def test_arguments_that_are_no_object(self, text: str) -> None:
-        """They are told as they came, for the model to hear of; they spoil neither the answer nor the other calls."""
+    async def test_arguments_that_are_not_an_object(self, text: str) -> None:
+        """They are returned as received; the completion and the other calls are not affected."""
         wrong, right = {"id": "c1", "name": "time", "args": text}, {"id": "c2", "name": "time", "args": {}}
         async with self.open_model([{"content": "", "toolCalls": [wrong, right]}]) as model:
             parts = await deltas(model, WITH_TOOLS)
         assert collect_calls(parts) == [wrong, right]
         assert parts[-1] == Finished("tool_calls")
 
-    async def test_rounds_go_on(self) -> None:
-        """After the results of its calls the model may call again, or answer."""
+    async def test_further_rounds(self) -> None:
+        """After the results of its calls the model can call again, or end."""
         call = {"id": "c9", "name": "bare", "args": {}}
         async with self.open_model([{"content": "", "toolCalls": [call]}, "12:00"]) as model:
             assert collect_calls(await deltas(model, WITH_TOOLS)) == [call]
             assert text_of(await deltas(model, WITH_TOOLS)) == "12:00"
 
     @pytest.mark.parametrize("retryable", [True, False])
-    async def test_a_failure_is_no_answer(self, retryable: bool) -> None:
-        """A failed call raises, says whether trying again can help, never ends, and does not spoil the next one."""
+    async def test_a_failure_has_no_end(self, retryable: bool) -> None:
+        """A failed call raises with a correct `retryable`, has no `Finished`, and does not affect the next call."""
         async with self.open_model([ModelError("broken", retryable=retryable), "fine"]) as model:
             error, parts = await failure(model)
             assert error.retryable is retryable
@@ -188,8 +188,8 @@ class ModelsContract(OnAsyncio):
 
     # "Closing it ends the call"
 
-    async def test_a_stream_may_be_left(self) -> None:
-        """To close a stream after its first part, or before it, harms neither the process nor the next call."""
+    async def test_a_stream_can_be_closed_early(self) -> None:
+        """A close before or after the first delta affects neither the process nor the next call."""
         async with self.open_model(["one two three", "four five"]) as model:
             async with aclosing(opened(model)) as stream:
                 assert isinstance(await anext(stream), TextDelta)
@@ -197,8 +197,8 @@ class ModelsContract(OnAsyncio):
             await opened(model).aclose()
             assert text_of(await deltas(model)) == "four five"
 
-    async def test_calls_at_once_do_not_mix(self) -> None:
-        """Of many calls at the same time each gets one whole answer."""
+    async def test_simultaneous_calls_do_not_mix(self) -> None:
+        """Each of many simultaneous calls has one whole completion."""
         answers = [f"answer {number} to you" for number in range(8)]
         async with self.open_model(answers) as model:
             found = await asyncio.gather(*(deltas(model) for _ in answers))

@@ -1,10 +1,10 @@
-"""What the contract suites of ports with coroutines inherit."""
+"""The base of contract suites with coroutines."""
 
 import pytest
 
 
 class OnAsyncio:
-    """Every `async` test runs on asyncio, by the plugin of anyio."""
+    """Every `async` test runs on asyncio, with the plugin of anyio."""
 
     pytestmark = pytest.mark.anyio
 

@@ -1,10 +1,10 @@
-"""What every way out for wfcore's own messages has to keep, as a suite to inherit.
+"""The contract of clients that post wfcore's own messages, as a suite to inherit.
 
     class TestMyOutbound(OutboundContract):
         def make(self) -> Outbound:
             return MyOutbound()
 
-`make` gives one that may reach 127.0.0.1. Needs the extra `testing`.
+`make` returns a client that can reach 127.0.0.1. Needs the extra `testing`.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ BODY = b'{"text": "\xc3\xa9"}'
 
 
 class Receiver:
-    """A server on this machine that keeps what it is sent, and answers with these bytes."""
+    """A server on this machine that records requests and responds with the given bytes."""
 
     def __init__(self, answer: bytes = b"") -> None:
         self.answer = answer
@@ -29,7 +29,7 @@ class Receiver:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[str]:
-        """Its address."""
+        """Start the server; its address."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         async with server:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/a?b=c"
@@ -42,7 +42,7 @@ class Receiver:
 
 
 class OutboundContract:
-    """Set up by `make`."""
+    """Inherit, name the class `Test...`, and write `make`."""
 
     pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ class OutboundContract:
 
     @pytest.mark.parametrize("status", [200, 204, 404, 500])
     async def test_a_message_arrives_as_it_was_given(self, status: int) -> None:
-        """One request with these headers and bytes; whatever its status, it is the answer."""
+        """One request with these headers and bytes; its status is the result, whatever it is."""
         receiver = Receiver(f"HTTP/1.1 {status} So\r\ncontent-length: 0\r\n\r\n".encode())
         async with receiver.open() as url:
             assert await self.make().post(url, {"content-type": "application/json", "webhook-id": "m"}, BODY) == status
@@ -62,7 +62,7 @@ class OutboundContract:
 
     @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
     async def test_a_redirect_is_not_followed(self, status: int) -> None:
-        """Its status is the answer, and nobody else hears of the message."""
+        """Its status is the result, and no other server receives the message."""
         other = Receiver(b"HTTP/1.1 200 So\r\ncontent-length: 0\r\n\r\n")
         async with other.open() as elsewhere:
             head = f"HTTP/1.1 {status} So\r\nlocation: {elsewhere}\r\ncontent-length: 0\r\n\r\n"
@@ -71,21 +71,21 @@ class OutboundContract:
         assert other.heads == []
 
     @pytest.mark.parametrize("head", ["content-length: 99999999", "content-encoding: gzip\r\ncontent-length: 5"])
-    async def test_the_status_is_all_of_an_answer(self, head: str) -> None:
-        """Who took the message has taken it, whatever the body of the answer is, and were it never to end."""
+    async def test_only_the_status_counts(self, head: str) -> None:
+        """The status is the result, whatever the body of the response is, even if it never ends."""
         async with Receiver(f"HTTP/1.1 200 So\r\n{head}\r\n\r\nhello".encode()).open() as url:
             assert await self.make().post(url, {}, BODY) == 200
 
     @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\ncontent-le", b"hello"])
-    async def test_no_whole_answer(self, answer: bytes) -> None:
-        """`Undelivered` when the connection ends before there is an answer, or what comes is none."""
+    async def test_an_incomplete_response(self, answer: bytes) -> None:
+        """`Undelivered` if the connection ends before a response, or the bytes are not a response."""
         receiver = Receiver(answer)
         async with receiver.open() as url:
             with pytest.raises(Undelivered):
                 await self.make().post(url, {}, BODY)
 
     async def test_nobody_there(self) -> None:
-        """`Undelivered` when nobody listens, and for what is no address."""
+        """`Undelivered` if no server listens, and for an invalid address."""
         async with Receiver().open() as url:
             gone = url
         for nowhere in (gone, "http://", "ftp://127.0.0.1/"):

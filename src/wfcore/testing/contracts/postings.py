@@ -1,11 +1,11 @@
-"""What a store and the journal beside it have to keep of answers that are owed, as a suite to inherit.
+"""The contract of pending deliveries in a storage and its journal, as a suite to inherit.
 
     class TestMyPostings(PostingsContract):
         @asynccontextmanager
         async def open_stores(self, place: Path) -> AsyncIterator[tuple[Storage, Journal]]:
             ...
 
-`open_stores` gives both, empty, over the same runs; `place` is an empty directory. Needs the extra `testing`.
+`open_stores` returns both, empty, with the same runs; `place` is an empty directory. Needs the extra `testing`.
 """
 
 from abc import abstractmethod
@@ -36,7 +36,7 @@ async def put(store: Storage, *rows: Posting, org: str = ORG) -> None:
 
 
 async def run(journal: Journal, id: str, status: RunStatus = RunStatus.done, org: str = ORG) -> None:
-    """A run of this id that has come so far."""
+    """A run with this id and status."""
     new = NewExecution(org, "workflow", 1, "v-1", "ann", "t-1")
     await journal.begin(new, Append(0, (), NewRun(id, "ann", b"f", status, 1)))
 
@@ -46,7 +46,7 @@ async def due(store: Storage, now: int = 9, limit: int = 9) -> list[str]:
 
 
 class PostingsContract:
-    """Set up by `open_stores`."""
+    """Inherit, name the class `Test...`, and write `open_stores`."""
 
     pytestmark = pytest.mark.anyio
 
@@ -60,8 +60,8 @@ class PostingsContract:
                 await stores[0].add_organization(new_organization(org))
             yield stores
 
-    async def test_a_posting_is_read_as_it_was_put(self, stores: Stores) -> None:
-        """Every field is kept; putting again replaces, removing forgets, and organizations are apart."""
+    async def test_a_posting_is_read_as_written(self, stores: Stores) -> None:
+        """Every field is stored; a second put replaces, a remove deletes, and organizations are separate."""
         store, _ = stores
         first = new_posting("a")
         second = attrs.evolve(
@@ -82,8 +82,8 @@ class PostingsContract:
             await work.postings.remove("a")
             assert await work.postings.get("a") is None
 
-    async def test_what_is_due_is_listed_by_time(self, stores: Stores) -> None:
-        """Of all organizations, the longest due first, as many as are asked for; neither a time to come nor none."""
+    async def test_due_postings_are_listed_by_time(self, stores: Stores) -> None:
+        """Of all organizations, the longest due first, at most `limit`; none with a later time or without one."""
         store, journal = stores
         rows = [new_posting("a", 9), new_posting("b", 3), new_posting("c", 10), new_posting("d", None)]
         await put(store, *rows)
@@ -96,8 +96,8 @@ class PostingsContract:
         assert await due(store, 9, limit=2) == ["b", "e"]
         assert await due(store, 10) == ["b", "e", "a", "c"]
 
-    async def test_a_turn_is_told_of_when_it_rests(self, stores: Stores) -> None:
-        """What goes on is not due, nor a run that is not there; another organization's run of that id is another."""
+    async def test_a_posting_is_due_when_the_turn_ends(self, stores: Stores) -> None:
+        """A running turn and an unknown run are not due; another organization's run with that id is a different one."""
         store, journal = stores
         for number, status in enumerate(RunStatus):
             await put(store, new_posting(f"a-{status}", number), new_posting(f"b-{status}", number, f"c-{status}"))
@@ -105,8 +105,8 @@ class PostingsContract:
             await run(journal, f"c-{status}", status)
         assert await due(store) == [f"b-{status}" for status in RunStatus if not status.under_way]
 
-    async def test_what_was_told_is_due_when_it_changes(self, stores: Stores) -> None:
-        """A turn whose status was told is not due, until it has another, or a resume has made another turn of it."""
+    async def test_a_posted_turn_is_due_when_it_changes(self, stores: Stores) -> None:
+        """A turn whose status was posted is due again after a change of status or a resume."""
         store, journal = stores
         await put(store, attrs.evolve(new_posting("a"), reported=RunStatus.interrupted))
         await put(store, attrs.evolve(new_posting("c"), reported=RunStatus.interrupted))

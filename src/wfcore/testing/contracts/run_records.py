@@ -1,4 +1,4 @@
-"""The part of the journal's contract that says what runs leave behind. `JournalContract` is the whole."""
+"""The projections part of the journal contract: messages and usage. `JournalContract` is the whole."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -22,7 +22,7 @@ def human(text: str, at: int = NOW, **more: Any) -> MessageRecord:
     return MessageRecord("human", f"m-{text}", text, at=at, **more)
 
 
-async def talked(
+async def recorded(
     journal: Journal,
     records: Sequence[Record],
     *,
@@ -33,7 +33,7 @@ async def talked(
     org: str = ORG,
     run: str | None = None,
 ) -> ExecutionRef:
-    """An execution that has left these records behind."""
+    """An execution with these records."""
     run_id = run or f"{user}-{thread}-{kind}-{resource}-{len(records)}-{records[0].at if records else 0}"
     new = NewExecution(org, kind, resource, None, user, thread)
     first = Append(0, steps(1), new_run=NewRun(run_id, user, b"f", RunStatus.running, NOW))
@@ -54,15 +54,15 @@ async def own(journal: Journal, user: str = "ann", thread: str = "t-1") -> Conve
 
 
 class RecordsContract:
-    """Conversations and usage. Inherit `JournalContract`, not this."""
+    """Conversations and usage. Inherit `JournalContract`, not this class."""
 
     # "in the same transaction as its entries"
 
     async def test_records_are_written_with_the_entries(self, journal: Journal) -> None:
-        """A message is read as it was recorded, the conversation tells when and with whom."""
+        """A message is read as recorded; the conversation has its time and participants."""
         said = MessageRecord("ai", "m-2", "é\0", (CALL, CALL), skill_id=7, at=NOW + 5)
         answered = MessageRecord("tool", "m-3", "", (), "c-1", 7, at=NOW + 5)
-        await talked(journal, [human("hi"), said, answered], kind="skill", resource=2)
+        await recorded(journal, [human("hi"), said, answered], kind="skill", resource=2)
         found = await own(journal)
         assert (found.thread_id, found.user_id, found.created_at, found.updated_at) == ("t-1", "ann", NOW, NOW + 5)
         assert found.skills == (2, 7)
@@ -75,10 +75,10 @@ class RecordsContract:
         assert list(messages[1].tool_calls[0]["args"]) == list(GIVEN)
 
     async def test_attachments_are_kept_with_their_message(self, journal: Journal) -> None:
-        """They are read as they were recorded; the head tells their tokens beside the bytes of the text."""
+        """They are read as recorded; the head has their tokens beside the bytes of the text."""
         image = {"mimeType": "image/png", "storageKey": "k", "tokens": 1_600}
         attachments = {"images": [image], "documents": [{"name": "é", "summary": "s", "tokens": 40}]}
-        await talked(journal, [human("hi", attachments=attachments), human("ho")])
+        await recorded(journal, [human("hi", attachments=attachments), human("ho")])
         found = [await own(journal)]
         first, second = await journal.conversations.messages(found, after=0, up_to=2**62)
         assert (first.attachments, second.attachments) == (attachments, None)
@@ -87,15 +87,15 @@ class RecordsContract:
         assert [(head.length, head.attached) for head in heads] == [(2, 0), (2, 1_640)]
 
     async def test_an_execution_begins_with_records(self, journal: Journal) -> None:
-        """What a run is told when it starts is there as soon as the run is."""
+        """The message of a start is visible as soon as the run is."""
         new = NewExecution(ORG, "assistant", None, None, "ann", "t-1")
         run = NewRun("r-1", "ann", b"f", RunStatus.running, NOW)
         await journal.begin(new, Append(0, steps(1), new_run=run, records=[human("hi")]))
         assert await texts(journal, [await own(journal)]) == ["hi"]
 
     async def test_a_conflict_leaves_no_record(self, journal: Journal) -> None:
-        """Of writers that read the same length the loser leaves neither message nor usage."""
-        ref = await talked(journal, [human("hi")])
+        """Of writers that read the same length, the losing one writes neither message nor usage."""
+        ref = await recorded(journal, [human("hi")])
         with pytest.raises(JournalConflict):
             await journal.append(ref, Append(1, steps(1), records=[human("late"), UsageRecord("m", 1, "n", at=NOW)]))
         with pytest.raises(JournalConflict):
@@ -105,10 +105,10 @@ class RecordsContract:
         assert await journal.usage.sums(ORG, "model", since=0, until=2 * NOW) == []
 
     async def test_without_records_there_is_no_conversation(self, journal: Journal) -> None:
-        """A run that says nothing, and what is said within frames, open no conversation."""
-        await talked(journal, [])
-        await talked(journal, [human("inner", path=("sub",), skill_id=7)], thread="t-2")
-        await talked(journal, [human("hi"), human("inner", path=("sub",), skill_id=7)], thread="t-3")
+        """A run without messages, and messages within frames, create no conversation."""
+        await recorded(journal, [])
+        await recorded(journal, [human("inner", path=("sub",), skill_id=7)], thread="t-2")
+        await recorded(journal, [human("hi"), human("inner", path=("sub",), skill_id=7)], thread="t-3")
         assert await journal.conversations.own(ORG, "t-1", "ann") is None
         assert await journal.conversations.own(ORG, "t-2", "ann") is None
         found = await own(journal, thread="t-3")
@@ -116,27 +116,27 @@ class RecordsContract:
 
     # "what the runs of one user said in one thread"
 
-    async def test_a_conversation_goes_on_in_its_thread(self, journal: Journal) -> None:
+    async def test_a_conversation_continues_in_its_thread(self, journal: Journal) -> None:
         """Later runs of the same user in the thread add to the conversation, of whatever workflow or skill."""
-        await talked(journal, [human("one")])
+        await recorded(journal, [human("one")])
         first = await own(journal)
-        await talked(journal, [human("two", NOW + 7)], kind="skill", resource=4)
-        await talked(journal, [human("three", NOW + 3)], kind="assistant", resource=None)
+        await recorded(journal, [human("two", NOW + 7)], kind="skill", resource=4)
+        await recorded(journal, [human("three", NOW + 3)], kind="assistant", resource=None)
         found = await own(journal)
         assert found == attrs.evolve(first, updated_at=NOW + 7, skills=(4,))
         assert await texts(journal, [found]) == ["one", "two", "three"]
 
-    async def test_nobody_writes_into_a_conversation_of_others(self, journal: Journal) -> None:
-        """Whoever names a thread of somebody else has a conversation of his own there."""
-        await talked(journal, [human("secret")], resource=2)
-        await talked(journal, [human("probe")], resource=1, user="eve")
+    async def test_users_of_a_thread_have_separate_conversations(self, journal: Journal) -> None:
+        """A user who names another user's thread has a separate conversation there."""
+        await recorded(journal, [human("secret")], resource=2)
+        await recorded(journal, [human("probe")], resource=1, user="eve")
         assert await texts(journal, [await own(journal, "ann")]) == ["secret"]
         assert await texts(journal, [await own(journal, "eve")]) == ["probe"]
 
-    async def test_a_run_in_a_thread_opens_nothing_of_others(self, journal: Journal) -> None:
-        """A workflow that one can use, run in a thread of somebody else, takes no part in what was said there."""
-        await talked(journal, [human("secret")], resource=2)
-        await talked(journal, [human("probe")], resource=1, user="eve")
+    async def test_a_run_in_a_thread_gives_no_access(self, journal: Journal) -> None:
+        """A usable workflow that runs in another user's thread is not a participant of that user's conversation."""
+        await recorded(journal, [human("secret")], resource=2)
+        await recorded(journal, [human("probe")], resource=1, user="eve")
         for principal in (reader("eve", READERS), reader("bob", READERS)):
             found = await journal.conversations.visible(principal, "t-1")
             assert [one.user_id for one in found] == ["eve"]
@@ -146,9 +146,9 @@ class RecordsContract:
     # "Visible are its own, and those in which a workflow or skill took part whose grants let it use them"
 
     async def test_who_sees_a_conversation(self, journal: Journal) -> None:
-        """Who started it, and who can use what took part; no colleague without a grant, no other organization."""
-        await talked(journal, [human("hi")], resource=1)
-        await talked(journal, [human("ho")], resource=2, thread="t-2")
+        """The user who started it and users of a participant; no member without a grant, no other organization."""
+        await recorded(journal, [human("hi")], resource=1)
+        await recorded(journal, [human("ho")], resource=2, thread="t-2")
         for principal, threads in (
             (reader("ann"), {"t-1", "t-2"}),
             (reader("bob", READERS), {"t-1"}),
@@ -160,10 +160,10 @@ class RecordsContract:
             for thread in ("t-1", "t-2", "never"):
                 assert bool(await journal.conversations.visible(principal, thread)) == (thread in threads)
 
-    async def test_a_skill_narrows(self, journal: Journal) -> None:
-        """With `skill_id`, only conversations in which that skill took part."""
-        await talked(journal, [human("hi")], kind="skill", resource=1)
-        await talked(journal, [human("ho", skill_id=2)], thread="t-2")
+    async def test_a_skill_filters(self, journal: Journal) -> None:
+        """With `skill_id`, only conversations with that skill as a participant."""
+        await recorded(journal, [human("hi")], kind="skill", resource=1)
+        await recorded(journal, [human("ho", skill_id=2)], thread="t-2")
         ann = reader("ann")
         for skill, threads in ((1, ["t-1"]), (2, ["t-2"]), (3, []), (None, ["t-2", "t-1"])):
             pages = await journal.conversations.page(ann, limit=9, skill_id=skill)
@@ -171,11 +171,11 @@ class RecordsContract:
             for thread in ("t-1", "t-2"):
                 assert bool(await journal.conversations.visible(ann, thread, skill_id=skill)) == (thread in threads)
 
-    async def test_a_thread_is_all_that_can_be_seen_of_it(self, journal: Journal) -> None:
-        """What several users said in one thread is one row of a list, the latest first, at the place of the latest."""
+    async def test_a_thread_merges_its_visible_conversations(self, journal: Journal) -> None:
+        """Several conversations of one thread are one row of a list, at the position of the latest."""
         for at, (user, resource) in enumerate([("ann", 1), ("bob", 1), ("eve", 2), ("ann", 1)]):
-            await talked(journal, [human(f"{at}", NOW + at)], user=user, resource=resource)
-        await talked(journal, [human("other", NOW + 1)], thread="t-2")
+            await recorded(journal, [human(f"{at}", NOW + at)], user=user, resource=resource)
+        await recorded(journal, [human("other", NOW + 1)], thread="t-2")
         bob = reader("bob", READERS)
         pages = await journal.conversations.page(bob, limit=9)
         assert [[one.user_id for one in parts] for parts in pages] == [["ann", "bob"], ["ann"]]
@@ -183,12 +183,12 @@ class RecordsContract:
         assert await texts(journal, pages[0]) == ["0", "1", "3"]
 
     @pytest.mark.parametrize("skill", [None, 7])
-    async def test_pages_of_conversations_meet(self, journal: Journal, skill: int | None) -> None:
-        """Page after page gives every thread once, the latest first, however many share a moment."""
+    async def test_pages_of_conversations_are_complete(self, journal: Journal, skill: int | None) -> None:
+        """The pages together have every thread once, the latest first, also with equal times."""
         for number in range(7):
             for user in ("ann", "bob")[: 1 + number % 2]:
                 record = human(f"{number}{user}", NOW + number // 3, skill_id=7)
-                await talked(journal, [record], thread=f"t-{number}", user=user)
+                await recorded(journal, [record], thread=f"t-{number}", user=user)
         eyes = reader("bob", READERS)
         whole = await journal.conversations.page(eyes, limit=99, skill_id=skill)
         assert len(whole) == 7
@@ -204,11 +204,11 @@ class RecordsContract:
     # Messages
 
     async def test_heads_are_read_backwards(self, journal: Journal) -> None:
-        """Page by page, newest first, of one conversation and of several together; a length covers text and calls,
+        """Page by page, newest first, of one conversation and of several; a length covers text and calls,
         in bytes."""
-        await talked(journal, [human("0"), MessageRecord("ai", "a", "1", ({},), at=NOW)])
-        await talked(journal, [human("\u00e9\u00e9\u00e9\u00e92")], user="bob")
-        await talked(journal, [human("3", skill_id=5)], run="again")
+        await recorded(journal, [human("0"), MessageRecord("ai", "a", "1", ({},), at=NOW)])
+        await recorded(journal, [human("\u00e9\u00e9\u00e9\u00e92")], user="bob")
+        await recorded(journal, [human("3", skill_id=5)], run="again")
         ann, bob = await own(journal, "ann"), await own(journal, "bob")
         both = await journal.conversations.message_sizes([ann, bob], limit=9)
         assert [(head.type, head.length, head.skill_id) for head in both] == [
@@ -219,19 +219,19 @@ class RecordsContract:
         assert await journal.conversations.message_sizes([ann], limit=9, before=both[3].seq) == []
 
     async def test_a_range_is_exact(self, journal: Journal) -> None:
-        """`after` is left out, `up_to` is in it; conversations of others in between are not."""
-        await talked(journal, [human(str(number)) for number in range(4)])
-        await talked(journal, [human("other")], user="bob")
+        """`after` is excluded, `up_to` is included; messages of other conversations are not in the range."""
+        await recorded(journal, [human(str(number)) for number in range(4)])
+        await recorded(journal, [human("other")], user="bob")
         ann = await own(journal)
         heads = await journal.conversations.message_sizes([ann], limit=9)
         found = await journal.conversations.messages([ann], after=heads[3].seq, up_to=heads[1].seq)
         assert [message.content for message in found] == ["1", "2"]
         assert await journal.conversations.messages([ann], after=heads[0].seq, up_to=2**62) == []
 
-    async def test_a_conversation_is_forgotten(self, journal: Journal) -> None:
-        """With its messages, for everybody, once; what others said in the thread stays, and the thread can go on."""
-        await talked(journal, [human("hi")])
-        await talked(journal, [human("ho")], user="bob")
+    async def test_a_conversation_is_deleted(self, journal: Journal) -> None:
+        """With its messages, for all users, once; other conversations of the thread remain, and it can continue."""
+        await recorded(journal, [human("hi")])
+        await recorded(journal, [human("ho")], user="bob")
         ann, bob = await own(journal, "ann"), await own(journal, "bob")
         assert not await journal.conversations.remove(attrs.evolve(ann, org=OTHER_ORG))
         assert await journal.conversations.remove(ann)
@@ -239,14 +239,14 @@ class RecordsContract:
         assert await journal.conversations.own(ORG, "t-1", "ann") is None
         assert await texts(journal, [ann, bob]) == ["ho"]
         assert await journal.conversations.message_sizes([ann], limit=9) == []
-        await talked(journal, [human("again", NOW + 1)])
+        await recorded(journal, [human("again", NOW + 1)])
         again = await own(journal)
         assert (again.key == ann.key, await texts(journal, [again])) == (False, ["again"])
 
     async def test_conversations_belong_to_their_organization(self, journal: Journal) -> None:
-        """Another organization reads nothing, with a conversation's key in its hands either."""
-        await talked(journal, [human("hi")])
-        await talked(journal, [human("ho")], org=OTHER_ORG)
+        """Another organization reads nothing, also with the key of a conversation."""
+        await recorded(journal, [human("hi")])
+        await recorded(journal, [human("ho")], org=OTHER_ORG)
         foreign = attrs.evolve(await own(journal), org=OTHER_ORG)
         assert await journal.conversations.message_sizes([foreign], limit=9) == []
         assert await texts(journal, [foreign]) == []
@@ -267,13 +267,13 @@ class RecordsContract:
         ],
     )
     async def test_usage_is_summed(self, journal: Journal, group_by: GroupBy, keys: dict[str | None, int]) -> None:
-        """One sum for each key, in order, of all calls in the period; those within frames count."""
+        """One sum for each key, in order, of all calls in the period, including those within frames."""
         late = NOW - NOW % DAY + DAY
         small = UsageRecord("small", 2, "n", 5, 7, 1, 11, at=NOW)
-        await talked(journal, [small, attrs.evolve(small, path=("sub",)), UsageRecord(None, None, "n", at=NOW)])
+        await recorded(journal, [small, attrs.evolve(small, path=("sub",)), UsageRecord(None, None, "n", at=NOW)])
         big = [UsageRecord("big", None, "agent", 100, 50, 2, 30, at=at) for at in (NOW, late)]
         more = attrs.evolve(small, skill_id=10, at=late)
-        await talked(journal, [*big, more, more], user="bob", kind="skill", resource=10)
+        await recorded(journal, [*big, more, more], user="bob", kind="skill", resource=10)
         sums = await journal.usage.sums(ORG, group_by, since=NOW, until=late + 1)
         assert [(one.key, one.calls) for one in sums] == list(keys.items())
         total = [sum(getattr(one, name) for one in sums) for name in ("input_tokens", "output_tokens", "duration_ms")]
@@ -281,9 +281,9 @@ class RecordsContract:
         assert all(one.cost is None for one in sums)
 
     async def test_usage_of_a_period_of_a_user_of_an_organization(self, journal: Journal) -> None:
-        """`since` is in the period and `until` is not; a user's are those of its own executions."""
+        """`since` is included and `until` is not; the usage of a user is that of the user's own executions."""
         for at, (user, org) in enumerate([("ann", ORG), ("ann", ORG), ("bob", ORG), ("ann", OTHER_ORG)]):
-            await talked(journal, [UsageRecord("m", None, "n", 1, at=NOW + at)], user=user, org=org, run=f"r-{at}")
+            await recorded(journal, [UsageRecord("m", None, "n", 1, at=NOW + at)], user=user, org=org, run=f"r-{at}")
 
         async def calls(since: int, until: int, user: str | None = None, org: str = ORG) -> list[int]:
             found = await journal.usage.sums(org, "model", since=NOW + since, until=NOW + until, user_id=user)

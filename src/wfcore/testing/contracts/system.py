@@ -9,15 +9,15 @@ from wfcore.testing.contracts.on_asyncio import OnAsyncio
 
 
 class ClockContract(OnAsyncio):
-    """What every clock promises."""
+    """The contract of clocks."""
 
     @abstractmethod
     def make_clock(self) -> Clock:
-        """A clock as described in the port."""
+        """A new clock."""
 
     @abstractmethod
     def let_pass(self, clock: Clock, seconds: float) -> None:
-        """Make sure that this much time passes soon: nothing to do for a real clock."""
+        """Let that much time pass soon: a real clock needs nothing."""
 
     def test_now_is_in_milliseconds_since_1970(self) -> None:
         """A time of this century, as an integer, that does not go backwards."""
@@ -26,8 +26,8 @@ class ClockContract(OnAsyncio):
         assert isinstance(first, int)
         assert 946_684_800_000 < first <= second < 4_102_444_800_000
 
-    async def test_sleep_waits_as_long_as_told(self, anyio_backend: str) -> None:
-        """A sleeper wakes up once that much time has passed, and no sooner."""
+    async def test_sleep_waits_for_its_duration(self, anyio_backend: str) -> None:
+        """A sleeper wakes up once that much time has passed, and not before."""
         clock = self.make_clock()
         began = clock.now()
         sleeper = asyncio.create_task(clock.sleep(0.02))
@@ -35,16 +35,16 @@ class ClockContract(OnAsyncio):
         assert not sleeper.done()
         self.let_pass(clock, 0.02)
         await asyncio.wait_for(sleeper, 5)
-        assert clock.now() - began >= 19  # a millisecond may be lost to rounding
+        assert clock.now() - began >= 19  # rounding can lose a millisecond
 
     async def test_sleeping_no_time_returns(self, anyio_backend: str) -> None:
-        """Zero and less is no wait."""
+        """Zero and less return without a wait."""
         clock = self.make_clock()
         await clock.sleep(0)
         await clock.sleep(-1)
 
-    async def test_an_alarm_rings_once_and_no_sooner(self, anyio_backend: str) -> None:
-        """In a turn of the loop of its own, once that much time has passed."""
+    async def test_a_timer_calls_back_once_and_not_before(self, anyio_backend: str) -> None:
+        """In a separate iteration of the loop, once that much time has passed."""
         clock, rung = self.make_clock(), asyncio.Event()
         began = clock.now()
         clock.call_later(0.02, rung.set)
@@ -54,8 +54,8 @@ class ClockContract(OnAsyncio):
         await asyncio.wait_for(rung.wait(), 5)
         assert clock.now() - began >= 19
 
-    async def test_an_alarm_that_was_called_off_is_silent(self, anyio_backend: str) -> None:
-        """Also when it is called off twice, and while others ring."""
+    async def test_a_cancelled_timer_does_not_call_back(self, anyio_backend: str) -> None:
+        """Also after two cancels, and while other timers call back."""
         clock, rung, other = self.make_clock(), list[str](), asyncio.Event()
         call_off = clock.call_later(0.01, lambda: rung.append("off"))
         clock.call_later(0.02, other.set)
@@ -67,27 +67,27 @@ class ClockContract(OnAsyncio):
 
 
 class IdsContract:
-    """What every source of ids promises."""
+    """The contract of id generators."""
 
     @abstractmethod
     def make_ids(self) -> Ids:
-        """A source of ids as described in the port."""
+        """A new id generator."""
 
     def test_uuids_are_canonical_version_7_and_new(self) -> None:
-        """Lower case with hyphens, version 7 and the RFC 9562 variant, never the same twice."""
+        """Lower case with hyphens, version 7 and the RFC 9562 variant, all different."""
         ids = self.make_ids()
         made = [ids.uuid() for _ in range(1_000)]
         assert len(set(made)) == len(made)
         assert all(is_uuid(text) and text[14] == "7" and text[19] in "89ab" for text in made)
 
-    def test_uuids_sort_by_their_making(self) -> None:
+    def test_uuids_sort_by_creation(self) -> None:
         """Later ids are greater: a list by id is a list by time."""
         ids = self.make_ids()
         made = [ids.uuid() for _ in range(100)]
         assert made == sorted(made)
 
     def test_tokens_are_of_the_alphabet_and_new(self) -> None:
-        """As long as asked for, of [A-Za-z0-9] only, never the same twice."""
+        """Of the requested length, of [A-Za-z0-9] only, all different."""
         ids = self.make_ids()
         made = [ids.token(43) for _ in range(1_000)]
         assert len(set(made)) == len(made)

@@ -17,20 +17,20 @@ IDS: Final[Mapping[WorkKind, Ids]] = {
     WorkKind.node: {"run": "r1", "node": "a"},
     WorkKind.effect: {"run": "r1", "node": "a", "tool": "t", "attempt": 1},
 }
-"""What work of each kind is told with."""
+"""The ids of each kind of work."""
 
 
 class TelemetryContract(OnAsyncio):
-    """What whoever listens promises: to take whatever is told, as it is told, and never to raise."""
+    """The contract of telemetry: it accepts every measurement and never raises."""
 
     @abstractmethod
     def make_telemetry(self) -> Telemetry:
-        """Telemetry as described in the port."""
+        """New telemetry."""
 
     @pytest.mark.parametrize("kind", list(WorkKind))
     @pytest.mark.parametrize("above", [None, *WorkKind])
     def test_work_begins_and_ends(self, kind: WorkKind, above: WorkKind | None) -> None:
-        """Every kind of work within every other: in a block, and with seconds that passed before."""
+        """Every kind of work within every other: as a block, and with seconds that have passed."""
         telemetry = self.make_telemetry()
         parent = None if above is None else telemetry.begin(above, LABELS.get(above, {}), IDS.get(above, {}))
         span = telemetry.begin(kind, LABELS.get(kind, {}), IDS.get(kind, {}), parent=parent)
@@ -41,31 +41,31 @@ class TelemetryContract(OnAsyncio):
 
     @pytest.mark.parametrize("outcome", ["succeeded", "failed", "timeout", "broken_off"])
     def test_an_exception_goes_through_a_block(self, outcome: str) -> None:
-        """A span's block swallows nothing, and the span can still be ended."""
+        """The block of a span passes exceptions on, and the span can still end."""
         span = self.make_telemetry().begin(WorkKind.effect, {"kind": "model"})
         with pytest.raises(KeyError), span:
             raise KeyError
         span.end(outcome)
 
     async def test_tasks_have_blocks_of_their_own(self, anyio_backend: str) -> None:
-        """Blocks of tasks that run at once may end in any order."""
+        """Blocks of simultaneous tasks can end in any order."""
         telemetry = self.make_telemetry()
-        gates = [asyncio.Event() for _ in range(3)]
+        ends = [asyncio.Event() for _ in range(3)]
 
-        async def work(gate: asyncio.Event) -> None:
+        async def work(end: asyncio.Event) -> None:
             span = telemetry.begin(WorkKind.effect, {"kind": "core"})
             with span:
-                await gate.wait()
+                await end.wait()
             span.end("succeeded")
 
-        tasks = [asyncio.create_task(work(gate)) for gate in gates]
+        tasks = [asyncio.create_task(work(end)) for end in ends]
         for number in (1, 0, 2):
             await asyncio.sleep(0)
-            gates[number].set()
+            ends[number].set()
         await asyncio.gather(*tasks)
 
-    def test_what_is_only_told(self) -> None:
-        """Everything that is timed, counted or measured, with the labels that it comes with."""
+    def test_measurements_without_a_span(self) -> None:
+        """All durations, counters and values, with their labels."""
         telemetry = self.make_telemetry()
         for outcome in ("written", "conflict", "failed"):
             telemetry.record_duration(Timed.append, 0.001, outcome)

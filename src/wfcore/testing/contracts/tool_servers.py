@@ -1,4 +1,4 @@
-"""What everything that reaches servers of tools has to keep, as a suite to inherit.
+"""The contract of clients of tool servers, as a suite to inherit.
 
 An adapter's author writes one method:
 
@@ -27,17 +27,17 @@ from wfcore.ports.tool_servers import ToolServers
 
 ORG: Final = "00000000-0000-7000-8000-000000000001"
 CANARY: Final = "canary-4f1c09"
-"""What every connection's headers hold; the server repeats it in what it says of a failure."""
+"""A secret in the headers of every connection; the server repeats it in its error messages."""
 SUM: Final = {"a": 1, "b": 2}
 
 
 @attrs.frozen
 class Outlet:
-    """What is tried, and where it leads.
+    """The client under test, with connections to servers.
 
     `good` is the connection to a server with three tools: `add` gives the sum of the integers `a` and `b` within a JSON
-    value, `fail` fails with the text `why`, `hold` never ends. `refused` is one to a server that does not take its
-    credentials, `nobody` to a place where there is none.
+    value, `fail` fails with the text `why`, `hold` never ends. `refused` leads to a server that refuses the
+    credentials, `nobody` to an address without a server.
     """
 
     servers: ToolServers
@@ -54,7 +54,7 @@ class ToolServersContract:
 
     @abstractmethod
     def open_servers(self) -> AbstractAsyncContextManager[Outlet]:
-        """Servers, open for as long as the block lasts."""
+        """The client, open for the duration of the block."""
 
     @pytest.fixture
     async def outlet(self) -> AsyncIterator[Outlet]:
@@ -62,8 +62,8 @@ class ToolServersContract:
             yield outlet
             await outlet.servers.close()
 
-    async def test_what_is_listed_can_be_used(self, outlet: Outlet) -> None:
-        """Each tool once, with a schema that can be compiled."""
+    async def test_listed_tools_are_usable(self, outlet: Outlet) -> None:
+        """Each tool once, with a valid schema."""
         listing = await outlet.servers.listing(ORG, outlet.good)
         names = [tool.name for tool in listing.tools]
         assert sorted(names) == ["add", "fail", "hold"]
@@ -71,7 +71,7 @@ class ToolServersContract:
             assert schema_issues(tool.parameters, tool.name) == []
 
     async def test_a_listing_stands(self, outlet: Outlet) -> None:
-        """Asked again, or by many at once, or anew: what has not changed has the same digests."""
+        """Repeated, simultaneous and fresh listings of unchanged tools have the same digests."""
         first = await outlet.servers.listing(ORG, outlet.good)
         again = [outlet.servers.listing(ORG, outlet.good, refresh=anew) for anew in (False, True, True)]
         for listing in await asyncio.gather(*again):
@@ -83,7 +83,7 @@ class ToolServersContract:
         assert "3" in dumps(await outlet.call(**SUM))
 
     async def test_a_failure_says_why(self, outlet: Outlet) -> None:
-        """In the tool's own words, for good, and without the secrets of the connection."""
+        """With the message of the tool, permanently, and without the secrets of the connection."""
         with pytest.raises(ToolFailed, match="it is Sunday") as failed:
             await outlet.call("fail", why=f"it is Sunday, {CANARY}")
         assert not failed.value.retryable
@@ -91,19 +91,19 @@ class ToolServersContract:
         assert CANARY not in failed.value.message
 
     async def test_an_unknown_tool_fails(self, outlet: Outlet) -> None:
-        """A call of what is not there has failed."""
+        """A call of an unknown tool fails."""
         with pytest.raises(ToolFailed):
             await outlet.call("nothing")
 
     async def test_refused_credentials(self, outlet: Outlet) -> None:
-        """A list and a call alike ask for a connection."""
+        """A list and a call both require a connection."""
         with pytest.raises(ConnectionRequired):
             await outlet.servers.listing(ORG, outlet.refused)
         with pytest.raises(ConnectionRequired):
             await outlet.call("add", outlet.refused, **SUM)
 
     async def test_nobody_there(self, outlet: Outlet) -> None:
-        """A list and a call alike may be tried again; no connection is asked for."""
+        """A list and a call can both be retried; neither requires a connection."""
         for attempt in (outlet.servers.listing(ORG, outlet.nobody), outlet.call("add", outlet.nobody, **SUM)):
             with pytest.raises(ToolFailed) as failed:
                 await attempt
@@ -111,7 +111,7 @@ class ToolServersContract:
             assert not isinstance(failed.value, ConnectionRequired)
 
     async def test_a_call_can_be_cancelled(self, outlet: Outlet) -> None:
-        """Who waits for it is let go."""
+        """The waiting caller returns at once."""
         task = asyncio.create_task(outlet.call("hold"))
         await outlet.call(**SUM)
         task.cancel()
@@ -120,6 +120,6 @@ class ToolServersContract:
                 await task
 
     async def test_it_is_closed_once_or_twice(self, outlet: Outlet) -> None:
-        """There is no harm in it."""
+        """A second close has no effect."""
         await outlet.servers.close()
         await outlet.servers.close()

@@ -1,4 +1,4 @@
-"""What every tool catalog has to keep, as a suite to inherit.
+"""The contract of tool catalogs, as a suite to inherit.
 
 An adapter's author writes one method:
 
@@ -33,7 +33,7 @@ class ToolsContract:
         return self.open_tools()
 
     def test_tools_come_by_id(self, tools: Tools) -> None:
-        """All tools are listed once, in order of their ids, and each is got by its id."""
+        """All tools are listed once, in order of their ids, and each is found by its id."""
         ids = [each.id for each in tools.all()]
         assert ids
         assert ids == sorted(set(ids))
@@ -41,27 +41,27 @@ class ToolsContract:
 
     @pytest.mark.parametrize("tool_id", ["", "no_such_tool", "CORE.WAIT", "a" * 129, "\x00", "core."])
     def test_an_unknown_id_is_none(self, tools: Tools, tool_id: str) -> None:
-        """What is not in the catalog is None, however odd the id."""
+        """Any id that the catalog does not have returns None."""
         assert tools.get(tool_id) is None
 
-    def test_ids_and_names_can_be_shown(self, tools: Tools) -> None:
-        """An id is made of the allowed characters, and every tool has a name."""
+    def test_ids_and_names_are_valid(self, tools: Tools) -> None:
+        """An id has only allowed characters, and every tool has a name."""
         assert [each.id for each in tools.all() if not _ID.fullmatch(each.id)] == []
         assert [each.id for each in tools.all() if not each.name.strip()] == []
 
     def test_parameters_are_schemas_of_objects(self, tools: Tools) -> None:
-        """What a tool takes is told by a JSON Schema of an object, one that can be compiled."""
+        """The parameters of a tool are a valid JSON Schema of an object."""
         for each in tools.all():
             assert each.parameters["type"] == "object"
             assert schema_issues(each.parameters, each.id) == []
 
     def test_async_tools_say_so(self, tools: Tools) -> None:
-        """A tool that is an `async def` says that it is: nobody starts a thread for it, or forgets to await it."""
+        """A tool with an `async def` is marked so: it is awaited and gets no thread."""
         for each in tools.all():
             assert each.is_async or not inspect.iscoroutinefunction(each.run)
 
     def test_the_same_id_means_the_same_tool(self, tools: Tools) -> None:
-        """Asked again, the catalog gives what it gave before."""
+        """Repeated lookups return the same tools."""
         before: list[Tool] = list(tools.all())
         assert list(tools.all()) == before
         assert all(tools.get(each.id) == each for each in before)

@@ -1,4 +1,4 @@
-"""What every store of the audit has to keep: a part of the storage contract."""
+"""The audit part of the storage contract."""
 
 from datetime import timedelta
 from itertools import product
@@ -18,10 +18,10 @@ EVERYTHING = AuditFilter()
 
 
 class AuditContract:
-    """Inherited by `StorageContract`."""
+    """Inherit `StorageContract`, not this class."""
 
     async def test_the_audit_is_read_newest_first(self, store: Storage) -> None:
-        """By time and key, descending, each row as it was written; a key is given by the store."""
+        """By time and key, descending, each row as written; the store assigns the key."""
         rows = [*_ROWS, attrs.evolve(_ROWS[-1], resource_id="the same moment")]
         async with store.transaction(ORG) as work:
             for row in rows:
@@ -31,8 +31,8 @@ class AuditContract:
         assert [attrs.evolve(row, key=0) for row in found] == rows[::-1]
         assert len({row.key for row in found}) == len(rows)
 
-    async def test_pages_of_the_audit_meet(self, store: Storage) -> None:
-        """`before` is the time and key of a row: what follows begins behind it, rows of one moment included."""
+    async def test_pages_of_the_audit_are_complete(self, store: Storage) -> None:
+        """`before` is the time and key of a row: the page begins after it, also among rows with equal times."""
         async with store.transaction(ORG) as work:
             for row in (*_ROWS, *_ROWS):
                 await work.audit.add(row)
@@ -50,7 +50,7 @@ class AuditContract:
     async def test_the_audit_is_filtered(
         self, store: Storage, user: str | None, action: str | None, first: int | None, last: int | None
     ) -> None:
-        """Each filter narrows, all of them together; `since` is included, `until` is not."""
+        """Filters combine; `since` is included, `until` is not."""
         async with store.transaction(ORG) as work:
             for row in _ROWS:
                 await work.audit.add(row)
@@ -64,7 +64,7 @@ class AuditContract:
         assert [row.resource_id for row in found] == [str(day) for day in reversed(days)]
 
     async def test_the_audit_is_of_the_transaction_and_of_one_organization(self, store: Storage) -> None:
-        """What ends with an exception leaves no row; another organization sees none."""
+        """A transaction with an exception writes no row; another organization sees none."""
         with pytest.raises(KeyError):
             async with store.transaction(ORG) as work:
                 await work.audit.add(_ROWS[0])
@@ -74,8 +74,8 @@ class AuditContract:
         async with store.reading(ORG) as work:
             assert await work.audit.page(EVERYTHING, limit=9) == []
 
-    async def test_a_row_knows_where_the_call_came_from(self, store: Storage) -> None:
-        """The origin is that of the call under way, and kept."""
+    async def test_a_row_has_the_origin_of_its_call(self, store: Storage) -> None:
+        """The origin of the current call is stored."""
         outside = ORIGIN.set(Origin("request-7", "::1"))
         row = AuditRow(at(0) + timedelta(milliseconds=1), "u1", "member.create", "member", "u2")
         ORIGIN.reset(outside)

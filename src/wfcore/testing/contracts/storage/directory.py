@@ -1,4 +1,4 @@
-"""What every store of members, groups and tokens has to keep: a part of the storage contract."""
+"""The part of the storage contract for members, groups and tokens."""
 
 import attrs
 import pytest
@@ -20,10 +20,10 @@ from wfcore.testing.contracts.storage.values import (
 
 
 class DirectoryContract:
-    """Inherited by `StorageContract`."""
+    """Inherit `StorageContract`, not this class."""
 
     async def test_a_member_is_replaced_as_a_whole(self, store: Storage) -> None:
-        """Add, or replace the member of the same user id: groups left out are left."""
+        """Add, or replace the member with the same user id: the member leaves omitted groups."""
         first = new_member("u1", groups=frozenset({"g1", "g2"}))
         second = Member("u1", None, None, Role.OWNER, frozenset({"g2"}), email_verified=False)
         async with store.transaction(ORG) as work:
@@ -35,7 +35,7 @@ class DirectoryContract:
             assert await work.directory.member("u2") is None
 
     async def test_members_are_paged_by_user_id(self, store: Storage) -> None:
-        """By user id, ascending, after a given one; of several with one e-mail, the first is found."""
+        """By user id, ascending, after a given one; of several with one e-mail address, the first is found."""
         everybody = [new_member(name, email="one@x.org") for name in ("a", "b", "c")]
         async with store.transaction(ORG) as work:
             for member in reversed(everybody):
@@ -44,8 +44,8 @@ class DirectoryContract:
             assert await work.directory.members(limit=2, after="b") == everybody[2:]
             assert await work.directory.member_by_email("one@x.org") == everybody[0]
 
-    async def test_members_are_narrowed_by_group_and_role(self, store: Storage) -> None:
-        """`members`: those in this group, those of this role, in the same order and pages."""
+    async def test_members_are_filtered_by_group_and_role(self, store: Storage) -> None:
+        """`members`: those in a group, those with a role, in the same order and pages."""
         async with store.transaction(ORG) as work:
             for name, groups in (("a", {"g1"}), ("b", {"g2"}), ("c", {"g1", "g2"})):
                 await work.directory.add_member(new_member(name, groups=frozenset(groups)))
@@ -55,8 +55,8 @@ class DirectoryContract:
             assert [m.user_id for m in await work.directory.members(limit=9, role=Role.OWNER)] == ["d"]
             assert await work.directory.members(limit=9, group="g3") == []
 
-    async def test_a_member_that_goes_leaves_its_groups(self, store: Storage) -> None:
-        """`remove_member`: forget the member and which groups it was in; one that is not there is no matter."""
+    async def test_a_removed_member_leaves_its_groups(self, store: Storage) -> None:
+        """`remove_member`: delete the member and its group memberships; an unknown member is ignored."""
         async with store.transaction(ORG) as work:
             await work.directory.add_member(new_member("u1", groups=frozenset({"g1"})))
             for _ in range(2):
@@ -65,8 +65,8 @@ class DirectoryContract:
             await work.directory.add_member(new_member("u1"))
             assert await work.directory.members(limit=9, group="g1") == []
 
-    async def test_a_group_is_renamed_and_goes(self, store: Storage) -> None:
-        """`rename_group` and `remove_group`: who was in it is in it no more; one that is not there is no matter."""
+    async def test_a_group_is_renamed_and_removed(self, store: Storage) -> None:
+        """`rename_group` and `remove_group`: a removed group has no members; an unknown group is ignored."""
         async with store.transaction(ORG) as work:
             await work.directory.add_group(Group("g1", "old"))
             await work.directory.add_group(Group("g2", "other"))
@@ -80,7 +80,7 @@ class DirectoryContract:
             assert await work.directory.member("u1") == new_member("u1", groups=frozenset({"g2"}))
 
     async def test_groups_are_paged_by_id(self, store: Storage) -> None:
-        """`groups`: at most `limit`, those after an id."""
+        """`groups`: at most `limit`, after an id."""
         async with store.transaction(ORG) as work:
             for name in ("b", "a", "c"):
                 await work.directory.add_group(Group(name, name))
@@ -88,8 +88,8 @@ class DirectoryContract:
             assert [g.id for g in await work.directory.groups(limit=2, after="b")] == ["c"]
 
     async def test_unmanaged_is_what_no_member_manages(self, store: Storage) -> None:
-        """`unmanaged`: of what these subjects are given the management of, what no member can manage as things
-        stand: by group, user id or verified e-mail. What is deleted, or merely usable, does not count."""
+        """`unmanaged`: of the resources that these subjects can manage, those that no member can manage now: by
+        group, user id or verified e-mail address. Deleted resources and the grant use do not count."""
         async with store.transaction(ORG) as work:
             for number, access in enumerate(_CONFIGS, 1):
                 await work.workflows.add(new_resource(number, access=access))
@@ -109,7 +109,7 @@ class DirectoryContract:
             assert await work.directory.unmanaged(lost, limit=9) == []
 
     async def test_groups_are_found_by_id(self, store: Storage) -> None:
-        """All groups, or those of these ids, by id ascending; `Duplicate` when the id is taken."""
+        """All groups, or those with these ids, by id ascending; `Duplicate` if the id exists."""
         async with store.transaction(ORG) as work:
             for name in ("b", "a", "c"):
                 await work.directory.add_group(Group(name, name.upper()))
@@ -120,7 +120,7 @@ class DirectoryContract:
             assert await work.directory.groups([]) == []
 
     async def test_a_token_is_revoked_once(self, store: Storage) -> None:
-        """`Duplicate` when the prefix is taken; a token stays revoked from the first time on."""
+        """`Duplicate` if the prefix exists; the first revocation of a token is final."""
         token = new_token("p", expires_at=at(9))
         async with store.transaction(ORG) as work:
             await work.directory.add_token(token)
@@ -133,7 +133,7 @@ class DirectoryContract:
             assert await work.directory.token("q") is None
 
     async def test_a_credential_is_a_token_with_its_member(self, store: Storage) -> None:
-        """`credential`: both as last committed, of its own organization only; None when either is missing."""
+        """`credential`: both as last committed, of its own organization only; None if either is missing."""
         token, member = new_token("p", expires_at=at(9)), new_member("u1", groups=frozenset({"g1", "g2"}))
         async with store.transaction(ORG) as work:
             await work.directory.add_token(token)
@@ -152,7 +152,7 @@ class DirectoryContract:
         assert await store.credential(ORG, "p") is None
 
     async def test_tokens_of_a_member_are_paged_and_revoked_together(self, store: Storage) -> None:
-        """`tokens`: those of one member, by prefix; `revoke_tokens` leaves others, and what is revoked, as it was."""
+        """`tokens`: those of one member, by prefix; `revoke_tokens` does not change others or revoked ones."""
         mine = [new_token(name) for name in ("a", "b", "c")]
         async with store.transaction(ORG) as work:
             for token in (*reversed(mine), attrs.evolve(new_token("d"), user_id="u2")):

@@ -1,4 +1,4 @@
-"""What every store of interface rows has to keep: a part of the storage contract."""
+"""The part of the storage contract for interfaces."""
 
 import attrs
 import pytest
@@ -13,10 +13,10 @@ def new_interface(id: str, workflow: int = 1) -> Interface:
 
 
 class InterfacesContract:
-    """Inherited by `StorageContract`."""
+    """Inherit `StorageContract`, not this class."""
 
-    async def test_interfaces_are_read_as_they_were_written(self, store: Storage) -> None:
-        """Every field of a row is kept, its `config` verbatim, and nobody's later change of it reaches the store."""
+    async def test_interfaces_are_read_as_written(self, store: Storage) -> None:
+        """Every field is stored, `config` verbatim; a later change of the value does not reach the store."""
         row = new_interface("a")
         async with store.transaction(ORG) as work:
             await work.interfaces.add(row)
@@ -30,7 +30,7 @@ class InterfacesContract:
             assert await work.interfaces.get(1, "c") is None
 
     async def test_an_interface_is_added_once(self, store: Storage) -> None:
-        """`Duplicate` when the workflow has a row of this id; nothing is written."""
+        """`Duplicate` if the workflow has an interface with this id; nothing is written."""
         first = new_interface("a")
         async with store.transaction(ORG) as work:
             await work.interfaces.add(first)
@@ -49,7 +49,7 @@ class InterfacesContract:
             assert [row.id for row in await work.interfaces.page(1, limit=2, after="b")] == ["c"]
 
     async def test_only_config_and_secret_of_an_interface_change(self, store: Storage) -> None:
-        """`save` replaces `config` and `sealed` alone; `Stale` when the row is gone."""
+        """`save` replaces `config` and `sealed` alone; `Stale` if it was removed."""
         row = attrs.evolve(new_interface("a"), sealed="s1")
         other = attrs.evolve(row, kind=InterfaceKind.CHATAPP, config={"b": 1}, created_at=at(9), sealed="s2")
         async with store.transaction(ORG) as work:
@@ -60,7 +60,7 @@ class InterfacesContract:
                 await work.interfaces.save(new_interface("b"))
 
     async def test_an_interface_is_found_by_its_id_alone(self, store: Storage) -> None:
-        """`find_interface` tells whose it is, as last committed; None when it is gone or never was."""
+        """`find_interface` returns it with its organization and workflow, as committed; None if it does not exist."""
         mine, theirs = new_interface("a"), new_interface("b", workflow=2)
         for org, row in ((ORG, mine), (OTHER_ORG, theirs)):
             async with store.transaction(org) as work:
@@ -73,7 +73,7 @@ class InterfacesContract:
         assert [await store.find_interface(name) for name in ("a", "c", "")] == [None, None, None]
 
     async def test_interfaces_of_one_workflow_are_cleared(self, store: Storage) -> None:
-        """`clear` removes all rows of that workflow of that organization, and counts them; `remove` removes one."""
+        """`clear` removes all interfaces of a workflow of an organization and returns their number; `remove` one."""
         async with store.transaction(OTHER_ORG) as work:
             await work.interfaces.add(new_interface("a"))
         async with store.transaction(ORG) as work:

@@ -1,4 +1,4 @@
-"""What every store of an organization's context items and connections has to keep: a part of the storage contract."""
+"""The part of the storage contract for context items and connections."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,11 +30,11 @@ New = Callable[[str], Any]
 
 
 class OrgRowsContract:
-    """Inherited by `StorageContract`."""
+    """Inherit `StorageContract`, not this class."""
 
     @KINDS
-    async def test_rows_are_read_as_they_were_written(self, store: Storage, name: str, new: New) -> None:
-        """Every field is kept, JSON verbatim; an id is added once, and another organization does not see it."""
+    async def test_rows_are_read_as_written(self, store: Storage, name: str, new: New) -> None:
+        """Every field is stored, JSON verbatim; an id is added once, and another organization does not see it."""
         async with store.transaction(ORG) as work:
             rows = rows_of(work, name)
             await rows.add(new("a"))
@@ -53,7 +53,7 @@ class OrgRowsContract:
 
     @KINDS
     async def test_rows_are_paged_by_id(self, store: Storage, name: str, new: New) -> None:
-        """By id, ascending, after a given one; what is removed is not among them."""
+        """By id, ascending, after a given one, without removed rows."""
         async with store.transaction(ORG) as work:
             rows = rows_of(work, name)
             for row_id in ("c", "a", "d", "b"):
@@ -64,7 +64,7 @@ class OrgRowsContract:
             assert [row.id for row in await rows.page(limit=2, after="b")] == ["d"]
 
     async def test_rows_are_replaced_as_a_whole(self, store: Storage) -> None:
-        """`save` replaces every field; `Stale` when the row is gone, and nothing is written."""
+        """`save` replaces every field; `Stale` if the row was removed, and nothing is written."""
         item = attrs.evolve(new_item("a"), title="New", content="c", updated_at=at(9))
         connection = Connection("a", "N", "P", ConnectionKind.OAUTH2, {}, {}, ConnectionStatus.DISABLED, at(7))
         async with store.transaction(ORG) as work:

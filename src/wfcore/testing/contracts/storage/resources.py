@@ -1,4 +1,4 @@
-"""What every store of workflows, skills and variations has to keep: a part of the storage contract."""
+"""The part of the storage contract for workflows, skills and variations."""
 
 import attrs
 import pytest
@@ -29,16 +29,16 @@ EVERYBODY = principal()
 
 
 class ResourcesContract:
-    """Inherited by `StorageContract`."""
+    """Inherit `StorageContract`, not this class."""
 
-    async def test_ids_are_never_given_twice(self, store: Storage) -> None:
-        """`next_id`: counted from 1, not given again even when nothing was made of it."""
+    async def test_ids_are_unique(self, store: Storage) -> None:
+        """`next_id` counts from 1 and never repeats an id, also if it was not used."""
         for expected in (1, 2, 3):
             async with store.transaction(ORG) as work:
                 assert await work.workflows.next_id() == expected
 
-    async def test_a_resource_is_read_as_it_was_written(self, store: Storage) -> None:
-        """What is read is equal to what was written, every field of it."""
+    async def test_a_resource_is_read_as_written(self, store: Storage) -> None:
+        """Every field is equal to the written one."""
         async with store.transaction(ORG) as work:
             await work.workflows.add(new_resource(1))
             await work.workflows.add(FULL)
@@ -49,8 +49,8 @@ class ResourcesContract:
             assert await work.workflows.slugs_taken([FULL.slug, "free", "r1"]) == {FULL.slug, "r1"}
             assert await work.workflows.slugs_taken([]) == set()
 
-    async def test_a_peek_sees_what_is_committed(self, store: Storage) -> None:
-        """`peek` reads the same as `get`, of its own organization only, and nothing of a transaction under way."""
+    async def test_a_peek_reads_committed_data(self, store: Storage) -> None:
+        """`peek` returns the same as `get`, of its own organization only, and nothing of an open transaction."""
         async with store.transaction(ORG) as work:
             await work.workflows.add(new_resource(1))
             await work.workflows.add(FULL)
@@ -63,7 +63,7 @@ class ResourcesContract:
         assert await store.find_resource("33333333-3333-4333-8333-333333333333", Kind.WORKFLOW, 1) is None
 
     async def test_a_stale_save_changes_nothing(self, store: Storage) -> None:
-        """`Stale` when the row has changed since it was read; the winner's stands."""
+        """`Stale` if the row has changed since it was read; the first write remains."""
         first = new_resource(1)
         second = changed(first, name="second")
         async with store.transaction(ORG) as work:
@@ -77,7 +77,7 @@ class ResourcesContract:
             assert await work.workflows.get(1) == second
 
     async def test_grants_follow_the_access(self, store: Storage) -> None:
-        """After a save the page shows what the new access gives, and no longer what the old one gave."""
+        """After a save the pages follow the new access configuration only."""
         mine = AccessConfig("private", {}, (), "u1", None)
         theirs = AccessConfig("private", {}, (), "u2", None)
         old = new_resource(1, access=mine)
@@ -89,8 +89,8 @@ class ResourcesContract:
             assert await work.workflows.page(principal("u1"), limit=9) == []
             assert await work.workflows.page(principal("u2"), limit=9) == [new]
 
-    async def test_offers_are_found_by_whom_they_name(self, store: Storage) -> None:
-        """Of one kind and organization, deleted ones too, by id; a request to somebody else is none."""
+    async def test_transfers_are_found_by_the_named_user(self, store: Storage) -> None:
+        """Of one kind and organization, deleted ones too, by id; a request to another user is not found."""
         async with store.transaction(OTHER_ORG) as work:
             await work.workflows.add(attrs.evolve(FULL, kind=Kind.WORKFLOW, org_uuid=OTHER_ORG))
         async with store.transaction(ORG) as work:
@@ -104,8 +104,8 @@ class ResourcesContract:
             assert await work.resources(FULL.kind).offered_to("u1") == []
             assert await work.skills.offered_to("u2") == []
 
-    async def test_deleted_ones_are_listed_apart_for_managers(self, store: Storage) -> None:
-        """`status` None: all but the deleted ones. `deleted`: only those the principal may manage."""
+    async def test_deleted_resources_are_listed_for_managers(self, store: Storage) -> None:
+        """`status` None: all except deleted ones. `deleted`: only those that the principal can manage."""
         use_only = AccessConfig("shared", {ORG: GroupGrant(True, False)}, (), None, None)
         async with store.transaction(ORG) as work:
             await work.workflows.add(new_resource(1, status=Status.ACTIVE))
@@ -122,7 +122,7 @@ class ResourcesContract:
          ("", [1, 2, 3, 4]), ("r" * 100_000, [])],
     )  # fmt: skip
     async def test_a_query_is_plain_text(self, store: Storage, query: str, ids: list[int]) -> None:
-        """Name or slug contains it, ASCII letters in either case; no character of it is a wildcard."""
+        """Name or slug contains it, ASCII letters in either case; it has no wildcards."""
         async with store.transaction(ORG) as work:
             await work.workflows.add(new_resource(1, name="Refunds"))
             await work.workflows.add(new_resource(2, name="x", slug="a-refund"))
@@ -138,7 +138,7 @@ class ResourcesContract:
         limit=st.integers(1, 4),
         status=st.sampled_from([None, *Status]),
     )
-    async def test_pages_are_what_access_derives(
+    async def test_pages_follow_derive(
         self,
         store: Storage,
         configs: list[tuple[AccessConfig, Status]],
@@ -146,8 +146,8 @@ class ResourcesContract:
         limit: int,
         status: Status | None,
     ) -> None:
-        """Those the principal may use or manage, by id ascending, at most `limit`: the pages together are
-        what `derive` allows, each once."""
+        """Resources that the principal can use or manage, by id ascending, at most `limit`: the pages together
+        have each resource that `derive` allows once."""
         made = [new_resource(i, access=a, status=s) for i, (a, s) in enumerate(configs, 1)]
         async with undone(store) as work:
             for resource in reversed(made):
@@ -158,8 +158,8 @@ class ResourcesContract:
     # Variations
 
     async def test_content_is_verbatim(self, store: Storage) -> None:
-        """JSON is kept verbatim: key order, number types and text of every kind; nobody's later change of the
-        value that was written or read reaches the store."""
+        """JSON is stored verbatim: key order, number types and any text. A later change of a written or read value
+        does not reach the store."""
         content = {
             "z": 1,
             "a": [1.0, 10**30, -0.0, True, None, "\u2028\ud7ff\x01😀"],
@@ -180,7 +180,7 @@ class ResourcesContract:
                 await work.workflows.add_variation(1, variation)
 
     async def test_only_the_deployment_of_a_variation_changes(self, store: Storage) -> None:
-        """`save_variation` replaces `deployed_at` and `deployed_by` alone; `Stale` when it is gone."""
+        """`save_variation` replaces `deployed_at` and `deployed_by` alone; `Stale` if it was removed."""
         draft = new_variation("v1")
         deployed = attrs.evolve(draft, deployed_at=at(5), deployed_by="u2")
         async with store.transaction(ORG) as work:
@@ -193,8 +193,8 @@ class ResourcesContract:
             assert await work.workflows.variation(1, "v2") is None
 
     async def test_deployed_variations_come_latest_first(self, store: Storage) -> None:
-        """The deployed ones, latest deployment first, then by id; `before` goes on behind one, also within
-        one millisecond."""
+        """Deployed variations, latest deployment first, then by id; `before` continues after one, also within one
+        millisecond."""
         async with store.transaction(ORG) as work:
             await work.workflows.add(new_resource(1))
             for name, day in {"a": 1, "b": 3, "c": 3, "d": 2, "e": None}.items():
@@ -207,7 +207,7 @@ class ResourcesContract:
             assert await work.workflows.variations(1, limit=2, before="nobody") == []
 
     async def test_only_drafts_are_dropped(self, store: Storage) -> None:
-        """`drop_variation` forgets a draft; what was ever deployed is kept."""
+        """`drop_variation` deletes a draft; a variation that was ever deployed remains."""
         async with store.transaction(ORG) as work:
             await work.workflows.add(new_resource(1))
             await work.workflows.add_variation(1, new_variation("draft"))
@@ -217,8 +217,8 @@ class ResourcesContract:
             assert await work.workflows.variation(1, "draft") is None
             assert await work.workflows.variation(1, "deployed")
 
-    async def test_an_answer_is_kept_once(self, store: Storage) -> None:
-        """`Duplicate` when this user's key is used already; another user's, kind's or organization's is another key."""
+    async def test_an_idempotency_record_is_stored_once(self, store: Storage) -> None:
+        """`Duplicate` if the user has used the key; another user, kind or organization has separate keys."""
         kept, other = IdempotencyRecord("f", {"z": [1.0, None], "a": "é"}), IdempotencyRecord("g", {})
         async with store.transaction(ORG) as work:
             await work.idempotency.add("workflow", "u1", "k", kept)

@@ -1,4 +1,4 @@
-"""What every store of timers has to keep: a part of the storage contract."""
+"""The part of the storage contract for timers of schedules."""
 
 import attrs
 
@@ -12,10 +12,10 @@ FULL = Timer(1, "v1", 9_000, PAUSE, "run-1", (Missed(1_000, "late"), Missed(2_00
 
 
 class SchedulesContract:
-    """Inherited by `StorageContract`."""
+    """Inherit `StorageContract`, not this class."""
 
-    async def test_a_timer_is_read_as_it_was_put(self, store: Storage) -> None:
-        """Every field is kept; `put` again replaces it; `remove` forgets it, also what is not there."""
+    async def test_a_timer_is_read_as_written(self, store: Storage) -> None:
+        """Every field is stored; a second `put` replaces it; `remove` deletes it, and ignores an unknown one."""
         async with store.transaction(ORG) as work:
             await work.schedules.put(FULL)
         bare = Timer(1, "v2", None)
@@ -28,8 +28,8 @@ class SchedulesContract:
             await work.schedules.remove(2)
             assert await work.schedules.get(1) is None
 
-    async def test_timers_of_organizations_are_apart(self, store: Storage) -> None:
-        """The same workflow id in two organizations is two timers."""
+    async def test_timers_of_organizations_are_separate(self, store: Storage) -> None:
+        """The same workflow id in two organizations has two timers."""
         async with store.transaction(ORG) as work:
             await work.schedules.put(FULL)
         async with store.transaction(OTHER_ORG) as work:
@@ -39,7 +39,7 @@ class SchedulesContract:
             assert await work.schedules.get(1) == FULL
 
     async def test_due_timers_of_every_organization_come_the_longest_due_first(self, store: Storage) -> None:
-        """Those with a `next_at` not after the time, at most `limit`; none of a transaction that failed."""
+        """Timers with a `next_at` not after the time, at most `limit`; none of a failed transaction."""
         for org, times in ((ORG, {1: 3_000, 2: 5_001, 3: None}), (OTHER_ORG, {1: 5_000, 7: 1_000})):
             async with store.transaction(org) as work:
                 for number, at in times.items():

@@ -1,4 +1,4 @@
-"""A store against plain dicts, by random sequences of operations."""
+"""A storage compared with plain dicts, over random sequences of operations."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -35,7 +35,7 @@ _fresh = count(1)
 
 
 class StorageMachine(RuleBasedStateMachine):
-    """Set `runner` and `store` in a subclass. Each example has an organization of its own."""
+    """Set `runner` and `store` in a subclass. Each example has its own organization."""
 
     runner: ClassVar[asyncio.Runner]
     store: ClassVar[Storage]
@@ -53,7 +53,7 @@ class StorageMachine(RuleBasedStateMachine):
 
     @rule(access=access_configs, slug=st.sampled_from(["", "a", "b"]), fails=st.booleans())
     def create(self, access: AccessConfig, slug: str, fails: bool) -> None:
-        """A transaction that fails gives its number back and leaves the slug free."""
+        """A failed transaction uses neither its id nor its slug."""
         number = self.last + 1
         made = attrs.evolve(new_resource(number, slug=slug, access=access), org_uuid=self.org)
         taken = made.slug in {row.slug for row in self.rows.values()}
@@ -77,7 +77,7 @@ class StorageMachine(RuleBasedStateMachine):
 
     @rule(number=_numbers, access=access_configs, status=st.sampled_from(Status), behind=st.integers(0, 1))
     def save(self, number: int, access: AccessConfig, status: Status, behind: int) -> None:
-        """A save on a revision that is no longer the last is stale."""
+        """A save with a revision that is not the latest is stale."""
         row = self.rows.get(number) or attrs.evolve(new_resource(number), org_uuid=self.org)
         old = attrs.evolve(row, revision=row.revision - behind)
         new = changed(row, access=access, status=status, name=f"n{row.revision}")
@@ -96,7 +96,7 @@ class StorageMachine(RuleBasedStateMachine):
 
     @rule(number=_numbers, name=_names)
     def add_variation(self, number: int, name: str) -> None:
-        """A resource has a variation of one id once."""
+        """A variation id is unique in a resource."""
         if number not in self.rows:
             return
 
@@ -114,7 +114,7 @@ class StorageMachine(RuleBasedStateMachine):
 
     @rule(number=_numbers, name=_names, drop=st.booleans())
     def deploy_or_drop(self, number: int, name: str, drop: bool) -> None:
-        """What was deployed is not dropped; what is not there is not deployed."""
+        """A deployed variation is not dropped; an unknown one is not deployed."""
 
         async def work() -> None:
             async with self.store.transaction(self.org) as unit:
@@ -137,7 +137,7 @@ class StorageMachine(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        """Every read answers as the dicts do."""
+        """Every read returns what the dicts have."""
         self.run(self._agrees())
 
     async def _agrees(self) -> None:

@@ -1,4 +1,4 @@
-"""What every store of organizations, resources and members has to keep, as a suite to inherit.
+"""The contract of storages, as a suite to inherit.
 
 An adapter's author writes one method:
 
@@ -6,7 +6,7 @@ An adapter's author writes one method:
         async def open_storage(self, place: Path) -> Storage:
             return MyStorage(place / "data")
 
-`open_storage` gives an upgraded store; `place` is an empty directory. Needs the extra `testing`.
+`open_storage` returns an upgraded storage; `place` is an empty directory. Needs the extra `testing`.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ EVERYBODY = principal()
 
 
 class CancelAt:
-    """Runs a coroutine in the present task, and cancels the task at wait number `step`, if it gets there."""
+    """Runs a coroutine in the current task, and cancels the task at its `step`-th await, if it reaches it."""
 
     def __init__(self, work: Coroutine[Any, Any, None], step: int) -> None:
         self.work, self.left, self.reached = work, step, False
@@ -86,7 +86,7 @@ class StorageContract(
 
     @abstractmethod
     async def open_storage(self, place: Path) -> Storage:
-        """An upgraded store in an empty directory."""
+        """An upgraded storage in an empty directory."""
 
     @pytest.fixture
     async def store(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Storage]:
@@ -107,20 +107,20 @@ class StorageContract(
         assert [o.uuid for o in await store.organizations(limit=1)] == [ORG]
 
     async def test_an_organization_is_added_once(self, store: Storage) -> None:
-        """`Duplicate` when the UUID is taken; the first one stays."""
+        """`Duplicate` if the UUID exists; the first organization remains."""
         with pytest.raises(Duplicate):
             await store.add_organization(attrs.evolve(new_organization(ORG), name="other"))
         assert await store.organization(ORG) == new_organization(ORG)
 
     async def test_an_unknown_organization_has_no_unit_of_work(self, store: Storage) -> None:
-        """`NotFound` for an organization that does not exist, reading and writing alike."""
-        for door in (store.transaction, store.reading):
+        """`NotFound` for an unknown organization, for reads and writes."""
+        for unit_of_work in (store.transaction, store.reading):
             with pytest.raises(NotFound):
-                async with door("nobody"):
+                async with unit_of_work("nobody"):
                     pass
 
     async def test_upgrading_again_changes_nothing(self, store: Storage) -> None:
-        """`upgrade`: nothing to do when it is there already; `check` then finds nothing wrong."""
+        """A second `upgrade` changes nothing; `check` then reports no problem."""
         async with store.transaction(ORG) as work:
             await work.workflows.add(new_resource(1))
         await store.upgrade()
@@ -130,19 +130,19 @@ class StorageContract(
             assert await work.workflows.get(1) == new_resource(1)
 
     async def test_a_closed_store_says_so(self, store: Storage) -> None:
-        """After `close` everything is refused as unavailable, and `check` says it in words."""
+        """After `close` every call raises `Unavailable`, and `check` reports it as text."""
         await store.close()
         await store.close()
         assert await store.check()
-        for door in (store.transaction, store.reading):
+        for unit_of_work in (store.transaction, store.reading):
             with pytest.raises(Unavailable):
-                async with door(ORG):
+                async with unit_of_work(ORG):
                     pass
         with pytest.raises(Unavailable):
             await store.organization(ORG)
 
     async def test_an_exception_leaves_nothing(self, store: Storage) -> None:
-        """A transaction that ends with an exception leaves nothing, whatever was written in it."""
+        """A transaction that ends with an exception writes nothing."""
         with pytest.raises(KeyError):
             async with store.transaction(ORG) as work:
                 await write_everything(work)
@@ -151,7 +151,7 @@ class StorageContract(
             assert await what_is_written(work) == [False] * 6
 
     async def test_a_duplicate_leaves_the_transaction_usable(self, store: Storage) -> None:
-        """`Duplicate` writes nothing, and the rest of the transaction stands."""
+        """`Duplicate` writes nothing, and the rest of the transaction is committed."""
         async with store.transaction(ORG) as work:
             await work.workflows.add(new_resource(1))
             for taken in (new_resource(1, slug="free"), new_resource(2, slug="r1")):
@@ -163,7 +163,7 @@ class StorageContract(
             assert await work.workflows.slugs_taken(["free"]) == set()
 
     async def test_reading_leaves_nothing(self, store: Storage) -> None:
-        """A view is without writing: what is tried in it is refused or forgotten."""
+        """A read-only unit of work refuses or discards writes."""
         with suppress(Exception):
             async with store.reading(ORG) as work:
                 await write_everything(work)
@@ -171,7 +171,7 @@ class StorageContract(
             assert await what_is_written(work) == [False] * 6
 
     async def test_a_reader_does_not_wait_for_a_writer(self, store: Storage) -> None:
-        """Readers never wait for writers, and see one state from their first look to their last."""
+        """Readers never wait for writers, and see one snapshot from their first read to their last."""
         async with store.transaction(ORG) as writer:
             await writer.workflows.add(new_resource(1))
             async with store.reading(ORG) as early:
@@ -183,7 +183,7 @@ class StorageContract(
             assert await reader.workflows.page(EVERYBODY, limit=9) == before
 
     async def test_writers_come_one_after_the_other(self, store: Storage) -> None:
-        """Of writers that read, wait and write, none overwrites what another one wrote."""
+        """Of writers that read, wait and write, none overwrites another one."""
 
         async def rename() -> None:
             async with store.transaction(ORG) as work:
@@ -203,8 +203,8 @@ class StorageContract(
             assert (found.name, found.revision) == ("R1" + 8 * "x", 9)
 
     async def test_cancelled_at_any_wait_it_is_whole_or_nothing(self, store: Storage) -> None:
-        """Shielded from cancellation: at whatever await it strikes, all is written or nothing, and the store
-        goes on. What returned without an exception is written."""
+        """A cancel at any await writes all or nothing, and the storage still works. A transaction that returned
+        without an exception is written."""
         step, reached = 0, True
         while reached:
             step += 1
@@ -227,8 +227,8 @@ class StorageContract(
     # Tenants
 
     async def test_organizations_see_nothing_of_each_other(self, store: Storage) -> None:
-        """A repository belongs to one organization: every read of another one finds nothing, and every write
-        of the same keys is free there."""
+        """A repository belongs to one organization: reads for another one find nothing, and the same keys can be
+        written there."""
         async with store.transaction(ORG) as work:
             await write_everything(work)
         async with store.transaction(OTHER_ORG) as work:
@@ -245,7 +245,7 @@ class StorageContract(
             assert await work.directory.token("p") == new_token("p")
 
     async def test_workflows_and_skills_count_apart(self, store: Storage) -> None:
-        """Ids and slugs are of one kind: workflows and skills do not meet."""
+        """Ids and slugs of workflows and of skills are separate."""
         async with store.transaction(ORG) as work:
             assert [await work.workflows.next_id(), await work.workflows.next_id()] == [1, 2]
             assert await work.skills.next_id() == 1

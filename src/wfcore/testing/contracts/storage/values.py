@@ -1,4 +1,4 @@
-"""Values for the storage contract: small, distinct, and a few that fill every field."""
+"""Values of the storage contract: small, distinct, some with every field set."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -28,7 +28,7 @@ GROUP: Final = "33333333-3333-4333-8333-333333333333"
 
 
 def at(day: int) -> datetime:
-    """An instant of day `day`, with milliseconds that are no whole second."""
+    """An instant of day `day`, with milliseconds that are not a whole second."""
     return datetime(2026, 1, 1, 9, 30, 0, 123_000, UTC) + timedelta(days=day)
 
 
@@ -52,7 +52,7 @@ def new_resource(
     status: Status = Status.DRAFT,
     access: AccessConfig = FOR_ALL,
 ) -> Resource:
-    """A resource of `ORG` that is told by its number."""
+    """A resource of `ORG` that its number identifies."""
     return Resource(
         kind=kind,
         org_uuid=ORG,
@@ -86,7 +86,7 @@ FULL: Final = attrs.evolve(
     updated_at=at(5),
     revision=7,
 )
-"""A resource without a field at its default."""
+"""A resource with no field at its default."""
 
 
 def changed(resource: Resource, **fields: Any) -> Resource:
@@ -110,7 +110,7 @@ def new_token(prefix: str, *, expires_at: datetime | None = None) -> AccessToken
 
 
 async def write_everything(work: UnitOfWork) -> None:
-    """One row of every sort; `what_is_written` finds them again."""
+    """One row of every sort, for `what_is_written`."""
     number = await work.workflows.next_id()
     await work.workflows.add(new_resource(number))
     await work.workflows.add_variation(number, new_variation("v1", deployed_at=at(2)))
@@ -121,7 +121,7 @@ async def write_everything(work: UnitOfWork) -> None:
 
 
 async def what_is_written(work: UnitOfWork) -> list[bool]:
-    """For each of the six rows of `write_everything`, whether it is there."""
+    """For each of the six rows of `write_everything`, whether it exists."""
     found = (
         await work.workflows.get(1),
         await work.workflows.variation(1, "v1"),
@@ -192,4 +192,4 @@ principals: Final[st.SearchStrategy[Principal]] = st.builds(
     st.sets(st.just(GROUP)),
     st.booleans(),
 )
-"""Callers of `ORG` that such configurations may or may not know."""
+"""Callers of `ORG`, with or without a grant in such configurations."""

@@ -1,4 +1,4 @@
-"""What every store of webhooks has to keep: a part of the storage contract."""
+"""The part of the storage contract for webhooks."""
 
 from wfcore.ports.storage import Storage
 from wfcore.ports.webhooks import FoundWebhook, WebhookRow
@@ -6,10 +6,10 @@ from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG
 
 
 class WebhooksContract:
-    """Inherited by `StorageContract`."""
+    """Inherit `StorageContract`, not this class."""
 
-    async def test_a_webhook_is_read_as_it_was_put(self, store: Storage) -> None:
-        """A workflow has one: another one takes the place of the first, which is found no more."""
+    async def test_a_webhook_is_read_as_written(self, store: Storage) -> None:
+        """A workflow has one webhook: a second one replaces the first, which is not found any more."""
         first, second = WebhookRow(1, "d1", "s1"), WebhookRow(1, "d2", "s2")
         for row in (first, second):
             async with store.transaction(ORG) as work:
@@ -19,8 +19,8 @@ class WebhooksContract:
         assert await store.find_webhook("d1") is None
         assert await store.find_webhook("d2") == FoundWebhook(ORG, second)
 
-    async def test_webhooks_of_organizations_are_apart(self, store: Storage) -> None:
-        """The same workflow id in two organizations is two webhooks; by its digest each is found with its own."""
+    async def test_webhooks_of_organizations_are_separate(self, store: Storage) -> None:
+        """The same workflow id in two organizations has two webhooks; a digest finds its own organization."""
         rows = {ORG: WebhookRow(1, "d1", "s1"), OTHER_ORG: WebhookRow(1, "d2", "s2")}
         for org, row in rows.items():
             async with store.transaction(org) as work:
