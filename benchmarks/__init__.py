@@ -1,5 +1,5 @@
-"""What wfcore costs, beside raw baselines of the same run: `python -m benchmarks`, or `make bench`.
+"""The cost of wfcore, against raw code that does the same work: `python -m benchmarks`, or `make bench`.
 
-A figure of one machine says little, so every row is measured against the least code that does the same work
-(`raw.py`), in turns, and the ratio is what counts. CPU is that of the process with all its threads.
+An absolute figure depends on the machine, so every row is measured against the least code for the same work
+(`raw.py`), alternating; the ratio counts. CPU time is that of the process with all its threads.
 """

@@ -37,7 +37,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("rows", nargs="*", choices=[[], *ROWS], help="which rows; all of them by default")
-    parser.add_argument("--quick", action="store_true", help="only see that every row runs: the figures mean nothing")
+    parser.add_argument("--quick", action="store_true", help="only test that every row runs; the figures mean nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
     chosen = parser.parse_args()
     logging.getLogger("wfcore").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Rows of contexts: what an agent is told, out of threads of any length."""
+"""Rows of contexts: their composition from threads of any length."""
 
 import asyncio
 import json
@@ -13,20 +13,20 @@ from benchmarks.library import Library, opened
 from benchmarks.measure import Cost, Stopwatch, Turns
 from benchmarks.scale import Scale
 from benchmarks.table import Figure
-from wfcore.domain.agents.context import Composed, Ingredients, compose
+from wfcore.domain.agents.context import Composed, CompositionInput, compose
 from wfcore.domain.agents.context_messages import request_of
 from wfcore.runtime.agents import contexts as module
 from wfcore.runtime.common.requests import thread_of
 
 CALLS = 20
-"""Compositions in one measurement."""
+"""The number of compositions in one measurement."""
 
-TEXT = "The customer asked again about the refund of the order, and was told that it takes some days. " * 3
+TEXT = "The customer wrote again about the refund of the order, and has read that it can take some days. " * 3
 SESSION = {"sessionId": "s"}
 
 
 def contexts(scale: Scale) -> Iterator[Figure]:
-    """Composing what a skill is told of a conversation, against parsing the JSON of what ends up in it."""
+    """The composition of a context with a conversation, against parsing the JSON of its messages."""
     with asyncio.Runner() as runner:
         long, short = runner.run(_contexts(scale))
     pure, whole = long
@@ -47,7 +47,7 @@ async def _contexts(scale: Scale) -> tuple[tuple[Turns, Turns], tuple[Turns, Tur
 
 
 async def _thread(scale: Scale, library: Library, skill: int, path: Path, part: int) -> tuple[Turns, Turns]:
-    """The pure function and the whole use case, on a thread of such a part of the messages."""
+    """The pure function and the whole use case, on a thread with this share of the messages."""
     _fill(path, thread_of(library.me, SESSION) or "", scale.messages // part)
     rounds = [await _measured(library, skill) for _ in range(scale.rounds + 1)][1:]
     raw, pure, whole = zip(*rounds, strict=True)
@@ -73,10 +73,10 @@ async def _measured(library: Library, skill: int) -> tuple[Cost, Cost, Cost]:
 
 @contextmanager
 def _noting() -> Iterator[list[Any]]:
-    """What the store gave to the pure functions while the block ran: the ingredients, and the messages."""
+    """The arguments of the pure functions while the block runs: the ingredients, and the messages."""
     noted: list[Any] = []
 
-    def composing(ingredients: Ingredients) -> Composed:
+    def composing(ingredients: CompositionInput) -> Composed:
         noted.append(ingredients)
         return compose(ingredients)
 
@@ -89,7 +89,7 @@ def _noting() -> Iterator[list[Any]]:
 
 
 def _fill(path: Path, thread: str, count: int) -> None:
-    """Put a conversation of so many messages into the thread, in the place of the one that is there."""
+    """Replace the conversation of the thread by one with `count` messages."""
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM messages")
         connection.execute("DELETE FROM conversations")

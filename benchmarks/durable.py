@@ -1,4 +1,4 @@
-"""Rows on a SQLite file: what a durable step costs, and how that grows."""
+"""Rows on a SQLite file: the cost of a durable step, and its growth."""
 
 import asyncio
 import sqlite3
@@ -44,7 +44,7 @@ async def _chain(scale: Scale, synchronous: str) -> tuple[Turns, float]:
 
 
 def crowd(scale: Scale) -> Iterator[Figure]:
-    """Many runs at once: their steps share commits."""
+    """Many simultaneous runs, whose steps share commits."""
     with asyncio.Runner() as runner:
         turns, a_node = runner.run(_crowd(scale))
     count = scale.runs * scale.steps
@@ -73,7 +73,7 @@ async def _crowd(scale: Scale) -> tuple[Turns, float]:
 
 
 def growth(scale: Scale) -> Iterator[Figure]:
-    """Longer and longer runs, all outputs kept."""
+    """Runs of increasing length, with all outputs stored."""
     with asyncio.Runner() as runner:
         sizes, times = runner.run(_growth(scale))
     yield Figure("growth on disk, NORMAL", "of bytes", exponent(scale.lengths, sizes), "exponent", at_most=1.03)
@@ -96,7 +96,7 @@ async def _growth(scale: Scale) -> tuple[list[float], list[float]]:
 
 
 def stored_bytes(path: Path) -> int:
-    """What the database holds, with the log emptied into it."""
+    """The size of the database after a checkpoint of its log, in bytes."""
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         (pages,), (size,), (free,) = (
@@ -107,13 +107,13 @@ def stored_bytes(path: Path) -> int:
 
 
 def parallel(scale: Scale) -> Iterator[Figure]:
-    """Many slow nodes at once, each durable."""
+    """Many simultaneous slow nodes, each durable."""
     ours, _ = files(scale, "parallel")
     yield slow_nodes(scale, ours, "FULL", goal=1.2)
 
 
 def conditions(scale: Scale) -> Iterator[Figure]:
-    """Diamonds, of which nothing but the beginning is written: raw commits what wfcore has to, once a run."""
+    """Diamonds, of which only the start is written: the raw code commits the same data, once for each run."""
     with asyncio.Runner() as runner:
         turns = runner.run(_diamonds(scale))
     seconds = [turns.typical(side, "cpu") for side in ("raw", "ours")]

@@ -1,4 +1,4 @@
-"""The graphs that are run."""
+"""The graphs of the benchmarks."""
 
 from typing import Any
 
@@ -19,14 +19,14 @@ def _edge(source: str, target: str, handle: str | None = None) -> dict[str, Any]
 
 
 def chain(length: int, tool: str = "step") -> Structure:
-    """So many nodes in a row: the start and actions."""
+    """A chain of `length` nodes: the start and actions."""
     names = [f"n{index}" for index in range(length - 1)]
     edges = [_edge(*pair) for pair in zip(["start", *names], names, strict=False)]
     return {"nodes": [_start(), *(_action(name, tool) for name in names)], "edges": edges}
 
 
 def diamonds(count: int) -> Structure:
-    """So many times: an action, a condition on its output, one of two branches, and a join."""
+    """`count` times an action, a condition on its output, one of two branches, and a join."""
     nodes, edges, last = [_start()], [], "start"
     for number in range(count):
         ask, left, right, join = (f"{name}{number}" for name in ("ask", "left", "right", "join"))
@@ -41,7 +41,7 @@ def diamonds(count: int) -> Structure:
 
 
 def fan(width: int, tool: str) -> Structure:
-    """So many actions at once."""
+    """`width` simultaneous actions."""
     names = [f"n{index}" for index in range(width)]
     return {
         "nodes": [_start(), *(_action(name, tool) for name in names)],
@@ -50,7 +50,7 @@ def fan(width: int, tool: str) -> Structure:
 
 
 def approval() -> Structure:
-    """A run that waits for a person, and one action after the answer."""
+    """A run that waits for a person, and one action after the decision."""
     wait = {"id": "wait", "type": "humanApproval", "data": {"message": "go on?"}}
     edges = [_edge("start", "wait"), _edge("wait", "after", "approved")]
     return {"nodes": [_start(), wait, _action("after")], "edges": edges}

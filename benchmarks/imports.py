@@ -1,4 +1,4 @@
-"""Rows on importing: what a program pays that only mentions wfcore."""
+"""Rows on imports: the cost of `import wfcore`."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ CLOCK = "import time; t = time.process_time(); import {module}; print(time.proce
 
 
 def imports(scale: Scale) -> Iterator[Figure]:
-    """CPU of the import statement in a fresh interpreter."""
+    """CPU time of an import statement in a new interpreter, in seconds."""
     wfcore, starlette, opened = (
         _median(name, scale) for name in ("wfcore", "starlette.applications", "wfcore.bootstrap")
     )

@@ -1,4 +1,4 @@
-"""wfcore, open on a database of its own, as the rows use it."""
+"""An open wfcore on a separate database, as the rows use it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ async def nap() -> None:
 
 @attrs.frozen
 class Library:
-    """One open wfcore and a member of its one organization."""
+    """An open wfcore with a member of its only organization."""
 
     core: Core
     me: Principal
@@ -45,12 +45,12 @@ class Library:
         return [run.id for run in await asyncio.gather(*starts)]
 
     async def at_rest(self) -> None:
-        """Until nothing is driven here any more."""
+        """Wait until this process drives no run."""
         while driven := list(self.core.ports.dispatcher._active.values()):
             await asyncio.wait(driven)
 
     async def run(self, flow: int, count: int = 1) -> None:
-        """So many runs at once, to their end; AssertionError if one did not end well."""
+        """Complete `count` simultaneous runs; AssertionError if a run fails."""
         ids = await self.start(flow, count)
         await self.at_rest()
         found = (self.core.ports.journal.find_run(self.me.org_uuid, run_id) for run_id in ids)
@@ -66,7 +66,7 @@ class Library:
 
 @asynccontextmanager
 async def opened(place: Path | str | None, synchronous: str = "FULL", *, again: bool = False) -> AsyncIterator[Library]:
-    """In a SQLite file, at another URL, or else in memory; `again` for a place that was opened so before."""
+    """On a SQLite file, at another URL, or in memory; `again` if the place was opened before."""
     url = f"sqlite:///{place}" if isinstance(place, Path) else place or "sqlite://"
     async with open_core(url, tools=(step, nap), synchronous=synchronous, grace=0) as core:
         if not again:

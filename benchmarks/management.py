@@ -1,4 +1,4 @@
-"""Rows of the management API: calls through the whole door, token included, against bare Starlette and SQLAlchemy."""
+"""Rows of the management API: calls with a token through the HTTP interface, against bare Starlette and SQLAlchemy."""
 
 import asyncio
 import json
@@ -25,16 +25,16 @@ from wfcore.adapters.http.application import app
 from wfcore.adapters.sql.schema.tables import resources, variations
 
 CALLS = 200
-"""Calls in one measurement: one alone is too short to be timed."""
+"""The number of calls in one measurement: a single call is too short to measure."""
 
 STORES = 10
-"""Graphs that are stored in one measurement."""
+"""The number of graphs that one measurement stores."""
 
 ONE, LIST = "/api/v1/workflows/1", "/api/v1/workflows?pageSize=100"
 
 
 def management(scale: Scale) -> Iterator[Figure]:
-    """Reading one workflow, listing 100 of many, validating and storing a large graph."""
+    """Read one workflow, list 100 of many, validate and store a large graph."""
     with asyncio.Runner() as runner:
         yield from runner.run(_management(scale))
 
@@ -48,35 +48,35 @@ async def _management(scale: Scale) -> list[Figure]:
         _multiply(path, scale.rows)
         await library.core.directory.add_member(ORG, "u1", email="u1@example.org")
         token = await library.core.directory.create_token(ORG, "u1", scopes=library.me.scopes)
-        door = _Client(app(library.core), token)
+        client = _Client(app(library.core), token)
         async with _bare(path) as raw:
             return [
-                *await _read(scale, raw, door),
-                *await _list(scale, raw, door),
-                *await _store(scale, door),
+                *await _read(scale, raw, client),
+                *await _list(scale, raw, client),
+                *await _store(scale, client),
             ]
 
 
-async def _read(scale: Scale, raw: "_Client", door: "_Client") -> list[Figure]:
-    turns = await _turns(scale, raw, "/one", door, ONE, CALLS)
+async def _read(scale: Scale, raw: "_Client", client: "_Client") -> list[Figure]:
+    turns = await _turns(scale, raw, "/one", client, ONE, CALLS)
     return [_time("read one workflow", turns, CALLS, 2.0)]
 
 
-async def _list(scale: Scale, raw: "_Client", door: "_Client") -> list[Figure]:
-    """A page of 100: against the bare statement, and in the middle of the list against its beginning."""
-    turns = await _turns(scale, raw, "/list", door, LIST, CALLS // 10)
+async def _list(scale: Scale, raw: "_Client", client: "_Client") -> list[Figure]:
+    """A page of 100: against the bare statement, and a page in the middle of the list against the first one."""
+    turns = await _turns(scale, raw, "/list", client, LIST, CALLS // 10)
     page = LIST
     for _ in range(scale.rows // 200):
-        page = f"{LIST}&pageToken={json.loads(await door.call('GET', page))['nextPageToken']}"
-    deep = await _turns(scale, door, LIST, door, page, CALLS // 10)
+        page = f"{LIST}&pageToken={json.loads(await client.call('GET', page))['nextPageToken']}"
+    deep = await _turns(scale, client, LIST, client, page, CALLS // 10)
     return [
         _time(f"list 100 of {scale.rows} workflows", turns, CALLS // 10, 2.0),
         Figure("", "in the middle to the beginning", 1 / deep.ratio("cpu"), at_most=1.2),
     ]
 
 
-async def _store(scale: Scale, door: "_Client") -> list[Figure]:
-    """Validating and storing a graph twice as rich in edges as in nodes."""
+async def _store(scale: Scale, client: "_Client") -> list[Figure]:
+    """Validate and store a graph with twice as many edges as nodes."""
     graph, pairs = _meshed(scale.nodes), []
     for number in range(scale.rounds + 1):
         names = (f"Large {number} {index}" for index in range(STORES))
@@ -86,14 +86,14 @@ async def _store(scale: Scale, door: "_Client") -> list[Figure]:
                 json.loads(body)
         with Stopwatch() as ours:
             for body in bodies:
-                await door.call("POST", "/api/v1/workflows", body)
+                await client.call("POST", "/api/v1/workflows", body)
         pairs.append((raw.cost, ours.cost))
     turns = Turns(*zip(*pairs[1:], strict=True))
     return [_time(f"validate and store {scale.nodes} nodes", turns, STORES, 6.0, "CPU to json.loads of the body")]
 
 
 def _meshed(count: int) -> Structure:
-    """A chain whose nodes also lead to the one after the next."""
+    """A chain in which each node also leads to the second next one."""
     structure = chain(count)
     names = [node["id"] for node in structure["nodes"]]
     more = [{"id": f"{a}>>{b}", "source": a, "target": b} for a, b in zip(names, names[2:], strict=False)]
@@ -105,13 +105,13 @@ def _time(work: str, turns: Turns, calls: int, at_most: float, what: str = "CPU 
     return Figure(work, what, 1 / turns.ratio("cpu"), "", raw, ours, at_most=at_most)
 
 
-async def _turns(scale: Scale, raw: "_Client", theirs: str, door: "_Client", path: str, calls: int) -> Turns:
-    pairs = [(await raw.timed(theirs, calls), await door.timed(path, calls)) for _ in range(scale.rounds + 1)]
+async def _turns(scale: Scale, raw: "_Client", theirs: str, client: "_Client", path: str, calls: int) -> Turns:
+    pairs = [(await raw.timed(theirs, calls), await client.timed(path, calls)) for _ in range(scale.rounds + 1)]
     return Turns(*zip(*pairs[1:], strict=True))
 
 
 class _Client:
-    """Calls an ASGI application in process, without the cost of a client on either side of the comparison."""
+    """Calls an ASGI application in process, so that neither side of the comparison has the cost of a client."""
 
     def __init__(self, application: ASGIApp, token: str = "") -> None:
         self._application = application
@@ -124,7 +124,7 @@ class _Client:
         return watch.cost
 
     async def call(self, method: str, path: str, body: bytes = b"") -> bytes:
-        """The answer's body; RuntimeError when the call failed."""
+        """The body of the response; RuntimeError if the call failed."""
         plain, _, query = path.partition("?")
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
@@ -148,7 +148,7 @@ class _Client:
 
 @asynccontextmanager
 async def _bare(path: Path) -> AsyncIterator[_Client]:
-    """The same rows by Starlette and SQLAlchemy Core alone: no caller, no tenant, no access, no checks."""
+    """The same rows by Starlette and SQLAlchemy Core alone: without callers, tenants, access and checks."""
     engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
     active = resources.c.active_variation_id == variations.c.id
     with_content = sa.select(resources, variations.c.content).outerjoin(variations, active)
@@ -176,7 +176,7 @@ def _shown(row: sa.RowMapping) -> dict[str, Any]:
 
 
 def _multiply(path: Path, count: int) -> None:
-    """Copy the rows that are there, with their grants, until there are so many: by the use cases it takes minutes."""
+    """Copy the existing rows, with their grants, up to `count`: with the use cases it would take minutes."""
     with sqlite3.connect(path) as connection:
         names = [column.name for column in resources.c if column.name not in ("key", "id", "slug")]
         last, model = connection.execute("SELECT max(id), min(key) FROM resources").fetchone()

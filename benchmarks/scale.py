@@ -1,4 +1,4 @@
-"""How much is measured: enough to believe, or just enough to see that everything runs."""
+"""The sizes of the measurements: the full ones, and small ones that only test the benchmarks."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import attrs
 @attrs.frozen
 class Scale:
     directory: Path
-    """Where databases are made; on a disk, not in memory."""
+    """The directory of databases; on a disk, not in memory."""
 
     nodes: int = 1_000
     lengths: tuple[int, ...] = (500, 1_000, 2_000, 5_000)

@@ -1,4 +1,4 @@
-"""Nodes that take their time: what wfcore adds to it."""
+"""Slow nodes: the time that wfcore adds."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ from benchmarks.table import Figure
 
 
 def slow_nodes(scale: Scale, place: Path | None, where: str, *, goal: float) -> Figure:
-    """Nodes of 10 ms, all at once, beside as many sleeps; `goal` is how many times as long they may take at most."""
+    """Simultaneous nodes of 10 ms, against as many sleeps; `goal` is the greatest ratio of the durations."""
     with asyncio.Runner() as runner:
         turns = runner.run(_turns(scale, place))
     seconds = [turns.typical(side, "wall") * 1e3 for side in ("raw", "ours")]

@@ -1,4 +1,4 @@
-"""Rows of streams: text of a model on its way to who listens, and the frames of one live run to many readers."""
+"""Rows of streams: the text deltas of a model to one reader, and the frames of one live run to many readers."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta
 
 
 def deltas(scale: Scale) -> Iterator[Figure]:
-    """What a model streams, from its provider to the consumer of the run's events, against a bare queue."""
+    """The deltas of a model, from its provider to the reader of the events, against a bare queue."""
     with asyncio.Runner() as runner:
         turns, first = runner.run(_deltas(scale))
     seconds = [turns.typical(side, "wall") for side in ("raw", "ours")]
@@ -40,8 +40,8 @@ def deltas(scale: Scale) -> Iterator[Figure]:
     yield Figure("", "first piece after the provider's", first * 1e3, "ms", at_most=0.5)
 
 
-class _Talker:
-    """A model that says so many words without a pause, and notes when it said the first."""
+class _Writer:
+    """A model that streams words without a pause, and records the time of the first."""
 
     def __init__(self, words: int) -> None:
         self._words = words
@@ -55,18 +55,18 @@ class _Talker:
 
 
 AGENT: Structure = {
-    "nodes": [{"id": "start", "type": "start"}, {"id": "say", "type": "agent", "data": {"message": "talk"}}],
+    "nodes": [{"id": "start", "type": "start"}, {"id": "say", "type": "agent", "data": {"message": "write"}}],
     "edges": [{"id": "e", "source": "start", "target": "say"}],
 }
 
 
 async def _deltas(scale: Scale) -> tuple[Turns, float]:
-    talker = _Talker(scale.deltas)
+    writer = _Writer(scale.deltas)
     pairs, firsts = [], []
-    async with open_core("sqlite://", models={"default": talker}) as core:
+    async with open_core("sqlite://", models={"default": writer}) as core:
         await core.directory.create_organization("Bench", id=ORG)
         me = core.principal(ORG, "u1")
-        flow = await core.workflows.create(me, name="Talk", structure=AGENT)
+        flow = await core.workflows.create(me, name="Chat", structure=AGENT)
         await core.workflows.deploy(me, flow.id)
         for _ in range(scale.rounds + 1):
             raw = await _queued(scale.deltas)
@@ -74,7 +74,7 @@ async def _deltas(scale: Scale) -> tuple[Turns, float]:
             with Stopwatch() as watch:
                 async for event in core.runs.start(me, workflow=flow.id, input={}):
                     if event.kind == "message_delta":
-                        first = first or perf_counter() - talker.began
+                        first = first or perf_counter() - writer.began
                         text += len(str(event.data["delta"]))
             if text != 5 * scale.deltas:
                 raise RuntimeError(f"{text} characters arrived")
@@ -86,16 +86,16 @@ async def _deltas(scale: Scale) -> tuple[Turns, float]:
 async def _queued(count: int) -> Cost:
     queue: asyncio.Queue[str | None] = asyncio.Queue(1_000)
 
-    async def talk() -> None:
+    async def produce() -> None:
         for _ in range(count):
             await queue.put("word ")
         await queue.put(None)
 
     with Stopwatch() as watch:
-        talking = asyncio.create_task(talk())
+        producing = asyncio.create_task(produce())
         while await queue.get() is not None:
             pass
-        await talking
+        await producing
     return watch.cost
 
 
@@ -121,7 +121,7 @@ def frames(scale: Scale) -> Iterator[Figure]:
 
 @attrs.frozen
 class _Place:
-    """Where a server listens, the token it wants, and the body that begins a small run."""
+    """The port of a server, its token, and the body that starts a small run."""
 
     port: int
     token: str = ""
@@ -134,7 +134,7 @@ class _Place:
 
 
 async def _read(place: _Place, readers: int) -> Cost:
-    """From the moment when the run goes on to the last reader's last frame."""
+    """The time from the continuation of the run to the last frame of the last reader."""
     run = (await _call(place, "POST", "/prepare")).decode()
     reading = [asyncio.create_task(_follow(place, run)) for _ in range(readers)]
     while int(await _call(place, "GET", "/readers")) < readers:  # noqa: ASYNC110  (in another process)
@@ -146,7 +146,7 @@ async def _read(place: _Place, readers: int) -> Cost:
 
 
 async def _first(place: _Place) -> float:
-    """Seconds from a request to run something to the first event of its stream, on an open connection."""
+    """Seconds from the start request to the first event of its stream, on an open connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
     began = perf_counter()
     writer.write(place.request("POST", "/agent/v1/runs", place.begin))
@@ -172,7 +172,7 @@ async def _call(place: _Place, method: str, path: str) -> bytes:
 
 @contextmanager
 def _serving(serve: Any, size: int) -> Iterator[_Place]:
-    """A server in a process of its own."""
+    """A server in a separate process."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_in_process, args=(serve, size, there), daemon=True)
@@ -188,7 +188,7 @@ def _in_process(serve: Any, size: int, parent: Connection) -> None:
             config = uvicorn.Config(application, "127.0.0.1", 0, log_level="critical", http="h11", ws="none")
             server = uvicorn.Server(config)
             serving = asyncio.create_task(server.serve())
-            while not server.started:  # noqa: ASYNC110  (uvicorn tells in no other way)
+            while not server.started:  # noqa: ASYNC110  (uvicorn has no other signal)
                 await asyncio.sleep(0.01)
             parent.send(_Place(server.servers[0].sockets[0].getsockname()[1], *wanted))
             await serving
@@ -196,8 +196,8 @@ def _in_process(serve: Any, size: int, parent: Connection) -> None:
     asyncio.run(run())
 
 
-class _Gate:
-    """The routes by which readers are counted and let go."""
+class _Barrier:
+    """The routes that count the readers and start their frames."""
 
     def __init__(self) -> None:
         self.readers = 0
@@ -219,15 +219,15 @@ class _Gate:
 
 @asynccontextmanager
 async def _bare(count: int) -> AsyncIterator[tuple[Starlette]]:
-    gate = _Gate()
+    barrier = _Barrier()
 
     async def prepare(_: Request) -> Response:
-        gate.close()
+        barrier.close()
         return PlainTextResponse("/run")
 
     async def frames() -> AsyncIterator[str]:
-        gate.readers += 1
-        await gate.opened.wait()
+        barrier.readers += 1
+        await barrier.opened.wait()
         for seq in range(1, count):
             data = {"kind": "node_finished", "runId": "0190-run", "seq": seq, "at": "2026-01-01T00:00:00.000Z",
                     "nodeId": f"n{seq}", "output": {"n": 500}}  # fmt: skip
@@ -241,17 +241,17 @@ async def _bare(count: int) -> AsyncIterator[tuple[Starlette]]:
         await request.body()
         return StreamingResponse(iter(["id: 1\ndata: {}\n\n"]), media_type="text/event-stream")
 
-    routes = [*gate.routes(), Route("/prepare", prepare, methods=["POST"]), Route("/run", run),
+    routes = [*barrier.routes(), Route("/prepare", prepare, methods=["POST"]), Route("/run", run),
               Route("/agent/v1/runs", begin, methods=["POST"])]  # fmt: skip
     yield (Starlette(routes=routes),)
 
 
 @asynccontextmanager
 async def _ours(nodes: int) -> AsyncIterator[tuple[Starlette, str, bytes]]:
-    gate = _Gate()
+    barrier = _Barrier()
 
     async def wait() -> None:
-        await gate.opened.wait()
+        await barrier.opened.wait()
 
     async with open_core("sqlite://", tools=(step, wait), grace=0) as core:
         await core.directory.create_organization("Bench", id=ORG)
@@ -264,17 +264,17 @@ async def _ours(nodes: int) -> AsyncIterator[tuple[Starlette, str, bytes]]:
         await core.workflows.deploy(me, flow.id)
         small = await core.workflows.create(me, name="Small", structure=chain(2))
         await core.workflows.deploy(me, small.id)
-        door = app(core)
+        application = app(core)
 
         async def prepare(_: Request) -> Response:
-            gate.close()
+            barrier.close()
             return PlainTextResponse(
                 f"/agent/v1/runs/{(await core.runs.start(me, workflow=flow.id, input={})).id}/events"
             )
 
         async def counted(scope: Any, receive: Any, send: Any) -> None:
-            gate.readers += 1
-            await door(scope, receive, send)
+            barrier.readers += 1
+            await application(scope, receive, send)
 
-        routes = [*gate.routes(), Route("/prepare", prepare, methods=["POST"]), Mount("/", counted)]
+        routes = [*barrier.routes(), Route("/prepare", prepare, methods=["POST"]), Mount("/", counted)]
         yield Starlette(routes=routes), token, json.dumps({"workflowId": small.id, "input": {}}).encode()

@@ -1,4 +1,4 @@
-"""What a row says, and how the table of all rows is shown."""
+"""The figures of a row, and the table of all rows."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ import attrs
 
 @attrs.frozen
 class Figure:
-    """One measured figure of a piece of work. `at_most` and `at_least` are goals; without one it is told only."""
+    """One measured figure of a piece of work. `at_most` and `at_least` are goals; without a goal it is only shown."""
 
     work: str
     what: str
@@ -45,7 +45,7 @@ def as_json(figures: Iterable[Figure]) -> str:
 
 
 def as_table(figures: Sequence[Figure]) -> str:
-    """Plain text: a line a figure, the work named once."""
+    """Plain text: one line for each figure, with the name of the work once."""
     head = ("work", "figure", "raw", "wfcore", "measured", "goal", "met")
     lines = [head, *(_cells(figure, before) for figure, before in zip(figures, [None, *figures], strict=False))]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
@@ -60,7 +60,7 @@ def _cells(figure: Figure, before: Figure | None) -> tuple[str, ...]:
 
 
 def rate(count: float, seconds: float) -> str:
-    """How many a second, in three digits."""
+    """A rate per second, with three digits."""
     a_second = count / max(seconds, 1e-9)
     for size, letter in ((1e6, "M"), (1e3, "k")):
         if a_second >= size:

@@ -2,28 +2,28 @@
 
     python examples/agent_between_actions.py
 
-The agent has to answer with an object that fits its `outputSchema`, so that the action behind it can rely on its
-fields; the edge to `file` could as well lead to a condition on them. A script answers for the model: an answer that is
-too vague first, which is asked for again, then one that fits.
+The output of the agent must fit its `outputSchema`, so that the next action can use its fields; the edge to `file`
+could also lead to a condition on them. A script replaces the model: its first completion does not fit, so wfcore tries
+again, and its second one fits.
 """
 
 import asyncio
 
 import wfcore
-from wfcore.adapters.models.scripted import ScriptedModel
+from wfcore.testing import ScriptedModel
 
 TICKETS: dict[str, dict[str, object]] = {}
 
 
 @wfcore.tool(idempotent=True)
 def read_review(number: int) -> dict[str, object]:
-    """A review that a customer left."""
+    """A review of a customer."""
     return {"number": number, "text": "The teapot is lovely, but its lid came in two pieces."}
 
 
 @wfcore.tool(idempotent=True)
 def file_ticket(team: str, title: str, call: wfcore.ToolCall) -> str:
-    """Open a ticket. The key is the same whenever this call is made, so there is never a second one."""
+    """Open a ticket. The key is the same in every attempt of this call, so it opens one ticket only."""
     TICKETS[call.key] = {"team": team, "title": title}
     return f"ticket for {team}: {title}"
 

@@ -2,17 +2,18 @@
 
     python examples/supervisor.py
 
-Each of the three is a skill of its own, and the supervisor is offered the other two as tools. They work at the same
-time, each with its own tools and without a word of the other's; what they do is among the events of the one run, with a
-`path` that says within which node. A script answers for all three.
+Each of the three is a skill, and the supervisor has the other two as tools. They work at the same time, each with its
+own tools and without the messages of the other. Their events are on the stream of the one run, with a `path` that names
+the node. A script replaces the model of all three.
 """
 
 import asyncio
 from typing import Any
 
 import wfcore
-from wfcore.adapters.models.scripted import Reply, ScriptedModel
+from wfcore.adapters.models.scripted import Reply
 from wfcore.ports.providers import ModelRequest
+from wfcore.testing import ScriptedModel
 
 
 @wfcore.tool(idempotent=True)
@@ -52,7 +53,7 @@ async def main() -> None:
 
 
 def show(event: Any) -> None:
-    """One line for what an agent does, further in for one that works for another."""
+    """Print one line for each action of an agent, indented for subordinates."""
     indent, data = "    " * len(event.data.get("path", ())), event.data
     match event.kind:
         case "tool_call":
@@ -64,10 +65,10 @@ def show(event: Any) -> None:
 
 
 def script(request: ModelRequest) -> Reply:
-    """Stands in for three models: calls every tool that it is offered once, and repeats what they said."""
-    told = [message["content"] for message in request.messages if message["type"] == "tool"]
-    if told:
-        return "; ".join(told)
+    """Replaces three models: calls every tool once, and joins the results."""
+    results = [message["content"] for message in request.messages if message["type"] == "tool"]
+    if results:
+        return "; ".join(results)
     args = {"forecast": {"place": "Bonn"}, "next_train": {"to": "Bonn"}}
     question = {"message": "What about Bonn tomorrow?"}
     return {"toolCalls": [{"name": tool.name, "args": args.get(tool.name, question)} for tool in request.tools]}

@@ -1,11 +1,11 @@
-"""Support at the terminal: an agent that looks orders up by itself, and pays money back once you have said yes.
+"""Support at the terminal: an agent that looks up orders, and refunds money after your approval.
 
     python examples/support_agent.py
 
     you> My order 7 arrived broken.
 
-With OPENAI_MODEL it is answered by that model of OpenAI, or of any server of the Chat Completions format whose address
-is in OPENAI_BASE_URL; the key is OPENAI_API_KEY. Without, a script stands in. An empty line ends the talk.
+OPENAI_MODEL selects a model of OpenAI, or of the server with the Chat Completions format at OPENAI_BASE_URL; the key is
+OPENAI_API_KEY. Without OPENAI_MODEL a script replaces the model. An empty line ends the chat.
 """
 
 import asyncio
@@ -19,12 +19,13 @@ from uuid import uuid4
 
 import wfcore
 from wfcore.adapters.models.openai import OpenAIModel
-from wfcore.adapters.models.scripted import Reply, ScriptedModel
+from wfcore.adapters.models.scripted import Reply
 from wfcore.cli.lines import Lines
 from wfcore.cli.plain import plain
 from wfcore.ports.providers import ModelProvider, ModelRequest
+from wfcore.testing import ScriptedModel
 
-# What the shop can do. The first tool is called at will, the second after approval alone.
+# The tools of the shop. The first one needs no approval, the second one does.
 
 ORDERS = {7: {"item": "teapot", "paid": 40, "state": "delivered"}, 8: {"item": "kettle", "paid": 65, "state": "sent"}}
 REFUNDS: dict[str, tuple[int, float]] = {}
@@ -47,18 +48,18 @@ def refund(order: int, amount: float, call: wfcore.ToolCall) -> str:
 
 SKILL = {
     "name": "Support",
-    "instructions": ["You are the support of a small shop. Look an order up before you say anything about it."],
+    "instructions": ["You are the support of a small shop. Look up an order before you write about it."],
     "toolset": {"find_order": {"enabled": True}, "refund": {"enabled": True, "requiresApproval": True}},
 }
 MEMORIES = ["An order that arrived broken is paid back in full.", "An order that was sent arrives within three days."]
 
 
-# The talk: what the agent does goes to stderr, what it says to stdout.
+# The chat: tool calls go to stderr, messages of the agent to stdout.
 
 
 async def main() -> None:
     tools = [find_order, refund]
-    async with model() as answers, wfcore.open("sqlite://", tools=tools, models={"default": answers}) as core:
+    async with model() as provider, wfcore.open("sqlite://", tools=tools, models={"default": provider}) as core:
         me = core.principal((await core.directory.create_organization("Shop")).uuid, user="clerk")
         skill = await core.skills.create(me, SKILL)
         for memory in MEMORIES:
@@ -66,42 +67,42 @@ async def main() -> None:
         await core.skills.deploy(me, skill.id)
 
         session, lines = str(uuid4()), Lines(sys.stdin.fileno())
-        while message := await asked(lines, "you> "):
+        while message := await prompt(lines, "you> "):
             turn = core.runs.chat(me, skill.id, message=message, session_id=session)
             while (run := await shown(core, me, turn)).interrupts:
                 call = run.interrupts[0].call
                 lines.discard_typed_ahead()  # a line pasted before the prompt must not answer it
-                allowed = await asked(lines, f"allow {call['toolId']} {call['arguments']}? (y/n) ") == "y"
+                allowed = await prompt(lines, f"allow {call['toolId']} {call['arguments']}? (y/n) ") == "y"
                 turn = core.runs.resume(me, run.id, decision="approve" if allowed else "deny")
 
 
 async def shown(core: wfcore.Core, me: wfcore.Principal, turn: Any) -> Any:
-    """Show the turn's events to the last one, and give its record."""
+    """Show all events of the turn, and return the record of its run."""
     async for event in turn:
         match event.kind:
             case "tool_call":
-                tell(f"  -> {event.data['name']} {event.data['arguments']}\n")
+                note(f"  -> {event.data['name']} {event.data['arguments']}\n")
             case "tool_result":
                 failed = event.data.get("error")
-                tell(f"  <- {failed['message'] if failed else event.data['output']}\n")
+                note(f"  <- {failed['message'] if failed else event.data['output']}\n")
             case "message":
                 print("agent>", plain(event.data["content"]), flush=True)
             case "error":
-                tell(f"error: {event.data['error']['message']}\n")
+                note(f"error: {event.data['error']['message']}\n")
     return await core.runs.get(me, (await turn).id)
 
 
-async def asked(lines: Lines, prompt: str) -> str | None:
-    """The next line, which a person at a terminal is asked for."""
-    tell(prompt)
+async def prompt(lines: Lines, text: str) -> str | None:
+    """Prompt for a line, and return it; None at the end of the input."""
+    note(text)
     return await lines.next()
 
 
-def tell(text: str) -> None:
+def note(text: str) -> None:
     print(plain(text), end="", file=sys.stderr, flush=True)
 
 
-# Who answers.
+# The model.
 
 
 @asynccontextmanager
@@ -111,18 +112,18 @@ async def model() -> AsyncIterator[ModelProvider]:
         async with OpenAIModel(name, api_key=key, base_url=address) as remote:
             yield remote
     else:
-        tell("(a script answers; OPENAI_MODEL names a model that does)\n")
+        note("(a script replaces the model; OPENAI_MODEL selects a real one)\n")
         yield ScriptedModel(script)
 
 
 def script(request: ModelRequest) -> Reply:
-    """Stands in for a model: looks the order up, offers to pay it back if it is broken, and says what came of it."""
+    """Replaces a model: looks up the order, refunds it if it is broken, and reports the result."""
     messages = list(request.messages)
     last = max(place for place, message in enumerate(messages) if message["type"] == "human")
     question, results = messages[last]["content"], [message["content"] for message in messages[last + 1 :]][1::2]
     number = re.search("[0-9]+", question)
     if number is None:
-        return "Which order is it? Tell me its number."
+        return "Which order is it? Please send me its number."
     if not results:
         return {"toolCalls": [{"name": "find_order", "args": {"number": int(number[0])}}]}
     paid = re.search('"paid":([0-9]+)', results[-1])

@@ -1,9 +1,9 @@
-"""Release notes of this very repository: a workflow with tools, an agent and an approval, which survives a kill -9.
+"""Release notes of this repository: a workflow with tools, an agent and an approval, which survives a kill -9.
 
     make demo                     (or: python examples/release_notes/demo.py)
 
-This process starts a run and follows it. Another one, the worker, does the work. Both see one SQLite file and nothing
-else of each other, so it does not matter that the worker is killed halfway and replaced.
+This process starts a run and follows it. A second process, the worker, drives the run. They share one SQLite file and
+nothing else, so the demo can kill the worker midway and start another one.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from ruamel.yaml import YAML
 from tools import TOOLS
 
 from wfcore import bootstrap
-from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.cli.progress import Progress
 from wfcore.ports.providers import ModelRequest
 from wfcore.settings import load
+from wfcore.testing import ScriptedModel
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
@@ -40,7 +40,7 @@ LOG = DEMO / "demo.log"
 console = Console()
 
 
-# What both processes open: the same database, tools and models.
+# Both processes open the same database, tools and models.
 
 
 @asynccontextmanager
@@ -53,7 +53,7 @@ async def opened(*, worker: bool) -> AsyncIterator[bootstrap.Core]:
 
 
 def write_notes(request: ModelRequest) -> str:
-    """Stands in for a model: sorts the changes it finds in the prompt by their first word."""
+    """Replaces a model: sorts the changes in the prompt by their first word."""
     version, _, rest = str(request.messages[-1]["content"]).partition("\n")
     groups: dict[str, list[str]] = {"Added": [], "Changed": [], "Fixed": []}
     for change in re.findall(r"^- (.*)$", rest, re.MULTILINE):
@@ -65,7 +65,7 @@ def write_notes(request: ModelRequest) -> str:
     return "\n\n".join(parts)
 
 
-# The worker: drives whatever is to be done, until this program's other process is gone.
+# The worker: drives due runs until the other process ends.
 
 
 async def work() -> None:
@@ -82,7 +82,7 @@ def worker_process() -> Iterator[subprocess.Popen[bytes]]:
         yield worker
 
 
-# The other process: deploys the workflow, starts a run, follows it, decides.
+# The main process: deploys the workflow, starts a run, follows it, answers the approval.
 
 
 async def main() -> None:
@@ -101,7 +101,7 @@ async def main() -> None:
         with Progress("Release notes", workflow["workflowStructure"], console) as progress:
 
             async def follow(run_id: str) -> Any:
-                """Show the run's events to the last one, and give its record."""
+                """Show all events of the run, and return its record."""
                 async for event in await core.runs.follow(me, run_id):
                     progress.show(event)
                 return await core.runs.get(me, run_id)
@@ -121,11 +121,11 @@ async def main() -> None:
                     turn = await core.runs.resume(me, turn.id, decision=decision)
                     turns.append(await follow(turn.id))
         events = sum([len(await core.runs.events(me, turn.id)) for turn in turns])
-    tell(turns[-1], events)
+    report(turns[-1], events)
 
 
 def approved(message: str) -> bool:
-    """Ask the person at the terminal."""
+    """Prompt for the decision at the terminal."""
     console.rule("approval")
     console.print(Markdown(message))
     console.rule()
@@ -133,17 +133,17 @@ def approved(message: str) -> bool:
         console.print("approved, since DEMO_APPROVE=1")
         return True
     if not sys.stdin.isatty():
-        console.print("approved, since there is no terminal to ask at")
+        console.print("approved, since there is no terminal for a prompt")
         return True
     return Confirm.ask("publish?", console=console, default=True)
 
 
-def tell(turn: Any, events: int) -> None:
-    """How it ended, and what to try next."""
+def report(turn: Any, events: int) -> None:
+    """Print the result, and commands to try next."""
     console.print(f"\n[bold]{turn.status}[/], {events} events; output:")
     console.print_json(data=turn.output if turn.status == "done" else turn.to_wire()["error"])
     if load().providers() is None:
-        console.print("The agent was the built-in `scripted` provider: no model is configured.")
+        console.print("The model was the built-in `scripted` provider: no model is configured.")
     console.print(f"The database is {shown(DATABASE)}. Try next:")
     wfcore, example = shown(Path(sys.executable).parent / "wfcore"), shown(HERE)
     tools = f"--tools {example}/tools.py:TOOLS"

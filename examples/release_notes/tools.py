@@ -7,12 +7,12 @@ from typing import Any
 from wfcore import tool
 
 MOST = 40
-"""Changes that are collected, the newest first."""
+"""The number of changes to collect, the newest first."""
 
 
 @tool(idempotent=True)
 def collect_changes(repository: str) -> dict[str, Any]:
-    """What changed in a repository: its newest commits, or without a history what its documents list."""
+    """The changes of a repository: its newest commits, or without a history the lists in its documents."""
     changes = _commits(repository)
     source = f"git history, {len(changes)} commit(s)"
     if not changes:
@@ -23,7 +23,7 @@ def collect_changes(repository: str) -> dict[str, Any]:
 
 @tool(idempotent=True)
 def write_file(path: str, text: str) -> dict[str, Any]:
-    """Write a text file. Doing so twice is the same as once, as a tool that may be tried again should be."""
+    """Write a text file. A second call has the same effect as the first, as an idempotent tool requires."""
     Path(path).write_text(text + "\n", "utf-8")
     return {"path": path, "characters": len(text)}
 
@@ -52,7 +52,7 @@ def _one_line(size: str) -> str:
 
 
 def _points(repository: Path) -> tuple[list[dict[str, str]], str]:
-    """The list items of the first document there is, else its headings."""
+    """The list items of the first existing document, else its headings."""
     for name in ("CHANGELOG.md", "README.md"):
         if (repository / name).exists():
             lines = list(enumerate((repository / name).read_text("utf-8").splitlines(), start=1))

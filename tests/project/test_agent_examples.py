@@ -35,7 +35,7 @@ def test_support_pays_back_what_was_allowed_and_nothing_else(
         asyncio.run(support.main())
     told = capsys.readouterr()
     assert told.out.splitlines() == [
-        "agent> Which order is it? Tell me its number.",
+        "agent> Which order is it? Please send me its number.",
         "agent> About order 7: error: the call was denied by a person.",
         "agent> About order 7: 40 euros for order 7 are on their way.",
         "agent> About order 9: error: there is no order 9.",

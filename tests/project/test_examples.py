@@ -65,7 +65,7 @@ def test_the_demo_survives_the_kill_of_its_worker_and_writes_the_notes(clone: Pa
         killed = re.findall(r"worker ([0-9]+) killed \(SIGKILL\)", told)
         assert len(set(started)) == 2
         assert killed == started[:1]
-        assert "approved, since there is no terminal to ask at" in told
+        assert "approved, since there is no terminal for a prompt" in told
         assert "scripted" in told
         notes = (clone / ".demo" / "RELEASE_NOTES.md").read_text()
         assert notes.startswith("# Version v1.2.3\n")
