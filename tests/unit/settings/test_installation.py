@@ -245,15 +245,15 @@ def test_a_model_without_an_api_key_is_refused_by_name(monkeypatch: pytest.Monke
 
 def test_a_model_gets_the_options_that_are_set() -> None:
     """The provider's class gets exactly the options of the file and the environment."""
-    told = {"PROVIDER": "anthropic", "MODEL": "m", "API_KEY": "canary", "DEADLINE_SECONDS": "9.5"}
-    told |= {"MAX_RETRIES": "0", "MAX_OUTPUT_TOKENS": "77", "TIMEOUT_SECONDS": "3"}
-    found = load(None, {f"WFCORE_MODELS_FAST_{name}": value for name, value in told.items()}).providers() or {}
+    variables = {"PROVIDER": "anthropic", "MODEL": "m", "API_KEY": "canary", "DEADLINE_SECONDS": "9.5"}
+    variables |= {"MAX_RETRIES": "0", "MAX_OUTPUT_TOKENS": "77", "TIMEOUT_SECONDS": "3"}
+    found = load(None, {f"WFCORE_MODELS_FAST_{name}": value for name, value in variables.items()}).providers() or {}
     made = found["fast"]
     assert isinstance(made, AnthropicModel)
     assert (made._deadline, made._max_retries, made._max_output_tokens) == (9.5, 0, 77)
     assert made._client.timeout == 3
-    told = {"PROVIDER": "openai", "MODEL": "m", "API_KEY": "canary"}
-    found = load(None, {f"WFCORE_MODELS_FAST_{name}": value for name, value in told.items()}).providers() or {}
+    variables = {"PROVIDER": "openai", "MODEL": "m", "API_KEY": "canary"}
+    found = load(None, {f"WFCORE_MODELS_FAST_{name}": value for name, value in variables.items()}).providers() or {}
     other = found["fast"]
     assert isinstance(other, OpenAIModel)
     assert (other._deadline, other._max_retries) == (600, 2)

@@ -219,7 +219,7 @@ def _rank(media_type: str, ranges: Iterable[str]) -> tuple[float, int]:
 
 @attrs.frozen
 class BodyLimits:
-    """How many bytes a body may have, and how many seconds it may take to arrive."""
+    """The maximum size of a body in bytes, and the seconds it can take to arrive."""
 
     size: int
     seconds: float
