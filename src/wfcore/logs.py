@@ -41,9 +41,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **{
-                name: value for name, value in vars(record).items() if name not in _FIELDS and value not in ("", None)
-            },
+            **{name: value for name, value in vars(record).items() if name not in _FIELDS and value not in ("", None)},
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
