@@ -68,11 +68,10 @@ def revised(
 ) -> tuple[str, Mapping[str, JSON]]:
     """Text and metadata, with the fields of the paths replaced by those of the body."""
     for path in paths:
-        match path:
-            case ("memory",):
-                text = body["memory"]
-            case ("metadata",):
-                metadata = body["metadata"]
-            case (_, key):
-                metadata = {**metadata, key: body["metadata"][key]}
+        if path == ("memory",):
+            text = body["memory"]
+        elif path == ("metadata",):
+            metadata = body["metadata"]
+        else:
+            metadata = {**metadata, path[1]: body["metadata"][path[1]]}
     return text, metadata

@@ -10,7 +10,6 @@ import re
 import string
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import count
 
 import attrs
 
@@ -75,10 +74,12 @@ def slugify_name(name: str, kind: str, id: int) -> str:
 
 def slug_candidates(base: str) -> Iterator[str]:
     """`base`, `base-2`, `base-3`, ... without end, each of at most 80 characters; a caller takes the first free one."""
-    yield base
-    for number in count(2):
+    number, slug = 1, base
+    while True:
+        yield slug
+        number += 1
         suffix = f"-{number}"
-        yield base[: SLUG_LENGTH - len(suffix)].rstrip("-") + suffix
+        slug = base[: SLUG_LENGTH - len(suffix)].rstrip("-") + suffix
 
 
 @attrs.frozen

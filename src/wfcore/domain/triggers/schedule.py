@@ -67,8 +67,7 @@ class Schedule:
                 return (f"{minute} {hour} * * {','.join(day[:3] for day in self.weekdays)}",)
             case Frequency.MONTHLY:
                 return (f"{minute} {hour} {self.day_of_month} * *",)
-            case Frequency.CUSTOM:
-                return self.cron_expressions
+        return self.cron_expressions
 
 
 @attrs.frozen

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from wfcore.domain.agents.context import CompositionInput as Given
-from wfcore.domain.agents.context import LeftOut, compose, digest_of, history_limit
+from wfcore.domain.agents.context import LeftOut, compose, digest_of, history_limit, narrowed_context
 from wfcore.domain.agents.context_messages import (
     NO_RESULT,
     MessageHead,
@@ -287,3 +287,26 @@ class TestText:
         """The only argument is the message."""
         assert MESSAGE_SCHEMA["required"] == ["message"]
         assert MESSAGE_SCHEMA["additionalProperties"] is False
+
+
+class TestNarrowing:
+    """A composed context under a later `config`."""
+
+    def test_an_empty_config_changes_nothing(self) -> None:
+        """The context is the same object."""
+        context = compose(FULL)
+        assert narrowed_context(context, {}) is context
+        assert narrowed_context(context, {"toolset": {"core.http": {"enabled": True}}}) is context
+
+    def test_tools_are_removed_and_approvals_added(self) -> None:
+        """The digest is computed again."""
+        context = compose(FULL)
+        config = {"toolset": {"core.http": {"enabled": False}, "skill:3": {"enabled": True, "requiresApproval": True}}}
+        narrowed = narrowed_context(context, config)
+        assert [(tool["toolId"], tool["requiresApproval"]) for tool in narrowed["tools"]] == [("skill:3", True)]
+        assert narrowed["digest"] == digest_of(narrowed) != context["digest"]
+
+    def test_guardrails_are_added(self) -> None:
+        """Guardrails of the agent stay."""
+        context = compose(attrs.evolve(FULL, guardrails=["own"]))
+        assert narrowed_context(context, {"guardrails": ["own", "new"]})["guardrails"] == ["own", "new"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain.agents.memories import mask_issues, mask_paths, revised, text_hash
+from wfcore.domain.agents.memories import mask_issues, mask_paths, revised, text_hash, words_of
 
 OLD: tuple[str, dict[str, Any]] = ("old", {"a": 1, "b.c": {"d": 2}})
 
@@ -90,3 +90,18 @@ def test_the_hash_is_that_of_the_text() -> None:
     """SHA-256 in hexadecimal, of the text in UTF-8."""
     assert text_hash("grün") == hashlib.sha256("grün".encode()).hexdigest()
     assert text_hash("a") != text_hash("b")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Likes tea, likes TEA", {"likes", "tea"}),
+        ("Crème brûlée", {"creme", "brulee"}),
+        ("snake_case x1", {"snake", "case", "x1"}),
+        ("", set()),
+        ("y" * 200, {"y" * 128}),
+    ],
+)
+def test_words(text: str, words: set[str]) -> None:
+    """Words ignore case and accents, and are cut to 128 characters."""
+    assert words_of(text) == words

@@ -5,7 +5,23 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain.graph.node_data import NODE_DATA
+from wfcore.domain.graph.node_data import (
+    MAX_ISSUES,
+    NODE_DATA,
+    Check,
+    Known,
+    ListedCatalog,
+    every,
+    list_of,
+    must,
+    node_id,
+    one_of,
+    record,
+    string,
+    text,
+    then,
+    unique,
+)
 from wfcore.domain.graph.rules import deploy_issues
 from wfcore.domain.graph.structure import NodeType, parse_graph
 from wfcore.domain.kernel.errors import Issue
@@ -185,3 +201,44 @@ class TestData:
         touched = {(kind, below.split(".")[0].split("[")[0]) for kind, _, below, _ in DATA}
         retried = {("agent", "retry")}  # the same check as for an action
         assert touched | retried >= KNOWN_KEYS
+
+
+class TestChecks:
+    """The small checks, of which the table is made."""
+
+    @pytest.mark.parametrize(
+        ("check", "value", "rules"),
+        [
+            (text(most=2), "abc", ["maxLength"]),
+            (text(most=2), "ab", []),
+            (record({"a": string}), {"a": 1, "b": 2}, ["type", "unknown"]),
+            (record({"a": string}), [], ["type"]),
+            (list_of(string, most=1), ["a", "b"], ["maxItems"]),
+            (list_of(string), [1] * (2 * MAX_ISSUES), ["type"] * (MAX_ISSUES + 1)),
+            (list_of(string), ["a", 1], ["type"]),
+            (record({}), dict.fromkeys(map(str, range(2 * MAX_ISSUES))), ["unknown"] * (MAX_ISSUES + 1)),
+            (unique("id"), "no array", []),
+            (unique("id"), ["x", {}, {"id": None}, {"id": 1}, {"id": 1.0}], ["unique"]),
+            (node_id, 1, ["type"]),
+            (node_id, "a", []),
+            (node_id, "b", ["reference"]),
+            (every(string, text()), "", ["minLength"]),
+            (then(string, text()), 1, ["type"]),
+            (must(lambda value, known: value, "rule", "message", "below"), 0, ["rule"]),
+        ],
+    )
+    def test_each_check(self, check: Check, value: Any, rules: list[str]) -> None:
+        """A check returns one issue for each fault, up to a bound."""
+        assert [issue.rule for issue in check(value, Known(frozenset("a")))] == rules
+
+    def test_the_catalog(self) -> None:
+        """A listed catalog has exactly its ids."""
+        catalog = ListedCatalog(frozenset({"t"}), frozenset({1}))
+        assert (catalog.tool("t"), catalog.tool("x"), catalog.skill(1), catalog.skill(2)) == (True, False, True, False)
+
+    def test_values_in_messages(self) -> None:
+        """A long value is shortened, a repeated text is shown."""
+        [issue] = unique("id")([{"id": "x" * 200}] * 2, Known())
+        assert issue.message == f"`{'x' * 100}...` is already used"
+        [issue] = one_of(["a", "b"])("c", Known())
+        assert issue.message == "`c` is not one of `a`, `b`"

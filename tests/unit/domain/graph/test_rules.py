@@ -128,10 +128,6 @@ class TestWriting:
         structure = {"nodes": [node("a"), node("b"), None], "edges": edges("a -> b", "b -> x")}
         assert found(write_issues(structure, "", limits)) == [("nodes", "maxItems"), ("edges", "maxItems")]
 
-    def test_default_limits(self) -> None:
-        """By default 5,000 nodes and 20,000 edges."""
-        assert GraphLimits() == GraphLimits(5_000, 20_000)
-
     def test_issues_are_truncated(self) -> None:
         """There are at most `MAX_ISSUES`; if there are more, the last one says so."""
         issues = write_issues({"nodes": [{}] * 2_000})
@@ -233,6 +229,36 @@ class TestDeploying:
         arrows = [{**edges("s -> a")[0], "sourceHandle": ""}]
         assert deploy(nodes, arrows) == [("edges[0].sourceHandle", "handle")]
 
+    @pytest.mark.parametrize(
+        ("kind", "data", "path"),
+        [
+            ("action", {"toolId": "core.http", "forEach": "item"}, "forEach"),
+            ("action", {"toolId": "core.http", "params": {"a": "{{ item }}"}}, "params"),
+            ("action", {"toolId": "core.http", "forEach": "input.a", "params": {"a": "{{ item }}"}}, None),
+            ("condition", {"branches": [{"handle": "a", "when": "item == 1"}]}, "branches[0].when"),
+            ("agent", {"message": "{{ item.name }}"}, "message"),
+            ("humanApproval", {"message": "{{ item }}"}, "message"),
+            ("agent", {"message": "item"}, None),
+        ],
+    )
+    def test_item_is_available_only_in_params(self, kind: str, data: dict[str, Any], path: str | None) -> None:
+        """Only the `params` of an action with `forEach` can read `item`."""
+        found = deploy([node("s", "start"), node("a", kind, **data)], edges("s -> a"))
+        assert found == ([] if path is None else [(f"nodes[1].data.{path}", "reference")])
+
+    def test_a_template_that_does_not_compile_is_one_issue(self) -> None:
+        """The rule about `item` ignores it."""
+        found = deploy([node("s", "start"), node("a", message="{{ 1 + }} {{ item }}")], edges("s -> a"))
+        assert found == [("nodes[1].data.message", "expression")]
+
+    @pytest.mark.parametrize("branches", [None, ["x"], [{"handle": "a", "when": 1}]])
+    def test_malformed_branches_are_reported_once(self, branches: Any) -> None:
+        """The rule about `item` ignores branches of the wrong shape."""
+        found = deploy(
+            [node("s", "start"), {**node("c", "condition"), "data": {"branches": branches}}], edges("s -> c")
+        )
+        assert [rule for _, rule in found] == ["type"]
+
     def test_a_cycle_without_exit_is_an_issue(self) -> None:
         """The issue names the nodes of one cycle in order; an error edge is not an exit."""
         nodes = [node("s", "start"), node("a"), node("b"), node("c")]
@@ -322,6 +348,22 @@ class TestWarnings:
         ):
             nodes = [node("s", "start"), node("h", "humanApproval", **data), node("a")]
             assert deploy(nodes, edges("s -> h", "h.expired -> a"), "warning") == expected
+
+    @pytest.mark.parametrize(
+        ("tool", "key", "idle"),
+        [
+            ("core.transform", "retry", True),
+            ("core.transform", "timeoutSeconds", True),
+            ("core.wait", "retry", True),
+            ("core.wait", "timeoutSeconds", False),
+            ("core.http", "retry", False),
+        ],
+    )
+    def test_keys_without_effect_on_a_built_in_tool(self, tool: str, key: str, idle: bool) -> None:
+        """A retry or a timeout of a tool that takes no time is a warning."""
+        data = {"toolId": tool, key: {"maxAttempts": 2} if key == "retry" else 5}
+        nodes = [node("s", "start"), node("a", "action", **data)]
+        assert deploy(nodes, edges("s -> a"), "warning") == [(f"nodes[1].data.{key}", "idle")] * idle
 
     def test_concurrency_without_a_loop(self) -> None:
         """`maxConcurrency` has no effect without `forEach`."""

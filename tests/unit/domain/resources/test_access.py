@@ -353,3 +353,11 @@ class TestWire:
         config = access.apply_access(data, None, ANN, NOW)
         assert access.to_wire(config)["guardrails"] == data["guardrails"]
         assert access.from_wire(access.to_wire(config)) == config
+
+    def test_grants(self) -> None:
+        """A grant has the type of its subject and its rule."""
+        config = private(SharedUser("a@x.org", THEN, "u-bob"), owner=("u-bob", None))
+        assert [grant.to_wire() for grant in access.grants(config)] == [
+            {"subjectType": "user", "subject": "u-bob", "use": True, "manage": True, "rule": "ownerUserId"},
+            {"subjectType": "email", "subject": "a@x.org", "use": True, "manage": False, "rule": "sharedWith"},
+        ]

@@ -1,12 +1,13 @@
 """Cron expressions, and the effect of clock changes on them (interface, Schedule)."""
 
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
+from zoneinfo import ZoneInfo
 
 import pytest
 from clocks import custom, daily, utc
 
-from wfcore.domain.triggers.cron import parse_cron
+from wfcore.domain.triggers.cron import LAST_YEAR, parse_cron
 from wfcore.domain.triggers.schedule import Frequency, Schedule, next_fire, next_fires
 
 
@@ -187,3 +188,21 @@ class TestClockChanges:
         """In Kathmandu (+05:45) hourly fires at that minute of the local clock."""
         hourly = Schedule(Frequency.HOURLY, "Asia/Kathmandu", time_of_day="00:10")
         assert next_fire(hourly, utc(2026, 1, 1)) == utc(2026, 1, 1, 0, 25)
+
+
+class TestCron:
+    """Matches of a parsed expression."""
+
+    def test_no_match(self) -> None:
+        """An expression without a match within the horizon has no slot."""
+        assert parse_cron("0 0 30 2 *").next_slot(ZoneInfo("UTC"), utc(2026, 1, 1)) is None
+
+    def test_either_day(self) -> None:
+        """Days of the month beyond the length of a month do not match, days of the week do."""
+        days = [wall.day for wall in islice(parse_cron("0 0 30,31 2 mon").wall_times(datetime(2026, 2, 1)), 5)]  # noqa: DTZ001
+        assert days == [2, 9, 16, 23, 1]
+
+    def test_the_end_of_the_calendar(self) -> None:
+        """Wall times end with `LAST_YEAR`."""
+        times = list(parse_cron("0 0 1 1 *").wall_times(datetime(LAST_YEAR - 1, 6, 1)))  # noqa: DTZ001
+        assert times == [datetime(LAST_YEAR, 1, 1)]  # noqa: DTZ001

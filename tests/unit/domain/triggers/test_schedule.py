@@ -9,8 +9,10 @@ from clocks import custom, daily, utc
 from wfcore.domain.triggers.schedule import (
     MAX_EXPRESSIONS,
     check_trigger,
+    last_fires,
     next_fire,
     next_fires,
+    overlap_of,
     parse_schedule,
     schedule_of,
     time_zones,
@@ -336,3 +338,46 @@ class TestFiring:
     def test_count_of_zero(self) -> None:
         """A count of zero gives none."""
         assert next_fires(daily("UTC", "09:30"), utc(2026, 1, 1), 0) == []
+
+
+class TestOverlap:
+    """Slots during the run of the slot before."""
+
+    @pytest.mark.parametrize(
+        ("overlap", "rule"), [("skip", None), ("allow", None), ("queue", "enum"), (None, "type"), (True, "type")]
+    )
+    def test_check(self, overlap: object, rule: str | None) -> None:
+        """`overlap` is one of the enum."""
+        trigger = {"trigger_type": "schedule", "schedule": VALID["daily"], "overlap": overlap}
+        assert found(trigger) == ([] if rule is None else [("trigger.overlap", rule)])
+
+    def test_the_default_is_skip(self) -> None:
+        """Only `allow` starts a second run."""
+        assert overlap_of(None) == overlap_of({"trigger_type": "schedule"}) == "skip"
+        assert overlap_of({"trigger_type": "schedule", "overlap": "allow"}) == "allow"
+
+
+class TestLastFires:
+    """The last firings before an instant."""
+
+    def test_the_last_ones(self) -> None:
+        """Firings are after `after` and not after `until`, in order, at most `count`."""
+        schedule, until = daily("UTC", "09:30"), utc(2026, 1, 10, 9, 30)
+        assert last_fires(schedule, utc(2026, 1, 1), until, 2) == [utc(2026, 1, 9, 9, 30), until]
+        assert last_fires(schedule, utc(2026, 1, 9, 9, 30), until, 9) == [until]
+        assert last_fires(schedule, until, until, 1) == []
+
+    def test_the_period_does_not_matter(self) -> None:
+        """The search starts at the end: centuries of minutes cost little."""
+        assert last_fires(custom("UTC", "* * * * *"), utc(1800, 1, 1), utc(2026, 1, 1), 1) == [utc(2026, 1, 1)]
+
+
+class TestNotes:
+    """Notes on clock changes."""
+
+    def test_skipped_and_repeated_times(self) -> None:
+        """A firing that a clock change moves or could repeat has a note."""
+        [skipped] = next_fires(daily("Europe/Berlin", "02:30"), utc(2026, 3, 28, 12), 1)
+        assert skipped.note == "clocks skip 2026-03-29 02:30: runs at the first moment after"
+        [repeated] = next_fires(daily("Europe/Berlin", "02:30"), utc(2026, 10, 24, 12), 1)
+        assert repeated.note == "clocks go back and show this time twice: runs the first time only"

@@ -78,6 +78,11 @@ class TestSignature:
             with pytest.raises(BadSignature):
                 read_message(bad, NOW)
 
+    def test_other_headers_are_ignored(self) -> None:
+        """Headers that are not part of the signature do not matter, unless they are repeated names of it."""
+        message = read_message([("Content-Type", "application/json"), *headers(), ("X-A", "1"), ("x-a", "2")], NOW)
+        assert message.is_genuine(SECRET, BODY)
+
     def test_several_signatures(self) -> None:
         """One genuine signature of several is enough; only the first `MAX_SIGNATURES` are checked."""
         others = f"v1a,xyz {sign(OTHER, ID, AT, BODY)} , v1,?"
