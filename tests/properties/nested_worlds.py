@@ -1,7 +1,7 @@
 """Worlds with children and agents: a scripted world whose models say anything at all."""
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,8 +22,8 @@ from wfcore.domain.run.entries import (
     TimePassed,
 )
 from wfcore.domain.run.events import TERMINAL, Event
-from wfcore.domain.run.machine.execution import Frame
-from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.state import Frame, children_of
 from wfcore.domain.run.plan import Plan, compile_plan, skill_plan
 from wfcore.domain.run.records import MessageRecord, Record
 from wfcore.domain.run.state import Interrupt
@@ -147,26 +147,25 @@ class NestedWorld(World):
 
 
 def frame_of(machine: Machine, within: Address) -> Frame:
-    return next(frame for frame in frames(machine) if frame.within == within)
+    return next(frame for frame in frames(machine) if frame.place.within == within)
 
 
-def frames(frame: Frame) -> Iterator[Frame]:
-    yield frame
-    for child in frame.children.values():
-        yield from frames(child)
+def frames(machine: Machine) -> list[Frame]:
+    """The frames under way, each after the one around it."""
+    return [machine.root, *children_of(machine.root)]
 
 
 def contained(machine: Machine) -> None:
     """Each frame waits for what those inside it wait for and for its own, and for nothing else."""
     for frame in frames(machine):
         inside = [address for child in frame.children.values() for address in child.pending]
-        own = [address for address in frame.pending if address[:-3] == frame.within]
+        own = [address for address in frame.pending if address[:-3] == frame.place.within]
         assert sorted(frame.pending) == sorted(inside + own)
         timers = [address for child in frame.children.values() for address in child.timers]
         assert set(timers) <= set(frame.timers)
-        asked = {name for child in frame.children.values() for name in child.interrupts}
-        mine = {name for waiting in frame.asks.values() for name in waiting.values()}
-        assert set(frame.interrupts) == asked | mine
+        inner = {name for child in frame.children.values() for name in child.interrupts}
+        mine = {name for waiting in frame.waits.values() for name in waiting.values()}
+        assert set(frame.interrupts) == inner | mine
 
 
 def opened_nodes(events: Sequence[Event]) -> None:

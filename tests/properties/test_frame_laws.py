@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from nested_worlds import NestedWorld, every_call_is_answered, frames, hostile, nested, opened_nodes
-from test_run_laws import GARBAGE, observe
+from test_run_laws import GARBAGE, observe, observe_frame
 from worlds import GIVEN, LIMITS, World, structured, worlds
 
 from wfcore.domain.run.entries import (
@@ -25,7 +25,8 @@ from wfcore.domain.run.entries import (
     encode_entry,
 )
 from wfcore.domain.run.events import TERMINAL, Event
-from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.state import Frame
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.replay import fold, step
 from wfcore.domain.run.state import IllegalEntry
@@ -96,8 +97,9 @@ def test_graphs_with_children_and_agents_come_to_an_end(world: NestedWorld) -> N
     machine = world.run()
     opened_nodes(world.events)
     every_call_is_answered(world.records)
-    assert (machine.pending, machine.timers, machine.interrupts, machine.children) == ({}, {}, {}, {})
-    assert (machine.talks, machine.batches, machine.asks, machine.held) == ({}, {}, {}, {})
+    assert (machine.pending, machine.timers, machine.interrupts, machine.root.children) == ({}, {}, {}, {})
+    root = machine.root
+    assert (root.loops, root.batches, root.waits, root.held) == ({}, {}, {}, {})
 
 
 # Folding
@@ -105,14 +107,14 @@ def test_graphs_with_children_and_agents_come_to_an_end(world: NestedWorld) -> N
 
 def watch(machine: Machine) -> list[Any]:
     """The whole state of all frames as plain values."""
-    return [observed(frame) for frame in frames(machine)]
+    return [observe(machine), *(observed(frame) for frame in frames(machine))]
 
 
-def observed(frame: Any) -> dict[str, Any]:
-    seen = observe(frame)
-    seen["talks"] = [
-        (node, [(name, repr(getattr(talk, name))) for name in type(talk).__slots__])
-        for node, talk in frame.talks.items()
+def observed(frame: Frame) -> dict[str, Any]:
+    seen = observe_frame(frame)
+    seen["loops"] = [
+        (node, [(name, repr(getattr(loop, name))) for name in type(loop).__slots__])
+        for node, loop in frame.loops.items()
     ]
     return seen
 
@@ -177,7 +179,7 @@ def test_an_illegal_entry_changes_nothing_in_any_frame(world: NestedWorld, garba
 
 def _odd(entry: Entry, state: Machine, aim: int) -> Iterator[Entry]:
     """The entry, moved into a frame; and answers that fit an effect or interrupt in all but one thing."""
-    inside = [frame.within for frame in frames(state)]
+    inside = [frame.place.within for frame in frames(state)]
     yield replace(entry, within=inside[aim % len(inside)]) if hasattr(entry, "within") else entry
     for address, effect in list(state.pending.items())[:2]:
         node, visit, number = address[-3:]

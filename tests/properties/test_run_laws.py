@@ -24,9 +24,8 @@ from wfcore.domain.run.entries import (
 )
 from wfcore.domain.run.events import TERMINAL, Event, EventKind
 from wfcore.domain.run.flow import Flow
-from wfcore.domain.run.machine.execution import Frame
-from wfcore.domain.run.machine.machine import Machine
-from wfcore.domain.run.machine.visits import Batch
+from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.state import Batch, Frame, RunState
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.replay import fold, step
 from wfcore.domain.run.state import IllegalEntry, RunStatus
@@ -96,7 +95,7 @@ def test_nested_blocks_do_what_the_reference_says(world: World) -> None:
     status, output, starts = interpret(world.structure, naive(world))
     assert (str(machine.status), plain(machine.output)) == (status, output)
     if status == "done":
-        visits = {node.id: machine.visits[node.index] for node in machine.plan.nodes}
+        visits = {node.id: machine.root.visits[node.index] for node in machine.plan.nodes}
         assert visits == starts
     well_formed(world.events)
 
@@ -191,20 +190,27 @@ def well_formed(events: Sequence[Event]) -> None:
 # The laws of folding.
 
 
+HIDDEN = ("root", "plans", "sink", "records", "steps")
+
+
 def observe(machine: Machine) -> dict[str, Any]:
-    """The whole state as plain values, in an order that shows."""
+    """The whole state, without the frames in the root, as plain values, in an order that shows."""
+    state = {name: _settled(getattr(machine.state, name)) for name in RunState.__slots__ if name not in HIDDEN}
+    return {**state, "root": observe_frame(machine.root)}
+
+
+def observe_frame(frame: Frame) -> dict[str, Any]:
+    """One frame, without those inside it, as plain values."""
     seen = {
-        name: getattr(machine, name)
-        for name in Frame.__slots__
-        if name not in ("plan", "sink", "records", "children", "steps")
+        name: getattr(frame, name) for name in Frame.__slots__ if name not in ("plan", "outer", "children", "loops")
     }
     seen["flow"] = {
-        name: list(getattr(machine.flow, name).items()) if name == "edges" else list(getattr(machine.flow, name))
+        name: list(getattr(frame.flow, name).items()) if name == "edges" else list(getattr(frame.flow, name))
         for name in Flow.__slots__
         if name != "plan"
     }
     seen["batches"] = {
-        node: {name: getattr(batch, name) for name in Batch.__slots__} for node, batch in machine.batches.items()
+        node: {name: getattr(batch, name) for name in Batch.__slots__} for node, batch in frame.batches.items()
     }
     return {name: _settled(value) for name, value in seen.items()}
 

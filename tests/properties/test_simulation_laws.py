@@ -52,7 +52,7 @@ def end_of_run(world: World) -> Hashable:
             ways[name] = way_of(machine, name, event.data["output"])
         elif event.kind == EventKind.node_failed:
             ways[name] = event.data["error"]["info"]["reason"]
-    return frozenset(ways.items()), tuple(machine.plan.nodes[index].id for index in sorted(machine.ends))
+    return frozenset(ways.items()), tuple(machine.plan.nodes[index].id for index in sorted(machine.root.ends))
 
 
 def way_of(machine: Machine, name: str, output: Any) -> str:
@@ -76,7 +76,9 @@ def test_every_run_takes_a_path_that_was_told(world: World, known: Any) -> None:
     machine = world.run()
     assume(machine.error is None or "bound" not in machine.error["info"])
     assert end_of_run(world) in {end_of(path) for path in found.paths}
-    assert not {machine.plan.nodes[i].id for i, visits in enumerate(machine.visits) if visits} & {*found.never_reached}
+    assert not {machine.plan.nodes[i].id for i, visits in enumerate(machine.root.visits) if visits} & {
+        *found.never_reached
+    }
 
 
 @SOME
@@ -89,7 +91,7 @@ def test_every_path_is_a_legal_journal_that_folds_to_its_end(workflow: tuple[Any
         assert machine.status == {"endless": "running"}.get(path.end, path.end)
         assert machine.ended or machine.pending
         assert len(path.journal) == len(path.steps) + 1
-        shown = {found.plan.nodes[index].id for index in machine.ends}
+        shown = {found.plan.nodes[index].id for index in machine.root.ends}
         assert path.end != "done" or {*path.output} <= shown
     ended = [end_of(path) for path in found.paths if path.end != "endless"]
     assert len(set(ended)) == len(ended)

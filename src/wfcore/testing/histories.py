@@ -196,7 +196,7 @@ class History:
 
     def _name(self, effect: Effect) -> str:
         frame, names, address = self.machine.plan, [], effect.address
-        inside = self.machine.children
+        inside = self.machine.root.children
         for end in range(3, len(address), 4):
             names.append(frame.nodes[address[end - 3]].id)
             child = inside[address[:end]]

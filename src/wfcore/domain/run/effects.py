@@ -1,11 +1,12 @@
-"""What the run machine asks the world to do, in the imperative.
+"""What the run machine requests from the world, in the imperative.
 
 An effect is derived from the state and happens at least once. `key` names the execution (by a UUID of its own: run
-ids are unique in an organization only), node, visit and step; it stays the same across attempts and restarts and is
-handed to the tool, so that the tool can tell a repetition.
+ids are unique in an organization only), node, visit and step. It stays the same across attempts and restarts, so that
+the tool that gets it can recognize a repetition. `state` is that of the attempt (`machine.attempts`).
 """
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Literal
 
 from msgspec import Struct, field
@@ -15,18 +16,37 @@ from wfcore.domain.kernel.json_type import JSON
 Address = tuple[int, ...]
 """Where the outcome of an effect belongs: the frame, then node (position), visit and step in it.
 
-In the root frame it is `(node, visit, step)`. `address[:-3]` names the frame, which entries carry as `within`: that
-of a child is the address of the effect that opened it, then the attempt.
+In the root frame it is `(node, visit, step)`. `address[:-3]` names the frame, which entries carry as `within`: for a
+child it is the address of the effect that opened it, then the attempt.
 """
 
 
-class CallTool(Struct, frozen=True):
-    """Call a tool with these very arguments. `not_before` is a time in epoch milliseconds, 0 for now.
+class AttemptState(StrEnum):
+    """Where one attempt of an effect stands. `requested`, `sent` and `streaming` are pending, `opened` has a child,
+    `held` waits behind an interrupt; the others are ends.
+    """
 
-    `agent`: a model called it, under `call_id`, with arguments that nobody has looked at yet. `sent`: this attempt
-    was announced by `Sent`, so that its outcome is unknown to who finds it pending in a journal. `definition`: the
-    digest of the tool's definition that a person has approved the call of; "" where nobody was asked. `skill_id` is
-    that of the agent whose model called it, in its message `message_id`.
+    requested = "requested"
+    sent = "sent"
+    streaming = "streaming"
+    opened = "opened"
+    held = "held"
+    succeeded = "succeeded"
+    failed = "failed"
+    dropped = "dropped"
+
+
+REQUESTED = AttemptState.requested
+
+
+class CallTool(Struct, frozen=True):
+    """Call a tool with exactly these arguments. `not_before` is a time in epoch milliseconds, 0 for now; `timeout` is
+    in seconds.
+
+    `agent`: a model made the call, under `call_id`, with arguments that nobody has reviewed yet. `sent`: a `Sent`
+    announced this attempt, so that a driver that finds it pending in a journal does not know its outcome. `definition`:
+    the digest of the tool's definition whose call a person has approved; "" without an approval. `skill_id` is the
+    agent whose model made the call, in its message `message_id`.
     """
 
     address: Address
@@ -38,18 +58,22 @@ class CallTool(Struct, frozen=True):
     timeout: float | None = None
     agent: bool = False
     call_id: str = ""
-    sent: bool = False
+    state: AttemptState = REQUESTED
     definition: str = ""
     skill_id: int | None = None
     message_id: str = ""
 
+    @property
+    def sent(self) -> bool:
+        return self.state is AttemptState.sent
+
 
 class OpenChild(Struct, frozen=True):
-    """Open a child frame: resolve and pin the workflow or skill, check the input; the outcome is `Opened`, or `Failed`.
+    """Open a child frame: resolve and pin the workflow or skill, check the input. The outcome is `Opened` or `Failed`.
 
-    `agent`: a model asked for it, so that it is opened with the access of who started the execution; a workflow's
-    own node opens it with its deployer's. `depth` counts the frames around the child, from 1. `timeout` holds for the
-    opening, and then for all that the child does.
+    `agent`: a model requested it, so that it is opened with the access of the user who started the execution; the node
+    of a workflow opens it with its deployer's. `depth` counts the frames around the child, from 1. `timeout`, in
+    seconds, holds for the opening, and then for all that the child does.
     """
 
     address: Address
@@ -63,12 +87,13 @@ class OpenChild(Struct, frozen=True):
     timeout: float | None = None
     agent: bool = False
     depth: int = 1
+    state: AttemptState = REQUESTED
 
 
 class ComposeContext(Struct, frozen=True):
-    """Compose what an agent will send; the outcome is the composed context, for as long as the visit lasts.
+    """Compose what an agent will send. The outcome is the composed context, for as long as the visit lasts.
 
-    `config` is what the run narrows of what the agent may use, `attachments` what the agent is shown of the run's.
+    `config` is what the run narrows of what the agent can use, `attachments` are those of the run that the agent gets.
     `variation_id` is the one pinned for a child; None for that of the execution, or the active one of an agent node's
     skill.
     """
@@ -89,17 +114,17 @@ class ComposeContext(Struct, frozen=True):
     timeout: float | None = None
     variation_id: str | None = None
     attachments: Mapping[str, JSON] | None = None
+    state: AttemptState = REQUESTED
 
 
 class CallModel(Struct, frozen=True):
-    """Ask a model for an answer to these messages (`{"type", "content"}`, the interface's Message, and `attachments`).
+    """Request a completion for these messages (`{"type", "content"}`, the interface's Message, and `attachments`).
 
-    With a `context` the messages are the composed ones, and `transcript` holds what the agent has said and got back
-    since: `ai` messages with their `toolCalls`, `tool` messages with their `toolCallId`. The answer has to pass
-    `guardrails`, as they are named. `replaceable`: the run's clients take back what they were shown of it.
-    `allowances`: how many times each budget may be spent, by `budget_key`; once where nothing is said. `said`: clients
-    saw text of this attempt, so that it is not made anew. `broken_off` counts the attempts that nothing but the end of
-    their worker ended.
+    With a `context` the messages are the composed ones, and `transcript` holds the conversation of the agent since:
+    `ai` messages with their `toolCalls`, `tool` messages with their `toolCallId`. The completion has to pass the named
+    `guardrails`. `replaceable`: the run's clients can replace what they displayed of it. `allowances`: how many times
+    each budget can be spent, by its `budget_key`; once by default. `said`: clients saw text of this attempt, so that
+    it is not repeated. `broken_off` counts the attempts that ended only because their worker did.
     """
 
     address: Address
@@ -118,13 +143,17 @@ class CallModel(Struct, frozen=True):
     guardrails: Sequence[JSON] = ()
     replaceable: bool = False
     allowances: Mapping[str, int] = field(default_factory=dict)
-    said: bool = False
+    state: AttemptState = REQUESTED
     broken_off: int = 0
+
+    @property
+    def said(self) -> bool:
+        return self.state is AttemptState.streaming
 
 
 Effect = CallTool | CallModel | OpenChild | ComposeContext
 
 
 def tries(effect: Effect) -> int:
-    """The attempts that count, this one included: not those that their worker ended and nothing else."""
+    """The attempts that count, this one included: all but those that ended only because their worker did."""
     return effect.attempt - (effect.broken_off if isinstance(effect, CallModel) else 0)

@@ -51,30 +51,12 @@ class Flow:
         return self.taken[node] > 0
 
     def leave(self, node: int, taken: Sequence[EdgePlan], untaken: Sequence[EdgePlan]) -> Sequence[int]:
-        """The node ended and its edges are decided. Returns the nodes of a cycle that starts anew; all they
-        did is void.
+        """The node ended and its edges are decided. Returns the nodes of a cycle that starts anew: all they did is
+        void.
         """
-        if not self.plan.loops:
-            self._pass_on(taken, untaken)
-            return ()
-        return self._leave_in_loops(node, taken, untaken)
-
-    def holds_taken(self, node: int) -> bool:
-        """Whether an earlier pass took an edge of the node that leads out of its cycle."""
-        return bool(self.edges) and any(
-            edge.leaves >= 0 and self.edges.get(edge.index) == HELD_TAKEN for edge in self.plan.nodes[node].outgoing
-        )
-
-    def skip(self, node: int) -> None:
-        """A dead path reached the node: none of its edges is taken."""
-        edges = self.plan.nodes[node].outgoing
-        if not self.plan.loops:
-            self._pass_on((), edges)
-        else:
-            self._leave_in_loops(node, (), edges)
-
-    def _pass_on(self, taken: Sequence[EdgePlan], untaken: Sequence[EdgePlan]) -> None:
-        """The same as deciding edge by edge, for graphs without cycles: no edge is ever looked at again."""
+        if self.plan.loops:
+            return self._leave_in_loops(node, taken, untaken)
+        # The same as deciding edge by edge, for graphs without cycles: no edge is ever looked at again.
         need, ready = self.need, self.ready
         for edge in taken:
             target = edge.target
@@ -87,6 +69,17 @@ class Flow:
             need[target] -= 1
             if not need[target]:
                 ready.append(target)
+        return ()
+
+    def holds_taken(self, node: int) -> bool:
+        """Whether an earlier pass took an edge of the node that leads out of its cycle."""
+        return bool(self.edges) and any(
+            edge.leaves >= 0 and self.edges.get(edge.index) == HELD_TAKEN for edge in self.plan.nodes[node].outgoing
+        )
+
+    def skip(self, node: int) -> None:
+        """A dead path reached the node: none of its edges is taken."""
+        self.leave(node, (), self.plan.nodes[node].outgoing)
 
     def _leave_in_loops(self, node: int, taken: Sequence[EdgePlan], untaken: Sequence[EdgePlan]) -> Sequence[int]:
         for edge in untaken:

@@ -188,7 +188,7 @@ class _Search:
         if number == len(self._states):
             self._states.append(state)
             self._led_from.append([])
-            self._visited |= {self._place(index) for index, visits in enumerate(state.machine.visits) if visits}
+            self._visited |= {self._place(index) for index, visits in enumerate(state.machine.root.visits) if visits}
             if state.machine.ended:
                 self._ends[key] = number
             else:
@@ -198,14 +198,15 @@ class _Search:
 
     def _key(self, state: _State) -> Hashable:
         """All that matters for what can still happen, and for what is told of it."""
-        machine, flow = state.machine, state.machine.flow
+        machine, root = state.machine, state.machine.root
         if machine.status is RunStatus.error:
             return state.step
-        told = frozenset(machine.ends), frozenset(state.ways.items())
+        told = frozenset(root.ends), frozenset(state.ways.items())
         if machine.ended:
             return told
+        flow = root.flow
         counts = tuple(flow.need), tuple(flow.taken), tuple(flow.unsettled)
-        return told, tuple(machine.statuses), counts, frozenset(flow.edges.items())
+        return told, tuple(root.nodes), counts, frozenset(root.flow.edges.items())
 
     def _place(self, index: int) -> int:
         """The node of the workflow that this node of the rehearsal stands for."""
@@ -238,7 +239,7 @@ class _Search:
 
     def _output(self, state: _State) -> Iterator[str]:
         """The nodes whose output is that of the run: an action that was denied has none."""
-        for index in sorted(state.machine.ends):
+        for index in sorted(state.machine.root.ends):
             node = self._rehearsal.workflow.nodes[index]
             if not (node.kind is NodeType.ACTION and state.ways[node.id] == DENIED.name):
                 yield node.id

@@ -1,22 +1,32 @@
-"""The tables of legal moves of a run and of its nodes, and the small values that their states hold.
+"""Tables of legal moves, the function that looks a move up, and the small values that a run shows of its state.
 
-Not in the tables, on purpose: *when* a node becomes ready (that is the join rule of the machine), how many
-attempts an effect has (a counter beside the node's state), and the turns of an execution (a turn is open or
-it is not). A run's end states have an empty row: whatever arrives after the end is illegal, and the journal
-refuses it.
+A table is plain data: state, event, next state. States and events are `StrEnum`s, whose lookup costs little. An end
+state has an empty row, so that a table lists every state. The tables are at the top of the modules that apply them, in
+`machine`: `turns` (the run), `nodes`, `interrupts`, `attempts` (effects), `rounds` (agents); `machine/tables.py` lists
+them, and docs/machine.md shows them.
+
+Not in the tables, on purpose: *when* a node becomes ready (that is the join rule, in `flow`), how many attempts an
+effect has (a number in the effect), who may decide an interrupt (`interrupts.may_decide`).
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 import attrs
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Actor
 
+State = TypeVar("State", bound=StrEnum)
+Operation = TypeVar("Operation", bound=StrEnum)
+
+Table = Mapping[State, Mapping[Operation, State]]
+"""State -> event -> next state."""
+
 
 class IllegalEntry(Exception):
-    """This entry cannot happen in this state. Nothing has moved. `reason` is a word a client can act on."""
+    """This entry cannot happen in this state. Nothing has moved. `reason` is a word that a client can act on."""
 
     def __init__(self, message: str, reason: str = "illegal", **info: JSON) -> None:
         super().__init__(message)
@@ -24,8 +34,31 @@ class IllegalEntry(Exception):
         self.info: dict[str, JSON] = {"reason": reason, **info}
 
 
+class IllegalMove(IllegalEntry):
+    """A table has no row for this event in this state; `legal` are the events that it has one for."""
+
+    def __init__(self, state: StrEnum, operation: StrEnum, legal: tuple[str, ...], reason: str) -> None:
+        possible = "possible: " + ", ".join(f"`{name}`" for name in legal) if legal else "it is an end state"
+        super().__init__(f"`{operation}` is not possible in state `{state}`: {possible}", reason)
+        self.state, self.operation, self.legal = state, operation, legal
+
+
+class BrokenInvariant(AssertionError):
+    """The machine made an illegal move after it had accepted an entry: a defect of the program, not of the entry. The
+    machine must be dropped.
+    """
+
+
+def move(table: Table[State, Operation], state: State, operation: Operation, reason: str = "illegal") -> State:
+    """The state after `operation`. Raises `IllegalMove` with this reason where the table has no such row."""
+    try:
+        return table[state][operation]
+    except KeyError:
+        raise IllegalMove(state, operation, tuple(table[state]), reason) from None
+
+
 class RunStatus(StrEnum):
-    """The status of a turn (interface, Run states)."""
+    """The status of a turn (interface, Run states). `machine.turns` has the states behind it."""
 
     queued = "queued"
     running = "running"
@@ -35,65 +68,13 @@ class RunStatus(StrEnum):
     cancelled = "cancelled"
 
     @property
-    def ended(self) -> bool:
-        """The execution will never go on; an interrupted one can."""
-        return not RUN_MOVES[self]
-
-    @property
     def under_way(self) -> bool:
         return self in (RunStatus.queued, RunStatus.running)
 
 
-RUN_MOVES: dict[RunStatus, dict[str, RunStatus]] = {
-    RunStatus.queued: {"start": RunStatus.running},
-    RunStatus.running: {
-        "turn": RunStatus.running,
-        "park": RunStatus.interrupted,
-        "finish": RunStatus.done,
-        "fail": RunStatus.error,
-        "cancel": RunStatus.cancelled,
-    },
-    RunStatus.interrupted: {"turn": RunStatus.running, "cancel": RunStatus.cancelled},
-    RunStatus.done: {},
-    RunStatus.error: {},
-    RunStatus.cancelled: {},
-}
-
-
-class NodeStatus(StrEnum):
-    """Where a node stands in its current visit."""
-
-    idle = "idle"
-    running = "running"
-    waiting = "waiting"
-    done = "done"
-    failed = "failed"
-    skipped = "skipped"
-
-
-NODE_MOVES: dict[NodeStatus, dict[str, NodeStatus]] = {
-    NodeStatus.idle: {"start": NodeStatus.running, "skip": NodeStatus.skipped, "rearm": NodeStatus.idle},
-    NodeStatus.running: {
-        "finish": NodeStatus.done,
-        "fail": NodeStatus.failed,
-        "ask": NodeStatus.waiting,
-        "rearm": NodeStatus.idle,
-    },
-    NodeStatus.waiting: {
-        "answer": NodeStatus.running,
-        "finish": NodeStatus.done,
-        "fail": NodeStatus.failed,
-        "rearm": NodeStatus.idle,
-    },
-    NodeStatus.done: {"rearm": NodeStatus.idle},
-    NodeStatus.failed: {"rearm": NodeStatus.idle},
-    NodeStatus.skipped: {"rearm": NodeStatus.idle},
-}
-
-
 @attrs.frozen
 class Vote:
-    """One person's decision on an interrupt."""
+    """One person's decision on an interrupt. `at` is in epoch milliseconds."""
 
     decision: str
     by: Actor
@@ -103,11 +84,11 @@ class Vote:
 
 @attrs.frozen
 class Interrupt:
-    """A wait for a person. `expires_at` is in epoch milliseconds; `call` is the stored call an approval binds, or
-    what a connect or a budget is about.
+    """A wait for a person. Times are in epoch milliseconds; `call` is the stored call that an approval binds, or what a
+    connect or a budget is about.
 
-    `step` tells which step of the visit waits, `tool_call_id` which call of a model. `within` names the frame of the
-    node, `path` the nodes from the root to it, `items` which item of each of them if it has a `forEach`.
+    `step` is the step of the visit that waits (-1: the whole visit), `tool_call_id` the call of a model. `within` names
+    the frame of the node, `path` the nodes from the root to it, `items` for each of them with a `forEach` the item.
     """
 
     id: str

@@ -3,7 +3,7 @@
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild
 from wfcore.domain.run.entries import Failed, Opened, Outcome, Said, Sent, Succeeded
-from wfcore.domain.run.machine.nodes import BROKEN_OFF
+from wfcore.domain.run.machine.requests import BROKEN_OFF
 
 LONGEST_MESSAGE = 500
 """Characters of an exception's text that are kept; the rest would be somebody's data."""

@@ -67,7 +67,7 @@ def _decisions(row: RunRow, machine: Machine, data: Mapping[str, JSON]) -> tuple
     for interrupt_id, _, _ in wanted:
         if interrupt_id is None:
             raise conflict(f"run `{row.id}` waits for no decision", "not_interrupted")
-        if interrupt_id not in waiting and interrupt_id in machine.asked:
+        if interrupt_id not in waiting and interrupt_id in machine.interrupt_history:
             raise conflict(f"interrupt `{interrupt_id}` is not open", "already_resumed")
     refuse([
         Issue(f"decisions[{index}].interruptId" if "decisions" in data else "interruptId",

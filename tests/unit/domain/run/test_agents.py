@@ -286,7 +286,7 @@ def test_a_crash_in_round_seven_goes_on_in_round_seven() -> None:
     again = fold(history.machine.plan, [decode_entry(encode_entry(entry)) for entry in history.entries])
     assert again.pending == history.machine.pending
     assert again.interrupts == history.machine.interrupts
-    assert again.talks[1].rounds == 7
+    assert again.root.loops[1].rounds == 7
 
 
 # Records

@@ -1,4 +1,4 @@
-"""The journal's text, the tables of moves, and that a journal means the same in every process."""
+"""The text of journal entries, and that a journal means the same in every process."""
 
 import hashlib
 import json
@@ -27,9 +27,6 @@ from wfcore.domain.run.entries import (
     decode_entry,
     encode_entry,
 )
-from wfcore.domain.run.machine import execution as execution_module
-from wfcore.domain.run.state import NODE_MOVES, RUN_MOVES
-from wfcore.testing.histories import History, sketch
 
 ANN = Actor("ann", "ann@example.org")
 ENTRIES: list[tuple[Entry, str]] = [
@@ -94,58 +91,6 @@ def test_an_entry_of_a_later_release_is_refused(line: str) -> None:
     """An unknown tag or version is an error, never a guess."""
     with pytest.raises(ValueError, match="not known to this release"):
         decode_entry(line)
-
-
-# The tables
-
-
-class Noting(dict):
-    """A row of a table that notes which of its moves were made."""
-
-    made: set[tuple[str, str, str]]
-
-    def __init__(self, table: str, state: str, row: dict[str, str], made: set[tuple[str, str, str]]) -> None:
-        super().__init__(row)
-        self.table, self.state, self.made = table, state, made
-
-    def __getitem__(self, move: str) -> str:
-        self.made.add((self.table, str(self.state), move))
-        return super().__getitem__(move)
-
-
-def test_every_move_of_the_tables_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each row of RUN_MOVES and NODE_MOVES happens in some run: there is no rule without a use."""
-    made: set[tuple[str, str, str]] = set()
-    for name, table in (("RUN_MOVES", RUN_MOVES), ("NODE_MOVES", NODE_MOVES)):
-        noting = {state: Noting(name, state, row, made) for state, row in table.items()}
-        monkeypatch.setattr(execution_module, name, noting)
-    _a_little_of_everything()
-    rows = {
-        (name, str(state), move)
-        for name, table in (("RUN_MOVES", RUN_MOVES), ("NODE_MOVES", NODE_MOVES))
-        for state, row in table.items()
-        for move in row
-    }
-    assert rows - made == set()
-
-
-def _a_little_of_everything() -> None:
-    ask = {"type": "humanApproval", "timeoutSeconds": 5}
-    History(sketch("s -> a")).succeed("a")
-    History(sketch("s -> a")).fail("a")
-    History(sketch("s -> a")).cancel()
-    History(sketch("s -> a", a={"requiresApproval": True})).decide("a").cancel()
-    History(sketch("s -> a", a={"requiresApproval": True})).decide("a", "deny")
-    History(sketch("s -> w", w=ask)).cancel()
-    History(sketch("s -> w", w={**ask, "onTimeout": "error"})).pass_time(5)
-    graph = sketch(
-        "s -> a", "a -> idle", "idle -> c", "a -> busy", "busy -> c", "a -> w", "w -approved-> c",
-        "a -> bad", "bad -error-> dead", "bad -> c", "bad -> skipped", "skipped -> c", "dead -> c",
-        "a -> v", "v -denied-> a", "a -> wait", "wait -> later", "later -> c", "c -again-> a",
-        w=ask, v={"type": "humanApproval"},
-        c={"type": "condition", "branches": [{"handle": "again", "when": "false"}]},
-    )  # fmt: skip
-    History(graph).succeed("a").succeed("idle").fail("bad").decide("v", "deny").succeed("a")
 
 
 # One meaning in every process

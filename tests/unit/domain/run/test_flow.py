@@ -11,7 +11,7 @@ ASK = {"type": "humanApproval"}
 def ran(history: History) -> dict[str, int]:
     """How often each node ran, without those that never did."""
     machine = history.machine
-    return {node.id: machine.visits[node.index] for node in machine.plan.nodes if machine.visits[node.index]}
+    return {node.id: machine.root.visits[node.index] for node in machine.plan.nodes if machine.root.visits[node.index]}
 
 
 def choice(flag: str) -> dict[str, Any]:

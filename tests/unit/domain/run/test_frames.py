@@ -116,7 +116,7 @@ def test_a_failure_inside_takes_the_error_edges_outside() -> None:
     failed = next(e for e in history.events if e.kind == "node_failed" and e.data["nodeId"] == "call")
     assert failed.data["error"]["message"] == "no luck"
     assert set(history.machine.pending) == {history.effect("b").address}
-    assert history.machine.children == {}
+    assert history.machine.root.children == {}
 
 
 def test_a_retry_opens_another_child_under_the_same_key() -> None:
@@ -155,7 +155,7 @@ def test_a_cycle_that_starts_anew_gives_its_child_up() -> None:
     graph = sketch(*edges, call=calling(), v=ASK, c=check)
     history = History(graph, {"n": 1}, children={1: child}).succeed("m").open("call").decide("v", "deny")
     assert [effect.key for effect in history.machine.pending.values()] == ["run-1:m:2"]
-    assert (history.machine.interrupts, history.machine.timers, history.machine.children) == ({}, {}, {})
+    assert (history.machine.interrupts, history.machine.timers, history.machine.root.children) == ({}, {}, {})
     history.succeed("m")
     assert history.effect("call").key == "run-1:call:2"
 
@@ -170,7 +170,7 @@ def test_bounds_count_what_children_do() -> None:
         if not history.machine.ended:
             history.open("call", step=1)
         assert history.machine.error["info"] == {"reason": "bound", "bound": bound}
-        assert (history.machine.pending, history.machine.children) == ({}, {})
+        assert (history.machine.pending, history.machine.root.children) == ({}, {})
         assert history.kinds()[-1] == "error"
 
 
@@ -255,7 +255,7 @@ def test_answering_one_interrupt_releases_no_other() -> None:
 def test_cancelling_ends_all_frames() -> None:
     """Nothing is left, and nothing is heard after the terminal."""
     history = nested(child=sketch("s -> a", "s -> w", w=ASK)).open("call").cancel()
-    assert (history.machine.pending, history.machine.interrupts, history.machine.children) == ({}, {}, {})
+    assert (history.machine.pending, history.machine.interrupts, history.machine.root.children) == ({}, {}, {})
     assert history.kinds()[-1] == "cancelled"
 
 

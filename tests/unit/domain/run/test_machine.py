@@ -32,7 +32,7 @@ def test_keys_cannot_be_mixed_up() -> None:
 
 def test_a_run_starts_once() -> None:
     """A second start is illegal."""
-    with pytest.raises(IllegalEntry, match="begun before"):
+    with pytest.raises(IllegalEntry, match="`start` is not possible in state `running`"):
         History(sketch("s -> a")).apply(Started(0, "x", ANN, None, {}))
 
 
@@ -45,7 +45,7 @@ def test_an_aborted_run_ends_in_error() -> None:
     assert (history.machine.status, history.machine.pending, history.kinds()[-1]) == ("error", {}, "error")
     assert (history.machine.error or {})["info"] == {"reason": "defect"}
     for late in (history, History(sketch("s -> h", h={"type": "humanApproval"}))):
-        with pytest.raises(IllegalEntry, match="no turn is open"):
+        with pytest.raises(IllegalEntry, match="`fail` is not possible in state"):
             late.apply(Aborted(2, "a defect"))
 
 
@@ -363,7 +363,7 @@ def test_node_visits_are_bounded() -> None:
     machine = History(graph, limits=Limits(max_node_visits=10)).machine
     assert machine.status == "error"
     assert machine.error["info"] == {"reason": "bound", "bound": "node_visits"}
-    assert sum(machine.visits) == 10
+    assert sum(machine.root.visits) == 10
 
 
 def test_duration_is_bounded() -> None:

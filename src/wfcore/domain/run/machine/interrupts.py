@@ -1,11 +1,15 @@
-"""Waits for a person: how they are opened, who may answer, what the answers come to.
+"""Interrupts: where each of them stands, how they are made, who can decide them, what the decisions lead to.
 
-`may_decide` is the one decision function: every door (HTTP, Python, the command line, a chat page) asks it.
+An interrupt is open as an `approval` or a `connect` until it is decided, expires, or is withdrawn with its node. An
+approval that needs several votes stays open (`vote`) until they are complete; one denial decides. A connect has no
+deadline. `may_decide` is the one function that says who can decide: HTTP, Python, the command line and the chat page
+call it.
 """
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final
 
 import attrs
 
@@ -17,25 +21,102 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.effects import CallTool
 from wfcore.domain.run.entries import Actor, Decision
 from wfcore.domain.run.events import place_to_wire
+from wfcore.domain.run.machine.state import Frame, InterruptState, RunState, outward
 from wfcore.domain.run.plan import NodePlan
-from wfcore.domain.run.state import Interrupt
+from wfcore.domain.run.state import Interrupt, Table, move
 
-APPROVALS = ("approve", "deny")
-CONNECTS = ("connected", "cancelled")
-ANSWERS = {"approval": APPROVALS, "connect": CONNECTS}
+
+class InterruptEvent(StrEnum):
+    """What can happen to an interrupt. The first four are decisions, as entries have them."""
+
+    approve = "approve"
+    deny = "deny"
+    connected = "connected"
+    cancelled = "cancelled"
+    vote = "vote"
+    expire = "expire"
+    withdraw = "withdraw"
+
+
+INTERRUPTS: Final[Table[InterruptState, InterruptEvent]] = {
+    InterruptState.approval: {
+        InterruptEvent.vote: InterruptState.approval,
+        InterruptEvent.approve: InterruptState.approved,
+        InterruptEvent.deny: InterruptState.denied,
+        InterruptEvent.expire: InterruptState.expired,
+        InterruptEvent.withdraw: InterruptState.withdrawn,
+    },
+    InterruptState.connect: {
+        InterruptEvent.connected: InterruptState.connected,
+        InterruptEvent.cancelled: InterruptState.cancelled,
+        InterruptEvent.withdraw: InterruptState.withdrawn,
+    },
+    InterruptState.approved: {},
+    InterruptState.denied: {},
+    InterruptState.connected: {},
+    InterruptState.cancelled: {},
+    InterruptState.expired: {},
+    InterruptState.withdrawn: {},
+}
+
+APPROVALS = (str(InterruptEvent.approve), str(InterruptEvent.deny))
+CONNECTS = (str(InterruptEvent.connected), str(InterruptEvent.cancelled))
+ANSWERS = {str(InterruptState.approval): APPROVALS, str(InterruptState.connect): CONNECTS}
+"""The decisions that each type of interrupt can have."""
+
+
+# The state of an interrupt
+
+
+def open_interrupt(run: RunState, frame: Frame, interrupt: Interrupt) -> None:
+    """Wait for a decision, in the frame and in those around it."""
+    run.interrupts[interrupt.id] = InterruptState(interrupt.type)
+    _expect(frame, interrupt)
+
+
+def _expect(frame: Frame, interrupt: Interrupt) -> None:
+    for around in outward(frame):
+        around.interrupts[interrupt.id] = interrupt
+
+
+def add_vote(run: RunState, frame: Frame, voted: Interrupt) -> None:
+    """The interrupt has one more vote, and waits for others."""
+    move(INTERRUPTS, run.interrupts[voted.id], InterruptEvent.vote)
+    _expect(frame, voted)
+
+
+def close_interrupt(run: RunState, frame: Frame, name: str, event: InterruptEvent) -> InterruptState:
+    """End the wait for this interrupt. Returns the state it ended in."""
+    reached = run.interrupts[name] = move(INTERRUPTS, run.interrupts[name], event)
+    for around in outward(frame):
+        del around.interrupts[name]
+    return reached
+
+
+def decision_of(interrupt: Interrupt) -> InterruptEvent:
+    """What the votes so far come to: one denial decides, a vote is one of several. A connect has one vote."""
+    last = InterruptEvent(interrupt.answers[-1].decision)
+    if last is InterruptEvent.approve and len(interrupt.answers) < interrupt.required:
+        return InterruptEvent.vote
+    return last
+
+
+# Making interrupts
 
 
 def interrupt_id(root: str, node_id: str, visit: int, *where: JSON) -> str:
-    """The same visit of the same node of the same execution always waits under the same id; `where` tells apart what
-    waits in children, or step by step.
+    """The id of an interrupt: always the same for the same visit of a node of an execution. `where` distinguishes
+    waits in children and of several steps.
     """
     place = f"{root}\n{node_id}\n{visit}" + (f"\n{dumps(list(where))}" if where else "")
     return "int_" + hashlib.sha256(place.encode()).hexdigest()[:24]
 
 
 @attrs.frozen
-class Asker:
-    """Who asks: a visit of a node in a frame of an execution, at a time; the step of the visit, or -1 for all of it."""
+class Origin:
+    """Where an interrupt comes from: a visit of a node in a frame of an execution, at a time in epoch milliseconds; the
+    step of the visit, or -1 for the whole visit. `root` is the id of the execution's first run.
+    """
 
     node: NodePlan
     root: str
@@ -47,7 +128,7 @@ class Asker:
     items: tuple[int | None, ...] = ()
 
     def interrupt(self, message: str, *where: JSON, **fields: Any) -> Interrupt:
-        """An interrupt of this asker."""
+        """An interrupt with this origin; `where` makes it another one than those before it."""
         framed = (*self.within,) if self.within else ()
         apart = (framed, self.step, *where) if framed or self.step >= 0 else where
         return Interrupt(
@@ -65,13 +146,13 @@ class Asker:
         )
 
 
-def approval_of(asker: Asker, message: str) -> Interrupt:
+def approval_of(origin: Origin, message: str) -> Interrupt:
     """The approval of a humanApproval node."""
-    data, timeout = asker.node.data, asker.node.timeout
+    data, timeout = origin.node.data, origin.node.timeout
     approvers = data.get("approvers") or {}
-    return asker.interrupt(
-        message or f"approve `{asker.node.id}`?",
-        expires_at=None if timeout is None else asker.at + int(timeout * 1000),
+    return origin.interrupt(
+        message or f"approve `{origin.node.id}`?",
+        expires_at=None if timeout is None else origin.at + int(timeout * 1000),
         emails=tuple(str(email).lower() for email in approvers.get("emails") or ()),
         groups=tuple(approvers.get("groups") or ()),
         required=int(data.get("requiredApprovals") or 1),
@@ -80,16 +161,16 @@ def approval_of(asker: Asker, message: str) -> Interrupt:
     )
 
 
-def call_approval_of(asker: Asker, tool: str, arguments: JSON, call_id: str = "") -> Interrupt:
+def call_approval_of(origin: Origin, tool: str, arguments: JSON, call_id: str = "") -> Interrupt:
     """The approval of a call. It binds the tool and the exact arguments, with the digest of both."""
     call = _bound(tool, arguments)
-    return asker.interrupt(f"allow `{tool}` with these arguments?", call=call, tool_call_id=call_id)
+    return origin.interrupt(f"allow `{tool}` with these arguments?", call=call, tool_call_id=call_id)
 
 
-def changed_approval_of(asker: Asker, call: CallTool, length: int) -> Interrupt:
-    """The same for a tool that is not what was approved. It may change once more: `length` is that of the journal."""
+def changed_approval_of(origin: Origin, call: CallTool, length: int) -> Interrupt:
+    """The same for a tool that is not what was approved. It can change again: the journal's `length` is in the id."""
     message = f"`{call.tool}` has changed since it was approved: allow it with these arguments?"
-    return asker.interrupt(message, length, call=_bound(call.tool, call.params), tool_call_id=call.call_id)
+    return origin.interrupt(message, length, call=_bound(call.tool, call.params), tool_call_id=call.call_id)
 
 
 def _bound(tool: str, arguments: JSON) -> dict[str, JSON]:
@@ -97,19 +178,19 @@ def _bound(tool: str, arguments: JSON) -> dict[str, JSON]:
     return {**bound, "digest": fingerprint(bound)}
 
 
-def connect_of(asker: Asker, tool: str, needed: Mapping[str, JSON], length: int, call_id: str = "") -> Interrupt:
-    """The wait for a connection that a call needs. It may be asked for again: `length` is that of the journal."""
+def connect_of(origin: Origin, tool: str, needed: Mapping[str, JSON], length: int, call_id: str = "") -> Interrupt:
+    """The wait for a connection that a call needs. It can be needed again, so the journal's `length` is in the id."""
     about = {"toolId": tool, **{name: needed[name] for name in ("provider", "connectionId") if name in needed}}
-    return asker.interrupt(f"`{tool}` needs a connection", length, type="connect", call=about, tool_call_id=call_id)
+    return origin.interrupt(f"`{tool}` needs a connection", length, type="connect", call=about, tool_call_id=call_id)
 
 
-def budget_of(asker: Asker, budget: Mapping[str, JSON], length: int) -> Interrupt:
-    """The question whether to go on after the budget is spent. It may be asked again: `length` is the journal's."""
-    told = " and ".join(f"{budget[name]} {unit}" for name, unit in BUDGETS.items() if name in budget)
+def budget_of(origin: Origin, budget: Mapping[str, JSON], length: int) -> Interrupt:
+    """The approval of going on after a budget is spent. It can follow again, so the journal's `length` is in the id."""
+    amounts = " and ".join(f"{budget[name]} {unit}" for name, unit in BUDGETS.items() if name in budget)
     whose = f"the {budget['of']}'s" if "of" in budget else "the"
     each = f" a {budget['period']}" if "period" in budget else ""
-    message = f"{whose} budget of {told}{each} is spent: go on with as much again?"
-    return asker.interrupt(message, length, call={"budget": dict(budget)})
+    message = f"{whose} budget of {amounts}{each} is spent: go on with as much again?"
+    return origin.interrupt(message, length, call={"budget": dict(budget)})
 
 
 BUDGETS = {"maxTokens": "tokens", "maxCost": "of cost"}
@@ -133,20 +214,9 @@ def interrupt_to_wire(interrupt: Interrupt) -> dict[str, JSON]:
     return {**wire, **place_to_wire(interrupt.path, interrupt.items), **(interrupt.call or {})}
 
 
-def verdict(interrupt: Interrupt) -> str | None:
-    """The handle that the answers lead to: one denial decides; None while approvals are missing. A connect's one
-    answer says it itself.
-    """
-    if interrupt.type == "connect":
-        return interrupt.answers[-1].decision
-    if any(answer.decision == "deny" for answer in interrupt.answers):
-        return "denied"
-    return "approved" if len(interrupt.answers) >= interrupt.required else None
-
-
 def output_of(interrupt: Interrupt) -> dict[str, JSON]:
-    """The output of an answered humanApproval node. `data` and `decidedAt` are those of the last answer, which decided;
-    `decidedBy` are all who decided so, `answers` what everybody said.
+    """The output of a decided humanApproval node. `data` and `decidedAt` are those of the last vote, which decided;
+    `decidedBy` are all users who voted like it, `answers` all votes.
     """
     last = interrupt.answers[-1]
     return {
@@ -166,7 +236,7 @@ def _answers(interrupt: Interrupt) -> list[JSON]:
 
 
 def expiry(interrupt: Interrupt, node: NodePlan, at: int) -> tuple[str | None, dict[str, JSON]]:
-    """The handle by which a passed deadline leaves the node (None: as an error), and the node's output."""
+    """The handle by which a node is left after its deadline (None: as an error), and the node's output."""
     output: dict[str, JSON] = {
         "decision": "expired", "data": None, "decidedBy": [], "decidedAt": iso_ms(at), "answers": _answers(interrupt),
     }  # fmt: skip
@@ -177,28 +247,26 @@ def expiry(interrupt: Interrupt, node: NodePlan, at: int) -> tuple[str | None, d
 
 
 def may_see(principal: Principal, interrupt: Interrupt, can_use: bool) -> bool:
-    """Named approvers see their interrupt even without access to the workflow; when none is named, use is
-    needed.
+    """Whether this principal can see the interrupt. Named approvers can without access to the workflow; if none is
+    named, everybody can who can use it.
     """
     return _is_approver(principal, interrupt) if interrupt.named else can_use
 
 
 def may_decide(principal: Principal, interrupt: Interrupt, starter: Actor, can_use: bool) -> None:
-    """Raise unless this principal may answer this interrupt: `NotFound` for who may not even see it, else
-    `Forbidden`.
-    """
+    """Raise unless this principal can decide this interrupt: `NotFound` if they cannot see it, else `Forbidden`."""
     if not may_see(principal, interrupt, can_use):
         if can_use:
-            raise Forbidden("only the named approvers may decide", {"reason": "not_an_approver"})
+            raise Forbidden("only the named approvers can decide", {"reason": "not_an_approver"})
         raise NotFound
     if not interrupt.allow_self and principal.user_id == starter.user_id:
-        raise Forbidden("who started the run may not approve it", {"reason": "self_approval"})
+        raise Forbidden("the user who started the run cannot approve it", {"reason": "self_approval"})
     if any(answer.by.user_id == principal.user_id for answer in interrupt.answers):
         raise Forbidden("you have decided this before", {"reason": "already_decided"})
 
 
 def check_answer(interrupt: Interrupt, decision: Decision, path: str = "") -> None:
-    """Refuse a decision of the wrong kind, or data that breaks the form (422)."""
+    """Raise (422) for a decision of the wrong kind, and for data that does not fit the form."""
     allowed = ANSWERS[interrupt.type]
     if decision.decision not in allowed:
         expected = " or ".join(f"`{name}`" for name in allowed)

@@ -28,7 +28,7 @@ class ModelReply:
     calls: tuple[Mapping[str, JSON], ...] = ()
 
 
-def answer_of(output: JSON, step: int) -> ModelReply:
+def reply_of(output: JSON, step: int) -> ModelReply:
     """The answer in the output of a model call, which may be anything. Ids of calls are made unique; `step` is that of
     the first call.
     """

@@ -1,0 +1,145 @@
+"""Actions: calls of tools, one or several with `forEach`, waits, and calls of workflows.
+
+The effects of an action move by the table of `attempts`. The built-in tools need no driver: `core.transform` and
+`core.fail` are completed at once, `core.wait` is a timer, `core.workflow` opens a child.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from wfcore.domain.expressions.expression import ExpressionError
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.effects import Address, CallTool, OpenChild
+from wfcore.domain.run.machine.approvals import origin_of, wait
+from wfcore.domain.run.machine.attempts import set_timer
+from wfcore.domain.run.machine.interrupts import call_approval_of
+from wfcore.domain.run.machine.nodes import fail, finish
+from wfcore.domain.run.machine.output import key_of
+from wfcore.domain.run.machine.replies import said
+from wfcore.domain.run.machine.requests import address_of, request
+from wfcore.domain.run.machine.state import Batch, Frame, RunState
+from wfcore.domain.run.machine.turns import HELD_BACK
+from wfcore.domain.run.plan import FAIL, WAIT, WORKFLOW, NodePlan
+
+LONGEST_WAIT = 1e10
+"""Seconds."""
+
+
+def start_action(run: RunState, frame: Frame, node: NodePlan) -> None:
+    """Start an action: render the parameters of its calls, and request as many as can be under way."""
+    assert node.params is not None  # noqa: S101  (an action has them)
+    if node.plain:
+        call(run, frame, node, 0, node.params.render(frame.scope, steps=run.steps))
+        return
+    calls = _calls(run, frame, node)
+    if node.pure:
+        _complete(run, frame, node, calls)
+        return
+    frame.batches[node.index] = Batch(calls, node.for_each is not None)
+    if node.requires_approval and calls:
+        arguments = calls[0] if node.for_each is None else calls
+        wait(run, frame, call_approval_of(origin_of(run, frame, node), node.tool, arguments))
+    else:
+        issue(run, frame, node)
+
+
+def _calls(run: RunState, frame: Frame, node: NodePlan) -> list[JSON]:
+    """The parameters of each call."""
+    assert node.params is not None  # noqa: S101  (an action has them)
+    if node.for_each is None:
+        return [node.params.render(frame.scope, steps=run.steps)]
+    items = node.for_each.evaluate(frame.scope, run.steps)
+    if not isinstance(items, list):
+        raise ExpressionError(f"`{node.for_each.source}` is not a list")
+    return [node.params.render({**frame.scope, "item": item}, steps=run.steps) for item in items]
+
+
+def _complete(run: RunState, frame: Frame, node: NodePlan, calls: Sequence[Mapping[str, JSON]]) -> None:
+    """End an action that needs no effect."""
+    if node.tool == FAIL:
+        fail(run, frame, node, said(calls[0].get("message") or "failed by core.fail"), "failed")
+    elif node.for_each is None:
+        finish(run, frame, node, calls[0].get("value"))
+    else:
+        finish(run, frame, node, [made.get("value") for made in calls])
+
+
+def issue(run: RunState, frame: Frame, node: NodePlan) -> None:
+    """Request as many calls of the action as can be under way at once."""
+    batch = frame.batches[node.index]
+    if not batch.calls:
+        del frame.batches[node.index]
+        finish(run, frame, node, [])
+        return
+    while _has_room(run, frame, node, batch):
+        step = batch.next
+        batch.next += 1
+        batch.live += 1
+        if node.tool == WAIT:
+            _wait(run, frame, node, step, batch.calls[step])
+        elif node.tool == WORKFLOW:
+            _open(run, frame, node, step, batch.calls[step], batch.many)
+        else:
+            call(run, frame, node, step, batch.calls[step], batch.many)
+
+
+def _has_room(run: RunState, frame: Frame, node: NodePlan, batch: Batch) -> bool:
+    """Whether one more call of the batch can be under way. The batch is gone once its node has failed."""
+    return (
+        batch.next < len(batch.calls)
+        and batch.live < node.max_concurrency
+        and run.phase not in HELD_BACK
+        and frame.batches.get(node.index) is batch
+    )
+
+
+def call(run: RunState, frame: Frame, node: NodePlan, step: int, params: JSON, many: bool = False) -> None:
+    """Request one call of the action's tool."""
+    address = (*frame.place.within, node.index, frame.visits[node.index], step)
+    request(run, frame, CallTool(address, 1, key_of(frame, node, step, many), node.tool, params, 0, node.timeout))
+
+
+def _open(run: RunState, frame: Frame, node: NodePlan, step: int, params: Mapping[str, JSON], many: bool) -> None:
+    workflow, given = params.get("workflowId"), params.get("input", {})
+    if isinstance(workflow, float) and workflow.is_integer():  # JSON has one kind of number
+        workflow = int(workflow)
+    if isinstance(workflow, bool) or not isinstance(workflow, int) or workflow < 1:
+        fail(run, frame, node, "`workflowId` of core.workflow is not a workflow id", "expression")
+        return
+    address, key = address_of(frame, node.index, step), key_of(frame, node, step, many)
+    depth = len(frame.place.path) + 1
+    request(run, frame, OpenChild(address, 1, key, "workflow", workflow, given, timeout=node.timeout, depth=depth))
+
+
+def _wait(run: RunState, frame: Frame, node: NodePlan, step: int, params: Mapping[str, JSON]) -> None:
+    seconds = params.get("seconds")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < LONGEST_WAIT:
+        fail(run, frame, node, "`seconds` of core.wait is not a number of seconds", "expression")
+        return
+    longest = seconds if node.timeout is None else min(seconds, node.timeout)
+    set_timer(frame, address_of(frame, node.index, step), run.at + int(longest * 1000))
+
+
+def end_wait(run: RunState, frame: Frame, address: Address) -> None:
+    """The timer of a `core.wait` is due: its seconds have passed, or the time limit of its node."""
+    index, _, step = address[-3:]
+    node, waited = frame.plan.nodes[index], frame.batches[index].calls[step]
+    if node.timeout is not None and node.timeout < waited["seconds"]:
+        fail(run, frame, node, f"no end within {node.timeout:g} seconds", "timeout")
+    else:
+        end_call(run, frame, node, step, waited)
+
+
+def end_call(run: RunState, frame: Frame, node: NodePlan, step: int, output: JSON) -> None:
+    """One call of the action has its result. The node ends with its last one."""
+    batch = frame.batches[node.index]
+    if not batch.many:
+        del frame.batches[node.index]
+        finish(run, frame, node, output)
+        return
+    batch.results[step] = output
+    batch.live -= 1
+    if batch.next < len(batch.calls):
+        issue(run, frame, node)
+    elif not batch.live:
+        del frame.batches[node.index]
+        finish(run, frame, node, batch.results)

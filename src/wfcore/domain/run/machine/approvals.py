@@ -1,0 +1,93 @@
+"""Approvals: nodes and effects that wait for a person. The table of their waits is in `interrupts`."""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from wfcore.domain.graph.structure import NodeType
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.effects import CallTool, Effect
+from wfcore.domain.run.events import EventKind
+from wfcore.domain.run.machine.attempts import AttemptEvent, drop, moved
+from wfcore.domain.run.machine.interrupts import (
+    InterruptEvent,
+    Origin,
+    approval_of,
+    changed_approval_of,
+    close_interrupt,
+    connect_of,
+    expiry,
+    interrupt_to_wire,
+    open_interrupt,
+)
+from wfcore.domain.run.machine.nodes import NodeEvent, advance, fail, finish
+from wfcore.domain.run.machine.output import emit
+from wfcore.domain.run.machine.requests import CHANGED
+from wfcore.domain.run.machine.state import Frame, InterruptState, RunState
+from wfcore.domain.run.plan import NodePlan
+from wfcore.domain.run.state import Interrupt
+
+
+def start_approval(run: RunState, frame: Frame, node: NodePlan) -> None:
+    """Start a humanApproval node."""
+    assert node.message is not None  # noqa: S101  (an approval has one)
+    message = node.message.render(frame.scope, steps=run.steps)
+    text = message if isinstance(message, str) else dumps(message)
+    wait(run, frame, approval_of(origin_of(run, frame, node), text))
+
+
+def origin_of(run: RunState, frame: Frame, node: NodePlan, step: int = -1) -> Origin:
+    """The origin of an interrupt of the node's current visit."""
+    place = frame.place
+    return Origin(node, run.id, frame.visits[node.index], run.at, place.within, place.path, step, place.items)
+
+
+def wait(run: RunState, frame: Frame, interrupt: Interrupt, effect: Effect | None = None) -> None:
+    """Wait for a decision. `effect` is held until then, and requested after a good one."""
+    waits = frame.waits.setdefault(interrupt.node, {})
+    if not waits:
+        advance(frame, interrupt.node, NodeEvent.ask)
+    waits[interrupt.step] = interrupt.id
+    if effect is not None:
+        drop(frame, effect.address)
+        frame.held[interrupt.id] = moved(effect, AttemptEvent.hold)
+    open_interrupt(run, frame, interrupt)
+    emit(run, frame, EventKind.interrupt, interrupt_to_wire(interrupt))
+
+
+def close_wait(
+    run: RunState, frame: Frame, interrupt: Interrupt, event: InterruptEvent
+) -> tuple[InterruptState, Effect | None]:
+    """End a wait: the state it ended in, and the effect that was held until then. A node that waits for nobody else
+    runs again.
+    """
+    reached = close_interrupt(run, frame, interrupt.id, event)
+    waits = frame.waits[interrupt.node]
+    del waits[interrupt.step]
+    if not waits:
+        del frame.waits[interrupt.node]
+        if frame.plan.nodes[interrupt.node].kind is not NodeType.HUMAN_APPROVAL:
+            advance(frame, interrupt.node, NodeEvent.answer)
+    return reached, frame.held.pop(interrupt.id, None)
+
+
+def expire(run: RunState, frame: Frame, interrupt: Interrupt) -> None:
+    """The deadline of a humanApproval node has passed."""
+    node = frame.plan.nodes[interrupt.node]
+    close_wait(run, frame, interrupt, InterruptEvent.expire)
+    handle, output = expiry(interrupt, node, run.at)
+    if handle is None:
+        fail(run, frame, node, f"the approval `{node.id}` expired", "expired")
+    else:
+        finish(run, frame, node, output, handle=handle)
+
+
+def wait_for_call(run: RunState, frame: Frame, effect: CallTool, reason: str, info: Mapping[str, JSON]) -> None:
+    """A tool was not called: somebody must connect first, or approve it again because its definition has changed."""
+    origin = origin_of(run, frame, frame.plan.nodes[effect.address[-3]], effect.address[-1])
+    if reason == CHANGED:
+        effect = replace(effect, definition=info["definition"])
+        wait(run, frame, changed_approval_of(origin, effect, run.length), effect)
+    else:
+        wait(run, frame, connect_of(origin, effect.tool, info, run.length, effect.call_id), effect)

@@ -1,0 +1,80 @@
+"""Budgets: a model is called while its budgets have something left; after that a person decides whether to go on.
+
+The budgets here are those of the run and of the agent's visit. Those of users and organizations are checked by whoever
+performs the call: it fails with reason `budget`, and is held like the others.
+"""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from wfcore.domain.agents.budgets import budget_key, times_spent
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.effects import CallModel
+from wfcore.domain.run.events import EventKind
+from wfcore.domain.run.machine.approvals import origin_of, wait
+from wfcore.domain.run.machine.interrupts import budget_of
+from wfcore.domain.run.machine.nodes import fail
+from wfcore.domain.run.machine.output import emit
+from wfcore.domain.run.machine.requests import request
+from wfcore.domain.run.machine.state import AgentLoop, Frame, InterruptState, RunState
+from wfcore.domain.run.plan import NodePlan
+from wfcore.domain.run.records import UsageRecord
+
+
+def spend(run: RunState, frame: Frame, node: NodePlan, effect: CallModel, loop: AgentLoop | None = None) -> None:
+    """Request this call; hold it where the budget of the run or of this visit is spent."""
+    own = (run.info.get("config") or {}).get("budget")
+    budgets: list[tuple[Mapping[str, JSON], Mapping[str, float]]] = [({**own, "of": "run"}, {})] if own else []
+    budgets += [(loop.context.get("budget") or {}, loop.before)] if loop else []
+    for budget, before in budgets:
+        times = times_spent(budget, run.usage, before)
+        if times >= effect.allowances.get(budget_key(budget), 1):
+            hold_call(run, frame, node, effect, budget, times)
+            return
+    request(run, frame, effect)
+
+
+def hold_call(
+    run: RunState, frame: Frame, node: NodePlan, effect: CallModel, budget: Mapping[str, JSON], times: int
+) -> None:
+    """Hold this call until a person decides. `times`: how many times the budget is spent."""
+    waiting = budget_of(origin_of(run, frame, node, effect.address[-1]), budget, run.length)
+    wait(run, frame, waiting, replace(effect, allowances={**effect.allowances, budget_key(budget): times + 1}))
+
+
+def decide_spending(run: RunState, frame: Frame, node: NodePlan, effect: CallModel, decided: InterruptState) -> None:
+    """A person has decided whether to go on; if so, the rest of the visit can spend as much too."""
+    if decided is not InterruptState.approved:
+        fail(run, frame, node, f"the budget of `{node.id}` is spent", "budget")
+        return
+    loop = frame.loops.get(node.index)
+    if loop is not None:
+        loop.allowances = effect.allowances
+    spend(run, frame, node, effect, loop)
+
+
+def count_usage(run: RunState, frame: Frame, index: int, usage: Mapping[str, JSON] | None) -> None:
+    """Count what a call of this node's model consumed, whatever its outcome."""
+    if not usage:
+        return
+    node = frame.plan.nodes[index]
+    for name, count in usage.items():
+        if isinstance(count, int) or name == "cost":
+            run.usage[name] = run.usage.get(name, 0) + count
+    loop = frame.loops.get(index)
+    composed = {"contextDigest": loop.context["digest"]} if loop and "digest" in loop.context else {}
+    emit(run, frame, EventKind.usage, {"nodeId": node.id, "usage": usage, **composed})
+    run.records.append(
+        UsageRecord(
+            usage.get("model"),
+            node.data.get("agent_id"),
+            node.id,
+            usage.get("inputTokens", 0),
+            usage.get("outputTokens", 0),
+            usage.get("calls", 1),
+            usage.get("durationMs", 0),
+            frame.place.path,
+            run.at,
+        )
+    )

@@ -1,0 +1,76 @@
+"""Entries about effects: results and failures, announcements, streamed text, opened children.
+
+Each has a check, which raises `IllegalEntry` before anything has moved and returns the effect, and a handler.
+"""
+
+from typing import cast
+
+from wfcore.domain.run import entries as e
+from wfcore.domain.run.effects import CallModel, CallTool, Effect, OpenChild
+from wfcore.domain.run.machine import agent_loop, outcomes
+from wfcore.domain.run.machine.attempts import ATTEMPTS, OUTCOMES, AttemptEvent, expect, moved
+from wfcore.domain.run.machine.budget import count_usage
+from wfcore.domain.run.machine.progress import go_on, open_child
+from wfcore.domain.run.machine.state import RunState, find_frame
+from wfcore.domain.run.machine.turns import OPEN
+from wfcore.domain.run.plan import Plan
+from wfcore.domain.run.state import IllegalEntry, move
+
+
+def check_outcome(run: RunState, entry: e.Outcome) -> Effect:
+    """The effect whose outcome this is: it is pending with this attempt, and can have such an outcome."""
+    effect = run.root.pending.get((*entry.within, entry.node, entry.visit, entry.step))
+    if effect is None or effect.attempt != entry.attempt or run.phase not in OPEN:
+        raise IllegalEntry("no effect waits for this outcome", "stale")
+    event = OUTCOMES[type(effect)].get(type(entry))
+    if event is None:
+        raise IllegalEntry("an effect of this kind does not have such an outcome", "stale")
+    move(ATTEMPTS, effect.state, event, "stale")
+    return effect
+
+
+def check_opened(run: RunState, entry: e.Opened) -> tuple[OpenChild, Plan]:
+    """The opener of this child, and the child's plan, which has to be in `plans`."""
+    effect = check_outcome(run, entry)
+    if not isinstance(effect, OpenChild) or (effect.kind, effect.resource_id) != (entry.kind, entry.resource_id):
+        raise IllegalEntry("no effect waits for this child", "stale")
+    plan = run.plans.get((entry.kind, entry.resource_id, entry.variation_id))
+    if plan is None:
+        raise IllegalEntry("the plan of the child is not in `plans`", "plan_missing")
+    return effect, plan
+
+
+def succeeded(run: RunState, entry: e.Succeeded, effect: Effect) -> None:
+    """The effect had its result."""
+    run.at = entry.at
+    frame = find_frame(run, entry.within) if entry.within else run.root
+    outcomes.succeed(run, frame, effect, entry)
+    go_on(run, frame)
+
+
+def failed(run: RunState, entry: e.Failed, effect: Effect) -> None:
+    """The attempt failed."""
+    run.at = entry.at
+    frame = find_frame(run, entry.within)
+    count_usage(run, frame, entry.node, entry.usage)
+    outcomes.fail_effect(run, frame, effect, entry.message, entry.reason, entry.retryable, entry.info)
+    go_on(run, frame)
+
+
+def opened(run: RunState, entry: e.Opened, opening: tuple[OpenChild, Plan]) -> None:
+    """The child is there: its start node starts."""
+    run.at = entry.at
+    opener, plan = opening
+    go_on(run, open_child(run, find_frame(run, entry.within), opener, entry, plan))
+
+
+def sent(run: RunState, entry: e.Sent, effect: Effect) -> None:
+    """The attempt can have reached its tool from now on."""
+    run.at = entry.at
+    expect(find_frame(run, entry.within), moved(cast("CallTool", effect), AttemptEvent.send))
+
+
+def said(run: RunState, entry: e.Said, effect: Effect) -> None:
+    """The model streamed some text."""
+    run.at = entry.at
+    agent_loop.say(run, find_frame(run, entry.within), cast("CallModel", effect), entry.text)

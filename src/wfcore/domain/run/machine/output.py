@@ -1,0 +1,61 @@
+"""What a run leaves outside its state: events for its streams, errors in their envelope, messages of conversations."""
+
+from collections.abc import Mapping
+
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.events import Event, EventKind
+from wfcore.domain.run.machine.state import Frame, RunState
+from wfcore.domain.run.plan import NodePlan
+from wfcore.domain.run.records import MessageRecord
+
+
+def emit(run: RunState, frame: Frame, kind: EventKind, data: Mapping[str, JSON]) -> None:
+    """Count one event of a frame, and collect it if somebody watches."""
+    run.seq += 1
+    if run.sink is not None:
+        wire = frame.place.wire
+        run.sink.append(Event(kind, run.run_id, run.seq, run.at, {**data, **wire} if wire else data))
+
+
+def error_of(run: RunState, message: str, info: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The content of the error envelope (interface, Errors); the request id of a run's errors is the run id."""
+    return {
+        "code": "INTERNAL_ERROR",
+        "status": "INTERNAL",
+        "message": message,
+        "requestId": run.run_id,
+        "info": dict(info),
+    }
+
+
+def node_error(run: RunState, node: NodePlan, message: str, reason: str) -> dict[str, JSON]:
+    """The error of a node."""
+    return error_of(run, message, {"nodeId": node.id, "reason": reason})
+
+
+def key_of(frame: Frame, node: NodePlan, step: int, many: bool = True) -> str:
+    """The key of an effect of the current visit: `{prefix}{node}:{visit}`, and `.{step}` where it has several."""
+    key = f"{frame.place.prefix}{node.key}:{frame.visits[node.index]}"
+    return f"{key}.{step}" if many else key
+
+
+def label_of(frame: Frame, key: str) -> str:
+    """The id of a message that belongs to the step with this key."""
+    return frame.place.label + key[len(frame.place.prefix) :]
+
+
+def record(
+    run: RunState,
+    frame: Frame,
+    node: NodePlan,
+    kind: str,
+    name: str,
+    text: str,
+    calls: tuple[JSON, ...] = (),
+    call_id: str | None = None,
+    attachments: Mapping[str, JSON] | None = None,
+) -> None:
+    """Record one message of an agent's conversation; `kind` and `name` are its type and id."""
+    skill = node.data.get("agent_id")
+    message = MessageRecord(kind, name, text, calls, call_id, skill, frame.place.path, run.at, attachments)
+    run.records.append(message)

@@ -1,0 +1,276 @@
+"""The data of an execution: one `RunState`, its tree of `Frame`s, and what a visit of a node keeps.
+
+Nothing here decides anything: the parts (`turns`, `nodes`, `attempts`, `interrupts`, `approvals`, `actions`, `rounds`,
+`agent_loop`, `budget`, `children`) change these values in place. They have one owner, the `Machine`.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Optional
+
+from msgspec import Struct, field
+
+from wfcore.domain.expressions.expression import EvaluationBudget
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.effects import Address, Effect, OpenChild
+from wfcore.domain.run.entries import Actor, Limits, Opened
+from wfcore.domain.run.events import Event
+from wfcore.domain.run.flow import Flow
+from wfcore.domain.run.plan import Plan
+from wfcore.domain.run.records import Record
+from wfcore.domain.run.state import Interrupt
+
+Plans = Mapping[tuple[str, int, str], Plan]
+"""The plans of children, by kind, id and variation of what was opened."""
+
+NO_PLANS: Plans = {}
+
+Message = Mapping[str, JSON]
+"""One message (interface, Message)."""
+
+
+class Phase(StrEnum):
+    """Where an execution stands: its turn is `running` or `pausing`, it is parked (`interrupted` by waits for people,
+    `paused` by hand), or it has ended. `turns` has the table.
+    """
+
+    queued = "queued"
+    running = "running"
+    pausing = "pausing"
+    interrupted = "interrupted"
+    paused = "paused"
+    done = "done"
+    error = "error"
+    cancelled = "cancelled"
+
+
+class NodeState(StrEnum):
+    """Where a node stands in its current visit; `nodes` has the table."""
+
+    idle = "idle"
+    running = "running"
+    waiting = "waiting"
+    done = "done"
+    failed = "failed"
+    skipped = "skipped"
+
+
+class InterruptState(StrEnum):
+    """Where an interrupt stands: open as an `approval` or a `connect`, or closed; `interrupts` has the table."""
+
+    approval = "approval"
+    connect = "connect"
+    approved = "approved"
+    denied = "denied"
+    connected = "connected"
+    cancelled = "cancelled"
+    expired = "expired"
+    withdrawn = "withdrawn"
+
+
+class RoundState(StrEnum):
+    """Where the visit of an agent with a context stands; `rounds` has the table.
+
+    `composing` its context, `ready` for the next call of its model, `model`: that call is under way, `tools`: the calls
+    that the model requested are.
+    """
+
+    composing = "composing"
+    ready = "ready"
+    model = "model"
+    tools = "tools"
+    answered = "answered"
+    given_up = "given_up"
+
+
+class Batch:
+    """The calls of one action visit (several with `forEach`) and their results; `live` of them are under way."""
+
+    __slots__ = ("calls", "live", "many", "next", "results")
+
+    def __init__(self, calls: list[JSON], many: bool) -> None:
+        self.calls = calls
+        self.many = many
+        self.next = 0
+        self.live = 0
+        self.results: list[JSON] = [None] * len(calls)
+
+    def copy(self) -> "Batch":
+        """An independent copy."""
+        twin = Batch(self.calls, self.many)
+        twin.next, twin.live, twin.results = self.next, self.live, self.results.copy()
+        return twin
+
+
+class AgentLoop:
+    """One visit of an agent that has a context: the conversation since, and the round under way.
+
+    `next` is the next step of the visit. Of the calls of the round, by step, `open` holds those without a result and
+    `todo` those not yet requested. `unread` holds what the user has said meanwhile, for the next round. `before` is
+    what the execution had spent when the context was composed, `allowances` how many times each budget can be spent.
+    """
+
+    __slots__ = (
+        "allowances", "before", "context", "next", "open", "results", "rounds", "state", "todo", "transcript", "unread",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.state = RoundState.composing
+        self.context: Mapping[str, JSON] = {}
+        self.before: Mapping[str, float] = {}
+        self.transcript: list[Message] = []
+        self.unread: list[Message] = []
+        self.open: dict[int, Mapping[str, JSON]] = {}
+        self.todo: deque[int] = deque()
+        self.results: dict[int, Message] = {}
+        self.next = 1
+        self.allowances: Mapping[str, int] = {}
+        self.rounds = 0
+
+    def copy(self) -> "AgentLoop":
+        """An independent copy."""
+        twin = AgentLoop()
+        for name in AgentLoop.__slots__:
+            value = getattr(self, name)
+            setattr(twin, name, value.copy() if isinstance(value, list | dict | deque) else value)
+        return twin
+
+
+class Place(Struct, frozen=True):
+    """Where a frame is. `within` is its name in entries, `path` the nodes from the root to it, `items` for each of them
+    with a `forEach` the item, `wire` the fields of its events for both. Keys of effects begin with `prefix`, ids of
+    messages with `label`, which, unlike keys, differ when a child is opened again.
+    """
+
+    within: Address = ()
+    path: tuple[str, ...] = ()
+    items: tuple[int | None, ...] = ()
+    wire: Mapping[str, JSON] = field(default_factory=dict)
+    prefix: str = ""
+    label: str = ""
+
+
+ROOT = Place()
+
+
+class Frame:
+    """One graph under way: that of the root, or of a child, which `opener` opened in the frame `outer` by `entry`.
+
+    What `pending`, `timers` and `interrupts` hold is that of the frame and of the frames inside it; these three are
+    never replaced by other objects. `waits` holds open interrupts by node and step, `held` by interrupt the effect
+    that is requested after a good decision. `ends` are the nodes that led nowhere, `scope` is what expressions read.
+    """
+
+    __slots__ = (
+        "batches", "children", "ends", "entry", "flow", "held", "interrupts", "loops", "nodes", "opener", "outer",
+        "outputs", "pending", "place", "plan", "scope", "timers", "visits", "waits",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        plan: Plan,
+        place: Place = ROOT,
+        outer: Optional["Frame"] = None,
+        opener: OpenChild | None = None,
+        entry: Opened | None = None,
+    ) -> None:
+        self.plan, self.place = plan, place
+        self.outer, self.opener, self.entry = outer, opener, entry
+        self.flow = Flow(plan)
+        self.nodes = [NodeState.idle] * len(plan.nodes)
+        self.visits = [0] * len(plan.nodes)
+        self.outputs: dict[str, dict[str, JSON]] = {}
+        self.scope: dict[str, JSON] = {}
+        self.ends: dict[int, None] = {}
+        self.pending: dict[Address, Effect] = {}
+        self.timers: dict[Address, int] = {}
+        self.interrupts: dict[str, Interrupt] = {}
+        self.waits: dict[int, dict[int, str]] = {}
+        self.held: dict[str, Effect] = {}
+        self.batches: dict[int, Batch] = {}
+        self.loops: dict[int, AgentLoop] = {}
+        self.children: dict[Address, Frame] = {}
+
+    def copy(self, outer: Optional["Frame"] = None) -> "Frame":
+        """An independent copy of the frame and of those inside it, in the copy of the frame around it."""
+        twin = Frame(self.plan, self.place, outer, self.opener, self.entry)
+        twin.flow, twin.nodes, twin.visits = self.flow.copy(), self.nodes.copy(), self.visits.copy()
+        twin.outputs, twin.ends = self.outputs.copy(), self.ends.copy()
+        twin.scope = {**self.scope, "nodes": twin.outputs} if self.scope else {}
+        twin.pending, twin.timers, twin.interrupts = self.pending.copy(), self.timers.copy(), self.interrupts.copy()
+        twin.waits = {node: waits.copy() for node, waits in self.waits.items()}
+        twin.held = self.held.copy()
+        twin.batches = {node: batch.copy() for node, batch in self.batches.items()}
+        twin.loops = {node: loop.copy() for node, loop in self.loops.items()}
+        twin.children = {address: child.copy(twin) for address, child in self.children.items()}
+        return twin
+
+
+LIMITS, NOBODY = Limits(), Actor("")
+
+
+class RunState:
+    """One execution. `phase` is where it stands; clock (`at`), bounds, usage and events are those of all frames.
+
+    `sink` collects events while it is a list; with None they are only counted, in `seq`. `steps` is what all
+    expressions that one entry leads to can take together. `interrupts` is the history of all interrupts by id. `broken`
+    lists children that failed, and whose openers have not been notified yet.
+    """
+
+    __slots__ = (
+        "at", "broken", "error", "id", "info", "interrupts", "length", "limits", "output", "phase", "plans", "records",
+        "root", "run_id", "seq", "sink", "skipped", "starter", "steps", "turn_began", "usage", "visited",
+    )  # fmt: skip
+
+    def __init__(self, root: Frame, plans: Plans = NO_PLANS, sink: list[Event] | None = None) -> None:
+        self.root, self.plans, self.sink = root, plans, sink
+        self.phase = Phase.queued
+        self.id = self.run_id = ""
+        self.at = self.turn_began = self.length = self.seq = self.visited = self.skipped = 0
+        self.limits, self.starter = LIMITS, NOBODY
+        self.info: dict[str, JSON] = {}
+        self.output: JSON = None
+        self.error: dict[str, JSON] | None = None
+        self.usage: dict[str, float] = {}
+        self.interrupts: dict[str, InterruptState] = {}
+        self.records: list[Record] = []
+        self.broken: list[tuple[Frame, dict[str, JSON]]] = []
+        self.steps = EvaluationBudget()
+
+    def copy(self) -> "RunState":
+        """An independent copy without the events and records."""
+        twin = RunState(self.root.copy(), self.plans)
+        for name in COPIED:
+            value = getattr(self, name)
+            setattr(twin, name, value.copy() if isinstance(value, dict) else value)
+        return twin
+
+
+COPIED = (
+    "phase", "id", "run_id", "at", "turn_began", "length", "seq", "visited", "skipped", "limits", "starter", "info",
+    "output", "error", "usage", "interrupts",
+)  # fmt: skip
+
+
+def find_frame(run: RunState, within: Address) -> Frame:
+    """The frame of this name, which has to be there."""
+    frame = run.root
+    for end in range(4, len(within) + 1, 4):
+        frame = frame.children[within[: end - 1]]
+    return frame
+
+
+def children_of(frame: Frame) -> list[Frame]:
+    """All children under way in the frame, each after the one around it."""
+    found = list(frame.children.values())
+    for child in found:
+        found += child.children.values()
+    return found
+
+
+def outward(frame: Frame | None) -> Iterator[Frame]:
+    """The frame, and those around it up to the root."""
+    while frame is not None:
+        yield frame
+        frame = frame.outer
