@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 UV := uv==0.13.9
 LOCK := requirements/dev.txt
 
-.PHONY: demo test lint serve bench crash extras lowest lock clean
+.PHONY: demo test lint serve bench crash mutate extras lowest lock clean
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -45,6 +45,12 @@ STORM ?= 0
 
 crash: $(READY)
 	$(BIN)/python tests/crash --store $(STORE) --seconds $(SECONDS) --storm $(STORM)
+
+# Changes the rules of the domain one by one and prints which changes no test notices: MODULES="access graph"; minutes.
+MODULES ?=
+
+mutate: $(READY)
+	$(BIN)/python tests/mutate $(MODULES)
 
 # Installs the built wheel with each extra alone into an environment of its own, and uses it there; minutes.
 extras: $(READY)
