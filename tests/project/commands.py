@@ -15,7 +15,7 @@ from typing import Any
 WFCORE = [sys.executable, "-m", "wfcore"]
 LIMIT = 60
 PROMPT = 10
-"""Seconds that a server may take to end, with a stream open and a run under way."""
+"""Seconds for a server to end, with an open stream and a running run."""
 
 
 def environment() -> dict[str, str]:
@@ -44,7 +44,7 @@ def answered(folder: Path, *arguments: str) -> Any:
 
 
 def workflow(folder: Path, *nodes: Mapping[str, Any], name: str = "refunds.json") -> str:
-    """A file with a chain of nodes behind a start that wants a number `n`."""
+    """A file with a chain of nodes after a start that requires a number `n`."""
     schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
     chain = [{"id": "start", "type": "start", "data": {"inputSchema": schema}}, *nodes]
     edges = [
@@ -78,7 +78,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[st
 
 
 def ended_by(server: subprocess.Popen[str], sent: signal.Signals) -> str:
-    """Send the signal; what the server said on stderr. It must end by itself, with status 0 and nothing more said."""
+    """Send the signal; return stderr of the server. It must end by itself, with status 0 and no further output."""
     server.send_signal(sent)
     out, err = server.communicate(timeout=PROMPT)
     assert server.returncode == 0, err

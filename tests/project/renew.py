@@ -1,11 +1,11 @@
-"""Write the generated parts of the documentation anew."""
+"""Regenerate the generated parts of the documentation."""
 
 import asyncio
 
-from test_docs import ROOT, _with_generated, routes_in_words
+from test_docs import ROOT, _with_generated, routes_table
 
 from wfcore.domain.resources.lifecycle import diagram
 
 if __name__ == "__main__":
-    for page, table in (("docs/concepts.md", diagram()), ("docs/http.md", asyncio.run(routes_in_words()))):
+    for page, table in (("docs/concepts.md", diagram()), ("docs/http.md", asyncio.run(routes_table()))):
         (ROOT / page).write_text(_with_generated(page, table)[1])

@@ -1,4 +1,4 @@
-"""The commands, each as a real process: what stands on stdout, what on stderr, and the exit status."""
+"""The commands, each as a real process: its stdout, its stderr, and its exit status."""
 
 import json
 import re
@@ -21,8 +21,8 @@ from wfcore.cli.launch import main
 
 
 def test_a_server_from_an_empty_folder_to_a_drained_stream(tmp_path: Path) -> None:
-    """`serve` makes its database and key; organization, member, group and token are made beside it while it runs and
-    count at once; SIGTERM ends an open stream promptly, and the run goes on at the next start."""
+    """`serve` creates its database and key. Organization, member, group and token are created while it runs and are
+    valid at once. SIGTERM ends an open stream promptly, and the run continues at the next start."""
     file = json.loads((tmp_path / workflow(tmp_path, action("core.wait", seconds=3600))).read_text())
     with serving(tmp_path) as (server, url):
         org = answered(tmp_path, "org", "create", "Acme")
@@ -82,7 +82,7 @@ def answered_status(folder: Path, run_id: str) -> str:
         database.close()
 
 
-def test_a_taken_port_is_told_and_nothing_is_made(tmp_path: Path) -> None:
+def test_a_used_port_is_an_error(tmp_path: Path) -> None:
     """Exit status 1, one error that names the address, and no database."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ended = wfcore(tmp_path, "serve", "--port", str(taken.getsockname()[1]))
@@ -95,7 +95,7 @@ def test_a_taken_port_is_told_and_nothing_is_made(tmp_path: Path) -> None:
 
 
 def test_the_schema_is_made_and_checked(tmp_path: Path) -> None:
-    """`db check` fails, and makes nothing, before `db upgrade`; after it, it succeeds."""
+    """`db check` fails, and creates nothing, before `db upgrade`; after it, it succeeds."""
     before = wfcore(tmp_path, "db", "check")
     assert (before.returncode, before.stdout) == (1, "")
     assert "run `wfcore db upgrade`" in before.stderr
@@ -108,7 +108,7 @@ MISSING = "6f2d8a52-6b0e-4b7c-9a55-0d6a3c1e9f01"
 
 
 @pytest.mark.parametrize(
-    ("command", "status", "told"),
+    ("command", "status", "message"),
     [
         (f"token create --org {MISSING} --user-id u --all-scopes", 1, f"unknown organization `{MISSING}`"),
         ("group create --org nonsense Finance", 1, "unknown organization `nonsense`"),
@@ -127,33 +127,33 @@ MISSING = "6f2d8a52-6b0e-4b7c-9a55-0d6a3c1e9f01"
         ("db check --database sqlite:///empty.db", 1, "no schema yet"),
     ],
 )
-def test_what_cannot_be_done_is_told(
+def test_failures_are_reported(
     command: str,
     status: int,
-    told: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Unknown, taken or invalid names, an empty, newer or broken database: words on stderr, and nothing on stdout."""
+    """Unknown, used or invalid names, an empty, newer or broken database: a message on stderr, nothing on stdout."""
     monkeypatch.chdir(tmp_path)
     assert main(["org", "create", "Acme"]) == 0
     org = json.loads(capsys.readouterr().out)["id"]
     (tmp_path / "empty.db").touch()
-    (tmp_path / "text.db").write_text("this is no database, whatever its name says " * 100)
+    (tmp_path / "text.db").write_text("this is not a database, despite its name " * 100)
     shutil.copy(tmp_path / "wfcore.db", tmp_path / "newer.db")
     changed(tmp_path / "newer.db", "UPDATE alembic_version SET version_num = '9999'")
     assert main([org if word == "ORG" else word for word in command.split()]) == status
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("error: ")
-    assert told in captured.err
+    assert message in captured.err
 
 
-def test_a_locked_database_is_told(
+def test_a_locked_database_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another program that holds the file for too long: status 1, in words."""
+    """Another program locks the file for too long: status 1 and a message."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("wfcore.adapters.sql.sqlite.database.BUSY_SECONDS", 0.05)
     assert main(["db", "upgrade"]) == 0
@@ -179,7 +179,7 @@ def changed(file: Path, statement: str) -> None:
 
 
 def test_validate_prints_every_issue_as_json(tmp_path: Path) -> None:
-    """Status 0 without an error, else 1; tools of the embedding program count when they are named; and YAML's `on:`
+    """Status 0 without an error, else 1; tools of the embedding program are known if configured; and YAML's `on:`
     stays a string."""
     (tmp_path / "tools.py").write_text("def refund(on: str) -> str:\n    return on\n")
     (tmp_path / "good.yaml").write_text(
@@ -210,7 +210,7 @@ def test_validate_prints_every_issue_as_json(tmp_path: Path) -> None:
 
 
 def test_version_loads_next_to_nothing(tmp_path: Path) -> None:
-    """`--version` answers without a web, database, YAML or terminal library: that is what makes it quick."""
+    """`--version` loads no web, database, YAML or terminal library, so it is fast."""
     probe = "import sys; from wfcore.cli.main import main; main(['--version']); print(*sys.modules, file=sys.stderr)"
     ended = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+\n", ended.stdout, re.ASCII)

@@ -24,7 +24,7 @@ OUTCOME = {
 
 
 def test_run_prints_the_output_and_shows_the_nodes(tmp_path: Path) -> None:
-    """The output alone on stdout; a plain line per change of a node on stderr, where there is no terminal."""
+    """Without a terminal: only the output on stdout, and a plain line for each change of a node on stderr."""
     file = workflow(tmp_path, action("core.transform", value="{{ input.n * 2 }}"))
     ended = wfcore(tmp_path, "run", file, "--input", '{"n": 21}')
     assert (ended.returncode, ended.stdout) == (0, "42\n")
@@ -43,7 +43,7 @@ def test_a_run_that_fails_ends_with_1(tmp_path: Path) -> None:
 
 
 def test_approvals_without_a_terminal(tmp_path: Path) -> None:
-    """--yes approves and --no denies, in the environment too; with neither the run fails and says what to give."""
+    """--yes approves and --no denies, in the environment too; with neither the run fails and names the options."""
     file = workflow(tmp_path, APPROVAL, {**OUTCOME, "data": {"toolId": "core.transform", "params": {"value": "paid"}}})
     given = ("run", file, "--input", '{"n": 1}')
     yes = wfcore(tmp_path, *given, WFCORE_YES="true")
@@ -58,67 +58,67 @@ def test_approvals_without_a_terminal(tmp_path: Path) -> None:
 
 
 def test_approvals_at_a_terminal(tmp_path: Path) -> None:
-    """The person is shown the message, approves, and fills in the form, until what is filled in fits."""
+    """The terminal shows the message, and prompts for the decision and the form until the form is valid."""
     form = {
         "type": "object",
         "required": ["amount"],
         "properties": {"amount": {"type": "integer"}, "why": {"type": "string"}},
     }
-    asks = {**APPROVAL, "data": {**APPROVAL["data"], "formSchema": form}}
-    file = workflow(tmp_path, asks, OUTCOME)
+    approval = {**APPROVAL, "data": {**APPROVAL["data"], "formSchema": form}}
+    file = workflow(tmp_path, approval, OUTCOME)
     wrong = [("refund?", ""), ("approve or deny?", "approve"), ("amount:", "x"), ("why:", ""), ("must be integer", "")]
     answers = [*wrong, ("amount:", "7"), ("why:", "2")]
-    status, out, told = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], answers)
-    assert status == 0, told
+    status, out, shown = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], answers)
+    assert status == 0, shown
     assert json.loads(out) == {"amount": 7, "why": "2"}
 
 
 def test_ctrl_c_at_a_question_ends_the_run(tmp_path: Path) -> None:
     """Ctrl-C at the prompt takes effect at once: status 1, no traceback."""
     file = workflow(tmp_path, APPROVAL, OUTCOME)
-    status, out, told = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], [("approve or deny?", CTRL_C)])
+    status, out, shown = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], [("approve or deny?", CTRL_C)])
     assert (status, out) == (1, "")
-    assert "interrupted" in told
-    assert "Traceback" not in told
+    assert "interrupted" in shown
+    assert "Traceback" not in shown
 
 
-def test_a_talk_at_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each message is asked for, its answer goes to stdout, and Ctrl-C ends the talk: status 1, no traceback."""
+def test_a_chat_at_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt for each message, the reply on stdout, and Ctrl-C ends the chat: status 1, no traceback."""
     monkeypatch.chdir(tmp_path)
     assert main(["org", "create", "Acme", "--id", ACME]) == 0
     whose = ["--org", ACME, "--user-id", "ann"]
     assert main(["member", "add", *whose, "--email", "ann@acme.example"]) == 0
-    talk = [("> ", "good morning"), ("> ", CTRL_C)]
-    status, out, told = at_a_terminal(tmp_path, ["chat", "--assistant", *whose], talk)
+    lines = [("> ", "good morning"), ("> ", CTRL_C)]
+    status, out, shown = at_a_terminal(tmp_path, ["chat", "--assistant", *whose], lines)
     assert (status, out.count("\n"), "good morning" in out) == (1, 1, True)
-    assert "interrupted" in told
-    assert "Traceback" not in told
+    assert "interrupted" in shown
+    assert "Traceback" not in shown
 
 
 def at_a_terminal(folder: Path, arguments: list[str], answers: list[tuple[str, str]]) -> tuple[int, str, str]:
-    """Run a command whose stdin and stderr are a terminal, answer its questions: status, stdout, what was told."""
+    """Run a command whose stdin and stderr are a terminal, with answers to its prompts: status, stdout, stderr."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [*WFCORE, *arguments], cwd=folder, env=environment(), stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
     ) as process:
         os.close(theirs)
-        told, read = b"", 0
+        shown, read = b"", 0
         for question, answer in answers:
-            while (found := told.find(question.encode(), read)) < 0:
-                told += os.read(ours, 4096)
+            while (found := shown.find(question.encode(), read)) < 0:
+                shown += os.read(ours, 4096)
             read = found + len(question)
             if answer == CTRL_C:
                 interrupt(process)
             elif answer or question.endswith(":"):
                 os.write(ours, answer.encode() + b"\n")
-        told += rest_of(ours)
+        shown += rest_of(ours)
         os.close(ours)
         out = process.communicate(timeout=LIMIT)[0]
-    return process.returncode, out.decode(), told.decode()
+    return process.returncode, out.decode(), shown.decode()
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Ctrl-C until it is heard: one that falls between the question and the read of its answer is not."""
+    """Press Ctrl-C until it has an effect: one between the prompt and the read of its answer has none."""
     while process.poll() is None:
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -126,13 +126,13 @@ def interrupt(process: subprocess.Popen[bytes]) -> None:
 
 
 def rest_of(terminal: int) -> bytes:
-    """What comes until the other side hangs up, which is an error on Linux and an empty read elsewhere."""
-    told = b""
+    """The output until the other side closes, which is an error on Linux and an empty read elsewhere."""
+    shown = b""
     while True:
         try:
             more = os.read(terminal, 4096)
         except OSError:
-            return told
+            return shown
         if not more:
-            return told
-        told += more
+            return shown
+        shown += more

@@ -1,4 +1,4 @@
-"""Documentation is under test: examples run, links lead somewhere, tables are those of the code."""
+"""Tests of the documentation: examples run, links are valid, tables are those of the code."""
 
 import re
 import subprocess
@@ -43,14 +43,14 @@ def test_the_readme_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_links_lead_somewhere(page: Path) -> None:
-    """A relative link names a file that is there."""
+def test_links_are_valid(page: Path) -> None:
+    """A relative link names an existing file."""
     missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert missing == []
 
 
 def _with_generated(page: str, table: str) -> tuple[str, str]:
-    """A page as it stands, and as it would be with this table in its generated part."""
+    """The text of a page, and the same text with this table in its generated part."""
     text = (ROOT / page).read_text()
     return text, GENERATED.sub(lambda found: f"{found[1]}\n{table.strip()}\n\n{found[2]}", text)
 
@@ -64,11 +64,11 @@ def test_the_lifecycle_table_is_that_of_the_code() -> None:
 @pytest.mark.anyio
 async def test_every_route_is_documented() -> None:
     """The list in docs/http.md is the route table. Renew it: `python tests/project/renew.py`."""
-    stands, wanted = _with_generated("docs/http.md", await routes_in_words())
+    stands, wanted = _with_generated("docs/http.md", await routes_table())
     assert stands == wanted
 
 
-async def routes_in_words() -> str:
+async def routes_table() -> str:
     """The route table as Markdown, the deprecated naming left out."""
     async with wfcore.open("sqlite://", worker=False) as core:
         table = [route for route in route_table(core) if route.successor is None]
@@ -80,7 +80,7 @@ async def routes_in_words() -> str:
 
 
 def test_every_limit_is_documented() -> None:
-    """Each bound that an operator can set is named in docs/running.md."""
+    """docs/running.md names each limit that an operator can set."""
     page = (ROOT / "docs/running.md").read_text()
     names = {*Limits.__struct_fields__, "max_request_bytes", "max_concurrent_runs"}
     names |= {f"max_{field.name}" for field in attrs.fields(GraphLimits)}

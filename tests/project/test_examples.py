@@ -31,10 +31,10 @@ def load(file: Path) -> ModuleType:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """What the demo needs of a fresh clone, without any git history."""
+    """The files of a fresh clone that the demo needs, without a git history."""
     shutil.copytree(EXAMPLES / "release_notes", tmp_path / "examples" / "release_notes")
     (tmp_path / "pyproject.toml").write_text('version = "1.2.3"\n')
-    (tmp_path / "CHANGELOG.md").write_text("# Changes\n- add a door\n- fix a window\n")
+    (tmp_path / "CHANGELOG.md").write_text("# Changes\n- add a report\n- fix a window\n")
     return tmp_path
 
 
@@ -57,19 +57,19 @@ def demo(clone: Path) -> str:
     return ended.stdout
 
 
-def test_the_demo_survives_the_kill_of_its_worker_and_writes_the_notes(clone: Path) -> None:
-    """Twice in a row: a worker is killed while the run is parked, another one on the same file ends the run."""
+def test_the_demo_survives_the_kill_of_its_worker(clone: Path) -> None:
+    """Twice in a row: a worker is killed while the run is parked, and another one completes the run."""
     for _ in range(2):
-        told = demo(clone)
-        started = re.findall(r"worker ([0-9]+) started", told)
-        killed = re.findall(r"worker ([0-9]+) killed \(SIGKILL\)", told)
+        output = demo(clone)
+        started = re.findall(r"worker ([0-9]+) started", output)
+        killed = re.findall(r"worker ([0-9]+) killed \(SIGKILL\)", output)
         assert len(set(started)) == 2
         assert killed == started[:1]
-        assert "approved, since there is no terminal for a prompt" in told
-        assert "scripted" in told
+        assert "approved, since there is no terminal for a prompt" in output
+        assert "scripted" in output
         notes = (clone / ".demo" / "RELEASE_NOTES.md").read_text()
         assert notes.startswith("# Version v1.2.3\n")
-        assert "## Added\n\n- add a door (line 2; CHANGELOG.md)" in notes
+        assert "## Added\n\n- add a report (line 2; CHANGELOG.md)" in notes
         assert "## Fixed\n\n- fix a window" in notes
         with sqlite3.connect(clone / ".demo" / "wfcore.db") as database:
             turns = database.execute("SELECT count(*) FROM runs").fetchone()
@@ -78,7 +78,7 @@ def test_the_demo_survives_the_kill_of_its_worker_and_writes_the_notes(clone: Pa
 
 
 def test_changes_come_from_the_git_history(tmp_path: Path) -> None:
-    """With commits, the notes are made of them, the newest first; merges are left out."""
+    """The changes are the commits, the newest first, without merges."""
     tools = load(EXAMPLES / "release_notes" / "tools.py")
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
@@ -91,9 +91,7 @@ def test_changes_come_from_the_git_history(tmp_path: Path) -> None:
     assert found["source"] == "git history, 2 commit(s)"
 
 
-def test_without_history_and_documents_there_is_nothing_to_release(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_history_and_documents_there_are_no_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No git repository, no CHANGELOG.md and no README.md: no changes, and the source says so."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     tools = load(EXAMPLES / "release_notes" / "tools.py")
@@ -133,7 +131,7 @@ async def logged_in(client: httpx.AsyncClient, user: str) -> None:
 
 @pytest.mark.anyio
 async def test_the_products_users_see_only_their_organizations_workflows() -> None:
-    """Sessions of the product open wfcore: each user sees their company's workflows and nobody else's."""
+    """Sessions of the product authenticate: each user sees only the workflows of the own company."""
     product = load(EXAMPLES / "embedding" / "app.py")
     application = product.build("sqlite://")
     base = "/automation/api/v1/workflows"
@@ -161,7 +159,7 @@ async def test_the_products_users_see_only_their_organizations_workflows() -> No
 
 @pytest.mark.anyio
 async def test_a_workflow_uses_the_products_own_tool() -> None:
-    """A run started over the mounted API sends the product's invoice, for the company of who started it."""
+    """A run over the mounted API sends an invoice of the product, for the company of the user who started it."""
     product = load(EXAMPLES / "embedding" / "app.py")
     application = product.build("sqlite://")
     async with application.router.lifespan_context(application), client_of(product, application) as ann:

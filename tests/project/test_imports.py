@@ -1,4 +1,4 @@
-"""What `import wfcore` loads, and what it offers."""
+"""The modules that `import wfcore` loads, and its names."""
 
 import ast
 import inspect
@@ -18,7 +18,7 @@ HEAVY = (
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The modules that a fresh interpreter has after this statement."""
+    """The modules of a new interpreter after this statement."""
     code = f"import sys, json\n{statement}\nprint(json.dumps(list(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return set(json.loads(ran.stdout.splitlines()[-1]))
@@ -31,8 +31,8 @@ def test_light() -> None:
     assert not loaded & set(HEAVY)
 
 
-def test_open_without_a_door() -> None:
-    """`wfcore.open` loads neither the web server nor a database nor a model's library until one is asked for."""
+def test_open_is_light() -> None:
+    """`wfcore.open` loads a web server, a database or the library of a model only when one is used."""
     loaded = loaded_by("import wfcore; wfcore.open")
     assert "wfcore.bootstrap" in loaded
     assert not loaded & {
@@ -54,10 +54,10 @@ def test_public_name(name: str) -> None:
 
 
 def test_public_names() -> None:
-    """`__all__`, `dir(wfcore)` and what type checkers are told of are the same names; there are no others."""
+    """`__all__`, `dir(wfcore)` and the imports for type checkers have the same names, and no others."""
     assert dir(wfcore) == wfcore.__all__ == sorted(wfcore.__all__)
-    told = [node for node in ast.walk(ast.parse(inspect.getsource(wfcore))) if isinstance(node, ast.ImportFrom)]
-    names = {alias.asname or alias.name for node in told for alias in node.names}
+    imported = [node for node in ast.walk(ast.parse(inspect.getsource(wfcore))) if isinstance(node, ast.ImportFrom)]
+    names = {alias.asname or alias.name for node in imported for alias in node.names}
     assert names - {"import_module", "TYPE_CHECKING", "Any"} == set(wfcore.__all__)
     with pytest.raises(AttributeError, match="nothing_such"):
         _ = wfcore.nothing_such
@@ -66,7 +66,7 @@ def test_public_names() -> None:
 @pytest.mark.parametrize(
     "module", ["wfcore.domain.run.machine.machine", "wfcore.runtime.execution.driver", "wfcore.ports.journal"]
 )
-def test_inner_floors_are_light(module: str) -> None:
+def test_inner_layers_are_light(module: str) -> None:
     """Domain, ports and runtime load no driven adapter and no library of one."""
     loaded = loaded_by(f"import {module}")
     assert import_module(module).__name__ in loaded

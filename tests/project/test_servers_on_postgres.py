@@ -22,8 +22,8 @@ async def token_in(database: str) -> str:
 
 
 def test_two_servers_share_a_database(tmp_path: Path) -> None:
-    """From an empty database: what is made through one server is seen through the other, and a run that one of them
-    takes in without a worker of its own is driven by the other. Nothing is kept beside them."""
+    """From an empty database: each server sees what the other one creates, and a server without a worker accepts a run
+    that the other one drives. They share nothing else."""
     url = without_schema()
     file = json.loads((tmp_path / workflow(tmp_path, action("core.wait", seconds=0))).read_text())
     with serving(tmp_path, "--database", url) as (one, first):

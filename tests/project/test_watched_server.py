@@ -21,10 +21,10 @@ async def token_in(database: str) -> str:
 
 
 def test_a_server_that_is_watched(tmp_path: Path) -> None:
-    """Metrics for who has their token; the bound of requests from the environment; one JSON object a line on stderr,
-    among them one for each request; nothing of it on stdout."""
-    told = {"WFCORE_LIMITS_REQUESTS_PER_MINUTE": "2", "WFCORE_TELEMETRY_METRICS_TOKEN": "scrape"}
-    env = {name: value for name, value in os.environ.items() if not name.startswith("WFCORE_")} | told
+    """Metrics require their token; the environment sets the limit of requests; stderr has one JSON object per line,
+    including one for each request; stdout has none of it."""
+    configured = {"WFCORE_LIMITS_REQUESTS_PER_MINUTE": "2", "WFCORE_TELEMETRY_METRICS_TOKEN": "scrape"}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("WFCORE_")} | configured
     token = asyncio.run(token_in(f"sqlite:///{tmp_path}/wfcore.db"))
     command = [sys.executable, "-m", "wfcore", "serve", "--port", "0", "--log-format", "json", "--log-level", "info"]
     with subprocess.Popen(
@@ -46,6 +46,6 @@ def test_a_server_that_is_watched(tmp_path: Path) -> None:
     assert 'wfcore_http_requests_total{method="GET",route="/api/v1/me",status="429"} 1.0' in scraped.text
     assert (server.returncode, out) == (0, "")
     lines = [json.loads(line) for line in err.splitlines()]
-    mine_told = [line for line in lines if line["logger"] == "wfcore.access" and line["request_id"] == "req-1"]
-    assert [(line["status"], line["user_id"]) for line in mine_told] == [(200, "u1"), (200, "u1"), (429, "u1")]
+    own_lines = [line for line in lines if line["logger"] == "wfcore.access" and line["request_id"] == "req-1"]
+    assert [(line["status"], line["user_id"]) for line in own_lines] == [(200, "u1"), (200, "u1"), (429, "u1")]
     assert token not in err
