@@ -121,6 +121,64 @@ class TurnBody(Body):
     origin: Origin | UnsetType = UNSET
 
 
+class TurnFields(TypedDict, total=False):
+    """`TurnBody` as keyword arguments."""
+
+    organization_id: str
+    session_id: str
+    file_thread_id: str
+    config: RunConfig | JsonObject
+    attachments: AttachmentsDto | JsonObject
+    user_context: UserContext | JsonObject
+    stream_protocol_version: Literal[2]
+    experimental_features: bool
+    debug: bool
+    version: Literal["published", "draft"]
+    origin: Origin
+
+
+class ChatFields(TurnFields, total=False):
+    """`Chat` as keyword arguments."""
+
+    message: str
+    run_id: str
+
+
+class ResumeRunFields(TurnFields, total=False):
+    """`ResumeRun` as keyword arguments; the id of the new run is the `key`."""
+
+    message: str
+    decision: Decision
+    interrupt_id: str
+    data: Any
+    decisions: list[InterruptDecision] | list[JsonObject]
+
+
+class CreateRunFields(ResumeRunFields, total=False):
+    """`CreateRun` as keyword arguments; `workflow` and `skill` are short for the ids."""
+
+    workflow: int
+    workflow_id: int
+    skill: int
+    skill_id: int
+    assistant: bool
+    input: JsonObject
+    run_id: str
+
+
+class RunActionFields(TypedDict, total=False):
+    """`RunAction` as keyword arguments."""
+
+    organization_id: str
+    action: "Action | JsonObject"
+    previous_outputs: JsonObject
+    session_id: str
+    file_thread_id: str
+    timezone: str
+    run_id: str
+    origin: Literal["automation", "api", "other"]
+
+
 @value
 class Chat(TurnBody):
     """A message to a skill or to the assistant, which starts a run."""

@@ -36,7 +36,19 @@ from msgspec import UNSET, UnsetType
 
 from wfcore.domain.kernel.json_type import JSON
 
-__all__ = ["UNSET", "UnsetType", "is_value", "shape_of", "structure", "to_json", "value", "wire", "wire_name"]
+__all__ = [
+    "UNSET",
+    "UnsetType",
+    "changed",
+    "given",
+    "is_value",
+    "shape_of",
+    "structure",
+    "to_json",
+    "value",
+    "wire",
+    "wire_name",
+]
 
 T = TypeVar("T")
 
@@ -108,6 +120,16 @@ def _shaped(hint: Any, *, required: bool = False) -> Any:
     if arguments and origin in (list, dict, tuple):
         return origin[tuple(_shaped(each) for each in arguments)]
     return hint
+
+
+def changed(value: T, **fields: Any) -> T:
+    """The value with other fields."""
+    return attrs.evolve(value, **fields)  # type: ignore[misc]  # mypy does not see that `value` is attrs
+
+
+def given(field: T | UnsetType) -> T | None:
+    """The value of a field, or None if it is absent."""
+    return None if field is UNSET else field
 
 
 # --- conversion ---

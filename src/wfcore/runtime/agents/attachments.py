@@ -1,11 +1,21 @@
-"""Attachments: kept with the organization when a body brings them, and shown to models when they are called."""
+"""Attachments: stored for the organization when a body contains them, and sent to models with their messages."""
 
 from collections.abc import Mapping
 
 import attrs
 
-from wfcore.domain.agents.attachments import TEXT, content_of, key_of, media_type_of, misnamed, naming, type_of_key
-from wfcore.domain.agents.context_attachments import keys_of, shown
+from wfcore.api.runs import AttachmentsDto
+from wfcore.domain.agents.attachments import (
+    TEXT,
+    content_of,
+    contradicts_type,
+    key_of,
+    media_type_of,
+    type_of_key,
+    upload_fields,
+)
+from wfcore.domain.agents.context_attachments import keys_of, with_content
+from wfcore.domain.json.values import UNSET, UnsetType, to_json
 from wfcore.domain.kernel.errors import Issue, TooLarge, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -14,24 +24,24 @@ from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports
 
 CARRIED = ("fileName", "mimeType", "summary", "originalSize", "storageFileName")
-"""What a document says of itself, carried as it is."""
+"""Fields of a document that are stored unchanged."""
 
 
 @attrs.frozen
 class Upload:
-    """Content that is kept, to be named in bodies by `key`. `size` is in bytes."""
+    """Stored content, which bodies refer to by `key`. `size` is in bytes."""
 
     key: str
     media_type: str
     size: int
 
     def to_wire(self) -> dict[str, JSON]:
-        told = {"mimeType": self.media_type, "sizeBytes": self.size}
-        return {"uploadId": self.key, "storageKey": self.key, **told}
+        fields = {"mimeType": self.media_type, "sizeBytes": self.size}
+        return {"uploadId": self.key, "storageKey": self.key, **fields}
 
 
 class Attachments:
-    """Images and texts that runs are started and resumed with."""
+    """Images and texts in the bodies of starts and resumes."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -39,56 +49,56 @@ class Attachments:
 
     @needs("workflows:invoke")
     async def upload(self, me: Principal, data: bytes, media_type: str | None = None) -> Upload:
-        """Keep an image (PNG, JPEG, GIF, WebP) or a text in UTF-8, to be named in bodies of the same organization.
+        """Store an image (PNG, JPEG, GIF, WebP) or a text in UTF-8 for bodies of the same organization.
 
-        The same content is kept once, under the same key. `media_type` is what the sender says it is. Errors: TooLarge;
-        Invalid for what is neither, and for content that is something else than the sender says.
+        Equal content is stored once, with the same key. `media_type` is the type that the sender declares. Errors:
+        TooLarge; Invalid for other content, and for content that differs from the declared type.
         """
         most = self._ports.settings.attachments.size
         if len(data) > most:
-            raise TooLarge(f"the upload has more than {most} bytes", {"maxBytes": most})
+            raise TooLarge(f"the upload must have at most {most} bytes", {"maxBytes": most})
         found = media_type_of(data)
         if found is None:
             refuse([Issue("", "must be an image (PNG, JPEG, GIF, WebP) or a text in UTF-8, not empty", "mediaType")])
-        elif misnamed(media_type, found):
+        elif contradicts_type(media_type, found):
             refuse([Issue("Content-Type", f"the content is `{found}`", "mediaType")])
         return await self._put(me.org_uuid, data, str(found))
 
-    async def kept(self, me: Principal, data: Mapping[str, JSON]) -> dict[str, JSON]:
-        """What the turn carries of its body's attachments, as a field of what expressions read as `run`; {} for none.
+    async def save(self, me: Principal, attachments: AttachmentsDto | UnsetType) -> dict[str, JSON]:
+        """Store the attachments of a validated body. Returns them as a field of the expression variable `run`, or {}.
 
-        The body has passed its check. Invalid, with nothing kept, when it names what its organization does not have.
+        Invalid, with nothing stored, when the body names an upload that the organization does not have.
         """
-        given, org = data.get("attachments") or {}, me.org_uuid
-        if not any(given.values()):
+        entries, org = {} if attachments is UNSET else to_json(attachments), me.org_uuid
+        if not any(entries.values()):
             return {}
-        uploads = await self._uploads(org, given)
-        images = [await self._image(org, image, uploads) for image in given.get("images", ())]
-        documents = [await self._document(org, document, uploads) for document in given.get("documents", ())]
+        uploads = await self._uploads(org, entries)
+        images = [await self._image(org, image, uploads) for image in entries.get("images", ())]
+        documents = [await self._document(org, document, uploads) for document in entries.get("documents", ())]
         return {"attachments": {"images": images, "documents": documents}}
 
     async def request(self, org: str, request: ModelRequest) -> ModelRequest:
-        """The request with the content of all that is attached to its messages. `ModelError` when some is gone."""
+        """The request with the content of all attachments of its messages. `ModelError` when one is missing."""
         contents = dict[str, bytes]()
         for key in {key for message in request.messages for key in keys_of(message)}:
             data = await self._blobs.get(org, key)
             if data is None:
-                message = f"the attachment `{key}` is not there any more"
+                message = f"the attachment `{key}` does not exist any more"
                 raise ModelError(message, retryable=False, reason="attachment_missing")
             contents[key] = data
-        return attrs.evolve(request, messages=[shown(message, contents) for message in request.messages])
+        return attrs.evolve(request, messages=[with_content(message, contents) for message in request.messages])
 
     async def _uploads(self, org: str, given: Mapping[str, JSON]) -> dict[str, Upload]:
-        """The uploads that these attachments name, by key."""
+        """The uploads that these attachments refer to, by key."""
         found, issues = dict[str, Upload](), list[Issue]()
         for kind, entries in given.items():
             for index, entry in enumerate(entries):
-                for name in naming(entry):
+                for name in upload_fields(entry):
                     key, media_type = entry[name], type_of_key(entry[name])
                     size = await self._blobs.size(org, key) if media_type else None
                     if media_type is None or size is None:
                         path = f"attachments.{kind}[{index}].{name}"
-                        issues.append(Issue(path, "names no upload of this organization", "reference"))
+                        issues.append(Issue(path, "is not an upload of this organization", "reference"))
                     else:
                         found[key] = Upload(key, media_type, size)
         refuse(issues)
@@ -99,19 +109,19 @@ class Attachments:
             data = content_of(image["data"])
             kept = await self._put(org, data, str(media_type_of(data)))
         else:
-            kept = uploads[image[naming(image)[0]]]
-        told = {"storageKey": kept.key, "mimeType": kept.media_type, "sizeBytes": kept.size}
-        return told | ({"name": image["name"]} if "name" in image else {})
+            kept = uploads[image[upload_fields(image)[0]]]
+        fields = {"storageKey": kept.key, "mimeType": kept.media_type, "sizeBytes": kept.size}
+        return fields | ({"name": image["name"]} if "name" in image else {})
 
     async def _document(self, org: str, document: Mapping[str, JSON], uploads: Mapping[str, Upload]) -> dict[str, JSON]:
-        raw = [document[name] for name in naming(document)[:1]]
+        raw = [document[name] for name in upload_fields(document)[:1]]
         if "parsedContent" in document:
             kept = await self._put(org, document["parsedContent"].encode(), TEXT)
         else:
             kept = uploads[raw[0]]
-        told = {name: document[name] for name in CARRIED if name in document}
-        told |= {"rawContentStorageKey": raw[0]} if raw else {}
-        return {"storageKey": kept.key, "sizeBytes": kept.size, **told}
+        fields = {name: document[name] for name in CARRIED if name in document}
+        fields |= {"rawContentStorageKey": raw[0]} if raw else {}
+        return {"storageKey": kept.key, "sizeBytes": kept.size, **fields}
 
     async def _put(self, org: str, data: bytes, media_type: str) -> Upload:
         key = key_of(data, media_type)

@@ -1,6 +1,6 @@
-"""What agents are told: contexts composed for runs and, without calling a model, for whoever wants to see one.
+"""Contexts of agents: composed for runs and, without a model call, for previews.
 
-Both are the same function of the same things (`domain.context.compose`): what a preview shows is what a run sends.
+Both use the same function (`domain.agents.context.compose`), so a preview shows exactly what a run sends.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from wfcore.api.contexts import AssistantContext, SkillContext
-from wfcore.domain.agents.context import Composed, Ingredients, compose
+from wfcore.domain.agents.context import Composed, CompositionInput, compose
 from wfcore.domain.agents.context_messages import Message, request_of
 from wfcore.domain.agents.narrowing import Allowance
 from wfcore.domain.json.codec import check
@@ -21,19 +21,19 @@ from wfcore.domain.run.effects import CallModel, ComposeContext
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ModelError, ModelRequest, ToolDefinition
 from wfcore.ports.storage import UnitOfWork
-from wfcore.runtime.agents.context_sources import Agent, Asked, Sources
+from wfcore.runtime.agents.context_sources import Agent, ContextRequest, Sources
 from wfcore.runtime.agents.guardrails import config_issues
 from wfcore.runtime.common.authorization import authorize, needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.requests import thread_of, wire_body
-from wfcore.runtime.organization.directory import acting
+from wfcore.runtime.organization.directory import current_principal
 
 SHOWN = ("model", "settings", "tools", "segments", "leftOut", "tokenEstimate", "contextWindow", "digest")
 
 
 @attrs.frozen
 class ContextView:
-    """A context as callers see it: the messages as the model would get them, and what they are made of."""
+    """The preview of a context: the messages that a model would receive, and their parts."""
 
     context: Composed
     messages: Sequence[Message]
@@ -43,24 +43,24 @@ class ContextView:
 
 
 class Contexts:
-    """Composing contexts. A skill's takes use of it, its draft's the management too."""
+    """Composes contexts. A skill's context requires use of the skill; that of its draft also requires manage."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._sources = Sources(ports)
         self._conversations = ports.journal.conversations
 
-    # For who wants to see
+    # Previews
 
     @needs("skills:read")
     async def compose(
         self, me: Principal, skill: int, body: Mapping[str, JSON] | None = None, **fields: JSON
     ) -> ContextView:
-        """What a run of this skill by this caller would send now (interface, context composition).
+        """The context that a run of this skill by this caller would send now (interface, context composition).
 
         Memories, context items and the conversation are left out for a credential without the scope to read them.
         Errors: NotFound, Forbidden; Conflict with `info.reason` `not_deployed` or `deleted`; Invalid when it does not
-        fit the context window, or the `config` asks for more than the skill allows.
+        fit the context window, or the `config` exceeds what the skill allows.
         """
         data = wire_body(body, fields)
         refuse(check(SkillContext, data))
@@ -78,56 +78,58 @@ class Contexts:
                 raise NotFound
             allowed = self._allowed(resource, variation)
             refuse(config_issues(self._ports.guardrails, data.get("config") or {}, allowed))
-        agent = await self._sources.of_skill(me, resource, variation, allowed, _asked(data))
-        return await self._view(me, agent, _asked(data), thread_of(me, data))
+        agent = await self._sources.of_skill(me, resource, variation, allowed, _request_of(data))
+        return await self._view(me, agent, _request_of(data), _thread_of(me, data))
 
     @needs("skills:read", "workflows:read")
     async def assistant(self, me: Principal, body: Mapping[str, JSON] | None = None, **fields: JSON) -> ContextView:
-        """What a run of the assistant by this caller would send now. Errors as of `compose`."""
+        """The context that a run of the assistant by this caller would send now. Errors as for `compose`."""
         data = wire_body(body, fields)
         refuse(check(AssistantContext, data))
         allowed = Allowance(frozenset(self._ports.models))
         refuse(config_issues(self._ports.guardrails, data.get("config") or {}, allowed))
         async with self._ports.storage.reading(me.org_uuid) as work:
-            agent = await self._sources.of_assistant(work, me, _asked(data))
-        return await self._view(me, agent, _asked(data), thread_of(me, data))
+            agent = await self._sources.of_assistant(work, me, _request_of(data))
+        return await self._view(me, agent, _request_of(data), _thread_of(me, data))
 
-    async def _view(self, me: Principal, agent: Agent, asked: Asked, thread_id: str | None) -> ContextView:
-        context = compose(await self._ingredients(me, agent, asked, thread_id))
-        return ContextView(context, request_of(context, await self._stored(me.org_uuid, me.user_id, context), ()))
+    async def _view(self, me: Principal, agent: Agent, requested: ContextRequest, thread_id: str | None) -> ContextView:
+        context = compose(await self._ingredients(me, agent, requested, thread_id))
+        return ContextView(
+            context, request_of(context, await self._past_messages(me.org_uuid, me.user_id, context), ())
+        )
 
-    # For runs
+    # Runs
 
     async def composed(self, execution: Execution, effect: ComposeContext) -> Composed:
-        """The context of an agent's visit. A frame of a skill has pinned its variation; as a node of a workflow the
-        skill is what is deployed now. `ModelError` when there is none, or it does not fit.
+        """The context of an agent's visit. `ModelError` when the skill is not deployed, or the context does not fit.
 
-        Subordinates, memories and the conversation are those of who started the execution. An agent within a frame
-        is told nothing of the conversation.
+        The frame of a skill has pinned its variation; a node of a workflow uses the variation that is deployed now.
+        Subordinates, memories and the conversation are those of the user who started the execution. The context of an
+        agent within a frame has no conversation.
         """
-        org, asked, is_root = execution.ref.org, Asked.of(effect), len(effect.address) == 3
+        org, requested, is_root = execution.ref.org, ContextRequest.of(effect), len(effect.address) == 3
         pinned = effect.variation_id or (execution.variation_id if is_root and execution.kind == "skill" else None)
         async with self._ports.storage.reading(org) as work:
-            caller = await acting(work, org, execution.user_id)
+            caller = await current_principal(work, org, execution.user_id)
             if effect.assistant:
-                agent = await self._sources.of_assistant(work, caller, asked)
+                agent = await self._sources.of_assistant(work, caller, requested)
             else:
                 resource, variation = await _deployed(work, effect.agent_id or 0, pinned)
         if not effect.assistant:
             allowed = self._allowed(resource, variation)
-            agent = await self._sources.of_skill(caller, resource, variation, allowed, asked)
+            agent = await self._sources.of_skill(caller, resource, variation, allowed, requested)
         thread_id = execution.thread_id if is_root else None
         try:
-            return compose(await self._ingredients(caller, agent, asked, thread_id))
+            return compose(await self._ingredients(caller, agent, requested, thread_id))
         except Invalid as error:
             raise ModelError(error.message, retryable=False, reason="context") from None
 
     async def request(self, execution: Execution, effect: CallModel) -> ModelRequest:
-        """What the model is sent: the composed context to the letter, then the agent's rounds up to now."""
+        """The model request: the messages of the composed context, then the agent's rounds so far."""
         context = effect.context
         if context is None:
             raise ValueError("this call has no composed context")
-        stored = await self._stored(execution.ref.org, execution.user_id, context)
+        stored = await self._past_messages(execution.ref.org, execution.user_id, context)
         tools = [ToolDefinition(tool["name"], tool["description"], tool["parameters"]) for tool in context["tools"]]
         messages, schema = request_of(context, stored, effect.transcript), context.get("outputSchema")
         return ModelRequest(messages, context["model"], context["settings"], schema, effect.key, tools)
@@ -137,29 +139,31 @@ class Contexts:
     def _allowed(self, resource: Resource, variation: Variation) -> Allowance:
         return Allowance.of_skill(variation.content, resource.access.guardrails, self._ports.models)
 
-    async def _ingredients(self, me: Principal, agent: Agent, asked: Asked, thread_id: str | None) -> Ingredients:
-        """All of it: the agent's own, what the message brings up, and the conversation."""
-        memories, without = await self._sources.memories(me, agent.skill_id, asked.message)
+    async def _ingredients(
+        self, me: Principal, agent: Agent, requested: ContextRequest, thread_id: str | None
+    ) -> CompositionInput:
+        """All ingredients: the agent's own, the memories for the message, and the conversation."""
+        memories, without = await self._sources.memories(me, agent.skill_id, requested.message)
         history, unread = await self._sources.history(me, thread_id, agent.given.settings)
         left_out = (*agent.given.left_out, *without, *unread)
         return attrs.evolve(
-            agent.given, memories=memories, history=history, left_out=left_out, attachments=asked.attachments
+            agent.given, memories=memories, history=history, left_out=left_out, attachments=requested.attachments
         )
 
-    async def _stored(self, org: str, user_id: str, context: Mapping[str, JSON]) -> Sequence[Message]:
-        """The messages of the context's range; those that were deleted since are gone."""
-        wanted = context["messages"]
-        if wanted is None:
+    async def _past_messages(self, org: str, user_id: str, context: Mapping[str, JSON]) -> Sequence[Message]:
+        """The messages of the context's range, without those that were deleted since."""
+        range_ = context["messages"]
+        if range_ is None:
             return ()
-        conversation = await self._conversations.own(org, wanted["threadId"], user_id)
+        conversation = await self._conversations.own(org, range_["threadId"], user_id)
         if conversation is None:
             return ()
-        found = await self._conversations.messages([conversation], after=wanted["after"], up_to=wanted["upTo"])
+        found = await self._conversations.messages([conversation], after=range_["after"], up_to=range_["upTo"])
         return [message.to_wire() for message in found]
 
 
-def _asked(data: Mapping[str, JSON]) -> Asked:
-    return Asked(data.get("message"), data.get("instructions") or "", None, {}, None, data.get("config") or {})
+def _request_of(data: Mapping[str, JSON]) -> ContextRequest:
+    return ContextRequest(data.get("message"), data.get("instructions") or "", None, {}, None, data.get("config") or {})
 
 
 async def _deployed(work: UnitOfWork, number: int, pinned: str | None) -> tuple[Resource, Variation]:
@@ -169,3 +173,7 @@ async def _deployed(work: UnitOfWork, number: int, pinned: str | None) -> tuple[
         if variation is not None:
             return resource, variation
     raise ModelError(f"skill `{number}` is not deployed", retryable=False, reason="skill_missing")
+
+
+def _thread_of(me: Principal, data: Mapping[str, JSON]) -> str | None:
+    return thread_of(me, data.get("fileThreadId"), data.get("sessionId"))

@@ -1,1 +1,1 @@
-"""What all use cases share: ports, authorization, audit, idempotency, paging."""
+"""Shared by all use cases: ports, authorization, audit, idempotency, paging."""

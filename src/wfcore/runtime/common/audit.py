@@ -1,4 +1,4 @@
-"""The audit: what is written down of each change, and who may read it."""
+"""The audit: the rows that changes write, and the use case that reads them."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -18,7 +18,7 @@ from wfcore.runtime.common.ports import Ports
 
 @attrs.frozen
 class AuditView:
-    """One row of the audit. `position` is where the page behind it begins."""
+    """One row of the audit. `position` identifies it for the next page."""
 
     row: AuditRow
 
@@ -40,7 +40,7 @@ class AuditView:
 
 
 class AuditTrail:
-    """Reading the audit takes the role admin or owner."""
+    """Reads the audit, which requires the role admin or owner."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -57,11 +57,11 @@ class AuditTrail:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> list[AuditView]:
-        """Newest first. `action` is `<kind>.<verb>`, `until` is left out, `before` is the `position` of a row."""
+        """Newest first. `action` is `<kind>.<verb>`, `until` is exclusive, `before` is the `position` of a row."""
         administer(me)
-        wanted = AuditFilter(user, action, since, until)
+        selected = AuditFilter(user, action, since, until)
         async with self._ports.storage.reading(me.org_uuid) as work:
-            return [AuditView(row) for row in await work.audit.page(wanted, limit=limit, before=before)]
+            return [AuditView(row) for row in await work.audit.page(selected, limit=limit, before=before)]
 
 
 async def audit(
@@ -73,19 +73,19 @@ async def audit(
     id: str,
     details: Mapping[str, JSON] | None = None,
 ) -> None:
-    """Write down, with the change itself, that `me` did this; None is the operator."""
+    """Record in the transaction of the change that `me` did this; None is the operator."""
     user_id = None if me is None else me.user_id
     await work.audit.add(AuditRow(now, user_id, f"{kind}.{verb}", kind, id, details or {}))
 
 
 async def audit_change(work: UnitOfWork, me: Principal, now: datetime, old: Resource | None, new: Resource) -> None:
-    """What became of a workflow or skill; `old` is None when it is new."""
+    """Record the changes of a workflow or skill; `old` is None when it is new."""
     for verb, details in _changes(old, new):
         await audit(work, me, now, new.kind, verb, str(new.id), details)
 
 
 def _changes(old: Resource | None, new: Resource) -> Iterator[tuple[str, dict[str, JSON]]]:
-    """Verbs with details. An edit of the draft, or of the name, changes nothing that an audit tells of."""
+    """Verbs with details. Edits of the draft or of the name are not audited."""
     if old is None:
         yield "create", _access(new.access)
         return
@@ -101,8 +101,8 @@ def _changes(old: Resource | None, new: Resource) -> Iterator[tuple[str, dict[st
 
 def _owner(resource: Resource) -> dict[str, JSON]:
     pending = resource.pending_transfer
-    asked = None if pending is None else pending.pending_owner_user_id
-    return {"ownerUserId": resource.access.owner_user_id, "pendingOwnerUserId": asked}
+    pending_owner = None if pending is None else pending.pending_owner_user_id
+    return {"ownerUserId": resource.access.owner_user_id, "pendingOwnerUserId": pending_owner}
 
 
 def _access(config: AccessConfig) -> dict[str, JSON]:

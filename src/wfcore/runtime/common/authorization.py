@@ -1,4 +1,4 @@
-"""Authorization of use cases: token scopes, roles, and the one function that decides about a resource."""
+"""Authorization of use cases: token scopes, roles, and access to resources."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -16,13 +16,13 @@ R = TypeVar("R")
 
 
 def needs(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Mark a use case (a method whose first argument is the principal) with the token scopes it takes.
+    """Declare the token scopes of a use case (a method whose first argument is the principal).
 
-    They are checked on every call, whatever the door, before anything else. `*` stands for the `area` of the object
-    that has the method. A door reads them with `scopes_of`, to check them before it reads a body.
+    They are checked first on every call, from any adapter. `*` stands for the `area` of the method's object. An adapter
+    reads them with `scopes_of`, to check them before it reads a body.
     """
 
-    def mark(use_case: Callable[P, R]) -> Callable[P, R]:
+    def decorate(use_case: Callable[P, R]) -> Callable[P, R]:
         @wraps(use_case)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             check_scopes(_principal(args[1]), _named(scopes, args[0]))
@@ -31,7 +31,7 @@ def needs(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         checked.scopes = scopes  # type: ignore[attr-defined]
         return checked
 
-    return mark
+    return decorate
 
 
 def scopes_of(use_case: Any) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def _named(scopes: tuple[str, ...], owner: Any) -> tuple[str, ...]:
 
 def _principal(value: Any) -> Principal:
     if not isinstance(value, Principal):
-        raise TypeError("the first argument of a use case is a Principal")
+        raise TypeError("the first argument of a use case must be a Principal")
     return value
 
 
@@ -57,18 +57,18 @@ def check_scopes(principal: Principal, scopes: tuple[str, ...]) -> None:
 
 
 def administer(principal: Principal) -> None:
-    """`Forbidden`, with the principal's own role in `info`, to all but the admins and owners of an organization."""
+    """`Forbidden`, with the principal's role in `info`, for everyone except admins and owners of an organization."""
     if principal.role is Role.MEMBER:
-        raise Forbidden("this takes the role `admin` or `owner`", {"role": principal.role.value})
+        raise Forbidden("this requires the role `admin` or `owner`", {"role": principal.role.value})
 
 
 def authorize(principal: Principal, resource: Resource | None, grant: str) -> Access:
-    """The one authorization function: `grant` is `see`, `use` or `manage` (interface, Authentication 6).
+    """Check the principal's access to a resource (interface, Authentication 6). All use cases call this function.
 
-    `NotFound` for what does not exist and for what the principal may neither use nor manage, without a difference;
-    `Forbidden` when it may do the one and not the other. What is deleted exists only for those who manage it.
-    Two more are of ownership: `own` is the owner's, who has to see the resource; `inherit` is that of the member to
-    whom the ownership is offered, and what is no offer to the principal does not exist.
+    `grant` is `see`, `use` or `manage`. `NotFound` for a resource that does not exist, and equally for one that the
+    principal can neither use nor manage; `Forbidden` when it has only the other of the two grants. A deleted resource
+    exists only for its managers. Two more grants concern ownership: `own` requires the owner, who must see the
+    resource; `inherit` requires the member to whom the ownership is offered, and is `NotFound` for everyone else.
     """
     if resource is None:
         raise NotFound
@@ -77,14 +77,14 @@ def authorize(principal: Principal, resource: Resource | None, grant: str) -> Ac
     if not known or (resource.status is Status.DELETED and not access.can_manage):
         raise NotFound
     if grant == "manage" and not access.can_manage:
-        raise Forbidden("you may use this but not manage it", {"manageDenial": access.manage_denial})
+        raise Forbidden("you can use this but not manage it", {"manageDenial": access.manage_denial})
     if grant == "use" and not access.can_use:
-        raise Forbidden("you may manage this but not use it", {"canUse": False})
+        raise Forbidden("you can manage this but not use it", {"canUse": False})
     if grant == "own" and not is_owner(principal, resource.access):
-        raise Forbidden("only the owner may do this", {"reason": "not_owner"})
+        raise Forbidden("only the owner can do this", {"reason": "not_owner"})
     return access
 
 
 def conflict(message: str, reason: str, **info: JSON) -> Conflict:
-    """A 409 that says why in one word."""
+    """A 409 with the code `reason` in its `info`."""
     return Conflict(message, {"reason": reason, **info})

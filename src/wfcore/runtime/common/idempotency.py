@@ -1,4 +1,4 @@
-"""Creates under an Idempotency-Key: the same key and body give the very answer that was given first."""
+"""Creates with an Idempotency-Key: the same key and body return the first response again."""
 
 from typing import TypeVar
 
@@ -13,21 +13,23 @@ from wfcore.runtime.common.authorization import conflict
 T = TypeVar("T")
 
 
-async def kept_answer(
-    work: UnitOfWork, me: Principal, kind: str, key: str | None, asked: JSON, answer: type[T]
+async def stored_response(
+    work: UnitOfWork, me: Principal, kind: str, key: str | None, request: JSON, response: type[T]
 ) -> T | None:
-    """What the principal was answered to this key; None when it is new. Conflict when `asked` was something else."""
+    """The stored response for this principal and key; None for a new key. Conflict when the request was different."""
     kept = None if key is None else await work.idempotency.find(kind, me.user_id, key)
     if kept is None:
         return None
-    if kept.fingerprint != fingerprint(asked):
+    if kept.fingerprint != fingerprint(request):
         raise conflict("this Idempotency-Key was used with another body", "key_reused")
-    return msgspec.convert(kept.response, answer)
+    return msgspec.convert(kept.response, response)
 
 
-async def keep_answer(work: UnitOfWork, me: Principal, kind: str, key: str | None, asked: JSON, answer: object) -> None:
-    """Keep the answer with its key, in the transaction that makes what it tells of."""
+async def store_response(
+    work: UnitOfWork, me: Principal, kind: str, key: str | None, request: JSON, response: object
+) -> None:
+    """Store the response with its key, in the transaction that creates the object."""
     if key is not None:
         await work.idempotency.add(
-            kind, me.user_id, key, IdempotencyRecord(fingerprint(asked), msgspec.to_builtins(answer))
+            kind, me.user_id, key, IdempotencyRecord(fingerprint(request), msgspec.to_builtins(response))
         )

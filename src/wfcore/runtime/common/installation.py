@@ -1,4 +1,4 @@
-"""What the operator of one installation sets."""
+"""The settings of one installation."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ from wfcore.domain.run.entries import Limits
 
 @attrs.frozen
 class Settings:
-    """What the operator sets. Durations in seconds."""
+    """The operator's settings. Durations are in seconds."""
 
     limits: Limits = attrs.field(factory=Limits)
     max_request_bytes: int = 10 * 2**20
@@ -22,20 +22,20 @@ class Settings:
     default_model: str = "default"
     delta_interval: float = 0.04
     http_allow: Sequence[str] = ()
-    """Addresses and networks, with or without a port, that requests of customers may reach though not public."""
+    """Private addresses and networks, with or without a port, that requests of customers can reach."""
     hold_for: float = 2.0
-    """How long a driver keeps an execution in memory when only time has to pass."""
+    """How long a driver keeps an execution in memory that only waits for a time."""
     catch_up: float = 3_600.0
-    """How late a schedule's latest slot may still fire after a time in which nobody worked."""
+    """How late a schedule's latest slot can still fire when no worker was up at its time."""
     prices: Mapping[str, Price] = attrs.field(factory=dict)
-    """What models cost, by name. The cost of a call is kept with it, so a new price changes nothing of the past."""
+    """The prices of models, by name. A call stores its cost, so a new price does not change past calls."""
     requests_per_minute: int | None = None
-    """How many HTTP requests one principal may make in any minute, at each process; None: no matter."""
+    """How many HTTP requests one principal can make in any minute, at each process; None: no limit."""
     budgets: Sequence[Budget] = ()
-    """What models may consume for each user or organization; a run that would go beyond asks first."""
+    """What models can consume for each user or organization; a run that exceeds it opens an interrupt first."""
     organization_requests_per_minute: int | None = None
-    """The same for all of an organization together."""
+    """The same limit for all principals of an organization together."""
     attachments: AttachmentLimits = attrs.field(factory=AttachmentLimits)
     graph: GraphLimits = attrs.field(factory=GraphLimits)
     hosts: Sequence[str] = ()
-    """The names of this server, in lower case and without a port; without any, browsers may not ask everything."""
+    """The names of this server, in lower case and without a port. Without any, some browser requests are refused."""

@@ -1,4 +1,4 @@
-"""Work that nobody asks for: a process looks for it again and again, beside others that do the same."""
+"""Periodic work: each process polls for due work, concurrently with other processes."""
 
 import asyncio
 import logging
@@ -9,35 +9,33 @@ from wfcore.ports.system import Clock
 
 log = logging.getLogger("wfcore.beat")
 
-BEAT: Final = 1.0
-"""Seconds between two looks."""
+POLL_INTERVAL: Final = 1.0
+"""Seconds between two polls."""
 
 
 class Poller:
-    """Looks from `start` to `stop`. A look that fails (a full disk, a locked database) is told, and the next one tries
-    again.
-    """
+    """Polls from `start` to `stop`. A failed poll (a full disk, a locked database) is logged; the next one retries."""
 
-    def __init__(self, clock: Clock, look: Callable[[], Awaitable[object]], what: str) -> None:
-        """`what` it looks for, as the log tells it."""
+    def __init__(self, clock: Clock, poll: Callable[[], Awaitable[object]], what: str) -> None:
+        """`what` names the polled work in log messages."""
         self._clock = clock
-        self._look = look
+        self._poll = poll
         self._what = what
-        self._looking: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._looking = asyncio.create_task(self._go_on())
+        self._task = asyncio.create_task(self._loop())
 
     async def stop(self) -> None:
-        """What was begun is whole, or will be found due again."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        """Cancel the polling. Interrupted work stays due."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _go_on(self) -> None:
+    async def _loop(self) -> None:
         while True:
             try:
-                await self._look()
+                await self._poll()
             except Exception:
-                log.exception("a look for %s failed", self._what)
-            await self._clock.sleep(BEAT)
+                log.exception("polling for %s failed", self._what)
+            await self._clock.sleep(POLL_INTERVAL)

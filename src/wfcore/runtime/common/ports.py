@@ -1,4 +1,4 @@
-"""The ports of one installation, as every use case has them."""
+"""The ports of one installation, which every use case receives."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -22,7 +22,7 @@ from wfcore.runtime.common.installation import Settings
 
 @attrs.frozen
 class Ports:
-    """The bundle of ports. Built in one place, `wfcore.bootstrap`; every one of them can be replaced."""
+    """All ports. Built only by `wfcore.bootstrap`; each of them can be replaced."""
 
     storage: Storage
     journal: Journal
@@ -37,7 +37,7 @@ class Ports:
     ids: Ids
     settings: Settings = attrs.field(factory=Settings)
     telemetry: Telemetry | None = None
-    """Who hears of work as it happens; None for nobody, at no cost."""
+    """Receives measurements and traces; None disables them, at no cost."""
     tool_servers: ToolServers = attrs.field(kw_only=True)
     guardrails: Guardrails = attrs.field(kw_only=True)
     outbound: Outbound = attrs.field(kw_only=True)

@@ -1,4 +1,4 @@
-"""Small things that all use cases do with wire values: keyword arguments, page tokens."""
+"""Parsing of wire values that all use cases share: keyword arguments, idempotency keys, page tokens."""
 
 import base64
 import hashlib
@@ -19,37 +19,37 @@ _HUMP = re.compile(r"_([a-z0-9])", re.ASCII)
 def wire_body(
     body: Mapping[str, JSON] | None, fields: Mapping[str, JSON], names: Mapping[str, str] | None = None
 ) -> Mapping[str, JSON]:
-    """The body in wire names: the one given, or made of keyword arguments in snake case (never both)."""
+    """The body in wire names: `body`, or one built from keyword arguments in snake case. TypeError for both."""
     if body is not None:
         if fields:
-            raise TypeError("give a body or keyword arguments, not both")
+            raise TypeError("pass a body or keyword arguments, not both")
         return body
     known = names or {}
     return {known.get(name) or _HUMP.sub(lambda m: m[1].upper(), name): value for name, value in fields.items()}
 
 
 def key_issues(key: str | None) -> list[Issue]:
-    """Why this Idempotency-Key cannot be one."""
+    """The errors of this Idempotency-Key."""
     if key is None or is_run_id(key):
         return []
     rule = "pattern" if key in (".", "..") else "query"
     return [Issue("Idempotency-Key", "must be 1 to 255 visible ASCII characters, neither `.` nor `..`", rule)]
 
 
-def thread_of(me: Principal, data: Mapping[str, JSON]) -> str | None:
-    """The thread that a body names: `fileThreadId`, else the one that the same user's `sessionId` always leads to."""
-    if data.get("fileThreadId"):
-        return str(data["fileThreadId"])
-    if data.get("sessionId"):
-        text = "\n".join((me.org_uuid, me.user_id, str(data["sessionId"])))
+def thread_of(me: Principal, thread_id: str | None, session_id: str | None) -> str | None:
+    """The thread of a body: its `fileThreadId`, otherwise one derived from user and `sessionId`; None without both."""
+    if thread_id:
+        return thread_id
+    if session_id:
+        text = f"{me.org_uuid}\n{me.user_id}\n{session_id}"
         return "thread_" + hashlib.sha256(text.encode()).hexdigest()[:32]
     return None
 
 
 class PageTokens:
-    """Opaque tokens that carry a position of one list: signed, and bound to organization, list and filter.
+    """Opaque tokens for positions in one list: signed, and bound to organization, list and filter.
 
-    A token that was altered, or belongs to another list, filter or organization, is `Malformed`.
+    `Malformed` for a token that was altered, or belongs to another list, filter or organization.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -57,25 +57,25 @@ class PageTokens:
 
     def seal(self, position: JSON, *bound_to: JSON) -> str:
         payload = msgspec.json.encode(position)
-        return self._spelled(self._mark(payload, bound_to) + payload)
+        return self._encode(self._signature(payload, bound_to) + payload)
 
     def open(self, token: str, *bound_to: JSON) -> JSON:
         try:
             raw = base64.urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
         except ValueError:
             raw = b""
-        mark, payload = raw[:16], raw[16:]
-        genuine = hmac.compare_digest(mark, self._mark(payload, bound_to))
-        if not genuine or self._spelled(raw) != token:
-            raise bad_query("pageToken", "this is no page token of this list")
+        signature, payload = raw[:16], raw[16:]
+        genuine = hmac.compare_digest(signature, self._signature(payload, bound_to))
+        if not genuine or self._encode(raw) != token:
+            raise bad_query("pageToken", "is not a page token of this list")
         return msgspec.json.decode(payload)
 
     @staticmethod
-    def _spelled(raw: bytes) -> str:
-        """The one spelling of a token: others that decode to the same bytes are refused."""
+    def _encode(raw: bytes) -> str:
+        """The canonical encoding; other encodings of the same bytes are refused."""
         return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
-    def _mark(self, payload: bytes, bound_to: tuple[JSON, ...]) -> bytes:
+    def _signature(self, payload: bytes, bound_to: tuple[JSON, ...]) -> bytes:
         return hmac.digest(self._secret, msgspec.json.encode(bound_to) + b"\n" + payload, hashlib.sha256)[:16]
 
 

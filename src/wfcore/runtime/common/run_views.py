@@ -1,4 +1,4 @@
-"""What the run use cases answer with: a run's record, an item of the inbox, a turn that is about to begin."""
+"""Results of the run use cases: a run's record, an item of the inbox, a turn that is about to begin."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Sequence
 from contextlib import aclosing
@@ -14,21 +14,21 @@ from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.journal import ExecutionRef, Journal, OpenInterrupt, RunRow
 
 MOST_OPEN: Final = 1_000
-"""The most open interrupts that a run is shown with."""
+"""The most open interrupts that a run's record shows."""
 
 Batches = AsyncGenerator[list[Event], None]
 
 
 @attrs.frozen
 class RunView:
-    """A run as its record shows it. `interrupts` are the open ones.
+    """The record of a run. `interrupts` are the open ones.
 
-    `outlined`: it is shown to who may only decide, without what came of it.
+    `is_outline`: the caller can only decide, so the record hides the result.
     """
 
     row: RunRow
     interrupts: tuple[Interrupt, ...] = ()
-    outlined: bool = False
+    is_outline: bool = False
 
     @property
     def id(self) -> str:
@@ -67,7 +67,7 @@ class RunView:
 
 
 async def views(journal: Journal, rows: Sequence[RunRow]) -> list[RunView]:
-    """The runs with what is open of them: one question for all that may wait, however many there are."""
+    """The runs with their open interrupts. One query reads the interrupts of all of them."""
     waiting: dict[ExecutionRef, list[Interrupt]] = {row.execution: [] for row in rows if _may_wait(row)}
     if waiting:
         (org,) = {ref.org for ref in waiting}
@@ -77,7 +77,7 @@ async def views(journal: Journal, rows: Sequence[RunRow]) -> list[RunView]:
 
 
 async def latest_turn(journal: Journal, org: str, run_id: str) -> RunRow | None:
-    """The turn that this run has come to: itself, or the last of those that took it over. None for an unknown run."""
+    """The latest turn of this run's execution: the run, or the last one that resumed it. None for an unknown run."""
     row = await journal.find_run(org, run_id)
     while row is not None and row.resumed_by is not None:
         row = await journal.find_run(org, row.resumed_by)
@@ -94,7 +94,7 @@ def target_to_wire(kind: str, resource_id: int | None) -> dict[str, JSON]:
 
 @attrs.frozen
 class InboxItem:
-    """One interrupt that waits for the caller."""
+    """One interrupt that waits for a decision of the caller."""
 
     found: OpenInterrupt
 
@@ -110,7 +110,7 @@ class InboxItem:
 
 
 class Turn:
-    """A run that is about to begin: await it for its `RunView`, or iterate over its events. It begins once.
+    """A run that is about to begin: await it for its `RunView`, or iterate over its events. It begins only once.
 
     view = await core.runs.start(me, workflow=1, input={})
 
@@ -135,11 +135,11 @@ class Turn:
         return self._view
 
     async def _events(self) -> AsyncIterator[Event]:
-        async for event in one_by_one(self._batches(await self._begun())):
+        async for event in single_events(self._batches(await self._begun())):
             yield event
 
 
-async def one_by_one(batches: Batches) -> AsyncIterator[Event]:
+async def single_events(batches: Batches) -> AsyncIterator[Event]:
     async with aclosing(batches):
         async for events in batches:
             for event in events:

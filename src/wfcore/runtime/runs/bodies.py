@@ -1,107 +1,133 @@
-"""The bodies of runs, resumes and actions: what they may say, and what a run carries along of it.
+"""The bodies of runs, resumes and actions: their validation, and the fields that a run keeps.
 
-Nothing is accepted that has no effect (interface, Resume a run). `message`, `userContext`, `origin`, `debug`,
-`experimentalFeatures`, and `timezone` of an action, are carried verbatim: expressions read them as `run.message` and so
-on, and those of a resume take the place of those before. `config` is carried as far as it narrows (`domain.narrowing`).
-`sessionId` and `fileThreadId` choose the thread of a new execution, `version` its variation; a resumed one stays in its
-thread and on its variation whatever they say. `attachments` are kept and carried as `run.attachments`, by key
-(`domain.attachments`).
+A field without effect is refused (interface, Resume a run). `message`, `userContext`, `origin`, `debug`,
+`experimentalFeatures`, and `timezone` of an action, are kept verbatim: expressions read them as `run.message` and so
+on, and those of a resume replace the earlier ones. `config` is kept as far as it narrows (`domain.agents.narrowing`).
+`sessionId` and `fileThreadId` choose the thread of a new execution, `version` its variation; a resume changes neither.
+`attachments` are stored, and kept as `run.attachments`, by key (`domain.agents.attachments`).
 """
 
 from collections.abc import Mapping
+from functools import partial
 
-from wfcore.api.runs import AttachmentsDto, Chat, CreateRun, ResumeRun, RunAction
+from wfcore.api.runs import Action, AttachmentsDto, Chat, CreateRun, ResumeRun, RunAction
 from wfcore.domain.agents.attachments import AttachmentLimits, attachment_issues
 from wfcore.domain.expressions.templates import template_issues
 from wfcore.domain.json.codec import check, fingerprint
-from wfcore.domain.kernel.errors import Issue, refuse
+from wfcore.domain.json.values import UNSET, changed, to_json
+from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.triggers.schedule import time_zones
-from wfcore.runtime.common.requests import key_issues
+from wfcore.runtime.common.bodies import Tree, parsed
+
+Sent = CreateRun | ResumeRun | RunAction
+
+NAMES = {"workflow": "workflowId", "skill": "skillId"}
+"""Short keyword arguments of the library, in addition to the wire names in snake case."""
 
 CARRIED = ("message", "userContext", "origin", "debug", "experimentalFeatures", "timezone", "streamProtocolVersion")
 TARGETS = ("workflowId", "skillId", "assistant")
-ANSWERS = ("decision", "decisions", "interruptId", "data")
+DECISION_FIELDS = ("decision", "decisions", "interruptId", "data")
 
 
-def check_start(data: Mapping[str, JSON], key: str | None, limits: AttachmentLimits) -> None:
-    """Refuse a body that cannot start a run."""
-    unasked = [Issue(name, "nothing waits for an answer at a start", "unsupported") for name in ANSWERS if name in data]
-    faults = [*key_issues(key), *check(CreateRun, data), *_attached(data, limits)]
-    refuse([*faults, *unasked, *_target_issues(data)])
+def start_body(
+    body: CreateRun | Tree | None, fields: Mapping[str, object], key: str | None, limits: AttachmentLimits
+) -> CreateRun:
+    """The body of a start. Raises Malformed or Invalid with all faults."""
+    rules = (partial(_attachment_issues, limits), _start_issues, _target_issues)
+    return parsed(CreateRun, body, fields, *rules, names=NAMES, key=key)
 
 
-def check_chat(data: Mapping[str, JSON], key: str | None) -> None:
-    """Refuse a body that tells an agent nothing."""
-    refuse([*key_issues(key), *check(Chat, data)])
+def chat_body(body: Chat | Tree | None, fields: Mapping[str, object], key: str | None) -> Chat:
+    """The body of a chat message. Raises Malformed or Invalid with all faults."""
+    return parsed(Chat, body, fields, key=key)
 
 
-def check_resume(data: Mapping[str, JSON], key: str | None, limits: AttachmentLimits) -> None:
-    """Refuse a body that cannot resume a run."""
-    refuse([*key_issues(key), *check(ResumeRun, data), *_attached(data, limits), *_decision_issues(data)])
+def resume_body(
+    body: ResumeRun | Tree | None, fields: Mapping[str, object], key: str | None, limits: AttachmentLimits
+) -> ResumeRun:
+    """The body of a resume. Raises Malformed or Invalid with all faults."""
+    return parsed(ResumeRun, body, fields, partial(_attachment_issues, limits), _decision_issues, key=key)
 
 
-def check_action(me: Principal, data: Mapping[str, JSON], key: str | None) -> None:
-    """Refuse a body that is no action of the caller's organization."""
-    issues = [*key_issues(key), *check(RunAction, data)]
-    refuse(issues or [*_place_issues(me, data), *template_issues(data["action"].get("params") or {}, "action.params")])
+def action_body(
+    me: Principal, body: RunAction | Tree | None, fields: Mapping[str, object], key: str | None
+) -> RunAction:
+    """The body of a single action of the caller's organization. Raises Malformed or Invalid with all faults."""
+    return parsed(RunAction, body, fields, partial(_place_issues, me), _params_issues, key=key)
 
 
-def carried(data: Mapping[str, JSON]) -> dict[str, JSON]:
-    """What expressions read of the body, as fields of `run`."""
-    return {name: data[name] for name in CARRIED if name in data}
+def run_fields(body: Sent) -> dict[str, JSON]:
+    """The fields of the body that expressions read as fields of `run`."""
+    tree = to_json(body)
+    return {name: tree[name] for name in CARRIED if name in tree}
 
 
-def carried_on(data: Mapping[str, JSON], before: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The same of a resume. What a stream may hold is for each turn's client to say."""
-    kept = carried(data)
+def resumed_run_fields(body: ResumeRun, before: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The `run` fields of a resume. `streamProtocolVersion` is reset, because each turn has its own client."""
+    kept = run_fields(body)
     return kept if "streamProtocolVersion" not in before else {"streamProtocolVersion": None, **kept}
 
 
-def used_for(me: Principal, what: str, data: Mapping[str, JSON]) -> bytes:
-    """The fingerprint of caller, target and body: what a run id stands for. The id itself is no part of it."""
-    return mark_of([me.user_id, what, {name: value for name, value in data.items() if name != "runId"}])
+def request_fingerprint(me: Principal, what: str, body: Sent) -> bytes:
+    """The fingerprint of caller, target and body, without the run id: equal requests with one id join the same run."""
+    return short_fingerprint([me.user_id, what, to_json(changed(body, run_id=UNSET))])
 
 
-def mark_of(value: JSON) -> bytes:
-    """A fingerprint as runs keep it, cut to 128 bits: who found another value for it would only join a run of his."""
+def short_fingerprint(value: JSON) -> bytes:
+    """A fingerprint cut to 128 bits. A collision would only let a caller join a run of its own."""
     return bytes.fromhex(fingerprint(value))[:16]
 
 
-def _attached(data: Mapping[str, JSON], limits: AttachmentLimits) -> list[Issue]:
-    """What is wrong with attachments beyond their shape, where they have it."""
+def _start_issues(data: Tree) -> list[Issue]:
+    return [
+        Issue(name, "a run cannot start with a decision", "unsupported") for name in DECISION_FIELDS if name in data
+    ]
+
+
+def _params_issues(data: Tree) -> list[Issue]:
+    """The errors of the parameters of an action of valid shape."""
+    if "action" not in data or check(Action, data["action"]):
+        return []
+    return template_issues(data["action"].get("params") or {}, "action.params")
+
+
+def _attachment_issues(limits: AttachmentLimits, data: Tree) -> list[Issue]:
+    """The errors of attachments of valid shape."""
     given = data.get("attachments")
     return attachment_issues(given, limits) if given and not check(AttachmentsDto, given) else []
 
 
-def _target_issues(data: Mapping[str, JSON]) -> list[Issue]:
-    """Exactly one target; a workflow takes an `input`, an agent has to be told something."""
+def _target_issues(data: Tree) -> list[Issue]:
+    """Exactly one target is required; a workflow also requires `input`, an agent `message` or `input`."""
     named = [name for name in TARGETS if name in data]
     if not named:
         return [Issue("workflowId", "one of `workflowId`, `skillId` and `assistant` is required", "required")]
-    beside = [Issue(name, f"`{name}` stands beside `{named[0]}`", "exclusive") for name in named[1:]]
+    extra = [Issue(name, f"cannot be combined with `{named[0]}`", "exclusive") for name in named[1:]]
     if named[0] == "workflowId":
-        return [*beside, *([] if "input" in data else [Issue("input", "is required", "required")])]
+        return [*extra, *([] if "input" in data else [Issue("input", "is required", "required")])]
     if data.keys().isdisjoint(("message", "input")):
-        return [*beside, Issue("message", "is required where there is no `input`", "required_if")]
-    return beside
+        return [*extra, Issue("message", "is required without `input`", "required_if")]
+    return extra
 
 
-def _decision_issues(data: Mapping[str, JSON]) -> list[Issue]:
+def _decision_issues(data: Tree) -> list[Issue]:
     single = [name for name in ("decision", "interruptId", "data") if name in data]
     if "decisions" in data:
-        return [Issue(name, f"`{name}` stands beside `decisions`", "exclusive") for name in single]
+        return [Issue(name, "cannot be combined with `decisions`", "exclusive") for name in single]
     if single and "decision" not in data:
         return [Issue("decision", f"is required with `{single[0]}`", "required_if")]
     return []
 
 
-def _place_issues(me: Principal, data: Mapping[str, JSON]) -> list[Issue]:
-    """Whose action it is, and where its user is."""
+def _place_issues(me: Principal, data: Tree) -> list[Issue]:
+    """The organization and the time zone of an action."""
     found = []
-    if data.get("organizationId", me.org_uuid) != me.org_uuid:
+    organization = data.get("organizationId", me.org_uuid)
+    if isinstance(organization, str) and organization != me.org_uuid:
         found.append(Issue("organizationId", "is not the organization of the credential", "organization"))
-    if data.get("timezone", "UTC") not in time_zones():
-        found.append(Issue("timezone", f"`{data['timezone'][:80]}` is no IANA time zone", "timezone"))
+    zone = data.get("timezone", "UTC")
+    if isinstance(zone, str) and zone not in time_zones():
+        found.append(Issue("timezone", f"`{zone[:80]}` is not an IANA time zone", "timezone"))
     return found

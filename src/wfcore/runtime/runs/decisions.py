@@ -1,7 +1,7 @@
-"""What a resume answers: which open interrupts, whether they are still open, and who may."""
+"""The decisions of a resume: which interrupts they resolve, and whether the caller can decide these."""
 
-from collections.abc import Mapping
-
+from wfcore.api.runs import ResumeRun
+from wfcore.domain.json.values import UNSET, given
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Issue, NotFound, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -13,64 +13,65 @@ from wfcore.ports.journal import RunRow
 from wfcore.runtime.common.authorization import conflict
 
 
-def answers_of(
-    me: Principal, row: RunRow, machine: Machine, can_use: bool, data: Mapping[str, JSON]
+def decisions_of(
+    me: Principal, row: RunRow, machine: Machine, can_use: bool, body: ResumeRun
 ) -> tuple[e.Decision, ...]:
-    """The answers that a body gives, after every check on whether the caller may give them; none is a plain resume.
+    """The decisions of a body, after every check whether the caller can make them; () is a resume without a decision.
 
-    Errors: Conflict that says why not, Forbidden, Invalid.
+    Errors: Conflict with a reason, Forbidden, Invalid.
     """
-    decisions = _decisions(row, machine, data)
+    decisions = _decisions(row, machine, body)
     for index, decision in enumerate(decisions):
         interrupt = machine.interrupts[decision.interrupt_id]
         try:
             may_decide(me, interrupt, machine.starter, can_use)
-        except NotFound:  # to who sees the run, an interrupt that is not theirs to answer is no secret
-            raise Forbidden("this is not yours to decide", {"reason": "not_an_approver"}) from None
-        check_answer(interrupt, decision, f"decisions[{index}]." if "decisions" in data else "")
+        except NotFound:  # the caller sees the run, so the interrupt need not be hidden
+            raise Forbidden("you are not an approver of this interrupt", {"reason": "not_an_approver"}) from None
+        check_answer(interrupt, decision, f"decisions[{index}]." if body.decisions is not UNSET else "")
     if not decisions and not can_use:
-        raise Forbidden("resuming takes the use of what runs", {"canUse": False})
+        raise Forbidden("resuming a run requires use of its target", {"canUse": False})
     return decisions
 
 
-def still_the_latest(row: RunRow, machine: Machine) -> None:
-    """A Conflict for a run that another one took over."""
+def check_latest_turn(row: RunRow, machine: Machine) -> None:
+    """Conflict for a run that another run has resumed."""
     if machine.run_id != row.id:
-        raise conflict(f"run `{row.id}` was resumed", "already_resumed")
+        raise conflict(f"run `{row.id}` was already resumed", "already_resumed")
 
 
 def apply(machine: Machine, entry: e.Entry) -> None:
-    """Apply what a client asked for; what cannot happen in this state is a Conflict."""
+    """Apply the entry of a client's request; an entry that is illegal in this state is a Conflict."""
     try:
         machine.apply(entry)
     except IllegalEntry as error:
         raise Conflict(str(error), error.info) from None
 
 
-def _decisions(row: RunRow, machine: Machine, data: Mapping[str, JSON]) -> tuple[e.Decision, ...]:
-    still_the_latest(row, machine)
+def _decisions(row: RunRow, machine: Machine, body: ResumeRun) -> tuple[e.Decision, ...]:
+    check_latest_turn(row, machine)
     if machine.ended:
         raise conflict(f"run `{row.id}` has ended as `{machine.status}`", "not_interrupted")
     waiting = machine.interrupts
-    if "decisions" in data:
-        wanted = [(d["interruptId"], d["decision"], d.get("data")) for d in data["decisions"]]
-    elif "decision" in data:
-        chosen = data.get("interruptId")
+    wanted: list[tuple[str | None, str, JSON]]
+    if body.decisions is not UNSET:
+        wanted = [(one.interrupt_id, one.decision, given(one.data)) for one in body.decisions]
+    elif body.decision is not UNSET:
+        chosen = given(body.interrupt_id)
         if chosen is None and len(waiting) > 1:
-            raise conflict("several interrupts are open; name one", "ambiguous", interruptIds=list(waiting))
-        wanted = [(chosen or next(iter(waiting), None), data["decision"], data.get("data"))]
+            raise conflict("several interrupts are open: name one", "ambiguous", interruptIds=list(waiting))
+        wanted = [(chosen or next(iter(waiting), None), body.decision, given(body.data))]
     elif waiting and not (machine.paused and not machine.turn_open):
-        refuse([Issue("decision", "is needed to resume this run", "required_if")])
+        refuse([Issue("decision", "is required to resume this run", "required_if")])
         return ()
     else:
         wanted = []
     for interrupt_id, _, _ in wanted:
         if interrupt_id is None:
-            raise conflict(f"run `{row.id}` waits for no decision", "not_interrupted")
+            raise conflict(f"run `{row.id}` does not wait for a decision", "not_interrupted")
         if interrupt_id not in waiting and interrupt_id in machine.interrupt_history:
             raise conflict(f"interrupt `{interrupt_id}` is not open", "already_resumed")
     refuse([
-        Issue(f"decisions[{index}].interruptId" if "decisions" in data else "interruptId",
+        Issue(f"decisions[{index}].interruptId" if body.decisions is not UNSET else "interruptId",
               f"there is no interrupt `{str(interrupt_id)[:80]}`", "reference")
         for index, (interrupt_id, _, _) in enumerate(wanted)
         if interrupt_id not in waiting

@@ -1,4 +1,4 @@
-"""Reading runs: records, events, what waits for a decision; and who may see which run (interface, Runs and Events)."""
+"""Use cases that read runs: records, events, the inbox; and the visibility of runs (interface, Runs and Events)."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -17,13 +17,13 @@ from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Execution, OpenInterrupt, RunRow
 from wfcore.runtime.common.authorization import authorize, needs
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.common.run_views import InboxItem, RunView, one_by_one, views
+from wfcore.runtime.common.run_views import InboxItem, RunView, single_events, views
 from wfcore.runtime.execution.event_stream import follow, outline, outlined
 from wfcore.runtime.execution.plans import Plans
 
 
 class RunReading:
-    """What can be asked about runs."""
+    """Reads runs."""
 
     area = "workflows"
 
@@ -33,7 +33,7 @@ class RunReading:
 
     @needs("workflows:read")
     async def get(self, me: Principal, run_id: str) -> RunView:
-        """The run's record. To an approver without use it shows his own open interrupts, and not what came of it."""
+        """The run's record. An approver without use sees only the interrupts that it can decide, and no result."""
         row, execution, can_use = await self._visible(me, run_id)
         return await self._view(me, row, may_read(me, execution, can_use))
 
@@ -48,9 +48,9 @@ class RunReading:
         workflow: int | None = None,
         skill: int | None = None,
     ) -> list[RunView]:
-        """Runs of what the caller can use, and those it started; newest first, behind that with the `row.key` `before`.
+        """Runs of resources that the caller can use, and those that it started; newest first.
 
-        Give `workflow`, `skill` or neither.
+        Only those older than the run with the `row.key` `before`. Pass `workflow`, `skill` or neither.
         """
         resource = ("workflow", workflow) if workflow is not None else None if skill is None else ("skill", skill)
         rows = await self._ports.journal.list_runs(
@@ -60,44 +60,44 @@ class RunReading:
 
     @needs("workflows:read")
     async def events(self, me: Principal, run_id: str, *, after: int = 0) -> list[Event]:
-        """The run's events so far with a `seq` greater than `after`. Errors as of `followed`."""
-        view, events = await self.followed(me, run_id), list[Event]()
+        """The run's events so far with a `seq` greater than `after`. Errors as for `run_to_follow`."""
+        view, events = await self.run_to_follow(me, run_id), list[Event]()
         await self._plans.machine(await self._ports.journal.execution(view.row.execution), events)
         own = [event for event in events if event.run_id == view.id]
-        return [event for event in (outlined(own) if view.outlined else own) if event.seq > after]
+        return [event for event in (outlined(own) if view.is_outline else own) if event.seq > after]
 
     @needs("workflows:read")
     async def follow(self, me: Principal, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
-        """The run's events from `after` on, live, until its terminal one: every durable event once, in order.
+        """The run's events after `after`, live, until its terminal one: every durable event once, in order.
 
-        Errors as of `followed`.
+        Errors as for `run_to_follow`.
         """
-        return one_by_one(self.batches(await self.followed(me, run_id), after=after))
+        return single_events(self.batches(await self.run_to_follow(me, run_id), after=after))
 
     @needs("workflows:read")
-    async def followed(self, me: Principal, run_id: str) -> RunView:
-        """The run, for who may follow it: that takes use. An approver without use follows the turns that his own
-        answers began, and sees of them that they began and how they ended.
+    async def run_to_follow(self, me: Principal, run_id: str) -> RunView:
+        """The run, if the caller can follow its events, which requires use.
 
-        Errors: NotFound; Forbidden with `info.canUse` false.
+        An approver without use can follow the turns that its own decisions began, and sees only their beginning and
+        their end. Errors: NotFound; Forbidden with `info.canUse` false.
         """
         row, execution, can_use = await self._visible(me, run_id)
         whole = may_read(me, execution, can_use)
         if not whole and me.user_id != row.user_id:
-            raise Forbidden("reading events takes the use of what runs", {"canUse": False})
+            raise Forbidden("reading events requires use of the run's target", {"canUse": False})
         return await self._view(me, row, whole)
 
     async def batches(self, view: RunView, *, after: int = 0) -> AsyncGenerator[list[Event], None]:
-        """As `follow`, what is there at once together. It asks for no principal: who holds a view was let in."""
+        """As `follow`, in batches of events that are available together. The view is the proof of authorization."""
         execution = await self._ports.journal.execution(view.row.execution)
-        told = follow(self._ports, self._plans, execution, view.id, 0 if view.outlined else after)
-        async with aclosing(outline(told, after) if view.outlined else told) as found:
-            async for events in found:
-                yield events
+        stream = follow(self._ports, self._plans, execution, view.id, 0 if view.is_outline else after)
+        async with aclosing(outline(stream, after) if view.is_outline else stream) as found:
+            async for batch in found:
+                yield batch
 
     @needs("workflows:read")
     async def interrupts(self, me: Principal, *, limit: int = 25, after: int = 0) -> tuple[list[InboxItem], int | None]:
-        """What waits for the caller's decision, in the order of opening, and where the next page starts."""
+        """The open interrupts that the caller can decide, in the order of opening, and the start of the next page."""
         found: list[InboxItem] = []
         usable: dict[tuple[str, int | str], bool] = {}
         while len(found) <= limit:
@@ -107,14 +107,14 @@ class RunReading:
                 target = (item.execution.kind, item.execution.resource_id or item.execution.user_id)
                 if target not in usable:
                     usable[target] = await self._can_use(me, item.execution)
-                if self._waits_for(me, item, usable[target]):
+                if self._can_decide(me, item, usable[target]):
                     found.append(InboxItem(item))
             if len(batch) <= limit:
                 break
         page = found[:limit]
         return page, page[-1].found.key if len(found) > limit else None
 
-    def _waits_for(self, me: Principal, item: OpenInterrupt, can_use: bool) -> bool:
+    def _can_decide(self, me: Principal, item: OpenInterrupt, can_use: bool) -> bool:
         expires = item.interrupt.expires_at
         if expires is not None and expires <= self._ports.clock.now():
             return False
@@ -130,7 +130,7 @@ class RunReading:
         return await self._plans.machine(execution)
 
     async def _can_use(self, me: Principal, execution: Execution) -> bool:
-        """Runs of the assistant and of single actions are of nobody but who started them."""
+        """Whether the caller can use the target. Only the starter can use the assistant or a single action."""
         if execution.resource_id is None:
             return me.user_id == execution.user_id
         resource = await self._ports.storage.find_resource(me.org_uuid, Kind(execution.kind), execution.resource_id)
@@ -141,7 +141,7 @@ class RunReading:
         return True
 
     async def _visible(self, me: Principal, run_id: str) -> tuple[RunRow, Execution, bool]:
-        """A run is seen by who started it, by who can use its target, and by the approvers it names."""
+        """The run, if the caller started it, can use its target, or is a named approver of it. Else NotFound."""
         found = await self._ports.journal.find_turn(me.org_uuid, run_id) if is_run_id(run_id) else None
         if found is None:
             raise NotFound
@@ -152,7 +152,7 @@ class RunReading:
         return row, execution, can_use
 
     async def _see_as_approver(self, me: Principal, execution: Execution) -> None:
-        """Whoever a run names, or named before, as an approver sees it."""
+        """NotFound unless the run names the caller as an approver, or the caller has decided in it before."""
         waiting = await self._ports.journal.open_interrupts(me.org_uuid, limit=1_000, of=[execution.ref])
         if any(item.interrupt.named and may_see(me, item.interrupt, False) for item in waiting):
             return
@@ -162,12 +162,12 @@ class RunReading:
         raise NotFound
 
     async def _listed(self, me: Principal, view: RunView) -> RunView:
-        """One of a list, which shows runs of what the caller can use, and those it began."""
+        """The view of a run in a list, whole or in outline."""
         whole = view.row.user_id != me.user_id or await self._reads_own(me, view.row)
         return view if whole else outline_of(me, view)
 
     async def _reads_own(self, me: Principal, row: RunRow) -> bool:
-        """Whether who began this turn reads what came of it: beginning one by an answer gives no right to."""
+        """Whether the user who began this turn can read its result. Beginning a turn by a decision is not enough."""
         if row.parent_run_id is None:
             return True
         execution = await self._ports.journal.execution(row.execution)
@@ -179,11 +179,11 @@ class RunReading:
 
 
 def outline_of(me: Principal, view: RunView) -> RunView:
-    """What an approver sees of a run: his own open interrupts, and not what came of it."""
+    """The view of an approver: the open interrupts that it can decide, without the result."""
     own = tuple(one for one in view.interrupts if one.named and may_see(me, one, can_use=False))
-    return RunView(attrs.evolve(view.row, result=None), own, outlined=True)
+    return RunView(attrs.evolve(view.row, result=None), own, is_outline=True)
 
 
 def may_read(me: Principal, execution: Execution, can_use: bool) -> bool:
-    """Whether the caller reads all of it: with use, or having started it. Naming an approver gives no such right."""
+    """Whether the caller can read the whole run: it has use, or started the execution. An approver cannot."""
     return can_use or me.user_id == execution.user_id

@@ -1,14 +1,26 @@
 """Runs: start, read, follow, resume, cancel (interface, Run-resume and Events).
 
-A run is one turn of an execution. Its id is the Idempotency-Key, else the body's `runId`, else new: the same key,
-caller, target and body join the run there is, anything else is a Conflict that shows nothing of it.
+A run is one turn of an execution. Its id is the Idempotency-Key, otherwise the body's `runId`, otherwise new. A request
+with the same id, caller, target and body joins the existing run; any other request with that id is a Conflict that
+reveals nothing of the run.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal, Unpack
 
 import attrs
 
+from wfcore.api.runs import (
+    Chat,
+    ChatFields,
+    CreateRun,
+    CreateRunFields,
+    ResumeRun,
+    ResumeRunFields,
+    RunAction,
+    RunActionFields,
+)
+from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Forbidden, NotFound, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -28,34 +40,33 @@ from wfcore.ports.journal import (
 )
 from wfcore.runtime.agents.attachments import Attachments
 from wfcore.runtime.common.authorization import conflict, needs
+from wfcore.runtime.common.bodies import Tree
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.common.requests import thread_of, wire_body
+from wfcore.runtime.common.requests import thread_of
 from wfcore.runtime.common.run_views import RunView, Turn
 from wfcore.runtime.execution.append import left_open, new_run, settled
 from wfcore.runtime.execution.driver import Driver
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.runs.bodies import (
-    carried,
-    carried_on,
-    check_action,
-    check_chat,
-    check_resume,
-    check_start,
-    used_for,
+    Sent,
+    action_body,
+    chat_body,
+    request_fingerprint,
+    resume_body,
+    resumed_run_fields,
+    run_fields,
+    start_body,
 )
-from wfcore.runtime.runs.decisions import answers_of, apply, still_the_latest
+from wfcore.runtime.runs.decisions import apply, check_latest_turn, decisions_of
 from wfcore.runtime.runs.reading import RunReading, may_read, outline_of
 from wfcore.runtime.runs.targets import Target, Targets
 
 __all__ = ["RunView", "Runs"]
 
-NAMES = {"workflow": "workflowId", "skill": "skillId"}
-"""Short keyword arguments of the library beside the snake case of the wire names."""
-
 NOTHING: Mapping[str, JSON] = {}
 
 TRIES = 10
-"""How often a decision is tried again on a journal that grew meanwhile, before it is a Conflict."""
+"""How often a decision is retried when the journal has grown meanwhile, before it is a Conflict."""
 
 
 class Runs(RunReading):
@@ -71,100 +82,120 @@ class Runs(RunReading):
 
     @needs("workflows:invoke")
     def start(
-        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: Any
+        self,
+        me: Principal,
+        body: CreateRun | Tree | None = None,
+        *,
+        key: str | None = None,
+        **fields: Unpack[CreateRunFields],
     ) -> Turn:
         """Start a run, or join the one that the same key, caller and body started. Durable when awaited.
 
-        `run_bodies` tells what the body may say. Errors: Invalid, NotFound, Forbidden; Conflict with `info.reason`
+        The fields are those of `CreateRun`; `workflow` and `skill` are short for the ids. Errors: Invalid, NotFound,
+        Forbidden; Conflict with `info.reason`
         `not_deployed`, `deleted` or `key_reused`.
         """
-        return Turn(self._start(me, wire_body(body, fields, NAMES), key), self.batches)
+        return Turn(self._checked_start(me, body, fields, key), self.batches)
 
     @needs("workflows:invoke")
     def chat(
         self,
         me: Principal,
         skill: int | None = None,
-        body: Mapping[str, JSON] | None = None,
+        body: Chat | Tree | None = None,
         *,
         key: str | None = None,
-        **fields: Any,
+        **fields: Unpack[ChatFields],
     ) -> Turn:
-        """Tell a skill something, or the assistant: the run that `start` makes of it, and that it joins."""
-        return Turn(self._chat(me, skill, wire_body(body, fields), key), self.batches)
+        """Send a message to a skill, or to the assistant: starts or joins a run as `start` does."""
+        return Turn(self._chat(me, skill, body, fields, key), self.batches)
 
-    async def _chat(self, me: Principal, skill: int | None, data: Mapping[str, JSON], key: str | None) -> RunView:
+    async def _checked_start(
+        self, me: Principal, body: CreateRun | Tree | None, fields: Mapping[str, object], key: str | None
+    ) -> RunView:
+        return await self._start(me, start_body(body, fields, key, self._ports.settings.attachments), key)
+
+    async def _chat(
+        self, me: Principal, skill: int | None, body: Chat | Tree | None, fields: Mapping[str, object], key: str | None
+    ) -> RunView:
         if skill == 0:
             raise NotFound
-        check_chat(data, key)
-        return await self._start(me, {**data, **({"assistant": True} if skill is None else {"skillId": skill})}, key)
+        target = {"assistant": True} if skill is None else {"skillId": skill}
+        message = to_json(chat_body(body, fields, key))
+        return await self._checked_start(me, {**message, **target}, {}, key)
 
     async def start_for(
         self,
         deployer: Principal,
         workflow_id: int,
         run_id: str,
-        given: JSON,
+        given: Mapping[str, JSON],
         more: Mapping[str, JSON],
         *,
-        mark: bytes | None = None,
+        fingerprint: bytes | None = None,
     ) -> RunView:
-        """The run that a trigger starts by itself, as `start` does for who deployed the workflow.
+        """Start or join the run of a trigger, as `start` does for the deployer of the workflow.
 
-        `mark` is what it is joined by, where that is not all of its input.
+        `fingerprint` identifies the request where that is not its whole input.
         """
-        data = {"workflowId": workflow_id, "input": given, "origin": "other"}
-        return await self._start(deployer, data, run_id, more, mark)
+        body = CreateRun(workflow_id=workflow_id, input=dict(given), origin="other")
+        return await self._start(deployer, body, run_id, more, fingerprint)
 
     async def _start(
         self,
         me: Principal,
-        data: Mapping[str, JSON],
+        body: CreateRun,
         key: str | None,
         more: Mapping[str, JSON] = NOTHING,
-        mark: bytes | None = None,
+        fingerprint: bytes | None = None,
     ) -> RunView:
-        """`more` is what expressions read as `run` beside what the body carries."""
-        check_start(data, key, self._ports.settings.attachments)
-        own, fingerprint = key or data.get("runId"), mark or used_for(me, "run", data)
-        if own and await self._ports.journal.find_run(me.org_uuid, own):
-            return await self._join(me, own, fingerprint)
-        target, given = await self._targets.of(me, data), data.get("input", {})
+        """`more` are fields of the expression variable `run` in addition to those of the body."""
+        chosen, fingerprint = key or given(body.run_id), fingerprint or request_fingerprint(me, "run", body)
+        if chosen and await self._ports.journal.find_run(me.org_uuid, chosen):
+            return await self._join(me, chosen, fingerprint)
+        target, values = await self._targets.of(me, body), {} if body.input is UNSET else body.input
         schema = target.plan.nodes[target.plan.start].schema
         if schema is not None:
-            refuse(schema.check(given, "input"), as_invalid=True)
-        config = await self._targets.config(me.org_uuid, target, data.get("config"))
-        attached = await self._attachments.kept(me, data)
-        run = self._wanted(me, own, fingerprint, data)
-        return await self._launch(me, target, run, given, {**carried(data), **more, **config, **attached})
+            refuse(schema.check(values, "input"), as_invalid=True)
+        config = await self._targets.config(me.org_uuid, target, body.config)
+        attached = await self._attachments.save(me, body.attachments)
+        run = self._requested_run(me, chosen, fingerprint, body)
+        return await self._launch(me, target, run, values, {**run_fields(body), **more, **config, **attached})
 
     @needs("workflows:invoke")
     def act(
-        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: Any
+        self,
+        me: Principal,
+        body: RunAction | Tree | None = None,
+        *,
+        key: str | None = None,
+        **fields: Unpack[RunActionFields],
     ) -> Turn:
-        """Run a single action, with the caller's access (interface, Execute a workflow action); else as `start`.
+        """Run a single action with the caller's access (interface, Execute a workflow action); otherwise as `start`.
 
-        Errors: Invalid, also for a tool that is not there and for parameters that it does not take; Conflict.
+        Errors: Invalid, also for an unknown tool and for parameters that do not match its schema; Conflict.
         """
-        return Turn(self._act(me, wire_body(body, fields), key), self.batches)
+        return Turn(self._act(me, body, fields, key), self.batches)
 
-    async def _act(self, me: Principal, data: Mapping[str, JSON], key: str | None) -> RunView:
-        check_action(me, data, key)
-        own, fingerprint = key or data.get("runId"), used_for(me, "action", data)
-        if own and await self._ports.journal.find_run(me.org_uuid, own):
-            return await self._join(me, own, fingerprint)
-        run = self._wanted(me, own, fingerprint, data)
-        readable = {"id": run.id, "userId": me.user_id, "threadId": run.thread_id, **carried(data)}
-        target, action, params = await self._targets.action(me.org_uuid, data, readable)
-        return await self._launch(me, target, run, params, {**carried(data), "action": action})
+    async def _act(
+        self, me: Principal, sent: RunAction | Tree | None, fields: Mapping[str, object], key: str | None
+    ) -> RunView:
+        body = action_body(me, sent, fields, key)
+        chosen, fingerprint = key or given(body.run_id), request_fingerprint(me, "action", body)
+        if chosen and await self._ports.journal.find_run(me.org_uuid, chosen):
+            return await self._join(me, chosen, fingerprint)
+        run = self._requested_run(me, chosen, fingerprint, body)
+        readable = {"id": run.id, "userId": me.user_id, "threadId": run.thread_id, **run_fields(body)}
+        target, action, params = await self._targets.action(me.org_uuid, body, readable)
+        return await self._launch(me, target, run, params, {**run_fields(body), "action": action})
 
     async def _launch(
-        self, me: Principal, target: Target, run: "_Wanted", given: JSON, info: Mapping[str, JSON]
+        self, me: Principal, target: Target, run: "_RequestedRun", given: JSON, info: Mapping[str, JSON]
     ) -> RunView:
-        """Write what was checked; `info` is what expressions read as `run` beside what every run has."""
+        """Write the first entry of a checked request; `info` are the request's fields of the variable `run`."""
         new = NewExecution(me.org_uuid, target.kind, target.resource_id, target.variation_id, me.user_id,
                            run.thread_id, target.is_draft)  # fmt: skip
-        machine = Machine(target.plan)  # nobody can listen yet to what is not there
+        machine = Machine(target.plan)  # without a sink: a run that does not exist yet has no subscribers
         actor, limits = e.Actor(me.user_id, me.email), self._ports.settings.limits
         now, readable = self._ports.clock.now(), {**run_info(new.kind, new.resource_id, new.thread_id), **info}
         started = e.Started(now, run.id, actor, given, readable, limits, target.refusal, run.key)
@@ -175,9 +206,9 @@ class Runs(RunReading):
             return await self._join(me, run.id, run.fingerprint)
 
     async def _begin(self, new: NewExecution, machine: Machine, started: e.Started, fingerprint: bytes) -> RunView:
-        """Write the first entry. This worker goes on with the run at once if it has a hand free, else it is queued.
+        """Write the first entry. This worker drives the run at once if it has free capacity, otherwise it is queued.
 
-        A run that waits at once, or has ended, was never anybody's: that one write is all there is to it.
+        A run that waits or ends at once needs no driver: this write settles it.
         """
         now, worker, waiting = started.at, self._ports.dispatcher.worker, tuple(machine.interrupts.values())
         if not machine.turn_open:
@@ -190,11 +221,11 @@ class Runs(RunReading):
         execution = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id,
                               run.id, 1, worker)  # fmt: skip
         if machine.turn_open:
-            self._go_on(execution, machine)
+            self._drive(execution, machine)
         return RunView(run.row(execution), waiting)
 
-    def _go_on(self, execution: Execution, machine: Machine) -> None:
-        """Drive what was claimed with the append just written; what was claimed for nobody is anybody's."""
+    def _drive(self, execution: Execution, machine: Machine) -> None:
+        """Drive the execution here if the last append claimed it for this worker, otherwise wake any worker."""
         if execution.claimed_by is None:
             self._ports.dispatcher.wake(execution.ref)
         else:
@@ -202,20 +233,21 @@ class Runs(RunReading):
             self._driver.warm(execution, machine)
 
     async def _join(self, me: Principal, run_id: str, fingerprint: bytes) -> RunView:
-        """The run that the same request made before; anything else shows nothing of it."""
+        """The run that an equal request made before; Conflict for a different request."""
         row = await self._ports.journal.find_run(me.org_uuid, run_id)
         if row is None or row.fingerprint != fingerprint or row.user_id != me.user_id:
-            raise conflict(f"the run id `{run_id}` was used for something else", "key_reused")
+            raise conflict(f"the run id `{run_id}` was used for another request", "key_reused")
         return await self._view(me, row, await self._reads_own(me, row))
 
-    def _wanted(self, me: Principal, own: str | None, fingerprint: bytes, data: Mapping[str, JSON]) -> "_Wanted":
-        """A new id is no other run's anywhere; one that a client chose may be, in another organization."""
+    def _requested_run(self, me: Principal, chosen: str | None, fingerprint: bytes, body: Sent) -> "_RequestedRun":
+        """A client's id need not be unique across organizations, so the effects of its run use a new key."""
         new = self._ports.ids.uuid()
-        return _Wanted(own or new, fingerprint, self._thread_id(me, data), new if own else "")
+        return _RequestedRun(chosen or new, fingerprint, self._thread_id(me, body), new if chosen else "")
 
-    def _thread_id(self, me: Principal, data: Mapping[str, JSON]) -> str:
-        """The one that the body names, else a new one."""
-        return thread_of(me, data) or "thread_" + self._ports.ids.uuid().replace("-", "")
+    def _thread_id(self, me: Principal, body: Sent) -> str:
+        """The thread that the body names, otherwise a new one."""
+        named = thread_of(me, given(body.file_thread_id), given(body.session_id))
+        return named or "thread_" + self._ports.ids.uuid().replace("-", "")
 
     # Deciding
 
@@ -224,53 +256,60 @@ class Runs(RunReading):
         self,
         me: Principal,
         run_id: str,
-        body: Mapping[str, JSON] | None = None,
+        body: ResumeRun | Tree | None = None,
         *,
         key: str | None = None,
-        **fields: Any,
+        **fields: Unpack[ResumeRunFields],
     ) -> Turn:
-        """Carry an interrupted execution on in a new run, with the answers to its open interrupts: all or nothing.
+        """Continue an interrupted execution in a new run, with decisions on its open interrupts: all or none of them.
 
         Errors: Invalid, NotFound, Forbidden; Conflict with `info.reason` `not_interrupted`, `already_resumed`,
         `ambiguous` (with `interruptIds`), `expired` or `key_reused`.
         """
-        return Turn(self._resume(me, run_id, wire_body(body, fields), key), self.batches)
+        return Turn(self._resume(me, run_id, body, fields, key), self.batches)
 
-    async def _resume(self, me: Principal, run_id: str, data: Mapping[str, JSON], key: str | None) -> RunView:
-        check_resume(data, key, self._ports.settings.attachments)
-        own = key or (None if data.get("runId") == run_id else data.get("runId"))
-        new_id, fingerprint = own or self._ports.ids.uuid(), used_for(me, f"resume {run_id}", data)
+    async def _resume(
+        self,
+        me: Principal,
+        run_id: str,
+        sent: ResumeRun | Tree | None,
+        fields: Mapping[str, object],
+        key: str | None,
+    ) -> RunView:
+        body = resume_body(sent, fields, key, self._ports.settings.attachments)
+        chosen = key or (None if body.run_id == run_id else given(body.run_id))
+        new_id, fingerprint = chosen or self._ports.ids.uuid(), request_fingerprint(me, f"resume {run_id}", body)
         row, execution, can_use = await self._visible(me, run_id)
-        if own and await self._ports.journal.find_run(me.org_uuid, own):
-            return await self._join(me, own, fingerprint)
+        if chosen and await self._ports.journal.find_run(me.org_uuid, chosen):
+            return await self._join(me, chosen, fingerprint)
         for _ in range(TRIES):
             machine = await self._machine(execution)
-            entry = await self._resumed(me, row, execution, machine, can_use, data, new_id)
+            entry = await self._resume_entry(me, row, execution, machine, can_use, body, new_id)
             try:
                 return await self._take_over(me, row, execution, machine, entry, fingerprint, can_use)
             except JournalConflict:
                 continue
             except RunExists:
                 return await self._join(me, new_id, fingerprint)
-        raise conflict("the run moves on too quickly; try again", "busy")
+        raise conflict("the run changes too often; try again", "busy")
 
-    async def _resumed(
+    async def _resume_entry(
         self,
         me: Principal,
         row: RunRow,
         execution: Execution,
         machine: Machine,
         can_use: bool,
-        data: Mapping[str, JSON],
+        body: ResumeRun,
         new_id: str,
     ) -> e.Resumed:
-        """The entry that the caller asks for, after every check on whether it may."""
-        decisions = answers_of(me, row, machine, can_use, data)
+        """The entry of the caller's request, after every check."""
+        decisions = decisions_of(me, row, machine, can_use, body)
         target = Target(execution.kind, machine.plan, execution.resource_id, execution.variation_id)
-        config = await self._targets.config(me.org_uuid, target, data.get("config"), machine.info.get("config"))
-        attached = await self._attachments.kept(me, data)
+        config = await self._targets.config(me.org_uuid, target, body.config, machine.info.get("config"))
+        attached = await self._attachments.save(me, body.attachments)
         now, actor = self._ports.clock.now(), e.Actor(me.user_id, me.email)
-        info = {**carried_on(data, machine.info), **config, **attached}
+        info = {**resumed_run_fields(body, machine.info), **config, **attached}
         return e.Resumed(now, new_id, actor, decisions, info or None)
 
     async def _take_over(
@@ -283,7 +322,7 @@ class Runs(RunReading):
         fingerprint: bytes,
         can_use: bool,
     ) -> RunView:
-        """Write the new turn. Branches under way go on undisturbed; a parked run is claimed for this worker."""
+        """Write the new turn. Active branches continue; a parked run is claimed for this worker."""
         expected, was_open, worker = machine.length, machine.turn_open, self._ports.dispatcher.worker
         left = left_open(machine)
         machine.sink = []
@@ -299,9 +338,9 @@ class Runs(RunReading):
                             wake_at=machine.at, claimed_by=None if was_open else worker,
                             records=machine.take_records())  # fmt: skip
         await self._ports.journal.append(execution.ref, append)
-        self._shown(execution.ref, machine)
+        self._publish(execution.ref, machine)
         if machine.turn_open and not was_open:
-            self._go_on(attrs.evolve(execution, claimed_by=worker), machine)
+            self._drive(attrs.evolve(execution, claimed_by=worker), machine)
         else:
             self._ports.dispatcher.wake(execution.ref)
         view = RunView(run.row(execution), tuple(machine.interrupts.values()))
@@ -309,21 +348,21 @@ class Runs(RunReading):
 
     @needs("workflows:invoke")
     async def cancel(self, me: Principal, run_id: str) -> RunView:
-        """Cancel a run that goes on or is parked. A Conflict when it has ended already."""
-        return await self._break_off(me, run_id, "cancel")
+        """Cancel an active or parked run. Conflict when it has already ended."""
+        return await self._cancel_or_pause(me, run_id, "cancel")
 
     @needs("workflows:invoke")
     async def interrupt(self, me: Principal, run_id: str) -> RunView:
-        """Park the run at its next step; it is resumed without a decision."""
-        return await self._break_off(me, run_id, "pause")
+        """Park the run at its next step. A resume without a decision continues it."""
+        return await self._cancel_or_pause(me, run_id, "pause")
 
-    async def _break_off(self, me: Principal, run_id: str, how: Literal["cancel", "pause"]) -> RunView:
+    async def _cancel_or_pause(self, me: Principal, run_id: str, how: Literal["cancel", "pause"]) -> RunView:
         row, execution, can_use = await self._visible(me, run_id)
         if not may_read(me, execution, can_use):
-            raise Forbidden("this takes the use of what runs", {"canUse": False})
+            raise Forbidden("this requires use of the run's target", {"canUse": False})
         for _ in range(TRIES):
             machine = await self._machine(execution)
-            still_the_latest(row, machine)
+            check_latest_turn(row, machine)
             expected = machine.length
             machine.sink = []
             kind = e.Cancelled if how == "cancel" else e.Paused
@@ -336,13 +375,13 @@ class Runs(RunReading):
                 await self._ports.journal.append(execution.ref, append)
             except JournalConflict:
                 continue
-            self._shown(execution.ref, machine)
+            self._publish(execution.ref, machine)
             self._ports.dispatcher.wake(execution.ref)
             return await self._view(me, await self._ports.journal.find_run(me.org_uuid, run_id) or row, whole=True)
-        raise conflict("the run moves on too quickly; try again", "busy")
+        raise conflict("the run changes too often; try again", "busy")
 
-    def _shown(self, ref: ExecutionRef, machine: Machine) -> None:
-        """What was written has events: tell those who listen."""
+    def _publish(self, ref: ExecutionRef, machine: Machine) -> None:
+        """Publish the events of the last append to subscribers."""
         events = machine.take_events()
         machine.sink = None
         if events and self._ports.events.has_subscribers(ref):
@@ -350,9 +389,9 @@ class Runs(RunReading):
 
 
 @attrs.frozen
-class _Wanted:
-    """The run that a request asks for: its id, what it may be joined by, its thread, and what the keys of its effects
-    begin with, "" for the id.
+class _RequestedRun:
+    """The run of a request: its id, the fingerprint for joining it, its thread, and the prefix of its effects' keys
+    ("": the id).
     """
 
     id: str

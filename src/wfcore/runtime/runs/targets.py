@@ -1,6 +1,6 @@
-"""What a run is of: the workflow, the skill, the assistant or the single action that a body names, pinned.
+"""The target of a run: the workflow, skill, assistant or single action that a body names, with its variation pinned.
 
-A workflow works with its deployer's access, a skill and the assistant with the caller's (interface, Runs).
+A workflow runs with its deployer's access, a skill and the assistant with the caller's (interface, Runs).
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,13 @@ from typing import Final, Literal
 
 import attrs
 
+from wfcore.api.runs import CreateRun, RunAction, RunConfig
 from wfcore.domain.agents.narrowing import Allowance, merged, narrowed
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.expressions.templates import compile_template
 from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.json.schema import compile_schema
+from wfcore.domain.json.values import UNSET, UnsetType, given, to_json
 from wfcore.domain.kernel.errors import Issue, NotFound, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -25,19 +27,19 @@ from wfcore.runtime.agents.guardrails import config_issues
 from wfcore.runtime.common.authorization import authorize
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.plans import Plans
-from wfcore.runtime.resources.deployment import deploy_faults, looked_up, lost_access, selection_faults, skills_of
-from wfcore.runtime.tools.mcp_tools import ServedTools, exists, is_served
+from wfcore.runtime.resources.deployment import deploy_faults, look_up_tools, lost_access, selection_faults, skills_of
+from wfcore.runtime.tools.mcp_tools import ServedTools, is_served, tool_exists
 
-RENDERED: Final = "{{ input }}"
-"""The parameters of an action in its graph: rendered once, before the run begins, they are the run's input."""
+INPUT_TEMPLATE: Final = "{{ input }}"
+"""The parameters of an action in its graph. They are rendered once before the run begins, and become its input."""
 
-OF_ONE_AGENT: Final = ("model", "modelSettings")
-"""What a `config` can say of a run of one agent alone."""
+SINGLE_AGENT_FIELDS: Final = ("model", "modelSettings")
+"""The fields of a `config` that only a run of a single agent can have."""
 
 
 @attrs.frozen
 class Target:
-    """What is to run, and why it has to end in error at once ("": it need not)."""
+    """The plan to run. With a `refusal` the run ends at once with this error; "" is none."""
 
     kind: Literal["workflow", "skill", "assistant", "action"]
     plan: Plan
@@ -48,19 +50,19 @@ class Target:
 
 
 class Targets:
-    """Looks targets up and says what they allow."""
+    """Looks up targets and what they allow."""
 
     def __init__(self, ports: Ports, plans: Plans) -> None:
         self._ports = ports
         self._plans = plans
         self._served = ServedTools(ports)
 
-    async def of(self, me: Principal, data: Mapping[str, JSON]) -> Target:
-        """The target of a body that passed its check. Errors: NotFound, Forbidden, Conflict, Invalid."""
-        if "workflowId" in data:
-            return await self._workflow(me, int(data["workflowId"]), data.get("version") == "draft")
-        if "skillId" in data:
-            return await self._skill(me, int(data["skillId"]), data.get("version") == "draft")
+    async def of(self, me: Principal, body: CreateRun) -> Target:
+        """The target of a start. Errors: NotFound, Forbidden, Conflict, Invalid."""
+        if body.workflow_id is not UNSET:
+            return await self._workflow(me, body.workflow_id, body.version == "draft")
+        if body.skill_id is not UNSET:
+            return await self._skill(me, body.skill_id, body.version == "draft")
         return Target("assistant", assistant_plan())
 
     async def _workflow(self, me: Principal, number: int, draft: bool) -> Target:
@@ -81,7 +83,7 @@ class Targets:
         org = me.org_uuid
         async with self._ports.storage.reading(org) as work:
             variation = await _variation(work, Kind.WORKFLOW, number, chosen)
-        served = await looked_up(self._ports, org, variation.content)
+        served = await look_up_tools(self._ports, org, variation.content)
         async with self._ports.storage.reading(org) as work:
             refuse(await deploy_faults(self._ports, served, work, me, variation.content), as_invalid=True)
 
@@ -90,7 +92,7 @@ class Targets:
         return Target("skill", skill_plan(number), number, chosen, is_draft=draft)
 
     async def _chosen(self, me: Principal, kind: Kind, number: int, draft: bool) -> str:
-        """The id of the variation that is to run, for who may use it; a draft for who manages it, too."""
+        """The id of the variation to run. It requires use of the resource; a draft also requires manage."""
         resource = await self._ports.storage.find_resource(me.org_uuid, kind, number)
         authorize(me, resource, "use")
         assert resource is not None  # noqa: S101  (authorize raised)
@@ -101,38 +103,39 @@ class Targets:
 
     # Actions
 
-    async def action(self, org: str, data: Mapping[str, JSON], info: Mapping[str, JSON]) -> tuple[Target, JSON, JSON]:
-        """The target of a single action, its descriptor as the run keeps it, and its rendered parameters.
+    async def action(self, org: str, body: RunAction, info: Mapping[str, JSON]) -> tuple[Target, JSON, JSON]:
+        """The target of a single action, the descriptor that the run stores, and the rendered parameters.
 
-        `info` is what expressions read as `run`. Invalid for a tool that is not there, and for parameters that cannot
-        be rendered or do not fit the tool; those for a server's tool that could not be looked up are not checked.
+        `info` is the expression variable `run`. Invalid for an unknown tool, and for parameters that cannot be rendered
+        or do not match the tool's schema; those of a served tool that cannot be looked up now are not checked.
         """
-        action = data["action"]
-        tool = await self._tool(org, action["toolId"])
-        outputs = {node: {"output": output} for node, output in (data.get("previousOutputs") or {}).items()}
-        params = _rendered(action.get("params") or {}, {"input": {}, "nodes": outputs, "run": info})
-        refuse(_misfits(tool, action["toolId"], params), as_invalid=True)
-        kept = {**action, "params": RENDERED}
+        action = body.action
+        tool = await self._tool(org, action.tool_id)
+        outputs = {node: {"output": output} for node, output in (given(body.previous_outputs) or {}).items()}
+        params = _rendered(given(action.params) or {}, {"input": {}, "nodes": outputs, "run": info})
+        refuse(_parameter_issues(tool, action.tool_id, params), as_invalid=True)
+        kept = {**to_json(action), "params": INPUT_TEMPLATE}
         return Target("action", action_plan(kept)), kept, params
 
     async def _tool(self, org: str, tool_id: str) -> Tool | ToolFailed | None:
         if not is_served(tool_id):
             return self._ports.tools.get(tool_id)
-        answer = (await self._served.looked_up(org, [tool_id]))[tool_id]
-        return None if exists(answer) is False else answer
+        result = (await self._served.look_up(org, [tool_id]))[tool_id]
+        return None if tool_exists(result) is False else result
 
     # Config
 
     async def config(
-        self, org: str, target: Target, config: Mapping[str, JSON] | None, before: Mapping[str, JSON] | None = None
+        self, org: str, target: Target, wanted: RunConfig | UnsetType, before: Mapping[str, JSON] | None = None
     ) -> dict[str, JSON]:
-        """The config that a turn has from now on, as a field of what expressions read as `run`; {} for none.
+        """The config of a turn merged with that of the turns `before`, as a field of the variable `run`; {} for none.
 
-        It comes on top of that of the turns `before`. Invalid for one that asks for more than is allowed.
+        Invalid for a config that exceeds what the target allows.
         """
+        config = {} if wanted is UNSET else to_json(wanted)
         if not config:
             return {}
-        refuse(_idle(target, config))
+        refuse(_ineffective(target, config))
         allowed = await self._allowance(org, target)
         refuse(config_issues(self._ports.guardrails, config, narrowed(allowed, before or {})))
         async with self._ports.storage.reading(org) as work:
@@ -141,7 +144,7 @@ class Targets:
         return {"config": merged(before or {}, config)}
 
     async def _allowance(self, org: str, target: Target) -> Allowance:
-        """What the pinned variation allows; of a workflow, what its agents' skills allow now."""
+        """What the pinned variation allows; for a workflow, what the skills of its agents allow now."""
         if target.resource_id is None:
             return Allowance(frozenset(self._ports.models))
         kind, number = Kind(target.kind), target.resource_id
@@ -172,9 +175,9 @@ async def _variation(work: UnitOfWork, kind: Kind, number: int, variation_id: st
     return variation
 
 
-def _idle(target: Target, config: Mapping[str, JSON]) -> list[Issue]:
-    """What would have no effect: the nodes of a workflow name their own models, and an action has no agents."""
-    names = config if target.kind == "action" else OF_ONE_AGENT if target.kind == "workflow" else ()
+def _ineffective(target: Target, config: Mapping[str, JSON]) -> list[Issue]:
+    """Fields without effect: the nodes of a workflow name their own models, and an action has no agents."""
+    names = config if target.kind == "action" else SINGLE_AGENT_FIELDS if target.kind == "workflow" else ()
     return [
         Issue(f"config.{name}", f"has no effect on a run of kind `{target.kind}`", "unsupported")
         for name in names
@@ -183,15 +186,15 @@ def _idle(target: Target, config: Mapping[str, JSON]) -> list[Issue]:
 
 
 def _rendered(params: JSON, scope: Mapping[str, JSON]) -> JSON:
-    """The parameters in this scope: data, never looked into again."""
+    """The parameters rendered in this scope. The result is data and is not rendered again."""
     try:
         rendered = compile_template(params).render(scope)
-        return compile_template(RENDERED).render({"input": rendered})
+        return compile_template(INPUT_TEMPLATE).render({"input": rendered})
     except ExpressionError as error:
         refuse([Issue("action.params", error.message, "expression")])
 
 
-def _misfits(tool: Tool | ToolFailed | None, tool_id: str, params: JSON) -> Sequence[Issue]:
+def _parameter_issues(tool: Tool | ToolFailed | None, tool_id: str, params: JSON) -> Sequence[Issue]:
     if tool is None:
         return [Issue("action.toolId", f"there is no tool `{tool_id[:80]}`", "reference")]
     if isinstance(tool, ToolFailed):

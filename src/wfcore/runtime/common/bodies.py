@@ -1,0 +1,54 @@
+"""Parsing of request bodies: the one place where the body of a use case becomes a value."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+import attrs
+
+from wfcore.domain.json.codec import check
+from wfcore.domain.json.values import is_value, structure, to_json, wire_name
+from wfcore.domain.kernel.errors import Issue, refuse
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.runtime.common.requests import key_issues
+
+T = TypeVar("T")
+Tree = Mapping[str, JSON]
+Rule = Callable[[Tree], Iterable[Issue]]
+
+NO_NAMES: Mapping[str, str] = {}
+
+
+def parsed(
+    cls: type[T],
+    body: T | Tree | None,
+    fields: Mapping[str, object],
+    *rules: Rule,
+    names: Mapping[str, str] = NO_NAMES,
+    key: str | None = None,
+) -> T:
+    """The value of a body, which the caller gave as a value, as an object in wire names, or as keyword arguments.
+
+    `fields` are the keyword arguments, in snake case; `names` has short forms of theirs. `rules` are the rules of the
+    domain on the tree; each must accept a tree of any shape. `key` is the Idempotency-Key.
+    Raises Malformed or Invalid with every fault of the key, the shape and the rules; TypeError for a body with fields.
+    """
+    tree = tree_of(cls, body, fields, names)
+    refuse([*key_issues(key), *check(cls, tree), *(issue for rule in rules for issue in rule(tree))])
+    return structure(cls, tree)
+
+
+def tree_of(cls: type, body: object, fields: Mapping[str, object], names: Mapping[str, str] = NO_NAMES) -> Tree:
+    """The body in wire names, unchecked."""
+    if body is None:
+        known = {field.name: wire_name(field) for field in attrs.fields(cls)} | dict(names)
+        return {known.get(name, name): _plain(value) for name, value in fields.items()}
+    if fields:
+        raise TypeError("pass a body or keyword arguments, not both")
+    return to_json(body) if is_value(type(body)) else body  # type: ignore[return-value]
+
+
+def _plain(value: object) -> JSON:
+    """A keyword argument as JSON; it, and the items of a list, may be values."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return to_json(value) if is_value(type(value)) else value
