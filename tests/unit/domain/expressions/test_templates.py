@@ -164,6 +164,12 @@ def test_depth_of_rendered_values_is_bounded() -> None:
         template.render({"nodes": {"a": {"output": nested(1, 65)}}})
 
 
+def test_very_deep_values() -> None:
+    """Values beyond the stack are an ExpressionError, not a RecursionError."""
+    with pytest.raises(ExpressionError, match="the values are nested too deep"):
+        compile_template("{{ input }}").render({"input": nested(1, 100_000)})
+
+
 def test_numbers_of_many_digits() -> None:
     """A number that Python refuses to print is an ExpressionError, not a ValueError."""
     with pytest.raises(ExpressionError, match="too many digits"):
