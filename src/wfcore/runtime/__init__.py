@@ -1,1 +1,1 @@
-"""Use cases, and the driver that performs what the run machine asks for."""
+"""Use cases, and the driver that performs the effects of the run machine."""

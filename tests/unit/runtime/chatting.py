@@ -91,7 +91,7 @@ async def opened_door(bench: Bench, structure: Any = ECHO, url: str | None = Non
 
 async def looked(bench: Bench) -> int:
     """Post what is due now; how many there were."""
-    begun = await bench.core.poster.look()
+    begun = await bench.core.poster.poll()
     await asyncio.gather(*begun)
     return len(begun)
 

@@ -165,7 +165,7 @@ class TestBodies:
                 await bench.core.runs.chat(bench.me, number, bringing(documents=[{"parsedContent": "text"}, named]))
             [fault] = error.value.info["errors"]
             assert fault == {"path": "attachments.documents[1].rawContentStorageKey", "rule": "reference",
-                             "message": "names no upload of this organization"}, name  # fmt: skip
+                             "message": "is not an upload of this organization"}, name  # fmt: skip
         assert await bench.core.runs.page(bench.me) == []
 
     async def test_another_organizations_upload_is_like_none(self, bench: Bench) -> None:
@@ -351,7 +351,7 @@ class TestShown:
             key = key_of(IMAGE, "image/png")
             assert await bench.core.ports.blobs.delete(bench.org, key)
             ended = await bench.ended(await bench.core.runs.resume(bench.me, run.id, decision="approve"))
-            assert why(ended) == (f"the attachment `{key}` is not there any more", "attachment_missing")
+            assert why(ended) == (f"the attachment `{key}` does not exist any more", "attachment_missing")
             assert asked == []
 
 

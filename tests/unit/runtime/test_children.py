@@ -103,7 +103,7 @@ async def test_a_deploy_warns_of_what_cannot_be_called(bench: Bench) -> None:
         (f"workflowStructure.nodes[{number}].data.params.workflowId", "warning") for number in (1, 2)
     ]
     assert [issue.message for issue in issues] == [
-        f"node `{node}`: there is no deployed workflow `{number}` that you may use"
+        f"node `{node}`: there is no deployed workflow `{number}` that you can use"
         for node, number in (("a", hidden.id), ("b", 77))
     ]
     assert await bench.deployed(structure)

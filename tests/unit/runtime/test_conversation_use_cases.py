@@ -11,7 +11,7 @@ from wfcore.domain.run.records import MessageRecord
 from wfcore.runtime.agents import conversations as module
 from wfcore.runtime.agents.conversations import Window
 from wfcore.testing.contracts.journal_values import NOW
-from wfcore.testing.contracts.run_records import human, talked
+from wfcore.testing.contracts.run_records import human, recorded
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ async def skill(bench: Bench, owner: Principal | None = None, **fields: Any) -> 
 async def say(bench: Bench, text: str, *, by: str = "me", **more: Any) -> None:
     """A run of `by` in which this was said, at the time of day that `text` has in the test."""
     record = human(text, more.pop("at", NOW), skill_id=more.pop("speaker", None))
-    await talked(bench.core.ports.journal, [record], org=bench.org, user=by, run=f"run-{by}-{text}", **more)
+    await recorded(bench.core.ports.journal, [record], org=bench.org, user=by, run=f"run-{by}-{text}", **more)
 
 
 def contents(view: module.ConversationView) -> list[str]:
@@ -168,7 +168,7 @@ async def test_a_message_is_shown_as_the_interface_has_it(bench: Bench) -> None:
     """Interface, Message: calls are always a list, `toolCallId` stands on what answers a call."""
     call = {"id": "c", "name": "look_up", "args": {"b": 1, "a": 2}}
     said = [MessageRecord("ai", "m1", "", [call], at=NOW), MessageRecord("tool", "m2", "9", tool_call_id="c", at=NOW)]
-    await talked(bench.core.ports.journal, said, org=bench.org, user="me", kind="assistant", resource=None)
+    await recorded(bench.core.ports.journal, said, org=bench.org, user="me", kind="assistant", resource=None)
     wire = (await bench.core.conversations.get(bench.me, 0, "t-1")).to_wire()
     assert wire["messages"] == [
         {"type": "ai", "content": "", "id": "m1", "toolCalls": [call]},

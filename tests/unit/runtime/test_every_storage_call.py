@@ -45,7 +45,7 @@ RANDOM = {"sealed"}
 """Columns that hold what was made at random."""
 
 ASIDE = {
-    "Storage.upgrade", "Storage.check", "Storage.close",  # opening and closing
+    "Storage.upgrade", "Storage.check", "Storage.schema_differences", "Storage.close",  # opening and closing
     "Journal.register", "Journal.heartbeat", "Journal.holders", "Journal.release", "Journal.claim_due",
     "Journal.next_wake", "Journal.lengths", "Journal.held_by",  # the dispatcher's: see `test_a_run_under_way`
 }  # fmt: skip
@@ -54,7 +54,7 @@ ASIDE = {
 NO_KEY = {"groups.create", "tokens.create", "workflows.rotate_webhook", "interfaces.patch"}
 """What takes no Idempotency-Key, and is done, or at least noted, once more when it is asked for again."""
 
-IN_STEPS = {"scheduler.fire", "poster.look", "team_chats.receive", "team_chats.refused"}
+IN_STEPS = {"scheduler.fire", "poster.poll", "team_chats.receive", "team_chats.refused"}
 """What goes on from wherever it was: by itself, or when its message comes again."""
 
 ASKING = {"nodes": [{"id": "begin", "type": "start"}, {"id": "ask", "type": "humanApproval", "data": {}}],
@@ -137,7 +137,7 @@ USE_CASES: dict[str, UseCase] = {
     "storage.organizations": lambda core, me: core.ports.storage.organizations(limit=9),
     "directory.create_organization": lambda core, me: core.directory.create_organization("New", id=GROUP),
     "scheduler.fire": lambda core, me: core.scheduler.fire_due(),
-    "poster.look": lambda core, me: posted(core),
+    "poster.poll": lambda core, me: posted(core),
     "team_chats.receive": lambda core, me: told(core, 1),
     "team_chats.refused": lambda core, me: refused(told(core, 7)),
 }  # fmt: skip
@@ -147,7 +147,7 @@ chats: dict[int, SignedInterface] = {}
 
 
 async def posted(core: Core) -> None:
-    await asyncio.gather(*await core.poster.look())
+    await asyncio.gather(*await core.poster.poll())
 
 
 async def told(core: Core, workflow: int) -> None:

@@ -158,7 +158,7 @@ async def test_a_blocked_answer_fails_its_node(database: str) -> None:
         run = await chatted(bench, blocked)
         message, reason = why(run)
         assert reason == "guardrail"
-        assert message.startswith("the guardrail `block-patterns` blocked the answer: pattern 1")
+        assert message.startswith("the guardrail `block-patterns` blocked the answer: the text matches forbidden pattern 1")
         assert run.to_wire()["usage"]["calls"] == 1
         events = await bench.events(run.id)
         assert "message" not in kinds(events)

@@ -13,7 +13,7 @@ import wfcore.bootstrap
 from wfcore.bootstrap import Core
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
-from wfcore.runtime.tools.connections import opened_config
+from wfcore.runtime.tools.connections import open_config
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +37,7 @@ def body(kind: str = "mcp", **more: Any) -> dict[str, Any]:
 
 def secret_of(bench: Bench | Core, org: str, row: Connection) -> dict[str, Any]:
     core = bench.core if isinstance(bench, Bench) else bench
-    return opened_config(core.ports.sealer, org, row)
+    return open_config(core.ports.sealer, org, row)
 
 
 def assert_silent(text: str) -> None:

@@ -62,7 +62,7 @@ class TestKeys:
             with pytest.raises(Conflict) as error:
                 await bench.core.runs.start(who, what, key="k")
             assert error.value.info == {"reason": "key_reused"}
-            assert error.value.message == "the run id `k` was used for something else"
+            assert error.value.message == "the run id `k` was used for another request"
 
     async def test_a_redeploy_or_a_delete_does_not_disturb_joining(self, bench: Bench) -> None:
         """A retry of a start joins its run, whatever became of the workflow and its `inputSchema` since."""

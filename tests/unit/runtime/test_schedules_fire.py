@@ -28,7 +28,7 @@ from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.schedules import Missed, Timer
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.runs.runs import RunView
-from wfcore.runtime.triggers.scheduler import KEPT, slot_run_id
+from wfcore.runtime.triggers.scheduler import MISSED_KEPT, slot_run_id
 from wfcore.testing.fakes import NOON, FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -184,13 +184,13 @@ class TestLate:
         assert found
         newest = [one.at for one in found.missed]
         assert len(await history(bench, number)) == 1
-        assert newest == [ms(slot(365 * 24)) - 60_000 * n for n in range(KEPT - 1, 0, -1)]
+        assert newest == [ms(slot(365 * 24)) - 60_000 * n for n in range(MISSED_KEPT - 1, 0, -1)]
         for _ in range(2):
             await bench.ended(found.last_run_id or "")
             await later(bench, 5 * MINUTE)
         found = await timer(bench, number)
         assert found
-        assert len(found.missed) == KEPT
+        assert len(found.missed) == MISSED_KEPT
 
     async def test_a_run_that_goes_on_is_not_overtaken(self, bench: Bench) -> None:
         """The next slot is skipped and listed as `overlap`; once the run has ended, slots fire again."""

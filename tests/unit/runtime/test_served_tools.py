@@ -329,7 +329,7 @@ class TestCatalog:
         self, database: str, server: Office, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It is shown as one that has not answered, beside the tools of all others; its answer is there in the end."""
-        monkeypatch.setattr(catalog, "SECONDS", 0.2)
+        monkeypatch.setattr(catalog, "SERVER_TIMEOUT", 0.2)
         async with office(CANARY) as slow, opened(database, secret=KEY, settings=settings(server, slow)) as bench:
             slow.silent = True
             quick, late = await connected(bench, server), await connected(bench, slow, "Slow")
@@ -337,7 +337,7 @@ class TestCatalog:
             assert f"mcp.{quick}.add" in {view.id for view in page.tools}
             problems = {told.connection.id: told.to_wire()["problem"] for told in page.servers}
             assert problems[quick] is None
-            assert "not answered" in problems[late]
+            assert "did not respond" in problems[late]
             slow.silent = False
             slow.events["spoken"].set()
 

@@ -8,7 +8,7 @@ from bench import Bench, act, one, opened
 from chatting import ASK, REACHING, Chat, later, looked, opened_door, serving
 
 from wfcore.domain.triggers.webhooks import read_message
-from wfcore.runtime.channels.postings import FIRST_WAIT, LONGEST_WAIT, MOST_TRIES, TAKEN_FOR
+from wfcore.runtime.channels.postings import CLAIM_DURATION, FIRST_WAIT, LONGEST_WAIT, MOST_TRIES
 
 pytestmark = pytest.mark.anyio
 
@@ -98,7 +98,7 @@ class TestAnswers:
         bench.core.poster._post = broken  # type: ignore[method-assign]
         for _ in range(MOST_TRIES):
             assert await looked(bench) == 1
-            bench.clock.advance(TAKEN_FOR / 1000)
+            bench.clock.advance(CLAIM_DURATION / 1000)
         assert [await looked(bench), await looked(bench)] == [1, 0]
         owner = bench.person("me", role="owner")
         assert len(await bench.core.audit.page(owner, action="interface.give_up")) == 1
@@ -191,13 +191,13 @@ class TestCrashes:
         chat.status = 0
         async with opened(database, settings=REACHING) as bench:
             await (await opened_door(bench, url=chat.url)).rested()
-            await bench.core.poster.look()
+            await bench.core.poster.poll()
             async with asyncio.timeout(10):
                 await chat.came.wait()
         chat.status = 200
         async with opened(database, settings=REACHING, org=bench.org, clock=bench.clock) as bench:
             assert await looked(bench) == 0
-            await later(bench, TAKEN_FOR)
+            await later(bench, CLAIM_DURATION)
             assert await looked(bench) == 0
         assert len(chat.names) == 2
         assert len(set(chat.names)) == 1

@@ -8,7 +8,7 @@ from bench import Bench, ask, one
 
 from wfcore.domain.kernel.errors import Malformed
 from wfcore.domain.run.records import UsageRecord
-from wfcore.testing.contracts.run_records import human, talked
+from wfcore.testing.contracts.run_records import human, recorded
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ PRIVATE: dict[str, Any] = {"visibility": "private", "groupPermissions": {}, "sha
 async def use(bench: Bench, user: str, calls: int, ago: timedelta = timedelta()) -> None:
     at = bench.clock.now() - ago // timedelta(milliseconds=1) - 1
     record = UsageRecord("m", 3, "n", 10 * calls, calls, calls, 100, at=at)
-    await talked(bench.core.ports.journal, [record], org=bench.org, user=user, run=f"{user}-{at}")
+    await recorded(bench.core.ports.journal, [record], org=bench.org, user=user, run=f"{user}-{at}")
 
 
 class TestUsage:
@@ -72,7 +72,7 @@ class TestSuggestions:
         run = await bench.ran(one(ask(message="Pay 40?")))
         flow = int(run.to_wire()["target"]["id"])
         words = [human("Where is it?", 5)]
-        await talked(bench.core.ports.journal, words, org=bench.org, user="me", kind="skill", resource=tried)
+        await recorded(bench.core.ports.journal, words, org=bench.org, user="me", kind="skill", resource=tried)
         found = [one.to_wire() for one in await bench.core.suggestions.suggest(bench.me)]
         assert [row["prompt"] for row in found] == [
             "What is waiting for my decision: Pay 40?",
@@ -94,7 +94,7 @@ class TestSuggestions:
         await bench.core.workflows.deploy(bench.me, flow.id)
         await bench.ended(await bench.core.runs.start(bench.me, workflow=flow.id, input={}))
         said = [human("Canary", 5)]
-        await talked(bench.core.ports.journal, said, org=bench.org, user="me", kind="skill", resource=number)
+        await recorded(bench.core.ports.journal, said, org=bench.org, user="me", kind="skill", resource=number)
         assert await bench.core.suggestions.suggest(bench.other) == before == []
         assert await bench.core.suggestions.suggest(bench.me)
 
@@ -103,7 +103,7 @@ class TestSuggestions:
         number = await self.skill(bench, "Tried", None)
         await bench.ran(one(ask()))
         words = [human("Where is it?", 5)]
-        await talked(bench.core.ports.journal, words, org=bench.org, user="me", kind="skill", resource=number)
+        await recorded(bench.core.ports.journal, words, org=bench.org, user="me", kind="skill", resource=number)
 
         async def sorts(*scopes: str) -> list[str]:
             person = bench.person("me", scopes=["skills:read", *scopes])

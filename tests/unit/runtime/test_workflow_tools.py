@@ -71,7 +71,7 @@ class TestOffer:
         seen = await offered(bench, structure)
         cases = [(bench.other, hidden), (bench.me, gone), (bench.me, chat), (bench.me, "no"), (elsewhere, seen)]
         for who, place in cases:
-            for use in (core.workflow_tools.surface, core.workflow_tools.tool):
+            for use in (core.workflow_tools.endpoint, core.workflow_tools.tool):
                 with pytest.raises(NotFound) as refusal:
                     await use(who, place)
                 assert refusal.value.message == "not found"

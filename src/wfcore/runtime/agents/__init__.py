@@ -1,1 +1,1 @@
-"""Use cases on what agents know, and the calling of models."""
+"""Use cases on memories, context items, contexts and conversations, and the model calls of agents."""

@@ -1,8 +1,8 @@
-"""Budgets of users and organizations: looked at before each call of a model, in what the journal says was consumed."""
+"""Budgets of users and organizations: compared with the recorded usage before each model call."""
 
 from typing import Final
 
-from wfcore.domain.agents.budgets import Budget, purse, times_spent
+from wfcore.domain.agents.budgets import Budget, budget_key, times_spent
 from wfcore.domain.agents.prices import to_money
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel
@@ -14,9 +14,7 @@ DAY: Final = 86_400_000
 
 
 class BudgetSpent(ModelError):
-    """The call would go beyond a budget: the run asks whether to go on. `info` tells which, and how often it is
-    spent.
-    """
+    """The call would exceed a budget: the run opens an interrupt. `info` has the budget and how often it is spent."""
 
     def __init__(self, budget: Budget, times: int) -> None:
         super().__init__(f"the budget of the {budget.of} is spent", retryable=False, reason="budget")
@@ -24,21 +22,21 @@ class BudgetSpent(ModelError):
 
 
 class Budgets:
-    """The budgets that the operator has set. Calls under way at the same time do not know of each other."""
+    """The operator's budgets. Concurrent calls do not count each other's usage."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
 
     async def check(self, execution: Execution, effect: CallModel) -> None:
-        """`BudgetSpent` for one that is spent as often as it may be."""
+        """`BudgetSpent` for a budget that is spent as often as the run allows."""
         for budget in self._ports.settings.budgets:
             wire = budget.to_wire()
             times = times_spent(wire, await self._spent(execution, budget))
-            if times >= effect.allowances.get(purse(wire), 1):
+            if times >= effect.allowances.get(budget_key(wire), 1):
                 raise BudgetSpent(budget, times)
 
     async def _spent(self, execution: Execution, budget: Budget) -> dict[str, float]:
-        """In the period that goes on, by the user who started the execution or by everybody."""
+        """The usage in the current period of the user who started the execution, or of the whole organization."""
         now, user = self._ports.clock.now(), execution.user_id if budget.of == "user" else None
         since, until = budget.since(now), now + DAY
         sums = await self._ports.journal.usage.sums(execution.ref.org, "model", since=since, until=until, user_id=user)

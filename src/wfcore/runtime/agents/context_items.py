@@ -1,4 +1,4 @@
-"""What an organization tells all of its agents (interface, functional areas: organization context)."""
+"""Context items: an organization's texts for all its agents (interface, functional areas: organization context)."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -27,18 +27,18 @@ class ContextItems(RecordServiceBase[ContextItem]):
     async def create(
         self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
     ) -> ContextItem:
-        """A new one. `key` is an Idempotency-Key: the same key and body give the same answer."""
+        """Create a context item. `key` is an Idempotency-Key: the same key and body return the same response."""
         data = wire_body(body, fields)
         refuse([*key_issues(key), *check(CreateContextItem, data)])
         now = self._ports.now()
         item = ContextItem(self._ports.ids.uuid(), data["title"], data["content"], now, now)
-        return await self._create(me, item, key=key, asked=data)
+        return await self._create(me, item, key=key, request=data)
 
     @needs("*:write")
     async def patch(
         self, me: Principal, id: str, body: Mapping[str, JSON] | None = None, **fields: JSON
     ) -> ContextItem:
-        """Change what is given."""
+        """Change the given fields."""
         data = wire_body(body, fields)
         refuse(check(PatchContextItem, data))
         async with self._ports.storage.transaction(me.org_uuid) as work:

@@ -1,9 +1,9 @@
-"""Reading conversations, and forgetting one's own (interface, Read a conversation).
+"""Use cases that read conversations and delete one's own (interface, Read a conversation).
 
-A conversation is visible to who started it, and to callers who can use a workflow or skill that took part. Under a
-skill, which the caller has to be able to use, stand those in which it took part; under 0 all. A thread may hold
-conversations of several users (a document's does, when each of them chose its id): it shows what of them the caller
-may see, as one.
+A conversation is visible to the user who started it, and to callers who can use one of its participants. The list of
+a skill, which the caller must be able to use, has the conversations in which that skill participated; the list of 0
+has all. A thread can hold conversations of several users, such as the thread of a document: the visible ones are
+shown as one.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ Parts = Sequence[Conversation]
 
 @attrs.frozen
 class Window:
-    """How much of a thread is shown: the newest messages, at most so many of a `size` in bytes, but `least` of them."""
+    """How much of a thread is shown: at most `messages` of the newest and `size` bytes, but at least `least`."""
 
     messages: int
     size: int
@@ -39,7 +39,7 @@ LISTED: Final = Window(20, 8_000, 0)
 
 @attrs.frozen
 class ConversationView:
-    """A thread as one principal sees it. `older` is the `seq` before which there is more, None for nothing."""
+    """A thread as one principal sees it. `older` is the `seq` before which there are more messages, otherwise None."""
 
     parts: Parts
     skill_id: int
@@ -52,7 +52,7 @@ class ConversationView:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where it stands in a list."""
+        """Its position in the list of threads."""
         return self.parts[0].updated_at, self.parts[0].key
 
     def to_wire(self) -> dict[str, JSON]:
@@ -66,40 +66,40 @@ class ConversationView:
 
 
 class Conversations:
-    """The conversations of the caller's organization, as far as the caller may see them."""
+    """The conversations of the caller's organization that the caller can see."""
 
     area = "conversations"
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._kept = ports.journal.conversations
+        self._repository = ports.journal.conversations
 
     @needs("*:read")
     async def page(
         self, me: Principal, skill: int = 0, *, limit: int = 25, before: tuple[int, int] | None = None
     ) -> list[ConversationView]:
-        """Threads, the latest first, each with its newest messages; those behind the `place` of another."""
+        """Threads, the latest first, each with its newest messages; only those after the `place` `before`."""
         await self._allow(me, skill)
-        found = await self._kept.page(me, limit=limit, before=before, skill_id=skill or None)
+        found = await self._repository.page(me, limit=limit, before=before, skill_id=skill or None)
         return [await self._view(me, skill, parts, LISTED) for parts in found]
 
     @needs("*:read")
     async def get(self, me: Principal, skill: int, thread_id: str, *, before: int | None = None) -> ConversationView:
-        """One thread with its newest messages, all of them unless there are very many; or those `before` a `seq`."""
+        """One thread with its newest messages, all of them unless there are very many; with `before`, older ones."""
         return await self._view(me, skill, await self._visible(me, skill, thread_id), READ, before)
 
     @needs("*:write")
     async def delete(self, me: Principal, skill: int, thread_id: str) -> ConversationView:
-        """Forget what the caller's own runs left in this thread; it is returned as it was. Runs keep their journals.
+        """Delete the caller's own conversation in this thread. Returns it as it was. Journals of runs are kept.
 
-        Forbidden when all that the caller sees there was started by others.
+        Forbidden when the caller sees only conversations of other users there.
         """
         parts = await self._visible(me, skill, thread_id)
         own = [one for one in parts if one.user_id == me.user_id]
         if not own:
-            raise Forbidden("only who started a conversation may delete it", {"reason": "not_owner"})
+            raise Forbidden("only the user who started a conversation can delete it", {"reason": "not_owner"})
         view = await self._view(me, skill, own, READ)
-        if not await self._kept.remove(own[0]):
+        if not await self._repository.remove(own[0]):
             raise NotFound
         return view
 
@@ -109,7 +109,7 @@ class Conversations:
 
     async def _visible(self, me: Principal, skill: int, thread_id: str) -> Parts:
         await self._allow(me, skill)
-        parts = await self._kept.visible(me, thread_id, skill_id=skill or None)
+        parts = await self._repository.visible(me, thread_id, skill_id=skill or None)
         if not parts:
             raise NotFound
         return parts
@@ -117,18 +117,18 @@ class Conversations:
     async def _view(
         self, me: Principal, skill: int, parts: Parts, window: Window, before: int | None = None
     ) -> ConversationView:
-        heads = await self._kept.message_sizes(parts, limit=window.messages + 1, before=before)
+        heads = await self._repository.message_sizes(parts, limit=window.messages + 1, before=before)
         totals = accumulate(head.length for head in heads[: window.messages])
         count = max(sum(total <= window.size for total in totals), min(window.least, len(heads)))
         if not count:
             return ConversationView(parts, await self._skill_of(me, skill, parts), ())
         first, last = heads[count - 1].seq, heads[0].seq
-        messages = await self._kept.messages(parts, after=first - 1, up_to=last)
+        messages = await self._repository.messages(parts, after=first - 1, up_to=last)
         older = first if len(heads) > count else None
         return ConversationView(parts, await self._skill_of(me, skill, parts), messages, older)
 
     async def _skill_of(self, me: Principal, skill: int, parts: Parts) -> int:
-        """The skill that was asked for, else the first that took part and that the caller can use, else 0."""
+        """The requested skill, otherwise the first participant that the caller can use, otherwise 0."""
         if skill:
             return skill
         for number in sorted({number for one in parts for number in one.skills}):

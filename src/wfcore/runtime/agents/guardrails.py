@@ -1,4 +1,4 @@
-"""What guardrails make of an agent's words, before anything is written down."""
+"""Applies guardrails to the text of agents before anything is written."""
 
 from collections.abc import Sequence
 
@@ -10,19 +10,19 @@ from wfcore.domain.run.effects import CallModel
 from wfcore.ports.guardrails import Allowed, Blocked, Guardrail, Guardrails, Replaced, Verdict
 from wfcore.ports.providers import ModelError
 
-Judged = dict[str, JSON]
-"""What the journal keeps of it, beside the text that may be said."""
+GuardrailReport = dict[str, JSON]
+"""What the journal records of a check, in addition to the text that passed."""
 
 
 class GuardrailChain:
-    """The guardrails of one answer, one after the other: each checks what those before it have left."""
+    """The guardrails of one completion, in order: each checks the text that the previous ones passed."""
 
     def __init__(self, guardrails: Sequence[Guardrail]) -> None:
         self._guardrails = guardrails
 
     @classmethod
     def of(cls, known: Guardrails, effect: CallModel) -> "GuardrailChain | None":
-        """Those of this call; None when nothing checks it. `ModelError` for one that is not to be had."""
+        """The guardrails of this call; None without any. `ModelError` for one that this installation lacks."""
         found = list(known.everywhere)
         for named in effect.guardrails:
             guardrail = known.get(named)
@@ -31,21 +31,21 @@ class GuardrailChain:
             found += [] if guardrail in found else [guardrail]
         return cls(found) if found else None
 
-    def judge(self, text: str) -> Verdict:
-        said = text
+    def check(self, text: str) -> Verdict:
+        checked = text
         for guardrail in self._guardrails:
-            match _verdict(guardrail, said):
+            match _verdict(guardrail, checked):
                 case Replaced(other):
-                    said = other
+                    checked = other
                 case Blocked(why):
                     return Blocked(f"the guardrail `{guardrail.name}` blocked the answer: {why}")
-        return Allowed() if said == text else Replaced(said)
+        return Allowed() if checked == text else Replaced(checked)
 
-    def judged(self, output: JSON) -> tuple[JSON, Judged | None]:
-        """What of a model's answer may be kept. Text beside calls of tools that is blocked is left out."""
+    def apply(self, output: JSON) -> tuple[JSON, GuardrailReport | None]:
+        """The part of a completion that passes. Blocked text of a completion with tool calls becomes empty."""
         calls = output["toolCalls"] if isinstance(output, dict) else ()
         text = output["text"] if isinstance(output, dict) else output
-        match self.judge(text) if text or not calls else Allowed():
+        match self.check(text) if text or not calls else Allowed():
             case Replaced(other):
                 text = other
             case Blocked(why) if not calls:
@@ -56,12 +56,12 @@ class GuardrailChain:
                 return output, None
         return {"text": text, "toolCalls": calls} if calls else text, {"replaced": True}
 
-    def beginning(self, text: str) -> str:
-        """What may be said of an answer that begins so: all up to its last white space; "" when that is blocked."""
+    def safe_prefix(self, text: str) -> str:
+        """The part of a partial text that can be published: up to its last white space; "" when that is blocked."""
         end = len(text)
         while end and not text[end - 1].isspace():
             end -= 1
-        match self.judge(text[:end]):
+        match self.check(text[:end]):
             case Replaced(other):
                 return other
             case Blocked():
@@ -70,15 +70,15 @@ class GuardrailChain:
 
 
 def guardrail_issues(known: Guardrails, kind: Kind, named: Sequence[JSON]) -> list[Issue]:
-    """Why an access configuration cannot have these: guardrails are an agent's, nothing else would keep them."""
+    """The errors of the guardrails of an access configuration. Only skills can have guardrails."""
     path = "accessConfig.guardrails"
     if named and kind is not Kind.SKILL:
-        return [Issue(path, "guardrails are those of a skill", "unsupported")]
+        return [Issue(path, "only a skill can have guardrails", "unsupported")]
     return known.issues(named, path)
 
 
 def config_issues(known: Guardrails, config: Config, allowed: Allowance) -> list[Issue]:
-    """Everything in the `config` of a run that asks for more than is allowed, or for what is not there."""
+    """The errors of the `config` of a run: what exceeds the allowance, and unknown guardrails."""
     added = added_guardrails(config, allowed.guardrails)
     absent = [
         Issue(f"config.guardrails[{index}]", f"there is no guardrail `{name[:80]}` that a run can add", "unsupported")
@@ -89,10 +89,10 @@ def config_issues(known: Guardrails, config: Config, allowed: Allowance) -> list
 
 
 def _verdict(guardrail: Guardrail, text: str) -> Verdict:
-    """Its verdict; one that has none lets nothing through."""
+    """The guardrail's verdict; an exception counts as blocked."""
     try:
         return guardrail.check(text)
-    except Exception as error:  # noqa: BLE001  (whatever it says may repeat the text)
+    except Exception as error:  # noqa: BLE001  (its message can quote the text)
         return Blocked(f"it failed with {type(error).__name__}")
 
 

@@ -1,7 +1,7 @@
 """Long-term memories of a skill (interface, Memory).
 
-Reading them needs use of the skill, changing them manage. The memories of a deleted skill are kept; they cannot be
-changed until it is restored.
+Reading requires use of the skill, changing requires manage. The memories of a deleted skill are kept; they cannot
+change until it is restored.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.ports.providers import Memory
 from wfcore.runtime.common.authorization import authorize, conflict, needs
-from wfcore.runtime.common.idempotency import keep_answer, kept_answer
+from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.requests import key_issues, wire_body
 
@@ -25,7 +25,7 @@ SEARCH_LIMIT = 10
 MAX_SEARCH_LIMIT = 100
 
 ATTEMPTS = 100
-"""How often an update begins anew because another one came first. Each time that other one has succeeded."""
+"""How often an update is retried after a concurrent one. Each retry means that another update has succeeded."""
 
 
 @attrs.frozen
@@ -51,7 +51,7 @@ class MemoryView:
 
 
 class Memories:
-    """What can be done with the memories of a skill. Errors come in the order: scope, body, skill, memory."""
+    """Use cases on the memories of a skill. Checks run in the order: scope, body, skill, memory."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -67,9 +67,9 @@ class Memories:
         key: str | None = None,
         **fields: JSON,
     ) -> MemoryView:
-        """Keep a new one: `memory`, and optionally `metadata` and the `user_id` of the end user it is about.
+        """Create a memory: `memory`, and optionally `metadata` and the `user_id` of the end user that it concerns.
 
-        `key` is an Idempotency-Key: the same key and body give the same answer.
+        `key` is an Idempotency-Key: the same key and body return the same response.
         """
         data = wire_body(body, fields)
         refuse([*key_issues(key), *check(CreateMemory, data)])
@@ -79,13 +79,13 @@ class Memories:
             self._ports.ids.uuid(), text, text_hash(text), data.get("metadata", {}), now, now, data.get("userId")
         )
         if key is not None:
-            made = await self._promised(me, skill, key, data, made)
+            made = await self._with_key(me, skill, key, data, made)
         await self._backend.add(me.org_uuid, skill, made)
         return MemoryView(made)
 
     @needs("memories:read")
     async def get(self, me: Principal, skill: int, id: str) -> MemoryView:
-        """One. NotFound for a memory of another skill as well."""
+        """One memory. NotFound also for a memory of another skill."""
         await self._allow(me, skill, "use")
         return MemoryView(await self._found(me, skill, id))
 
@@ -93,7 +93,7 @@ class Memories:
     async def page(
         self, me: Principal, skill: int, *, limit: int = 25, after: str | None = None, user_id: str | None = None
     ) -> list[MemoryView]:
-        """In order of creation, those behind the memory with id `after`; `user_id` narrows to that end user's."""
+        """In order of creation, after the memory with id `after`; with `user_id` only those of that end user."""
         await self._allow(me, skill, "use")
         found = await self._backend.list(me.org_uuid, skill, limit=limit, after=after, user_id=user_id)
         return [MemoryView(memory) for memory in found]
@@ -102,7 +102,7 @@ class Memories:
     async def search(
         self, me: Principal, skill: int, body: Mapping[str, JSON] | None = None, **fields: JSON
     ) -> list[MemoryView]:
-        """Those that share words with the `query`, best first: at most `limit`, of the end user `user_id` if given."""
+        """Memories that share words with the `query`, best first: at most `limit`, of end user `user_id` if given."""
         data = wire_body(body, fields)
         refuse(check(SearchMemories, data))
         await self._allow(me, skill, "use")
@@ -121,9 +121,9 @@ class Memories:
         update_mask: str | None = None,
         **fields: JSON,
     ) -> MemoryView:
-        """Change what `update_mask` names, such as `memory,metadata.tags`; without it the fields that are given.
+        """Change the fields in `update_mask`, such as `memory,metadata.tags`; without a mask the given fields.
 
-        Updates of other fields at the same time are not lost.
+        Concurrent updates of other fields are not lost.
         """
         data = wire_body(body, fields)
         paths = mask_paths(update_mask, data)
@@ -135,7 +135,7 @@ class Memories:
 
     @needs("memories:write")
     async def delete(self, me: Principal, skill: int, id: str) -> MemoryView:
-        """Forget it for good. What it was is returned; again: NotFound."""
+        """Delete the memory permanently. Returns it as it was. A second call is NotFound."""
         await self._allow(me, skill, "manage")
         found = await self._found(me, skill, id)
         if not await self._backend.delete(me.org_uuid, skill, id):
@@ -150,17 +150,17 @@ class Memories:
         if grant == "manage":
             move(resource.status, Operation.EDIT)
 
-    async def _promised(self, me: Principal, skill: int, key: str, data: Mapping[str, JSON], new: Memory) -> Memory:
-        """The memory of this key, which is `new` the first time.
+    async def _with_key(self, me: Principal, skill: int, key: str, data: Mapping[str, JSON], new: Memory) -> Memory:
+        """The memory of this idempotency key, which is `new` the first time.
 
-        Backends have transactions of their own, so the answer is kept before the memory is: whoever asks again adds
-        what an interrupted call left out. Nothing of the text is kept with the key, which outlives the memory.
+        Backends have their own transactions, so the response is stored before the memory: a repeated request adds the
+        memory that an interrupted one did not. The key outlives the memory, so the text is not stored with it.
         """
-        asked = [skill, data]
+        request = [skill, data]
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            if kept := await kept_answer(work, me, "memory", key, asked, tuple[str, int]):
+            if kept := await stored_response(work, me, "memory", key, request, tuple[str, int]):
                 return attrs.evolve(new, id=kept[0], created_at=kept[1], updated_at=kept[1])
-            await keep_answer(work, me, "memory", key, asked, (new.id, new.created_at))
+            await store_response(work, me, "memory", key, request, (new.id, new.created_at))
         return new
 
     async def _found(self, me: Principal, skill: int, id: str) -> Memory:
@@ -180,4 +180,4 @@ class Memories:
             )
             if await self._backend.replace(me.org_uuid, skill, new, old=old):
                 return new
-        raise conflict("others keep changing this memory", "stale")
+        raise conflict("this memory changes too often; try again", "stale")

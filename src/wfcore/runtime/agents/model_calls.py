@@ -1,4 +1,4 @@
-"""Asking models: what they are sent, and what they say on the way to a whole answer."""
+"""Model calls: build the request, stream the text, and assemble the completion."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,17 +22,17 @@ from wfcore.ports.providers import (
 from wfcore.runtime.agents.attachments import Attachments
 from wfcore.runtime.agents.budgets import Budgets
 from wfcore.runtime.agents.contexts import Contexts
-from wfcore.runtime.agents.guardrails import GuardrailChain, Judged
+from wfcore.runtime.agents.guardrails import GuardrailChain, GuardrailReport
 from wfcore.runtime.common.ports import Ports
 
-Say = Callable[[str], Awaitable[None]]
-Spent = dict[str, JSON]
-"""What a call consumed (interface, usage events), filled while it goes on: known of one that fails, too."""
+OnText = Callable[[str], Awaitable[None]]
+CallUsage = dict[str, JSON]
+"""The usage of a call (interface, usage events), filled during the call, so that a failed call has one too."""
 
 MOST_TOKENS = 10**12
-"""What one call is counted as at most, whatever a provider says: sums of it fit into every store."""
-TURN = 64
-"""Deltas of a provider that never waits after which everything else gets a turn."""
+"""The most tokens that are counted for one call, so that sums fit into every store."""
+DELTAS_PER_YIELD = 64
+"""After this many deltas the stream yields to other tasks, because a provider's stream can be without waits."""
 
 
 class ModelCalls:
@@ -44,10 +44,12 @@ class ModelCalls:
         self._budgets = Budgets(ports)
         self._attachments = Attachments(ports)
 
-    async def ask(self, execution: Execution, effect: CallModel, say: Say, spent: Spent) -> tuple[JSON, Judged | None]:
-        """The answer: its text or, when the model asks for tools, `{"text", "toolCalls"}`. Else `ModelError`.
+    async def call(
+        self, execution: Execution, effect: CallModel, on_text: OnText, usage: CallUsage
+    ) -> tuple[JSON, GuardrailReport | None]:
+        """The completion: its text or, with tool calls, `{"text", "toolCalls"}`; and the report of the guardrails.
 
-        Of one that guardrails check it is what they leave, and what they did to it.
+        `on_text` receives the text as it grows, `usage` is filled. Raises `ModelError`.
         """
         guard = GuardrailChain.of(self._ports.guardrails, effect)
         request = await self._request(execution, effect)
@@ -55,24 +57,26 @@ class ModelCalls:
         if provider is None:
             raise ModelError(f"the model `{request.model}` is not configured", retryable=False)
         await self._budgets.check(execution, effect)
-        answer = _Answer(request, spent)
-        telling = _Telling(self._ports, answer, say, guard, is_silent=guard is not None and not effect.replaceable)
+        completion = _Completion(request, usage)
+        publisher = _TextPublisher(
+            self._ports, completion, on_text, guard, is_silent=guard is not None and not effect.replaceable
+        )
         began = self._ports.clock.now()
         try:
-            await _hear(provider, request, answer, telling)
+            await _receive(provider, request, completion, publisher)
         finally:
-            if spent:
-                spent |= {"durationMs": self._ports.clock.now() - began, **self._cost(spent)}
-        output = answer.whole()
+            if usage:
+                usage |= {"durationMs": self._ports.clock.now() - began, **self._cost(usage)}
+        output = completion.output()
         if guard is not None:
-            return guard.judged(output)
-        await telling.tell()
+            return guard.apply(output)
+        await publisher.publish()
         return output, None
 
-    def _cost(self, spent: Spent) -> Spent:
-        """What the call cost, if its model has a price."""
-        tokens = spent["inputTokens"], spent["outputTokens"]
-        cost = cost_of(self._ports.settings.prices, spent["model"], *tokens)
+    def _cost(self, usage: CallUsage) -> CallUsage:
+        """The cost of the call, if its model has a price."""
+        tokens = usage["inputTokens"], usage["outputTokens"]
+        cost = cost_of(self._ports.settings.prices, usage["model"], *tokens)
         return {} if cost is None else {"cost": to_money(cost)}
 
     async def _request(self, execution: Execution, effect: CallModel) -> ModelRequest:
@@ -84,34 +88,34 @@ class ModelCalls:
         return await self._attachments.request(execution.ref.org, request)
 
 
-class _Answer:
-    """What a model has said so far."""
+class _Completion:
+    """The completion received so far."""
 
-    def __init__(self, request: ModelRequest, spent: Spent) -> None:
+    def __init__(self, request: ModelRequest, usage: CallUsage) -> None:
         self._request = request
-        self._spent = spent
+        self._usage = usage
         self.parts: list[str] = []
         self._calls: list[ToolCallDelta] = []
         self._finished: Finished | None = None
 
-    def take(self, delta: Delta) -> None:
+    def add(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text):
                 self.parts.append(text)
             case ToolCallDelta():
                 self._calls.append(delta)
-            case TokenUsage(asked, said):
-                counted = {"calls": 1, "inputTokens": _count(asked), "outputTokens": _count(said)}
-                self._spent |= {"model": self._request.model, **counted}
+            case TokenUsage(sent, received):
+                counted = {"calls": 1, "inputTokens": _count(sent), "outputTokens": _count(received)}
+                self._usage |= {"model": self._request.model, **counted}
             case Finished():
                 self._finished = delta
-                if not self._spent:
-                    self.take(TokenUsage())
+                if not self._usage:
+                    self.add(TokenUsage())
 
-    def whole(self) -> JSON:
-        """The answer, only if nothing of it is missing."""
+    def output(self) -> JSON:
+        """The whole completion. `ModelError` when it is incomplete."""
         if self._finished is None:
-            raise ModelError("the model broke off before its answer was whole")
+            raise ModelError("the model's answer ended before it was complete")
         reason, text = self._finished.reason, "".join(self.parts)
         if reason == "tool_calls" and self._request.tools:
             return {"text": text, "toolCalls": collect_calls(self._calls)}
@@ -121,90 +125,94 @@ class _Answer:
 
 
 def _count(tokens: object) -> int:
-    """A number of tokens; what a provider says beyond one is not counted."""
+    """A number of tokens between 0 and MOST_TOKENS; 0 for anything that is not a number."""
     return int(min(max(0, tokens), MOST_TOKENS)) if isinstance(tokens, int | float) else 0
 
 
-async def _hear(provider: ModelProvider, request: ModelRequest, answer: _Answer, telling: "_Telling") -> None:
-    """Take the answer in, and tell of it meanwhile.
+async def _receive(
+    provider: ModelProvider, request: ModelRequest, completion: _Completion, publisher: "_TextPublisher"
+) -> None:
+    """Read the completion and publish its text meanwhile.
 
-    The provider's stream lives in one task from its first delta to its last, as its cancel scopes ask for.
+    One task reads the provider's stream from the first delta to the last, as its cancel scopes require.
     """
-    listening = asyncio.create_task(_listen(provider, request, answer, telling.news))
+    reading = asyncio.create_task(_read_stream(provider, request, completion, publisher.arrived))
     try:
-        await telling.tell_until(listening)
-        await listening
+        await publisher.publish_until(reading)
+        await reading
     finally:
-        listening.cancel()
-        await asyncio.gather(listening, return_exceptions=True)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
 
 
-async def _listen(provider: ModelProvider, request: ModelRequest, answer: _Answer, news: asyncio.Event) -> None:
-    parts, taken = answer.parts, 0
+async def _read_stream(
+    provider: ModelProvider, request: ModelRequest, completion: _Completion, arrived: asyncio.Event
+) -> None:
+    parts, taken = completion.parts, 0
     try:
         async with aclosing(provider.stream(request)) as deltas:
             async for delta in deltas:
                 if type(delta) is TextDelta:
                     parts.append(delta.text)
-                    if not news.is_set():
-                        news.set()
+                    if not arrived.is_set():
+                        arrived.set()
                 else:
-                    answer.take(delta)
-                if not taken % TURN:
-                    await asyncio.sleep(0)  # perhaps the provider never waits, but others want a turn
+                    completion.add(delta)
+                if not taken % DELTAS_PER_YIELD:
+                    await asyncio.sleep(0)  # the provider's stream can be without waits
                 taken += 1
     finally:
-        news.set()
+        arrived.set()
 
 
-class _Telling:
-    """Text on its way to the journal: the first piece at once, then what came in within an interval.
+class _TextPublisher:
+    """Publishes text to the journal: the first part at once, then the new text of each interval.
 
-    Under guardrails it is what they leave of the beginning, as long as that only grows.
+    With guardrails it publishes the safe prefix, as long as that only grows.
     """
 
     def __init__(
-        self, ports: Ports, answer: _Answer, say: Say, guard: GuardrailChain | None, *, is_silent: bool
+        self, ports: Ports, completion: _Completion, on_text: OnText, guard: GuardrailChain | None, *, is_silent: bool
     ) -> None:
         self._clock = ports.clock
         self._interval = ports.settings.delta_interval
-        self._answer = answer
-        self._say = say
+        self._completion = completion
+        self._on_text = on_text
         self._guard = guard
-        self._told = 0
-        self._shown = ""
+        self._published_parts = 0
+        self._published = ""
         self._is_silent = is_silent
-        self.news = asyncio.Event()
+        self.arrived = asyncio.Event()
 
-    async def tell_until(self, listening: asyncio.Task[None]) -> None:
-        """Tell what is new, piece by piece, until nothing more can come in."""
-        while not listening.done():
-            await self.news.wait()
-            self.news.clear()
-            await self.tell()
-            await self._pause(listening)
+    async def publish_until(self, reading: asyncio.Task[None]) -> None:
+        """Publish new text repeatedly until the stream has ended."""
+        while not reading.done():
+            await self.arrived.wait()
+            self.arrived.clear()
+            await self.publish()
+            await self._pause(reading)
 
-    async def tell(self) -> None:
-        """Tell what has come in since the last time."""
-        parts = self._answer.parts
-        if len(parts) == self._told or self._is_silent:
+    async def publish(self) -> None:
+        """Publish the text since the last call."""
+        parts = self._completion.parts
+        if len(parts) == self._published_parts or self._is_silent:
             return
-        told, self._told = self._told, len(parts)
+        start, self._published_parts = self._published_parts, len(parts)
         guard = self._guard
-        new = "".join(parts[told:]) if guard is None else self._grown(guard.beginning("".join(parts)))
+        new = "".join(parts[start:]) if guard is None else self._addition(guard.safe_prefix("".join(parts)))
         if new:
-            await self._say(new)
+            await self._on_text(new)
 
-    def _grown(self, text: str) -> str:
-        """What the text has more than what was said; "" where it says something else."""
-        if not text.startswith(self._shown):
+    def _addition(self, text: str) -> str:
+        """The text after the published prefix; "" when the text does not begin with that prefix."""
+        if not text.startswith(self._published):
             return ""
-        new, self._shown = text[len(self._shown) :], text
+        new, self._published = text[len(self._published) :], text
         return new
 
-    async def _pause(self, listening: asyncio.Task[None]) -> None:
+    async def _pause(self, reading: asyncio.Task[None]) -> None:
         pause = asyncio.create_task(self._clock.sleep(self._interval))
         try:
-            await asyncio.wait((listening, pause), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((reading, pause), return_when=asyncio.FIRST_COMPLETED)
         finally:
             pause.cancel()

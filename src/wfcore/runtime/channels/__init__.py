@@ -1,1 +1,1 @@
-"""Channels through which people and programs reach deployed workflows."""
+"""Channels through which users and programs reach deployed workflows."""

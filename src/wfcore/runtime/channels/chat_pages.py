@@ -1,26 +1,26 @@
-"""Chat pages: what one needs to know to talk to a workflow (interface, workflow interfaces: chat-app)."""
+"""Chat pages: the data of a chat with a workflow (interface, workflow interfaces: chat-app)."""
 
 import attrs
 
 from wfcore.domain.channels.interfaces import InterfaceKind, takes_message
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
-from wfcore.runtime.channels.endpoints import Endpoint, find_surface, input_schema, surface_for
+from wfcore.runtime.channels.endpoints import Endpoint, endpoint_for, find_endpoint, input_schema
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports
 
 
 @attrs.frozen
 class ChatApp:
-    """The chat with one workflow. `takes_message`: a run's input has the `message` too."""
+    """The chat with one workflow. `takes_message`: the run's input also contains the `message`."""
 
-    surface: Endpoint
+    endpoint: Endpoint
     takes_message: bool
 
     def to_wire(self) -> dict[str, JSON]:
-        workflow = self.surface.workflow
+        workflow = self.endpoint.workflow
         return {
-            "id": self.surface.row.id,
+            "id": self.endpoint.row.id,
             "workflowId": workflow.id,
             "name": workflow.name,
             "description": workflow.description,
@@ -29,7 +29,7 @@ class ChatApp:
 
 
 class ChatApps:
-    """The interfaces of kind `chatapp`, as those who chat reach them."""
+    """The interfaces of kind `chatapp`, for their users."""
 
     area = "workflows"
 
@@ -38,15 +38,15 @@ class ChatApps:
 
     @needs("*:invoke")
     async def get(self, me: Principal, id: str) -> ChatApp:
-        """The chat of this interface, for who can use its workflow.
+        """The chat of this interface, if the caller can use its workflow.
 
-        A message becomes a run of it with `message`, with `origin` `chatapp`, and with a `sessionId` that goes through
-        the whole chat; its `input` is `{"message": ...}` where the chat `takes_message`, else `{}`. Errors: NotFound,
+        The client starts a run for each message, with `message`, with `origin` `chatapp`, and with one `sessionId` for
+        the whole chat; its `input` is `{"message": ...}` if the chat `takes_message`, otherwise `{}`. Errors: NotFound,
         Forbidden with `info.canUse` false.
         """
-        surface = await surface_for(self._ports, me, InterfaceKind.CHATAPP, id)
-        return ChatApp(surface, takes_message(await input_schema(self._ports, surface)))
+        endpoint = await endpoint_for(self._ports, me, InterfaceKind.CHATAPP, id)
+        return ChatApp(endpoint, takes_message(await input_schema(self._ports, endpoint)))
 
     async def page(self, id: str) -> Endpoint:
-        """What is known of a chat before it is known who asks. NotFound as of `find_surface`."""
-        return await find_surface(self._ports, InterfaceKind.CHATAPP, id)
+        """The data of a chat for an unauthenticated caller. NotFound as for `find_endpoint`."""
+        return await find_endpoint(self._ports, InterfaceKind.CHATAPP, id)

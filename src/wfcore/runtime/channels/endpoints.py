@@ -1,4 +1,4 @@
-"""What is reached at the url of an interface row, and the workflow behind it (interface, workflow interfaces)."""
+"""The endpoint at the url of an interface row, and its workflow (interface, workflow interfaces)."""
 
 from collections.abc import Mapping
 
@@ -18,17 +18,17 @@ from wfcore.runtime.common.ports import Ports
 
 @attrs.frozen
 class Endpoint:
-    """An interface row, whose it is, and its workflow as it is now."""
+    """An interface row, its organization, and its current workflow."""
 
     org: str
     row: Interface
     workflow: Resource
 
 
-async def find_surface(ports: Ports, kind: InterfaceKind, id: str) -> Endpoint:
-    """The surface of this id, whatever its organization: for doors that ask no principal.
+async def find_endpoint(ports: Ports, kind: InterfaceKind, id: str) -> Endpoint:
+    """The endpoint with this id, of any organization, for requests without a principal.
 
-    NotFound for an unknown id, for one of another kind, and while the workflow is deleted, without a difference.
+    NotFound for an unknown id, for one of another kind, and while the workflow is deleted, indistinguishably.
     """
     found = await ports.storage.find_interface(id)
     if found is None or found.row.kind is not kind:
@@ -39,25 +39,25 @@ async def find_surface(ports: Ports, kind: InterfaceKind, id: str) -> Endpoint:
     return Endpoint(found.org, found.row, workflow)
 
 
-async def surface_for(ports: Ports, me: Principal, kind: InterfaceKind, id: str) -> Endpoint:
-    """The surface as this principal reaches it, who has to be able to use the workflow.
+async def endpoint_for(ports: Ports, me: Principal, kind: InterfaceKind, id: str) -> Endpoint:
+    """The endpoint for this principal, who must be able to use the workflow.
 
-    NotFound as of `find_surface`, and for another organization's; Forbidden to one who manages without use.
+    NotFound as for `find_endpoint`, and for another organization's; Forbidden for a manager without use.
     """
-    surface = await find_surface(ports, kind, id)
-    if surface.org != me.org_uuid:
+    endpoint = await find_endpoint(ports, kind, id)
+    if endpoint.org != me.org_uuid:
         raise NotFound
-    authorize(me, surface.workflow, "use")
-    return surface
+    authorize(me, endpoint.workflow, "use")
+    return endpoint
 
 
 async def active_variation(work: UnitOfWork, workflow: Resource) -> Variation | None:
-    """What a surface runs and tells of: drafts play no part. None before the first deployment."""
+    """The variation that an endpoint runs, never a draft. None before the first deployment."""
     return await work.workflows.variation(workflow.id, workflow.active_variation_id or "")
 
 
-async def input_schema(ports: Ports, surface: Endpoint) -> Mapping[str, JSON]:
-    """What the active variation asks of its input, if it asks for an object."""
-    async with ports.storage.reading(surface.org) as work:
-        variation = await active_variation(work, surface.workflow)
+async def input_schema(ports: Ports, endpoint: Endpoint) -> Mapping[str, JSON]:
+    """The `inputSchema` of the active variation if it describes an object, otherwise {}."""
+    async with ports.storage.reading(endpoint.org) as work:
+        variation = await active_variation(work, endpoint.workflow)
     return input_schema_of(variation.content) if variation else {}

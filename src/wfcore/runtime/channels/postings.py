@@ -1,8 +1,8 @@
-"""Answers to team chats are posted: at least once each, under one name, whoever tries and however often.
+"""Delivers responses to team chats: each at least once, always with the same `webhook-id`.
 
-An answer is due when the turn it tells of is at rest; the store knows both. It is taken for a while by comparison with
-what was read, posted, and then written down as told: after a crash in between it is posted again, with the same
-`webhook-id`. What is not taken is tried again for about a day, ever more rarely.
+A response is due when its turn is at rest. A process claims the posting for a limited time by compare-and-set, posts
+the response, and then records the delivery. After a crash in between it is posted again. A response that is not
+accepted is retried for about a day with growing intervals.
 """
 
 import asyncio
@@ -20,33 +20,33 @@ from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.journal import RunRow
 from wfcore.ports.outbound import Undelivered
 from wfcore.ports.postings import DuePosting, Posting
-from wfcore.runtime.channels.endpoints import find_surface
+from wfcore.runtime.channels.endpoints import find_endpoint
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.polling import Poller
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import latest_turn, views
-from wfcore.runtime.resources.interfaces import opened_secret
+from wfcore.runtime.resources.interfaces import open_secret
 
 log = logging.getLogger("wfcore.posting")
 
-AT_ONCE: Final = 100
-"""Answers that one process posts at a time."""
+MAX_CONCURRENT: Final = 100
+"""The most responses that one process posts at a time."""
 
-TAKEN_FOR: Final = 60_000
-"""Milliseconds for which nobody else tries an answer that somebody took: longer than a post may take."""
+CLAIM_DURATION: Final = 60_000
+"""Milliseconds for which a process claims a posting: longer than a post can take."""
 
 FIRST_WAIT, LONGEST_WAIT = 5_000, 3_600_000
-"""Milliseconds until an answer that was not taken is tried again; twice as many each time."""
+"""Milliseconds until a response that was not accepted is retried; doubled each time."""
 
 MOST_TRIES: Final = 30
 
-_END: Final = 300
-"""From here on an address does not take a message (RFC 9110, 15)."""
+_FIRST_REDIRECT: Final = 300
+"""Statuses from here on mean that the address did not accept the message (RFC 9110, 15)."""
 
 
 @attrs.frozen
-class _Taken:
-    """An answer that is this process's to post for now."""
+class _ClaimedPosting:
+    """A posting that this process has claimed, with the data for its response."""
 
     org: str
     posting: Posting
@@ -56,30 +56,30 @@ class _Taken:
 
 
 class Poster:
-    """Posts what organizations owe, beside others that do the same."""
+    """Delivers due postings of every organization, concurrently with other processes."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._beat = Poller(ports.clock, self.look, "due answers")
+        self._poller = Poller(ports.clock, self.poll, "due postings")
         self._under_way: dict[DuePosting, asyncio.Task[None]] = {}
 
     def start(self) -> None:
-        """Look for answers that are due from now on."""
-        self._beat.start()
+        """Start polling for due postings."""
+        self._poller.start()
 
     async def stop(self) -> None:
-        """What is under way will be found due again."""
-        await self._beat.stop()
+        """Stop polling and cancel the deliveries in progress, which stay due."""
+        await self._poller.stop()
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def look(self) -> list[asyncio.Task[None]]:
-        """Begin with the answers that are due now, and wait for none of them."""
-        room = AT_ONCE - len(self._under_way)
-        due = await self._ports.storage.due_postings(self._ports.clock.now(), limit=AT_ONCE) if room else []
-        return [self._begin(one) for one in [one for one in due if one not in self._under_way][:room]]
+    async def poll(self) -> list[asyncio.Task[None]]:
+        """Begin the deliveries that are due now, without waiting for them."""
+        capacity = MAX_CONCURRENT - len(self._under_way)
+        due = await self._ports.storage.due_postings(self._ports.clock.now(), limit=MAX_CONCURRENT) if capacity else []
+        return [self._begin(one) for one in [one for one in due if one not in self._under_way][:capacity]]
 
     def _begin(self, due: DuePosting) -> asyncio.Task[None]:
         task = self._under_way[due] = asyncio.create_task(self._try(due))
@@ -88,14 +88,14 @@ class Poster:
 
     async def _try(self, due: DuePosting) -> None:
         try:
-            taken = await self._take(due)
-            if taken is not None:
-                await self._told(taken, await self._post(taken))
+            claimed = await self._claim(due)
+            if claimed is not None:
+                await self._record_attempt(claimed, await self._post(claimed))
         except Exception:
-            log.exception("an answer could not be posted", extra={"organization": due.org, "run": due.id})
+            log.exception("a response could not be posted", extra={"organization": due.org, "run": due.id})
 
-    async def _take(self, due: DuePosting) -> _Taken | None:
-        """The answer, if it is due and nobody else has it."""
+    async def _claim(self, due: DuePosting) -> _ClaimedPosting | None:
+        """Claim the posting; None when it is not due any more or another process has claimed it."""
         now = self._ports.clock.now()
         async with self._ports.storage.reading(due.org) as work:
             read = await work.postings.get(due.id)
@@ -108,37 +108,37 @@ class Poster:
         if posting.tries >= MOST_TRIES:
             await self._close(due.org, read, posting, row, given_up=True)
             return None
-        addressed = await self._addressed(posting)
-        if addressed is None:
+        address = await self._address(posting)
+        if address is None:
             await self._write(due.org, read, attrs.evolve(posting, next_at=None))
             return None
-        taken = attrs.evolve(posting, next_at=now + TAKEN_FOR, tries=posting.tries + 1)
-        return _Taken(due.org, taken, row, *addressed) if await self._write(due.org, read, taken) else None
+        claimed = attrs.evolve(posting, next_at=now + CLAIM_DURATION, tries=posting.tries + 1)
+        return _ClaimedPosting(due.org, claimed, row, *address) if await self._write(due.org, read, claimed) else None
 
     async def _latest(self, org: str, posting: Posting) -> tuple[Posting, RunRow | None]:
-        """The posting of the turn that the execution has come to: a wait that was answered needs no telling."""
+        """The posting for the execution's latest turn: an interrupt that was resolved is not reported any more."""
         row = await latest_turn(self._ports.journal, org, posting.run_id)
         if row is not None and row.id != posting.run_id:
             posting = attrs.evolve(posting, run_id=row.id, reported=None, tries=0)
         return posting, row
 
-    async def _addressed(self, posting: Posting) -> tuple[Interface, str] | None:
-        """Where the answer goes, as things are now; None when it goes nowhere."""
+    async def _address(self, posting: Posting) -> tuple[Interface, str] | None:
+        """The interface and the URL that the response goes to now; None without an address."""
         try:
-            surface = await find_surface(self._ports, InterfaceKind.TEAMCHAT, posting.interface_id)
+            endpoint = await find_endpoint(self._ports, InterfaceKind.TEAMCHAT, posting.interface_id)
         except NotFound:
             return None
-        url = surface.row.config.get("postUrl")
-        return None if url is None else (surface.row, url)
+        url = endpoint.row.config.get("postUrl")
+        return None if url is None else (endpoint.row, url)
 
-    async def _post(self, taken: _Taken) -> bool:
-        """Whether it was taken. One whose secret cannot be read here waits for a process that has the key."""
-        secret = opened_secret(self._ports.sealer, taken.org, taken.interface)
+    async def _post(self, claimed: _ClaimedPosting) -> bool:
+        """Post the response. Returns whether it was accepted; False also when this process lacks the secret's key."""
+        secret = open_secret(self._ports.sealer, claimed.org, claimed.interface)
         if secret is None:
             return False
-        (view,) = await views(self._ports.journal, [taken.row])
-        body = dumps(answer_of(taken.posting.place, view.to_wire())).encode()
-        name, at = answer_id_of(taken.interface, taken.row.id, taken.row.status), self._ports.clock.now() // 1000
+        (view,) = await views(self._ports.journal, [claimed.row])
+        body = dumps(answer_of(claimed.posting.place, view.to_wire())).encode()
+        name, at = answer_id_of(claimed.interface, claimed.row.id, claimed.row.status), self._ports.clock.now() // 1000
         headers = {
             "content-type": "application/json",
             "webhook-id": name,
@@ -146,28 +146,28 @@ class Poster:
             "webhook-signature": sign(secret, name, at, body),
         }
         try:
-            status = await self._ports.outbound.post(taken.url, headers, body)
+            status = await self._ports.outbound.post(claimed.url, headers, body)
         except Undelivered:
             return False
-        return status < _END
+        return status < _FIRST_REDIRECT
 
-    async def _told(self, taken: _Taken, delivered: bool) -> None:
-        """Write down how it went: told, to be tried again, or given up."""
-        posting, now = taken.posting, self._ports.clock.now()
+    async def _record_attempt(self, claimed: _ClaimedPosting, delivered: bool) -> None:
+        """Record the outcome: delivered, to be retried, or given up."""
+        posting, now = claimed.posting, self._ports.clock.now()
         if not delivered and posting.tries < MOST_TRIES:
             wait = min(FIRST_WAIT * 2 ** (posting.tries - 1), LONGEST_WAIT)
-            await self._write(taken.org, posting, attrs.evolve(posting, next_at=now + wait))
+            await self._write(claimed.org, posting, attrs.evolve(posting, next_at=now + wait))
             return
-        await self._close(taken.org, posting, posting, taken.row, given_up=not delivered)
+        await self._close(claimed.org, posting, posting, claimed.row, given_up=not delivered)
 
     async def _close(self, org: str, read: Posting, posting: Posting, row: RunRow, *, given_up: bool) -> None:
-        """Nothing more is said of the turn as it is. One that waits may come to something else."""
+        """Record that this status of the turn is reported. An interrupted turn can change, so it stays due."""
         next_at = self._ports.clock.now() if row.status is RunStatus.interrupted else None
-        told = attrs.evolve(posting, reported=row.status, tries=0, next_at=next_at)
-        await self._write(org, read, told, given_up=given_up)
+        reported = attrs.evolve(posting, reported=row.status, tries=0, next_at=next_at)
+        await self._write(org, read, reported, given_up=given_up)
 
     async def _write(self, org: str, read: Posting, new: Posting, *, given_up: bool = False) -> bool:
-        """Write the posting, unless somebody else did since it was read."""
+        """Write the posting, unless another process has changed it since it was read."""
         if read == new:
             return True
         async with self._ports.storage.transaction(org) as work:

@@ -1,7 +1,7 @@
-"""Messages that come from team chats: each genuine one starts one run, whose answers are owed from then on.
+"""Messages from team chats: each message with a valid signature starts one run and records a pending posting.
 
-Nothing is asked of a message's sender but its signature. The run is started as the member who deployed the workflow,
-as that member is now, like one of a webhook. What is posting is posted by `posting`.
+The signature is the only authentication. The run starts with the current access of the member who deployed the
+workflow, like a run of a webhook. `postings` delivers the responses.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ from wfcore.runtime.triggers.webhook_deliveries import ReadBody, as_deployer, re
 
 @attrs.frozen
 class _ReceivedMessage:
-    """A genuine message: where it came, under which name, and what it says."""
+    """A message with a valid signature: its endpoint, its id and its content."""
 
     endpoint: Endpoint
     id: str
@@ -43,25 +43,25 @@ class _ReceivedMessage:
         return fingerprint([self.endpoint.row.id, self.message])
 
     def check_same(self, posting: Posting | None) -> None:
-        """Conflict `key_reused` when what is owed under this name is owed to another message, or to none."""
+        """Conflict `key_reused` when the posting of this run id is missing or belongs to another message."""
         if posting is None or posting.fingerprint != self.fingerprint:
-            raise conflict("this webhook-id came with another message", "key_reused")
+            raise conflict("this webhook-id was used with another message", "key_reused")
 
 
 class TeamChats:
-    """What team chats reach."""
+    """Receives the messages of team chats."""
 
     def __init__(self, ports: Ports, runs: Runs) -> None:
         self._ports = ports
         self._runs = runs
 
     async def receive(self, id: str, headers: Iterable[tuple[str, str]], body: ReadBody) -> RunView:
-        """The run of a message to the interface of this id: started, or the one that it started when it came before.
+        """Start the run of a message to the interface with this id, or return the run that the same message started.
 
-        `body` gives the very bytes that were signed; it is asked for only when the headers may be genuine. Errors:
-        NotFound for an unknown id and for a deleted workflow; `BadSignature`; Malformed, Invalid for a body that is no
-        `TeamMessage`, and for a workflow whose input a chat cannot give; Conflict with `info.reason` `key_reused` (the
-        same `webhook-id` with another message), `not_deployed` or `lost_access`.
+        `body` reads the signed bytes; it is called only when the headers are plausible. Errors: NotFound for an unknown
+        id and for a deleted workflow; `BadSignature`; Malformed, Invalid for a body that is not a `TeamMessage`, and
+        for a workflow whose input a chat cannot provide; Conflict with `info.reason` `key_reused` (the same
+        `webhook-id` with another message), `not_deployed` or `lost_access`.
         """
         endpoint = await find_endpoint(self._ports, InterfaceKind.TEAMCHAT, id)
         secret = open_secret(self._ports.sealer, endpoint.org, endpoint.row)
@@ -83,7 +83,7 @@ class TeamChats:
             return await self._start(received, me, body)
 
     async def _prepare(self, received: _ReceivedMessage) -> tuple[Principal | None, dict[str, object]]:
-        """Whose run it is to be, and its body."""
+        """The deployer, as whom the run starts, and the body of the run."""
         endpoint, workflow = received.endpoint, received.endpoint.workflow
         move(workflow.status, Operation.RUN)
         async with self._ports.storage.reading(endpoint.org) as work:
@@ -95,7 +95,7 @@ class TeamChats:
         )
 
     async def _add_posting(self, received: _ReceivedMessage) -> None:
-        """Write down that this message is to be answered, before there is anything to answer."""
+        """Record the pending response before the run starts, so that a crash cannot lose it."""
         run_id, place = received.run_id, reply_address(received.message, received.id)
         async with self._ports.storage.transaction(received.endpoint.org) as work:
             posting = await work.postings.get(run_id)
@@ -106,7 +106,7 @@ class TeamChats:
             await work.postings.put(Posting(run_id, received.endpoint.row.id, received.fingerprint, place, run_id, now))
 
     async def _start(self, received: _ReceivedMessage, me: Principal, body: dict[str, object]) -> RunView:
-        """The run of the message, also where it came twice at once and the other one began it."""
+        """Start the run of the message, or return it when a concurrent request for the same message started it."""
         try:
             return await self._runs.start(me, body, key=received.run_id)
         except (Conflict, Invalid, NotFound, Forbidden):
@@ -117,6 +117,6 @@ class TeamChats:
             raise
 
     async def _remove_posting(self, received: _ReceivedMessage) -> None:
-        """To a message that was refused no answer is posting."""
+        """Delete the posting of a message that was refused."""
         async with self._ports.storage.transaction(received.endpoint.org) as work:
             await work.postings.remove(received.run_id)

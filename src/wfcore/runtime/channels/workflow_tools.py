@@ -1,6 +1,6 @@
-"""A deployed workflow as a tool of a protocol server (interface, workflow interfaces; Model Context Protocol, Tools).
+"""A deployed workflow as a tool of an MCP server (interface, workflow interfaces; Model Context Protocol, Tools).
 
-What is offered is the active variation: its start node's `inputSchema` says what a call takes, its run is the call.
+The tool is the active variation: its start node's `inputSchema` describes the arguments, and a call starts a run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,19 +21,19 @@ from wfcore.domain.resources.resource import Resource, Variation
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import RunRow
-from wfcore.runtime.channels.endpoints import Endpoint, active_variation, surface_for
+from wfcore.runtime.channels.endpoints import Endpoint, active_variation, endpoint_for
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import Batches, RunView, Turn, latest_turn
 from wfcore.runtime.runs.runs import Runs
 
 ANYTHING: Final[Mapping[str, JSON]] = {"type": "object"}
-"""What a workflow without an `inputSchema` takes."""
+"""The schema of a workflow without an `inputSchema`."""
 
 
 @attrs.frozen
 class WorkflowTool:
-    """The tool that a workflow is. `parameters` is the JSON Schema of a call's arguments, which are an object."""
+    """A workflow as a tool. `parameters` is the JSON Schema of a call's arguments, which are an object."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ class WorkflowTool:
 
 @attrs.frozen
 class CallEnd:
-    """How the run of a call ended. A parked one has not ended: `interrupts` tell what it waits for."""
+    """The outcome of a call's run. A parked run has not ended: `interrupts` are what it waits for."""
 
     run_id: str
     status: RunStatus
@@ -57,19 +57,19 @@ class CallEnd:
 
     @property
     def text(self) -> str:
-        """In words, for who reads no structure: the output itself, or why there is none."""
+        """The outcome as text: the output itself, or why there is none."""
         if self.status is RunStatus.done:
             return self.output if isinstance(self.output, str) else dumps(self.output)
         if self.failed:
             return self.problem
-        asked = "; ".join(str(interrupt.get("message") or interrupt["type"]) for interrupt in self.interrupts)
-        return f"The run `{self.run_id}` is not done: it waits for {f'a decision: {asked}' if asked else 'its resume'}"
+        open_ = "; ".join(str(interrupt.get("message") or interrupt["type"]) for interrupt in self.interrupts)
+        return f"The run `{self.run_id}` is not done: it waits for {f'a decision: {open_}' if open_ else 'its resume'}"
 
 
 class WorkflowTools:
-    """What is served at the url of an interface row of kind `mcp`, to those who can use its workflow.
+    """The endpoint of an interface row of kind `mcp`, for callers who can use its workflow.
 
-    Errors of all: those of `surface_for`. The row's id comes after the principal.
+    All use cases raise the errors of `endpoint_for`. The row's id follows the principal.
     """
 
     area = "workflows"
@@ -79,14 +79,14 @@ class WorkflowTools:
         self._runs = runs
 
     @needs("*:invoke")
-    async def surface(self, me: Principal, id: str) -> Endpoint:
+    async def endpoint(self, me: Principal, id: str) -> Endpoint:
         """The row and its workflow."""
-        return await surface_for(self._ports, me, InterfaceKind.MCP, id)
+        return await endpoint_for(self._ports, me, InterfaceKind.MCP, id)
 
     @needs("*:invoke")
     async def tool(self, me: Principal, id: str) -> WorkflowTool | None:
-        """The tool as it is deployed now, whatever a draft says; None before the first deployment."""
-        workflow = (await self.surface(me, id)).workflow
+        """The tool of the active variation; None before the first deployment."""
+        workflow = (await self.endpoint(me, id)).workflow
         async with self._ports.storage.reading(me.org_uuid) as work:
             active = await active_variation(work, workflow)
         return None if active is None else tool_of(workflow, active)
@@ -95,20 +95,20 @@ class WorkflowTools:
     def call(self, me: Principal, id: str, arguments: Mapping[str, JSON], *, key: str | None = None) -> Turn:
         """Run the workflow with these arguments as its input: await the turn for its run, or iterate over its events.
 
-        `key` names the call among those of this caller: called again, it joins its run, at the turn that this has
-        come to. A turn that ends because somebody answered while others were at work is gone on with in the one that
-        took over. Errors beside: as of `Runs.start`.
+        `key` identifies the call among those of this caller: a repeated call joins its run, at the latest turn. When
+        a decision resumes the run while other branches are active, the events continue with those of the new turn.
+        Other errors: as for `Runs.start`.
         """
         return Turn(self._call(me, id, arguments, key), partial(self._batches, me))
 
     async def _call(self, me: Principal, id: str, arguments: Mapping[str, JSON], key: str | None) -> RunView:
-        workflow = (await self.surface(me, id)).workflow
+        workflow = (await self.endpoint(me, id)).workflow
         body = {"workflowId": workflow.id, "input": dict(arguments), "origin": "mcp"}
         begun = await self._runs.start(me, body, key=None if key is None else run_id_of(me, id, key))
         return begun if begun.row.resumed_by is None else RunView(await self._latest(me, begun.id))
 
     async def _batches(self, me: Principal, view: RunView) -> Batches:
-        """The events of the turn; where another one took over, those of that stand in the place of its end."""
+        """The events of the turn. When another turn resumed it, that turn's events replace its terminal event."""
         following: RunView | None = view
         while following is not None:
             view, following = following, None
@@ -120,8 +120,8 @@ class WorkflowTools:
 
     @needs("*:invoke")
     async def cancel(self, me: Principal, id: str, key: str) -> bool:
-        """Cancel the run of the call of this name; False where there is none that could be."""
-        await self.surface(me, id)
+        """Cancel the run of the call with this key; False when there is none or it has ended."""
+        await self.endpoint(me, id)
         try:
             latest = await self._latest(me, run_id_of(me, id, key))
             await self._runs.cancel(me, latest.id)
@@ -130,7 +130,7 @@ class WorkflowTools:
         return True
 
     async def _latest(self, me: Principal, run_id: str) -> RunRow:
-        """The turn that this run has come to, if others took it over."""
+        """The latest turn of this run's execution."""
         row = await latest_turn(self._ports.journal, me.org_uuid, run_id)
         if row is None:
             raise NotFound
@@ -138,7 +138,7 @@ class WorkflowTools:
 
 
 def tool_of(workflow: Resource, active: Variation) -> WorkflowTool:
-    """The tool that this variation is. Its name is the workflow's slug, which a rename does not change."""
+    """This variation as a tool. Its name is the workflow's slug, which a rename does not change."""
     nodes = structure_of(active.content).get("nodes") or ()
     start: Mapping[str, JSON] = next((node for node in nodes if node["type"] == NodeType.START), {})
     schema = (start.get("data") or {}).get("inputSchema")
@@ -148,7 +148,7 @@ def tool_of(workflow: Resource, active: Variation) -> WorkflowTool:
 
 
 def run_id_of(me: Principal, id: str, key: str) -> str:
-    """The id of the run of a call: `mcp-` and 32 hexadecimal digits, of the row, the caller and the call's name."""
+    """The id of a call's run: `mcp-` and 32 hexadecimal digits, a digest of row, caller and key."""
     return f"mcp-{fingerprint([id, me.user_id, key])[:32]}"
 
 
@@ -157,7 +157,7 @@ def _parked(event: Event) -> bool:
 
 
 def end_of(terminal: Event) -> CallEnd:
-    """How a call ended whose run ended with this event."""
+    """The outcome of a call whose run ended with this event."""
     data = terminal.data
     match terminal.kind:
         case EventKind.done:

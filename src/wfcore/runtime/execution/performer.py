@@ -10,7 +10,7 @@ from wfcore.domain.run.entries import Failed, Opened, Said, Succeeded
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ModelError, ToolFailed
 from wfcore.runtime.agents.contexts import Contexts
-from wfcore.runtime.agents.model_calls import ModelCalls, Spent
+from wfcore.runtime.agents.model_calls import CallUsage, ModelCalls
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.children import ChildRefused, Children
 from wfcore.runtime.execution.outcomes import failed, opened, said, succeeded
@@ -39,7 +39,7 @@ class Performer:
 
         `ClaimLost`, which only `stream` raises, goes through.
         """
-        spent: Spent = {}
+        spent: CallUsage = {}
         try:
             if type(effect) is CallTool and effect.timeout is None:  # nearly always: spared a coroutine of its own
                 answer = await self._tools.call(execution, effect)
@@ -66,7 +66,7 @@ class Performer:
     def _failed(
         self,
         effect: Effect,
-        spent: Spent,
+        spent: CallUsage,
         message: str,
         reason: str = "failed",
         retryable: bool = True,
@@ -74,14 +74,16 @@ class Performer:
     ) -> Failed:
         return failed(effect, self._clock.now(), message, reason, retryable, info, spent or None)
 
-    async def _outcome(self, execution: Execution, effect: Effect, stream: Stream, spent: Spent) -> Succeeded | Opened:
+    async def _outcome(
+        self, execution: Execution, effect: Effect, stream: Stream, spent: CallUsage
+    ) -> Succeeded | Opened:
         match effect:
             case CallTool():
                 answer = await self._tools.call(execution, effect)
                 return succeeded(effect, self._clock.now(), answer)
             case CallModel():
                 say = partial(self._say, effect, stream)
-                output, judged = await self._models.ask(execution, effect, say, spent)
+                output, judged = await self._models.call(execution, effect, say, spent)
                 return succeeded(effect, self._clock.now(), output, spent, judged)
             case ComposeContext():
                 context = await self._contexts.composed(execution, effect)

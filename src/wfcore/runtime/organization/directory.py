@@ -1,4 +1,4 @@
-"""Organizations, members, groups, personal access tokens; from a token to the principal (interface, Authentication)."""
+"""Organizations, members, groups, personal access tokens, and authentication by token (interface, Authentication)."""
 
 import secrets
 from collections.abc import Collection, Iterable, Mapping
@@ -21,13 +21,13 @@ from wfcore.runtime.common.authorization import conflict
 from wfcore.runtime.common.ports import Ports
 
 MAX_NAMED = 100
-"""How many resources a Conflict names at most."""
+"""The most resources that a Conflict names."""
 
-_NOBODY = hash_secret(secrets.token_hex(16))
+_DUMMY_HASH = hash_secret(secrets.token_hex(16))
 
 
 class Directory:
-    """What an operator does from the command line or from the embedding program: it asks for no principal."""
+    """Operations of the operator, from the command line or the embedding program. They take no principal."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -40,7 +40,7 @@ class Directory:
         try:
             await self._ports.storage.add_organization(organization)
         except Duplicate:
-            raise Conflict(f"organization `{uuid}` exists already", {"reason": "duplicate"}) from None
+            raise Conflict(f"organization `{uuid}` already exists", {"reason": "duplicate"}) from None
         return organization
 
     async def add_member(
@@ -53,9 +53,9 @@ class Directory:
         role: str | None = None,
         groups: Collection[str] | None = None,
     ) -> Member:
-        """Add a member, or change what is given of the one of this user id. An e-mail given counts as verified.
+        """Add a member, or change the given fields of the member with this user id. A given e-mail counts as verified.
 
-        A new one is a `member` without groups. Conflicts are those of `Members.create` and `Members.patch`.
+        A new member has the role `member` and no groups. Conflicts are those of `Members.create` and `Members.patch`.
         """
         given = {"email": email, "name": name, "role": role, "groups": None if groups is None else list(groups)}
         data = {key: value for key, value in given.items() if value is not None}
@@ -65,7 +65,7 @@ class Directory:
             old = await work.directory.member(user_id)
             member = await changed_member(work, old or new_member(user_id), data)
             await save_member(work, org, old, member)
-            await note_member(work, None, self._ports.now(), old, member)
+            await audit_member(work, None, self._ports.now(), old, member)
         return member
 
     async def create_group(self, org: str, name: str) -> Group:
@@ -80,9 +80,9 @@ class Directory:
     async def create_token(
         self, org: str, user_id: str, *, scopes: Collection[str], name: str = "token", expires_in: int | None = None
     ) -> str:
-        """A personal access token for a member. Returned this once; only a hash of its secret is kept."""
+        """A personal access token for a member. Only this call returns it; the store keeps a hash of its secret."""
         unknown = [scope for scope in scopes if scope not in TOKEN_SCOPES]
-        issues = [Issue("scopes", f"`{scope}` is no token scope", "enum") for scope in unknown]
+        issues = [Issue("scopes", f"`{scope}` is not a token scope", "enum") for scope in unknown]
         if expires_in is not None and expires_in < 1:
             issues.append(Issue("expiresInSeconds", "must be at least 1", "minimum"))
         refuse(issues)
@@ -90,13 +90,13 @@ class Directory:
             if await work.directory.member(user_id) is None:
                 raise NotFound(f"the organization has no member `{user_id}`")
             row, text = self.new_token(org, user_id, name, scopes, expires_in)
-            await keep_token(work, None, row)
+            await save_token(work, None, row)
         return text
 
     def new_token(
         self, org: str, user_id: str, name: str, scopes: Collection[str], expires_in: int | None
     ) -> tuple[AccessToken, str]:
-        """The row of a token that begins now, and its text. `expires_in` counts seconds."""
+        """The row of a token that is valid from now on, and its text. `expires_in` is in seconds."""
         secret, now = self._ports.ids.token(43), self._ports.now()
         expires_at = None if expires_in is None else now + timedelta(seconds=expires_in)
         given = tuple(scope for scope in TOKEN_SCOPES if scope in scopes)
@@ -104,12 +104,12 @@ class Directory:
         return row, format_token(org, row.prefix, secret)
 
     async def authenticate(self, text: str) -> Principal:
-        """The principal of a personal access token. `Unauthenticated`, always in the same words, for any other text."""
+        """The principal of a personal access token. `Unauthenticated`, with a constant message, for any other text."""
         token = parse_token(text)
         if token is None:
             raise unauthenticated()
         found = await self._ports.storage.credential(token.org_uuid, token.prefix)
-        genuine = secret_matches(token.secret, found[0].secret_hash if found else _NOBODY)
+        genuine = secret_matches(token.secret, found[0].secret_hash if found else _DUMMY_HASH)
         if found is None or not genuine or not self._is_valid(found[0]):
             raise unauthenticated()
         kept, member = found
@@ -118,7 +118,7 @@ class Directory:
     async def recognize(self, identity: Identity) -> Principal:
         """The principal of a verified access token: a member, with that member's role.
 
-        `Unauthenticated` for whoever is no member. Groups that a token names count where the organization has them.
+        `Unauthenticated` for a user who is not a member. Groups of the token that the organization lacks are ignored.
         """
         try:
             async with self._ports.storage.reading(identity.org_uuid) as work:
@@ -140,91 +140,93 @@ class Directory:
 
 
 def principal_of(org: str, member: Member, scopes: Iterable[str] = TOKEN_SCOPES) -> Principal:
-    """The principal that a member is, with these token scopes."""
+    """The principal of a member, with these token scopes."""
     return Principal(
         org, member.user_id, member.email, member.groups, frozenset(scopes), member.role, member.email_verified
     )
 
 
 async def deployer_of(work: UnitOfWork, org: str, variation: Variation) -> Principal | None:
-    """The member who deployed the variation, as it is now; None for one that is gone.
+    """The current principal of the member who deployed the variation; None for a former member.
 
-    An organization without any member is one whose people only the embedding program knows: who deployed is then a
-    user without e-mail and groups.
+    In an organization without members only the embedding program knows the users: the deployer is then a user without
+    e-mail and groups.
     """
     user_id = variation.deployed_by or ""
     member = await work.directory.member(user_id)
     if member is not None:
         return principal_of(org, member)
-    if await is_gone(work, user_id):
+    if await is_former_member(work, user_id):
         return None
     return Principal(org, user_id, None, frozenset(), frozenset(TOKEN_SCOPES), Role.MEMBER)
 
 
-async def is_gone(work: UnitOfWork, user_id: str) -> bool:
-    """Whether the user is no member any more. Where there is no member at all, the embedding program knows who is."""
+async def is_former_member(work: UnitOfWork, user_id: str) -> bool:
+    """Whether the user is not a member any more. False in an organization without members."""
     return await work.directory.member(user_id) is None and bool(await work.directory.members(limit=1))
 
 
-async def keep_token(work: UnitOfWork, me: Principal | None, row: AccessToken) -> None:
-    """Save a new token, of which the audit tells everything but the secret."""
+async def save_token(work: UnitOfWork, me: Principal | None, row: AccessToken) -> None:
+    """Save a new token and audit it, without its secret."""
     await work.directory.add_token(row)
     details = {"name": row.name, "userId": row.user_id, "scopes": list(row.scopes)}
     await audit(work, me, row.created_at, "token", "create", row.prefix, details)
 
 
 def new_member(user_id: str) -> Member:
-    """A member of whom nothing else is known. Invalid for an id that no URL can name (RFC 3986, 5.2.4)."""
+    """A member with an id and defaults. Invalid for an id that a URL cannot contain (RFC 3986, 5.2.4)."""
     if user_id in (".", ".."):
-        refuse([Issue("userId", "`.` and `..` are no names in a URL", "pattern")])
+        refuse([Issue("userId", "`.` and `..` cannot be part of a URL", "pattern")])
     return Member(user_id, None, None, Role.MEMBER, frozenset())
 
 
 async def changed_member(work: UnitOfWork, old: Member, data: Mapping[str, JSON]) -> Member:
-    """The member that the body makes of `old`. Raises Invalid, or Conflict for an e-mail that is taken."""
+    """`old` with the changes of the body. Raises Invalid, or Conflict for an e-mail that is taken."""
     email, groups = data.get("email", old.email), frozenset(data.get("groups", old.groups))
     refuse([*email_issues(email), *await group_issues(work, groups - old.groups)])
     address = None if email is None else normalize_email(email)
     holder = None if address is None else await work.directory.member_by_email(address)
     if holder and address != old.email and holder.user_id != old.user_id:
-        raise conflict(f"the e-mail `{address}` is that of another member", "duplicate")
+        raise conflict(f"the e-mail `{address}` belongs to another member", "duplicate")
     verified, role = old.email_verified or "email" in data, Role(data.get("role", old.role))
     return Member(old.user_id, address, data.get("name", old.name), role, groups, verified)
 
 
 async def save_member(work: UnitOfWork, org: str, old: Member | None, new: Member) -> None:
-    """Put the member in the place of `old`. Conflict `last_owner` or `unmanaged`, as of `check_left`."""
+    """Save the member in place of `old`. Conflict `last_owner` or `unmanaged`, as `check_departure` raises."""
     await work.directory.add_member(new)
     if old is not None:
-        await check_left(work, org, old, new)
+        await check_departure(work, org, old, new)
 
 
-async def note_member(work: UnitOfWork, me: Principal | None, now: datetime, old: Member | None, new: Member) -> None:
-    """Write down in the audit that a member came or changed."""
+async def audit_member(work: UnitOfWork, me: Principal | None, now: datetime, old: Member | None, new: Member) -> None:
+    """Audit that a member was added or changed."""
     details = {"role": new.role.value, "email": new.email, "groups": sorted(new.groups)}
     if old != new:
         await audit(work, me, now, "member", "create" if old is None else "update", new.user_id, details)
 
 
-async def check_left(work: UnitOfWork, org: str, old: Member, new: Member | None) -> None:
-    """Refuse what left owners or managers out. The change is made already: the error undoes it."""
+async def check_departure(work: UnitOfWork, org: str, old: Member, new: Member | None) -> None:
+    """Refuse a change that leaves no owner, or a resource without managers. The change is already written: the error
+    rolls it back.
+    """
     owned = old.role is Role.OWNER and (new is None or new.role is not Role.OWNER)
     if owned and not await work.directory.members(limit=1, role=Role.OWNER):
         raise conflict(f"`{old.user_id}` is the last owner", "last_owner")
     kept = frozenset[str]() if new is None else principal_of(org, new).subjects
-    await check_managed(work, principal_of(org, old).subjects - kept)
+    await check_still_managed(work, principal_of(org, old).subjects - kept)
 
 
-async def check_managed(work: UnitOfWork, lost: Collection[str]) -> None:
-    """Refuse what left a resource, which one of these subjects managed, without anyone who can manage it."""
+async def check_still_managed(work: UnitOfWork, lost: Collection[str]) -> None:
+    """Refuse a change after which no member can manage a resource that one of these subjects managed."""
     alone = await work.directory.unmanaged(lost, limit=MAX_NAMED) if lost else []
     if alone:
         named: JSON = [{"type": kind.value, "id": number} for kind, number in alone]
-        raise conflict("this would leave resources without anyone who can manage them", "unmanaged", resources=named)
+        raise conflict("after this no member could manage some resources", "unmanaged", resources=named)
 
 
 async def group_issues(work: UnitOfWork, groups: Collection[str]) -> list[Issue]:
-    """Those that the organization does not have."""
+    """The groups that the organization does not have."""
     known = {group.id for group in await work.directory.groups(groups)}
     unknown = sorted(set(groups) - known)
     return [Issue("groups", f"the organization has no group `{group}`", "group") for group in unknown]
@@ -233,11 +235,11 @@ async def group_issues(work: UnitOfWork, groups: Collection[str]) -> list[Issue]
 def email_issues(email: str | None) -> list[Issue]:
     if email is None or normalize_email(email):
         return []
-    return [Issue("email", f"`{email}` is no ASCII e-mail address", "email")]
+    return [Issue("email", f"`{email}` is not an ASCII e-mail address", "email")]
 
 
 def unauthenticated() -> Unauthenticated:
-    """The one answer to every credential that is missing or no good."""
+    """The error for every credential that is missing or invalid, always the same."""
     return Unauthenticated("the access token is missing, invalid or expired")
 
 
@@ -248,13 +250,15 @@ def _name_issues(name: str) -> list[Issue]:
 
 def _uuid_issues(path: str, uuids: Iterable[str]) -> list[Issue]:
     return [
-        Issue(path, f"`{uuid}` is no UUID in lower case with hyphens", "uuid") for uuid in uuids if not is_uuid(uuid)
+        Issue(path, f"`{uuid}` is not a UUID in lower case with hyphens", "uuid") for uuid in uuids if not is_uuid(uuid)
     ]
 
 
-async def acting(work: UnitOfWork, org: str, user_id: str) -> Principal:
-    """The user as a principal, with what the organization knows of it now. One who is no member, but known to the
-    embedding program, has an id and the implicit group alone."""
+async def current_principal(work: UnitOfWork, org: str, user_id: str) -> Principal:
+    """The user's principal with its current member row.
+
+    A user who is not a member, known to the embedding program only, has nothing but an id and the implicit group.
+    """
     member = await work.directory.member(user_id)
     if member is None:
         return Principal(org, user_id, None, frozenset(), frozenset(TOKEN_SCOPES), Role.MEMBER)

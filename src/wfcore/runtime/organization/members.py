@@ -1,7 +1,7 @@
-"""Members, groups and personal access tokens, as the people of an organization manage them.
+"""Members, groups and personal access tokens, as the members of an organization manage them.
 
-Reading members and groups takes a token scope alone; changing them the role admin or owner too. Nothing leaves a
-resource without anyone who can manage it, nor an organization that had owners without one.
+Reading members and groups requires a token scope; changing them also requires the role admin or owner. No change
+leaves a resource without a manager, or an organization that has owners without one.
 """
 
 from collections.abc import Mapping
@@ -21,18 +21,18 @@ from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit, audit_change
 from wfcore.runtime.common.authorization import administer, conflict, needs
-from wfcore.runtime.common.idempotency import keep_answer, kept_answer
+from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.requests import key_issues, wire_body
 from wfcore.runtime.organization.directory import (
     Directory,
+    audit_member,
     changed_member,
-    check_left,
-    check_managed,
-    keep_token,
+    check_departure,
+    check_still_managed,
     new_member,
-    note_member,
     save_member,
+    save_token,
 )
 
 
@@ -67,19 +67,19 @@ class Members:
     ) -> MemberView:
         """Add a member, whose e-mail counts as verified. Conflict when user id or e-mail is taken.
 
-        `key` is an Idempotency-Key: the same key and body give the same answer.
+        `key` is an Idempotency-Key: the same key and body return the same response.
         """
         administer(me)
         data = wire_body(body, fields)
         refuse([*key_issues(key), *check(CreateMember, data)])
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            if kept := await kept_answer(work, me, "member", key, data, MemberView):
+            if kept := await stored_response(work, me, "member", key, data, MemberView):
                 return kept
             if await work.directory.member(data["userId"]):
-                raise conflict(f"there is a member `{data['userId']}` already", "duplicate")
+                raise conflict(f"member `{data['userId']}` already exists", "duplicate")
             made = await changed_member(work, new_member(data["userId"]), data)
             view = await self._save(work, me, None, made)
-            await keep_answer(work, me, "member", key, data, view)
+            await store_response(work, me, "member", key, data, view)
             return view
 
     @needs("members:read")
@@ -91,7 +91,7 @@ class Members:
     async def page(
         self, me: Principal, *, limit: int = 25, after: str = "", group: str | None = None
     ) -> list[MemberView]:
-        """By user id; with `group`, those in the group of this id. The implicit group has everybody in it."""
+        """By user id; with `group`, the members of the group with this id. All members are in the implicit group."""
         group = None if group == me.org_uuid else group
         async with self._ports.storage.reading(me.org_uuid) as work:
             return [MemberView(row) for row in await work.directory.members(limit=limit, after=after, group=group)]
@@ -100,7 +100,7 @@ class Members:
     async def patch(
         self, me: Principal, user_id: str, body: Mapping[str, JSON] | None = None, **fields: JSON
     ) -> MemberView:
-        """Change what is given. Conflict `last_owner`, or `unmanaged` with the resources nobody could manage then."""
+        """Change the given fields. Conflict `last_owner`, or `unmanaged` with the resources that lose all managers."""
         administer(me)
         data = wire_body(body, fields)
         refuse(check(PatchMember, data))
@@ -110,9 +110,9 @@ class Members:
 
     @needs("members:write")
     async def delete(self, me: Principal, user_id: str) -> MemberView:
-        """Remove the member; its tokens stop working at once, and nothing is offered to it any more.
+        """Remove the member, revoke its tokens and withdraw the ownership transfers that name it.
 
-        Conflicts as for `patch`.
+        Conflicts as for `patch`, and `last_member`.
         """
         administer(me)
         async with self._ports.storage.transaction(me.org_uuid) as work:
@@ -120,7 +120,7 @@ class Members:
             _check_owners(me, old.role, Role.MEMBER)
             await work.directory.revoke_tokens(user_id, self._ports.now())
             await work.directory.remove_member(user_id)
-            await check_left(work, me.org_uuid, old, None)
+            await check_departure(work, me.org_uuid, old, None)
             if me.user_id == user_id and not await work.directory.members(limit=1):
                 raise conflict(f"`{user_id}` is the last member", "last_member")
             await self._withdraw_offers(work, me, user_id)
@@ -130,11 +130,11 @@ class Members:
     async def _save(self, work: UnitOfWork, me: Principal, old: Member | None, new: Member) -> MemberView:
         _check_owners(me, old.role if old else Role.MEMBER, new.role)
         await save_member(work, me.org_uuid, old, new)
-        await note_member(work, me, self._ports.now(), old, new)
+        await audit_member(work, me, self._ports.now(), old, new)
         return MemberView(new)
 
     async def _withdraw_offers(self, work: UnitOfWork, me: Principal, user_id: str) -> None:
-        """A request to become the owner ends with the member whom it names."""
+        """End the ownership transfers to a member that is removed."""
         now = self._ports.now()
         for repository in map(work.resources, Kind):
             for offered in await repository.offered_to(user_id):
@@ -150,9 +150,9 @@ async def _found(work: UnitOfWork, user_id: str) -> Member:
 
 
 def _check_owners(me: Principal, old: Role, new: Role) -> None:
-    """Only an owner makes or unmakes owners."""
+    """Forbidden unless an owner grants or revokes the role owner."""
     if old is not new and Role.OWNER in (old, new) and me.role is not Role.OWNER:
-        raise Forbidden("only an owner makes or unmakes owners", {"role": me.role.value})
+        raise Forbidden("only an owner can grant or revoke the role `owner`", {"role": me.role.value})
 
 
 @attrs.frozen
@@ -168,7 +168,7 @@ class GroupView:
 
 
 class Groups:
-    """The groups of the caller's organization. The implicit one of all members is not among them."""
+    """The groups of the caller's organization, without the implicit group of all members."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -177,19 +177,19 @@ class Groups:
     async def create(
         self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
     ) -> GroupView:
-        """A new group, empty. Names need not be unique.
+        """Create an empty group. Names need not be unique.
 
-        `key` is an Idempotency-Key: the same key and body give the same answer.
+        `key` is an Idempotency-Key: the same key and body return the same response.
         """
         administer(me)
         data = wire_body(body, fields)
         refuse([*key_issues(key), *check(CreateGroup, data)])
         made = GroupView(Group(self._ports.ids.uuid(), data["name"]))
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            if kept := await kept_answer(work, me, "group", key, data, GroupView):
+            if kept := await stored_response(work, me, "group", key, data, GroupView):
                 return kept
             await work.directory.add_group(made.group)
-            await keep_answer(work, me, "group", key, data, made)
+            await store_response(work, me, "group", key, data, made)
             await audit(work, me, self._ports.now(), "group", "create", made.id, {"name": made.group.name})
         return made
 
@@ -218,12 +218,12 @@ class Groups:
 
     @needs("members:write")
     async def delete(self, me: Principal, id: str) -> GroupView:
-        """Dissolve the group. Conflict `unmanaged`, with the resources that nobody could manage then."""
+        """Delete the group. Conflict `unmanaged`, with the resources that lose all managers."""
         administer(me)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = await self._found(work, id)
             await work.directory.remove_group(id)
-            await check_managed(work, [f"g:{id}"])
+            await check_still_managed(work, [f"g:{id}"])
             await audit(work, me, self._ports.now(), "group", "delete", id, {"name": old.group.name})
         return old
 
@@ -235,7 +235,7 @@ class Groups:
 
 @attrs.frozen
 class TokenView:
-    """A personal access token. `text` is the token itself, which only its creation shows."""
+    """A personal access token. `text` is the token itself, set only when it is created."""
 
     row: AccessToken
     text: str | None = attrs.field(default=None, repr=False)
@@ -259,7 +259,7 @@ class TokenView:
 
 
 class Tokens:
-    """The caller's own tokens; an admin's or owner's reach to those of everybody."""
+    """The caller's own tokens; admins and owners can also read and revoke those of other members."""
 
     def __init__(self, ports: Ports, directory: Directory) -> None:
         self._ports = ports
@@ -269,31 +269,31 @@ class Tokens:
     async def create(
         self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
     ) -> TokenView:
-        """A new token of the caller's own, with no scope that the caller's credential lacks (Forbidden).
+        """Create a token of the caller. Forbidden for a scope that the caller's credential lacks.
 
-        `key` is an Idempotency-Key. The text of a token is kept nowhere, so the answer cannot be given again: the
-        same key and body are a Conflict `shown_once` with the token's id.
+        `key` is an Idempotency-Key. The text of a token is not stored, so the response cannot be repeated: the same
+        key and body are a Conflict `shown_once` with the token's id.
         """
         data = wire_body(body, fields)
         refuse([*key_issues(key), *check(CreateToken, data)])
         if missing := missing_scopes(me.scopes, data["scopes"]):
-            raise Forbidden("a token has no scope that its maker lacks", {"missing": missing})
+            raise Forbidden("a token cannot have a scope that your credential lacks", {"missing": missing})
         seconds = data.get("expiresInSeconds")
         row, text = self._directory.new_token(me.org_uuid, me.user_id, data["name"], data["scopes"], seconds)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             if await work.directory.member(me.user_id) is None:
-                raise conflict("tokens are for members of the organization", "not_a_member")
-            if made := await kept_answer(work, me, "token", key, data, str):
-                raise conflict("this key made a token already, whose text was shown that once", "shown_once", id=made)
-            await keep_token(work, me, row)
-            await keep_answer(work, me, "token", key, data, row.prefix)
+                raise conflict("only members of the organization can have tokens", "not_a_member")
+            if made := await stored_response(work, me, "token", key, data, str):
+                raise conflict("a token was created with this key; its text is shown only once", "shown_once", id=made)
+            await save_token(work, me, row)
+            await store_response(work, me, "token", key, data, row.prefix)
         return TokenView(row, text)
 
     @needs("tokens:write")
     async def page(
         self, me: Principal, *, limit: int = 25, after: str = "", user: str | None = None
     ) -> list[TokenView]:
-        """By id: the caller's own, or, to an admin or owner, those of `user`. Revoked and expired ones too."""
+        """By id: the caller's tokens or, for an admin or owner, those of `user`; revoked and expired ones included."""
         user = me.user_id if user is None else user
         if user != me.user_id:
             administer(me)
@@ -307,7 +307,7 @@ class Tokens:
 
     @needs("tokens:write")
     async def revoke(self, me: Principal, id: str) -> TokenView:
-        """From now on it opens nothing, in any process. Again: unchanged."""
+        """Revoke the token, with immediate effect in every process. A second call changes nothing."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             found = await self._found(work, me, id)
             if found.row.revoked_at is None:
@@ -316,7 +316,7 @@ class Tokens:
             return await self._found(work, me, id)
 
     async def _found(self, work: UnitOfWork, me: Principal, id: str) -> TokenView:
-        """Another member's token does not exist to who is no admin."""
+        """NotFound also for another member's token, unless the caller is an admin or owner."""
         row = await work.directory.token(id)
         if row is None or (row.user_id != me.user_id and me.role is Role.MEMBER):
             raise NotFound

@@ -1,6 +1,6 @@
-"""What models consumed: sums over the calls of an organization (interface, functional areas: LLM usage).
+"""Usage of models: sums over the calls of an organization (interface, functional areas: LLM usage).
 
-Admins and owners see the whole organization's; a member sees what its own executions consumed.
+Admins and owners see the usage of the organization; a member sees that of its own executions.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ LONGEST_PERIOD: Final = timedelta(days=366)
 
 @attrs.frozen
 class UsageReport:
-    """The sums of a period, which begins with `since` and ends before `until`."""
+    """The sums of the period from `since` to before `until`."""
 
     sums: Sequence[UsageSum]
     since: datetime
@@ -43,7 +43,7 @@ class UsageReport:
 
 
 class Usage:
-    """Reading what was consumed."""
+    """Reads the usage of models."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -57,9 +57,9 @@ class Usage:
         until: datetime | None = None,
         group_by: GroupBy = "model",
     ) -> UsageReport:
-        """The calls from `since` to before `until`: by default the last 30 days to this moment, never more than 366.
+        """The calls from `since` to before `until`: by default the last 30 days until now, at most 366 days.
 
-        Malformed for a period that is empty or too long, and for a `group_by` there is none of.
+        Malformed for a period that is empty or too long, and for an unknown `group_by`.
         """
         until = until or self._ports.now() + timedelta(milliseconds=1)
         since = since or max(until, EPOCH) - DEFAULT_PERIOD

@@ -1,4 +1,4 @@
-"""What every use case on a workflow or skill is made of: look it up, authorize, save what an operation made of it."""
+"""Shared parts of the use cases on workflows and skills: look up, authorize, save a change."""
 
 import attrs
 
@@ -11,13 +11,13 @@ from wfcore.ports.storage import Stale, UnitOfWork
 from wfcore.runtime.common.audit import audit_change
 from wfcore.runtime.common.authorization import authorize, conflict
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.resources.deployment import looked_up
-from wfcore.runtime.tools.mcp_tools import LookedUp
+from wfcore.runtime.resources.deployment import look_up_tools
+from wfcore.runtime.tools.mcp_tools import ToolLookup
 
 
 @attrs.frozen
 class ResourceView:
-    """A resource as one principal sees it. `variation` is filled by reads of a single resource."""
+    """A resource as one principal sees it. Only reads of a single resource set `variation`."""
 
     resource: Resource
     access: Access
@@ -39,7 +39,7 @@ class ResourceView:
 
 @attrs.frozen
 class DeployedVariation:
-    """A variation that was deployed, as a list shows it: without its content."""
+    """A deployed variation in a list, without its content."""
 
     variation: Variation
     is_active: bool
@@ -61,7 +61,7 @@ class DeployedVariation:
 
 
 class ResourceBase:
-    """The resources of one kind. `area` is that of their token scopes."""
+    """The resources of one kind. `area` is the prefix of their token scopes."""
 
     kind: Kind
     area: str
@@ -72,28 +72,28 @@ class ResourceBase:
     async def _authorized(
         self, work: UnitOfWork, me: Principal, id: int, grant: str, if_match: str | None = None
     ) -> ResourceView:
-        """The resource without its variation, to whom has this grant (`authorize`).
+        """The resource without its variation, if the principal has this grant (see `authorize`).
 
-        Conflict `stale` when its ETag is not among those of `if_match`: a precondition of its parts, too.
+        Conflict `stale` when its ETag is not in `if_match`, which is also the precondition for changes of its parts.
         """
         resource = await work.resources(self.kind).get(id)
         access = authorize(me, resource, grant)
         assert resource is not None  # noqa: S101  (authorize raised)
         found = ResourceView(resource, access)
         if if_match is not None and not {"*", found.etag} & {tag.strip() for tag in if_match.split(",")}:
-            raise conflict("this was changed since it was read", "stale", etag=found.etag)
+            raise conflict("this has changed since it was read", "stale", etag=found.etag)
         return found
 
     async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None = None) -> Resource:
         return (await self._authorized(work, me, id, "manage", if_match)).resource
 
-    async def _looked_up(self, me: Principal, id: int, variation_id: str | None = None) -> LookedUp:
-        """What servers outside say of the tools that its draft uses, or this variation: asked before a transaction."""
+    async def _look_up_tools(self, me: Principal, id: int, variation_id: str | None = None) -> ToolLookup:
+        """Look up the served tools that its draft, or this variation, uses. Called before a transaction."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = await self._managed(work, me, id)
             wanted = resource.draft_variation_id if variation_id is None else variation_id
             chosen = await work.resources(self.kind).variation(id, wanted or "")
-        return await looked_up(self._ports, me.org_uuid, chosen.content if chosen else {})
+        return await look_up_tools(self._ports, me.org_uuid, chosen.content if chosen else {})
 
     async def _variations(self, work: UnitOfWork, resource: Resource) -> tuple[Variation | None, Variation | None]:
         repository = work.resources(self.kind)
@@ -114,12 +114,12 @@ class ResourceBase:
             try:
                 await repository.save(old, change.resource)
             except Stale:
-                raise conflict("somebody else changed this at the same time", "stale") from None
+                raise conflict("another request changed this at the same time", "stale") from None
         if change.dropped:
             await repository.drop_variation(old.id, change.dropped)
         await audit_change(work, me, self._ports.now(), old, change.resource)
 
-    async def _seen(self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active") -> ResourceView:
+    async def _view(self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active") -> ResourceView:
         found = await self._authorized(work, me, id, grant)
         active, draft = await self._variations(work, found.resource)
         shown = (draft or active) if view == "draft" else active

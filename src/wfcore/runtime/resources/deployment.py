@@ -1,7 +1,8 @@
-"""Whether the content of a workflow or skill can run, and whether who deployed it may still use what it uses.
+"""Checks whether the content of a workflow or skill can run, and whether its deployer can still use what it uses.
 
-A run uses skills with its deployer's access: it is checked at the deploy, and again when a run starts. So are the
-workflows that it calls: at the deploy for a warning, since either may be deployed first, and when they are called.
+A run uses skills with its deployer's access, which is checked at the deploy and again when a run starts. The workflows
+that it calls are checked when they are called; at the deploy they only cause warnings, since the order of deploys is
+free.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,52 +21,52 @@ from wfcore.domain.run.plan import WORKFLOW
 from wfcore.ports.providers import Tool, ToolFailed, Tools
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.organization.directory import is_gone, principal_of
-from wfcore.runtime.tools.mcp_tools import LookedUp, ServedTools, exists, is_served
-from wfcore.runtime.tools.parameters import misfits
+from wfcore.runtime.organization.directory import is_former_member, principal_of
+from wfcore.runtime.tools.mcp_tools import ServedTools, ToolLookup, is_served, tool_exists
+from wfcore.runtime.tools.parameters import parameter_issues
 
 
 class _Catalog:
-    """What a graph may refer to."""
+    """The tools and skills that a graph can refer to."""
 
-    def __init__(self, tools: Tools, served: LookedUp, skills: set[int]) -> None:
+    def __init__(self, tools: Tools, served: ToolLookup, skills: set[int]) -> None:
         self._tools = tools
         self._served = served
         self._skills = skills
 
     def tool(self, tool_id: str) -> bool:
         if is_served(tool_id):
-            return exists(self._served.get(tool_id)) is not False
+            return tool_exists(self._served.get(tool_id)) is not False
         return self._tools.get(tool_id) is not None
 
     def skill(self, agent_id: int) -> bool:
         return agent_id in self._skills
 
 
-async def looked_up(ports: Ports, org: str, content: Mapping[str, JSON]) -> LookedUp:
-    """What servers outside say of the tools in this content. They may be slow: this is no work for a transaction."""
-    return await ServedTools(ports).looked_up(org, [*tools_of(structure_of(content)), *_switched_on(content)])
+async def look_up_tools(ports: Ports, org: str, content: Mapping[str, JSON]) -> ToolLookup:
+    """Look up the served tools in this content. Servers can be slow, so call this outside of a transaction."""
+    return await ServedTools(ports).look_up(org, [*tools_of(structure_of(content)), *_enabled_tools(content)])
 
 
 async def deploy_faults(
-    ports: Ports, served: LookedUp, work: UnitOfWork, me: Principal, content: Mapping[str, JSON]
+    ports: Ports, served: ToolLookup, work: UnitOfWork, me: Principal, content: Mapping[str, JSON]
 ) -> list[Issue]:
-    """Everything for which this content cannot run when this principal deploys it, then warnings.
+    """The errors that prevent this content from running when this principal deploys it, then the warnings.
 
-    A server's tool that nobody could look up now is one: it may be there when the run comes to it.
+    A served tool that cannot be looked up now is a warning, since it can exist when the run needs it.
     """
     structure, tools = structure_of(content), ports.tools
     usable = await _usable(work, me, {number for _, number in skills_of(structure)})
     issues = deploy_issues(parse_graph(structure), _Catalog(tools, served, usable))
-    issues += misfits(tools, served, structure)
+    issues += parameter_issues(tools, served, structure)
     issues += _missing_models(ports, structure)
-    return [*issues, *_unsure(structure, served), *await _uncallable(work, me, structure)]
+    return [*issues, *_unverified_tools(structure, served), *await _uncallable_workflows(work, me, structure)]
 
 
-async def skill_faults(ports: Ports, served: LookedUp, work: UnitOfWork, content: Mapping[str, JSON]) -> list[Issue]:
-    """What a skill's content names and what is not there: the model, the tools that are enabled, the context items.
+async def skill_faults(ports: Ports, served: ToolLookup, work: UnitOfWork, content: Mapping[str, JSON]) -> list[Issue]:
+    """References of a skill's content that do not exist: the model, the enabled tools, the context items.
 
-    No model is the installation's default. A server's tool that nobody could look up now is a warning.
+    An absent model means the installation's default. A served tool that cannot be looked up now is a warning.
     """
     return [
         *_unknown_model(ports, content),
@@ -75,22 +76,22 @@ async def skill_faults(ports: Ports, served: LookedUp, work: UnitOfWork, content
 
 
 async def lost_access(work: UnitOfWork, org: str, variation: Variation) -> str:
-    """Which skill the variation's deployer, a member as it is now, may no longer use; "" when there is none.
+    """Why the variation's deployer can no longer use one of its skills; "" when it can use all of them.
 
-    Who is no member any more may use none. In an organization without any member nothing is lost: the embedding
-    program knows its people, not the store.
+    A former member can use none. In an organization without members nothing is lost: only the embedding program
+    knows its users.
     """
     skills, user_id = list(skills_of(structure_of(variation.content))), variation.deployed_by or ""
     member = await work.directory.member(user_id) if skills else None
-    if member is None and not (skills and await is_gone(work, user_id)):
+    if member is None and not (skills and await is_former_member(work, user_id)):
         return ""
     usable = await _usable(work, principal_of(org, member), {number for _, number in skills}) if member else set()
     lost = [f"`{node}`: skill `{number}`" for node, number in skills if number not in usable]
-    return f"who deployed this workflow may no longer use, in node {lost[0]}" if lost else ""
+    return f"the deployer of this workflow can no longer use, in node {lost[0]}" if lost else ""
 
 
 def skills_of(structure: Mapping[str, JSON]) -> Iterator[tuple[str, int]]:
-    """The agent nodes that name a skill, and which. A number that is whole is a whole number."""
+    """The agent nodes that name a skill, with its number. A float with an integral value counts as an integer."""
     for node in structure.get("nodes") or ():
         number = (node.get("data") or {}).get("agent_id")
         if node["type"] != NodeType.AGENT or isinstance(number, bool):
@@ -116,7 +117,7 @@ def _unknown_model(ports: Ports, content: Mapping[str, JSON]) -> Iterator[Issue]
 
 
 def _missing_models(ports: Ports, structure: Mapping[str, JSON]) -> Iterator[Issue]:
-    """The models that nodes name and this installation does not know; where it knows none, others run the agents."""
+    """Models of nodes that this installation does not have. Not checked without models, as other workers run agents."""
     for index, node in enumerate(structure.get("nodes") or ()):
         model = (node.get("data") or {}).get("model")
         if node["type"] == NodeType.AGENT and isinstance(model, str) and ports.models and model not in ports.models:
@@ -124,24 +125,24 @@ def _missing_models(ports: Ports, structure: Mapping[str, JSON]) -> Iterator[Iss
             yield Issue(path, f"node `{node['id']}`: there is no model `{model[:80]}`", "reference", "warning")
 
 
-def _switched_on(content: Mapping[str, JSON]) -> Iterator[str]:
-    """The tools of a skill's toolset that are on."""
+def _enabled_tools(content: Mapping[str, JSON]) -> Iterator[str]:
+    """The enabled tools of a skill's toolset."""
     return (tool_id for tool_id, _ in enabled(content.get("toolset", {})))
 
 
-def _unknown_tools(tools: Tools, served: LookedUp, content: Mapping[str, JSON]) -> Iterator[Issue]:
+def _unknown_tools(tools: Tools, served: ToolLookup, content: Mapping[str, JSON]) -> Iterator[Issue]:
     below = set(map(skill_id, subordinates(content)))
-    for tool_id in _switched_on(content):
-        path, answer = join_path("toolset", tool_id), served.get(tool_id)
-        known = exists(answer) if is_served(tool_id) else tool_id in below or tools.get(tool_id) is not None
+    for tool_id in _enabled_tools(content):
+        path, result = join_path("toolset", tool_id), served.get(tool_id)
+        known = tool_exists(result) if is_served(tool_id) else tool_id in below or tools.get(tool_id) is not None
         if known is None:
-            yield Issue(path, f"`{tool_id[:80]}` is not known now: {_why(answer)}", "reference", "warning")
+            yield Issue(path, f"`{tool_id[:80]}` is not known now: {_reason(result)}", "reference", "warning")
         elif not known:
             yield Issue(path, f"there is no tool `{tool_id[:80]}`", "reference")
 
 
 async def selection_faults(work: UnitOfWork, content: Mapping[str, JSON]) -> list[Issue]:
-    """The context items that a skill's content, or a `config`, selects and that are not there."""
+    """Context items that a skill's content, or a `config`, selects and that do not exist."""
     issues = []
     for index, one in enumerate(content.get("contextSelections", ())):
         path, item = f"contextSelections[{index}].id", one.get("id")
@@ -152,22 +153,22 @@ async def selection_faults(work: UnitOfWork, content: Mapping[str, JSON]) -> lis
     return issues
 
 
-def _why(answer: Tool | ToolFailed | None) -> str:
-    return answer.message if isinstance(answer, ToolFailed) else "its server was not asked"
+def _reason(result: Tool | ToolFailed | None) -> str:
+    return result.message if isinstance(result, ToolFailed) else "its server was not queried"
 
 
-def _unsure(structure: Mapping[str, JSON], served: LookedUp) -> Iterator[Issue]:
-    """The nodes whose tool is one of a server that could not be asked."""
+def _unverified_tools(structure: Mapping[str, JSON], served: ToolLookup) -> Iterator[Issue]:
+    """The nodes whose tool belongs to a server that could not be queried."""
     for index, node in enumerate(structure.get("nodes") or ()):
         tool_id = (node.get("data") or {}).get("toolId")
-        if isinstance(tool_id, str) and is_served(tool_id) and exists(served.get(tool_id)) is None:
-            why = _why(served.get(tool_id))
+        if isinstance(tool_id, str) and is_served(tool_id) and tool_exists(served.get(tool_id)) is None:
+            why = _reason(served.get(tool_id))
             path = f"workflowStructure.nodes[{index}].data.toolId"
             yield Issue(path, f"node `{node['id']}`: `{tool_id[:80]}` is not known now: {why}", "reference", "warning")
 
 
-async def _uncallable(work: UnitOfWork, me: Principal, structure: Mapping[str, JSON]) -> list[Issue]:
-    """The workflows that nodes call by their ids, and that could not be called now."""
+async def _uncallable_workflows(work: UnitOfWork, me: Principal, structure: Mapping[str, JSON]) -> list[Issue]:
+    """Workflows that nodes call by a literal id and that cannot be called now."""
     issues = []
     for index, node in enumerate(structure.get("nodes") or ()):
         data = node.get("data") or {}
@@ -177,7 +178,7 @@ async def _uncallable(work: UnitOfWork, me: Principal, structure: Mapping[str, J
             flow = await work.workflows.get(number)
             if not (flow and flow.status is Status.ACTIVE and derive(me, flow.access).can_use):
                 path = f"workflowStructure.nodes[{index}].data.params.workflowId"
-                message = f"node `{node['id']}`: there is no deployed workflow `{number}` that you may use"
+                message = f"node `{node['id']}`: there is no deployed workflow `{number}` that you can use"
                 issues.append(Issue(path, message, "reference", "warning"))
     return issues
 

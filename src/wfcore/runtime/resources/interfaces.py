@@ -1,4 +1,4 @@
-"""The interface rows of workflows: by which doors each can be reached (interface, workflow interfaces)."""
+"""The interface rows of workflows: the channels through which each can be reached (interface, workflow interfaces)."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ from wfcore.ports.sealing import Sealer, Unsealable
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import conflict, needs
-from wfcore.runtime.common.idempotency import keep_answer, kept_answer
+from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.requests import key_issues, wire_body
 from wfcore.runtime.resources.base import ResourceBase
 from wfcore.runtime.resources.webhooks import ID_LENGTH
@@ -25,16 +25,16 @@ from wfcore.runtime.resources.webhooks import ID_LENGTH
 
 @attrs.frozen
 class SignedInterface:
-    """An interface whose messages are signed, both ways. The secret does not print."""
+    """An interface whose messages are signed in both directions. `repr` hides the secret."""
 
     row: Interface
     secret: str = attrs.field(repr=False)
 
 
 class Interfaces(ResourceBase):
-    """All of it takes the management of the workflow, whose number comes after the principal.
+    """All use cases require the grant `manage` on the workflow, whose number follows the principal.
 
-    `if_match` is an ETag of the workflow: stale is a Conflict.
+    `if_match` is an ETag of the workflow; an outdated one is a Conflict.
     """
 
     kind, area = Kind.WORKFLOW, "workflows"
@@ -50,22 +50,22 @@ class Interfaces(ResourceBase):
         if_match: str | None = None,
         **fields: JSON,
     ) -> Interface:
-        """Add a row. `key` is an Idempotency-Key: the same key and body give the same answer."""
+        """Add a row. `key` is an Idempotency-Key: the same key and body return the same response."""
         data = wire_body(body, fields)
         refuse([*key_issues(key), *check(CreateInterface, data)])
         kind, config = InterfaceKind(data["kind"]), data.get("config", {})
         refuse(config_issues(kind, config))
-        asked = [workflow, data]
+        request = [workflow, data]
         async with self._ports.storage.transaction(me.org_uuid) as work:
             await self._managed(work, me, workflow)
-            if kept := await kept_answer(work, me, "interface", key, asked, Interface):
+            if kept := await stored_response(work, me, "interface", key, request, Interface):
                 return kept
             await self._writable(work, me, workflow, if_match)
             row = Interface(self._ports.ids.uuid(), workflow, kind, config, self._ports.now())
             signed = attrs.evolve(row, sealed=self._sealed(me, row)[1]) if kind is InterfaceKind.TEAMCHAT else row
             await work.interfaces.add(signed)
-            await keep_answer(work, me, "interface", key, asked, row)
-            await self._note(work, me, "create", row)
+            await store_response(work, me, "interface", key, request, row)
+            await self._audit(work, me, "create", row)
         return row
 
     @needs("*:read")
@@ -92,7 +92,7 @@ class Interfaces(ResourceBase):
         if_match: str | None = None,
         **fields: JSON,
     ) -> Interface:
-        """Replace the `config`; the kind stays what it is."""
+        """Replace the `config`; the kind cannot change."""
         data = wire_body(body, fields)
         refuse(check(PatchInterface, data))
         async with self._ports.storage.transaction(me.org_uuid) as work:
@@ -101,22 +101,22 @@ class Interfaces(ResourceBase):
             row = attrs.evolve(old, config=data.get("config", old.config))
             refuse(config_issues(row.kind, row.config))
             await work.interfaces.save(row)
-            await self._note(work, me, "update", row)
+            await self._audit(work, me, "update", row)
         return row
 
     @needs("*:write")
     async def delete(self, me: Principal, workflow: int, id: str, *, if_match: str | None = None) -> Interface:
-        """Remove one row, which is returned as it was."""
+        """Delete one row. Returns it as it was."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             await self._writable(work, me, workflow, if_match)
             row = await _found(work, workflow, id)
             await work.interfaces.remove(workflow, id)
-            await self._note(work, me, "delete", row)
+            await self._audit(work, me, "delete", row)
         return row
 
     @needs("*:write")
     async def clear(self, me: Principal, workflow: int, *, if_match: str | None = None) -> int:
-        """Remove every row; how many there were (interface, Remove every interface from a workflow)."""
+        """Delete all rows. Returns their number (interface, Remove every interface from a workflow)."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             await self._writable(work, me, workflow, if_match)
             deleted = await work.interfaces.clear(workflow)
@@ -127,14 +127,14 @@ class Interfaces(ResourceBase):
 
     @needs("*:write")
     async def secret(self, me: Principal, workflow: int, id: str) -> SignedInterface:
-        """What signs the messages of a team chat and the answers to it, for managers who may write: it starts runs.
+        """The secret that signs the messages of a team chat and the responses to it.
 
-        Conflict `no_secret` for a kind that has none, `secret_unreadable` when it was sealed by a key that is not here:
-        rotating heals that.
+        It requires the scope to write, because it can start runs. Conflict `no_secret` for a kind without a secret,
+        `secret_unreadable` when the key that sealed it is missing: rotate it then.
         """
         row = await self.get(me, workflow, id)
         _check_signed(row)
-        found = opened_secret(self._ports.sealer, me.org_uuid, row)
+        found = open_secret(self._ports.sealer, me.org_uuid, row)
         if found is None:
             message = "the interface's secret cannot be read with the key of this installation: rotate it"
             raise conflict(message, "secret_unreadable")
@@ -144,33 +144,33 @@ class Interfaces(ResourceBase):
     async def rotate_secret(
         self, me: Principal, workflow: int, id: str, *, if_match: str | None = None
     ) -> SignedInterface:
-        """Give it a new secret: what the old one signs is refused from now on. Conflict `no_secret` as of `secret`."""
+        """Replace the secret; messages signed with the old one are refused. Conflict `no_secret` as for `secret`."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             await self._writable(work, me, workflow, if_match)
             row = await _found(work, workflow, id)
             _check_signed(row)
             secret, sealed = self._sealed(me, row)
             await work.interfaces.save(attrs.evolve(row, sealed=sealed))
-            await self._note(work, me, "rotate_secret", row)
+            await self._audit(work, me, "rotate_secret", row)
         return SignedInterface(row, secret)
 
     # Parts
 
     def _sealed(self, me: Principal, row: Interface) -> tuple[str, str]:
-        """A new secret for this row, and how it is kept."""
+        """A new secret for this row, and its sealed form."""
         secret = secret_of(self._ports.ids.token(ID_LENGTH))
         return secret, self._ports.sealer.seal(secret, me.org_uuid, "interface", row.id)
 
     async def _writable(self, work: UnitOfWork, me: Principal, workflow: int, if_match: str | None) -> None:
         move((await self._managed(work, me, workflow, if_match)).status, Operation.EDIT)
 
-    async def _note(self, work: UnitOfWork, me: Principal, verb: str, row: Interface) -> None:
+    async def _audit(self, work: UnitOfWork, me: Principal, verb: str, row: Interface) -> None:
         details = {"workflowId": row.workflow_id, "kind": row.kind.value}
         await audit(work, me, self._ports.now(), "interface", verb, row.id, details)
 
 
-def opened_secret(sealer: Sealer, org: str, row: Interface) -> str | None:
-    """The secret of a row, in the clear; None when there is none, or no key of this installation opens it."""
+def open_secret(sealer: Sealer, org: str, row: Interface) -> str | None:
+    """The secret of a row in clear text; None when it has none, or this installation has no key for it."""
     try:
         return None if row.sealed is None else sealer.open(row.sealed, org, "interface", row.id)
     except Unsealable:
@@ -179,7 +179,7 @@ def opened_secret(sealer: Sealer, org: str, row: Interface) -> str | None:
 
 def _check_signed(row: Interface) -> None:
     if row.kind is not InterfaceKind.TEAMCHAT:
-        raise conflict(f"an interface of kind `{row.kind}` signs nothing", "no_secret")
+        raise conflict(f"an interface of kind `{row.kind}` has no secret", "no_secret")
 
 
 async def _found(work: UnitOfWork, workflow: int, id: str) -> Interface:

@@ -1,7 +1,7 @@
 """Workflows and skills: create, read, edit, deploy, restore (interface, Workflow and Scope; States and transitions).
 
-Every use case takes the caller and a body in wire names, or the same fields as keyword arguments in snake case; it
-checks them through the one gate, and either does all of what was asked or raises and leaves everything as it was.
+Every use case takes the caller and a body in wire names, or the same fields as keyword arguments in snake case. It
+validates the body, and then either does the whole operation or raises and changes nothing.
 """
 
 from collections.abc import Mapping
@@ -33,29 +33,29 @@ from wfcore.domain.triggers.schedule import check_trigger
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit_change
 from wfcore.runtime.common.authorization import needs
-from wfcore.runtime.common.idempotency import keep_answer, kept_answer
+from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.requests import key_issues, wire_body
 from wfcore.runtime.common.run_views import RunView, views
 from wfcore.runtime.resources.base import DeployedVariation, ResourceView
-from wfcore.runtime.resources.deployment import deploy_faults, looked_up, skill_faults
+from wfcore.runtime.resources.deployment import deploy_faults, look_up_tools, skill_faults
 from wfcore.runtime.resources.interfaces import Interfaces
-from wfcore.runtime.resources.ownership import OwnershipUseCases, self_revoking
+from wfcore.runtime.resources.ownership import OwnershipUseCases, self_revoking_issues
 from wfcore.runtime.resources.schedules import ScheduleUseCases
 from wfcore.runtime.resources.supervision import link_faults
 from wfcore.runtime.resources.webhooks import WebhookUseCases
-from wfcore.runtime.tools.mcp_tools import LookedUp
+from wfcore.runtime.tools.mcp_tools import ToolLookup
 
 NAMES = {"structure": "workflowStructure", "access": "accessConfig"}
-"""Short keyword arguments of the library beside the snake case of the wire names."""
+"""Short keyword arguments of the library, in addition to the wire names in snake case."""
 
 
 MOST_SLUGS = 512
-"""Candidates for a slug that are looked up at once."""
+"""The most candidates for a slug that are looked up at once."""
 
 
 class ResourceUseCases(OwnershipUseCases):
-    """The life that workflows and skills share. Errors come in the order: scope, body, resource."""
+    """The lifecycle that workflows and skills share. Checks run in the order: scope, body, resource."""
 
     create_shape: type
     patch_shape: type
@@ -65,15 +65,15 @@ class ResourceUseCases(OwnershipUseCases):
     async def create(
         self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
     ) -> ResourceView:
-        """Create it in state `draft`. `key` is an Idempotency-Key: the same key and body give the same answer."""
+        """Create it in state `draft`. `key` is an Idempotency-Key: the same key and body return the same response."""
         data = wire_body(body, {**self.defaults, **fields} if body is None else fields, NAMES)
         refuse([*key_issues(key), *self._body_issues(data, self.create_shape)])
         async with self._ports.storage.transaction(me.org_uuid) as work:
             repository = work.resources(self.kind)
-            if kept := await kept_answer(work, me, self.kind.value, key, data, ResourceView):
+            if kept := await stored_response(work, me, self.kind.value, key, data, ResourceView):
                 return kept
             access = await self._access(work, me, data, None)
-            refuse(self_revoking(me, access))
+            refuse(self_revoking_issues(me, access))
             number = await repository.next_id()
             slug = await self._free_slug(work, slugify_name(data["name"], self.kind, number))
             change = rules.create(
@@ -94,23 +94,23 @@ class ResourceUseCases(OwnershipUseCases):
             if change.saved:
                 await repository.add_variation(number, change.saved)
             made = ResourceView(change.resource, derive(me, change.resource.access), None, with_variation=True)
-            await keep_answer(work, me, self.kind.value, key, data, made)
+            await store_response(work, me, self.kind.value, key, data, made)
             await audit_change(work, me, self._ports.now(), None, change.resource)
         return made
 
     @needs("*:read")
     async def get(self, me: Principal, id: int, view: str = "active") -> ResourceView:
-        """One, with its variation. `draft` needs manage, and is the active one when no draft is pending."""
+        """One resource with its variation. View `draft` requires manage; it shows the active one without a draft."""
         if view not in ("active", "draft"):
-            refuse([Issue("view", f"`{view}` is neither `active` nor `draft`", "query")])
+            refuse([Issue("view", f"unknown view `{view}`: use `active` or `draft`", "query")])
         async with self._ports.storage.reading(me.org_uuid) as work:
-            return await self._seen(work, me, id, "manage" if view == "draft" else "see", view)
+            return await self._view(work, me, id, "manage" if view == "draft" else "see", view)
 
     @needs("*:read")
     async def page(
         self, me: Principal, *, limit: int = 25, after: int = 0, status: str | None = None, query: str | None = None
     ) -> list[ResourceView]:
-        """Those the principal may use or manage, by id ascending; deleted ones only with that `status`."""
+        """Resources that the principal can use or manage, by id ascending; deleted ones only with that `status`."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             found = await work.resources(self.kind).page(me, limit=limit, after=after, status=status, query=query)
         return [ResourceView(resource, derive(me, resource.access)) for resource in found]
@@ -125,7 +125,7 @@ class ResourceUseCases(OwnershipUseCases):
         if_match: str | None = None,
         **fields: JSON,
     ) -> ResourceView:
-        """Change fields of the create body; content edits the draft. `if_match` is an ETag: stale is a Conflict."""
+        """Change fields of the create body; content changes the draft. An outdated ETag `if_match` is a Conflict."""
         data = wire_body(body, fields, NAMES)
         refuse(self._body_issues(data, self.patch_shape))
         async with self._ports.storage.transaction(me.org_uuid) as work:
@@ -138,16 +138,16 @@ class ResourceUseCases(OwnershipUseCases):
                 access=await self._access(work, me, data, resource.access),
                 now=self._ports.now(),
             )
-            refuse(self_revoking(me, details.resource.access))
+            refuse(self_revoking_issues(me, details.resource.access))
             for change in [*steps, details]:
                 await self._save(work, me, resource, change)
                 resource = change.resource
-            return await self._seen(work, me, id, "see", "draft")
+            return await self._view(work, me, id, "see", "draft")
 
     @needs("*:write")
     async def deploy(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
-        """Publish the draft; unchanged when none is pending. `Invalid`, with every issue, when it cannot run."""
-        served = await self._looked_up(me, id)
+        """Publish the draft, if there is one. `Invalid`, with every issue, when it cannot run."""
+        served = await self._look_up_tools(me, id)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
             _, draft = await self._variations(work, resource)
@@ -164,17 +164,17 @@ class ResourceUseCases(OwnershipUseCases):
         if_match: str | None = None,
         **fields: JSON,
     ) -> ResourceView:
-        """Deploy the variation `variationId` again; checked as a deploy is. A pending draft stays."""
+        """Deploy the variation `variationId` again, with the checks of a deploy. A pending draft stays."""
         data = wire_body(body, fields)
         refuse(check(RollbackBody, data))
-        wanted = data["variationId"]
-        served = await self._looked_up(me, id, wanted)
+        variation_id = data["variationId"]
+        served = await self._look_up_tools(me, id, variation_id)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
             move(resource.status, Operation.ROLLBACK)
-            target = await work.resources(self.kind).variation(id, wanted)
+            target = await work.resources(self.kind).variation(id, variation_id)
             if target is None:
-                refuse([Issue("variationId", f"there is no variation `{wanted[:80]}`", "reference")])
+                refuse([Issue("variationId", f"there is no variation `{variation_id[:80]}`", "reference")])
             assert target is not None  # noqa: S101  (refused)
             _, draft = await self._variations(work, resource)
             change = rules.rollback(resource, target, draft, by=me.user_id, now=self._ports.now())
@@ -184,7 +184,7 @@ class ResourceUseCases(OwnershipUseCases):
     async def variations(
         self, me: Principal, id: int, *, limit: int = 25, before: str | None = None
     ) -> list[DeployedVariation]:
-        """Those that were ever deployed, latest deployment first, behind the one whose id is `before`."""
+        """The variations that were deployed, latest deployment first, older than the one with id `before`."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = (await self._authorized(work, me, id, "see")).resource
             found = await work.resources(self.kind).variations(id, limit=limit, before=before)
@@ -192,33 +192,33 @@ class ResourceUseCases(OwnershipUseCases):
 
     @needs("*:write")
     async def delete(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
-        """Soft delete; again: unchanged."""
+        """Soft delete. A second call changes nothing."""
         return await self._change(me, id, lambda old, *_: rules.delete(old, now=self._ports.now()), if_match)
 
     @needs("*:write")
     async def restore(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
-        """Undo a delete; a schedule is not resumed."""
+        """Undo a delete; a schedule stays disabled."""
         return await self._change(me, id, lambda old, *_: rules.restore(old, now=self._ports.now()), if_match)
 
     @needs("*:write")
     async def discard_draft(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
-        """Forget the draft."""
+        """Delete the draft."""
         return await self._change(me, id, lambda old, *_: rules.discard_draft(old, now=self._ports.now()), if_match)
 
     # Parts
 
     async def _change(self, me: Principal, id: int, operation: Any, if_match: str | None = None) -> ResourceView:
-        """Run one of the lifecycle's operations, a function of (resource, active, draft)."""
+        """Run an operation of the lifecycle, a function of (resource, active, draft)."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
             change = operation(resource, *await self._variations(work, resource))
             await self._save(work, me, resource, change)
-            return await self._seen(work, me, id, "see")
+            return await self._view(work, me, id, "see")
 
     async def _edits(
         self, work: UnitOfWork, me: Principal, resource: Resource, data: Mapping[str, JSON]
     ) -> list[Change]:
-        """The edit of the draft that a body asks for; none where it has no content."""
+        """The edit of the draft from a body; empty for a body without content."""
         changes = {name: data[name] for name in CONTENT[self.kind] if name in data}
         if not changes:
             return []
@@ -235,27 +235,27 @@ class ResourceUseCases(OwnershipUseCases):
         return {name: data[name] for name in CONTENT[self.kind] if name in data}
 
     async def _deploy_issues(
-        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: LookedUp
+        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: ToolLookup
     ) -> list[Issue]:
         return []
 
     async def _link_issues(
         self, work: UnitOfWork, me: Principal, id: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
     ) -> list[Issue]:
-        """What is wrong with references among resources of this kind when `given` is put over the content `base`."""
+        """The errors of references among resources of this kind when `given` replaces parts of the content `base`."""
         return []
 
     async def _deployed(
-        self, work: UnitOfWork, me: Principal, resource: Resource, change: Change, served: LookedUp
+        self, work: UnitOfWork, me: Principal, resource: Resource, change: Change, served: ToolLookup
     ) -> ResourceView:
-        """Save what makes a variation the active one, if that can run."""
+        """Save the change that activates a variation, if the variation can run."""
         if change.saved:
             content = change.saved.content
             found = await self._deploy_issues(work, content, me, served)
             found += await self._link_issues(work, me, resource.id, content, content)
             refuse(found, as_invalid=True)
         await self._save(work, me, resource, change, deployed=True)
-        return await self._seen(work, me, resource.id, "see")
+        return await self._view(work, me, resource.id, "see")
 
     async def _free_slug(self, work: UnitOfWork, base: str) -> str:
         candidates, size = slug_candidates(base), 1
@@ -269,7 +269,7 @@ class ResourceUseCases(OwnershipUseCases):
 
 
 class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
-    """Workflows (interface, `/api/v1/workflows`). Their `interfaces` have use cases of their own."""
+    """Workflows (interface, `/api/v1/workflows`). `interfaces` has the use cases of their interface rows."""
 
     kind, area = Kind.WORKFLOW, "workflows"
     create_shape, patch_shape = CreateWorkflow, PatchWorkflow
@@ -289,7 +289,7 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
         if_match: str | None = None,
         **fields: JSON,
     ) -> ResourceView:
-        """Switch the schedule over, or as `isEnabled` says."""
+        """Toggle the schedule, or set it to `isEnabled`."""
         data = wire_body(body, fields, NAMES)
         refuse(check(ToggleBody, data))
 
@@ -301,7 +301,7 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
 
     @needs("*:read")
     async def runs(self, me: Principal, id: int, *, limit: int = 25, before: int | None = None) -> list[RunView]:
-        """Its run history, newest first, behind the run with this `row.key`. It takes the use of the workflow."""
+        """Its runs, newest first, older than the run with the `row.key` `before`. Requires use of the workflow."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             await self._authorized(work, me, id, "use")
         history = (self.kind.value, id)
@@ -310,24 +310,24 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
 
     @needs("*:read")
     async def validate(self, me: Principal, body: Mapping[str, JSON]) -> list[Issue]:
-        """Every issue of a workflow in the making, those that only hinder a deploy included; nothing is written."""
+        """Every issue of an unsaved workflow, including those that only prevent a deploy. Writes nothing."""
         found = self._body_issues(body, ValidateBody)
         if isinstance(access := body.get("accessConfig"), dict):
             async with self._ports.storage.reading(me.org_uuid) as work:
                 issues = await self._access_issues(work, me, access, None)
-            found += [issue for issue in issues if issue.rule != "readonly"]  # its owner is known of a saved one alone
+            found += [issue for issue in issues if issue.rule != "readonly"]  # only a saved workflow has an owner
         if CONTENT[self.kind].keys().isdisjoint(issue.path.partition(".")[0] for issue in found):
             found += await self._content_issues(me, {**CONTENT[self.kind], **self._content(body)})
         return found
 
     @needs("*:read")
     async def validate_saved(self, me: Principal, id: int, view: str = "draft") -> list[Issue]:
-        """Every issue that hinders a deploy of the draft (or of the active variation)."""
+        """Every issue that prevents a deploy of the draft (or of the active variation)."""
         found = await self.get(me, id, view)
         return await self._content_issues(me, found.variation.content if found.variation else CONTENT[self.kind])
 
     async def _content_issues(self, me: Principal, content: Mapping[str, JSON]) -> list[Issue]:
-        served = await looked_up(self._ports, me.org_uuid, content)
+        served = await look_up_tools(self._ports, me.org_uuid, content)
         async with self._ports.storage.reading(me.org_uuid) as work:
             return await self._deploy_issues(work, content, me, served)
 
@@ -341,11 +341,11 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
         if isinstance(selection, dict):
             found += selection_issues(selection)
             if isinstance(structure, dict) and structure.get("nodes"):
-                found.append(Issue("agentSelection", "stands together with a graph that has nodes", "exclusive"))
+                found.append(Issue("agentSelection", "cannot be combined with a graph that has nodes", "exclusive"))
         return found
 
     def _content(self, data: Mapping[str, JSON]) -> dict[str, JSON]:
-        """A graph has both its lists; an `agentSelection` is compiled into the graph it stands for."""
+        """Content with both lists of the graph; an `agentSelection` is compiled into its graph."""
         content = super()._content(data)
         if content.get("agentSelection") or content.get("workflowStructure") is not None:
             structure = {"nodes": [], "edges": [], **structure_of(content)}
@@ -353,13 +353,13 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
         return content
 
     async def _deploy_issues(
-        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: LookedUp
+        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: ToolLookup
     ) -> list[Issue]:
         return await deploy_faults(self._ports, served, work, me, content)
 
 
 class Skills(ResourceUseCases):
-    """Skills, the interface's scopes (`/api/v1/skills`). Their content stands beside name, description and access."""
+    """Skills, the interface's scopes (`/api/v1/skills`). Their content is in the same body as name and access."""
 
     kind, area = Kind.SKILL, "skills"
     create_shape, patch_shape = CreateSkill, PatchSkill
@@ -374,7 +374,7 @@ class Skills(ResourceUseCases):
         if_match: str | None = None,
         **fields: JSON,
     ) -> ResourceView:
-        """Say anew whom it supervises, in the draft: what is left out is empty. Both fields are content of a skill."""
+        """Replace the supervision links in the draft; an absent field becomes empty. Both are content of a skill."""
         data = wire_body(body, fields)
         refuse(check(Supervision, data))
         return await self.patch(me, id, {**links_of(CONTENT[self.kind]), **data}, if_match=if_match)
@@ -383,7 +383,7 @@ class Skills(ResourceUseCases):
         return super()._body_issues(data, shape) or form_issues(data)
 
     async def _deploy_issues(
-        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: LookedUp
+        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: ToolLookup
     ) -> list[Issue]:
         return await skill_faults(self._ports, served, work, content)
 

@@ -1,4 +1,4 @@
-"""The timer of a workflow's schedule: kept in step with the workflow, and shown (interface, Schedule, `isEnabled`)."""
+"""The timer of a workflow's schedule: updated with the workflow, and read (interface, Schedule, `isEnabled`)."""
 
 from datetime import datetime
 
@@ -17,12 +17,12 @@ from wfcore.runtime.common.requests import bad_query
 from wfcore.runtime.resources.base import ResourceBase
 
 MAX_FIRINGS = 100
-"""Firings that are told ahead at a time."""
+"""The most future firings that one call returns."""
 
 
 @attrs.frozen
 class ScheduleView:
-    """How a workflow's schedule goes. It fires at the timer's `next_at`; without a timer it is switched off."""
+    """The state of a workflow's schedule. It fires at the timer's `next_at`; without a timer it is disabled."""
 
     resource: Resource
     has_schedule: bool
@@ -35,7 +35,7 @@ class ScheduleView:
 
     @property
     def paused(self) -> tuple[str, str] | None:
-        """Why nothing will fire, in one word and in words for people; None when a slot is waited for."""
+        """Why nothing will fire, as a reason code and a message; None when a slot is due in the future."""
         if self.resource.status is not Status.ACTIVE:
             return REASONS[self.resource.status], f"the workflow is `{self.resource.status}`"
         if not self.has_schedule:
@@ -43,9 +43,9 @@ class ScheduleView:
         if self.timer is not None and self.timer.paused is not None:
             return self.timer.paused.reason, self.timer.paused.message
         if not self.is_enabled:
-            return "disabled", "the schedule is switched off"
+            return "disabled", "the schedule is disabled"
         if self.timer is None or self.timer.next_at is None:
-            return "never_fires", "the schedule has no time to come"
+            return "never_fires", "the schedule has no future slot"
         return None
 
     def to_wire(self) -> dict[str, JSON]:
@@ -61,21 +61,21 @@ class ScheduleView:
 
 
 class ScheduleUseCases(ResourceBase):
-    """The schedule of a workflow. Its switch is `toggle`."""
+    """The schedule of a workflow. `toggle` enables and disables it."""
 
     @needs("*:read")
     async def next_runs(self, me: Principal, id: int, *, count: int = 10) -> list[Firing]:
-        """When the active variation's schedule fires next, switched on or not; at most 100 times. None: no firing."""
+        """The next times of the active variation's schedule, enabled or not; at most 100."""
         if count < 1:
             raise bad_query("count", "must be at least 1")
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = (await self._authorized(work, me, id, "see")).resource
-            schedule = await schedule_in(work, id, resource.active_variation_id)
+            schedule = await schedule_of_variation(work, id, resource.active_variation_id)
         return next_fires(schedule, self._ports.now(), min(count, MAX_FIRINGS)) if schedule else []
 
     @needs("*:read")
     async def schedule(self, me: Principal, id: int) -> ScheduleView:
-        """How it goes: the slot it waits for or why for none, the run it started last, what it missed."""
+        """Its state: the next slot or why there is none, the latest run, the missed slots."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = (await self._authorized(work, me, id, "see")).resource
             active = await work.workflows.variation(id, resource.active_variation_id or "")
@@ -87,14 +87,14 @@ class ScheduleUseCases(ResourceBase):
         self, work: UnitOfWork, me: Principal, old: Resource, change: Change, *, deployed: bool = False
     ) -> None:
         await super()._save(work, me, old, change, deployed=deployed)
-        await keep_timer(work, old, change.resource, self._ports.now())
+        await update_timer(work, old, change.resource, self._ports.now())
 
 
-async def keep_timer(work: UnitOfWork, old: Resource, new: Resource, now: datetime) -> None:
-    """Have the timer follow what became of the workflow.
+async def update_timer(work: UnitOfWork, old: Resource, new: Resource, now: datetime) -> None:
+    """Update the timer after a change of the workflow.
 
-    What is switched off has none; one that paused itself stays to tell why, until it is switched on. Another variation
-    with the same schedule fires when the former would have.
+    A schedule that a user disables loses its timer; one that was paused automatically keeps it, with the reason, until
+    it is enabled. A new variation with the same schedule keeps the next slot.
     """
     if not new.is_enabled:
         if old.is_enabled:
@@ -103,15 +103,15 @@ async def keep_timer(work: UnitOfWork, old: Resource, new: Resource, now: dateti
     if old.is_enabled and old.active_variation_id == new.active_variation_id:
         return
     timer = await work.schedules.get(new.id) or Timer(new.id, "", None)
-    schedule = await schedule_in(work, new.id, new.active_variation_id)
+    schedule = await schedule_of_variation(work, new.id, new.active_variation_id)
     next_at = timer.next_at
-    if next_at is None or schedule != await schedule_in(work, new.id, timer.variation_id):
+    if next_at is None or schedule != await schedule_of_variation(work, new.id, timer.variation_id):
         next_at = next_slot(schedule, now)
     variation_id = new.active_variation_id or ""
     await work.schedules.put(attrs.evolve(timer, variation_id=variation_id, next_at=next_at, paused=None))
 
 
-async def schedule_in(work: UnitOfWork, workflow_id: int, variation_id: str | None) -> Schedule | None:
+async def schedule_of_variation(work: UnitOfWork, workflow_id: int, variation_id: str | None) -> Schedule | None:
     """The schedule of a variation."""
     variation = await work.workflows.variation(workflow_id, variation_id or "")
     return schedule_of(variation.content["trigger"]) if variation else None

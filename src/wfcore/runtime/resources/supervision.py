@@ -1,4 +1,4 @@
-"""Looking up the skills below a skill, to tell what hinders it from supervising them."""
+"""Checks the supervision links of a skill against the skills below it."""
 
 from collections.abc import Collection, Mapping
 
@@ -22,9 +22,9 @@ from wfcore.ports.storage import UnitOfWork
 async def link_faults(
     work: UnitOfWork, me: Principal, number: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
 ) -> list[Issue]:
-    """Everything for which skill `number` cannot have the links of `given` over the content `base`.
+    """The errors of the links of skill `number` when `given` replaces parts of the content `base`.
 
-    Who writes has to see the skills that it names; those that stand in `base` already can be written back.
+    The writer must see the skills that it adds; those in `base` can be written back.
     """
     if IDS not in given and DESCRIPTIONS not in given:
         return []
@@ -32,7 +32,7 @@ async def link_faults(
     named = subordinates(content)
     links = await _links_below(work, named - {number})
     if len(links) > MAX_BELOW:
-        return [Issue(IDS, f"more than {MAX_BELOW} skills would stand below", "limit")]
+        return [Issue(IDS, f"at most {MAX_BELOW} skills can be below a skill", "limit")]
     known = await _known(work, me, named, subordinates(base))
     return [
         *link_issues(number, content, known, links),
@@ -50,7 +50,7 @@ async def _known(work: UnitOfWork, me: Principal, named: Collection[int], kept: 
 
 
 async def _links_below(work: UnitOfWork, level: set[int]) -> dict[int, set[int]]:
-    """Whom every skill from this level down supervises, as far down as counts."""
+    """The subordinates of every skill from this level down to MAX_DEPTH levels."""
     links = dict[int, set[int]]()
     for _ in range(MAX_DEPTH):
         for number in sorted(level - links.keys()):
@@ -63,7 +63,7 @@ async def _links_below(work: UnitOfWork, level: set[int]) -> dict[int, set[int]]
 
 
 async def _links_of(work: UnitOfWork, skill: Resource) -> set[int]:
-    """By its draft or by what is deployed."""
+    """The subordinates in its draft or its active variation."""
     names = [name for name in (skill.active_variation_id, skill.draft_variation_id) if name]
     found = [await work.skills.variation(skill.id, name) for name in names]
     return {number for variation in found if variation for number in subordinates(variation.content)}

@@ -16,13 +16,13 @@ ID_LENGTH = 43
 
 
 class WebhookUseCases(ResourceBase):
-    """Both take the management of the workflow, and the scope to write: what they show starts runs."""
+    """Both require manage of the workflow and the scope to write, because the secret can start runs."""
 
     @needs("*:write")
     async def webhook(self, me: Principal, id: int) -> Webhook:
-        """The workflow's webhook, made when it is first asked for.
+        """The workflow's webhook, created by the first call.
 
-        Conflict `secret_unreadable` when it was sealed by a key that is not here: rotating heals that.
+        Conflict `secret_unreadable` when the key that sealed it is missing: rotate it then.
         """
         async with self._ports.storage.reading(me.org_uuid) as work:
             await self._managed(work, me, id)
@@ -33,20 +33,20 @@ class WebhookUseCases(ResourceBase):
 
     @needs("*:write")
     async def rotate_webhook(self, me: Principal, id: int, *, if_match: str | None = None) -> Webhook:
-        """Give it a new secret. What the old one signs is refused from now on; the url stays.
+        """Replace the secret; messages signed with the old one are refused. The url stays.
 
-        `if_match` is an ETag of the workflow: stale is a Conflict.
+        `if_match` is an ETag of the workflow; an outdated one is a Conflict.
         """
         return await self._renew(me, id, again=True, if_match=if_match)
 
     async def _renew(self, me: Principal, id: int, *, again: bool, if_match: str | None = None) -> Webhook:
-        """A new secret; only the first one unless `again`."""
+        """Create the webhook; with `again`, replace the secret of an existing one."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             move((await self._managed(work, me, id, if_match)).status, Operation.EDIT)
             row = await work.webhooks.get(id)
             if row is not None and not again:
                 return self._opened(me, row)
-            kept = None if row is None else opened(self._ports, me.org_uuid, row)
+            kept = None if row is None else open_webhook(self._ports, me.org_uuid, row)
             new_id = kept.id if kept else self._ports.ids.token(ID_LENGTH)
             webhook = Webhook(new_id, secret_of(self._ports.ids.token(ID_LENGTH)))
             await self._keep(work, me, id, webhook)
@@ -59,15 +59,15 @@ class WebhookUseCases(ResourceBase):
         await work.webhooks.put(WebhookRow(id, webhook.digest, sealed))
 
     def _opened(self, me: Principal, row: WebhookRow) -> Webhook:
-        webhook = opened(self._ports, me.org_uuid, row)
+        webhook = open_webhook(self._ports, me.org_uuid, row)
         if webhook is None:
             message = "the webhook's secret cannot be read with the key of this installation: rotate it"
             raise conflict(message, "secret_unreadable")
         return webhook
 
 
-def opened(ports: Ports, org: str, row: WebhookRow) -> Webhook | None:
-    """The webhook of a row, in the clear; None when no key of this installation opens it."""
+def open_webhook(ports: Ports, org: str, row: WebhookRow) -> Webhook | None:
+    """The webhook of a row in clear text; None when this installation has no key for it."""
     try:
         return parse_webhook(ports.sealer.open(row.sealed, org, "webhook", str(row.workflow_id)))
     except Unsealable:

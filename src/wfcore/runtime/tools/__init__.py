@@ -1,1 +1,1 @@
-"""Use cases on tools and connections, and the calling of tools."""
+"""Use cases on tools and connections, and tool calls."""

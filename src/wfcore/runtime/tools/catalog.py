@@ -13,13 +13,13 @@ from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.tools.mcp_tools import ListedServer, ServedTools
 
-SECONDS: Final = 3.0
-"""For which the catalog waits for servers: whoever is slower is shown as such, and is there the next time."""
+SERVER_TIMEOUT: Final = 3.0
+"""How long the catalog waits for servers. A slower one is listed with a problem; its tools appear the next time."""
 
 
 @attrs.frozen
 class ToolView:
-    """A tool. One of a server names the connection that leads there."""
+    """A tool. A tool of a server has the connection to that server."""
 
     tool: Tool
     connection: Connection | None = None
@@ -44,15 +44,15 @@ class ToolView:
 
 @attrs.frozen
 class ServerView:
-    """A server: what of its tools cannot be used, by name, or why none of them can (`problem`)."""
+    """A server: by name why some of its tools cannot be used, or why none of them can (`problem`)."""
 
     connection: Connection
-    answer: ListedServer | ToolFailed
+    result: ListedServer | ToolFailed
 
     def to_wire(self) -> dict[str, JSON]:
-        answer = self.answer
+        result = self.result
         problem, left_out = (
-            (None, answer.listing.left_out) if isinstance(answer, ListedServer) else (answer.message, {})
+            (None, result.listing.left_out) if isinstance(result, ListedServer) else (result.message, {})
         )
         connection = self.connection
         return {"connectionId": connection.id, "name": connection.name, "problem": problem, "leftOut": left_out}
@@ -60,14 +60,14 @@ class ServerView:
 
 @attrs.frozen
 class CatalogPage:
-    """Some tools, by id, and all servers of the organization."""
+    """A page of tools, by id, and all servers of the organization."""
 
     tools: Sequence[ToolView]
     servers: Sequence[ServerView]
 
 
 class ToolCatalog:
-    """The tools of this installation, built in and of the embedding program, and those of an organization's servers."""
+    """The tools of this installation (built-in ones and the embedding program's) and of an organization's servers."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -80,11 +80,11 @@ class ToolCatalog:
 
     @needs("workflows:read")
     async def listed(self, me: Principal, *, limit: int = 25, after: str = "") -> CatalogPage:
-        """The same with the servers that were asked, and what came of that. It never takes long."""
-        answers = await self._served.servers(me.org_uuid, within=SECONDS)
+        """The same page with the queried servers and their problems. Takes at most SERVER_TIMEOUT seconds."""
+        results = await self._served.servers(me.org_uuid, within=SERVER_TIMEOUT)
         views = [ToolView(tool) for tool in self._ports.tools.all()]
-        for connection, answer in answers:
-            if isinstance(answer, ListedServer):
-                views += [ToolView(tool, connection) for tool in self._served.all_of(me.org_uuid, answer)]
+        for connection, result in results:
+            if isinstance(result, ListedServer):
+                views += [ToolView(tool, connection) for tool in self._served.all_of(me.org_uuid, result)]
         found = sorted((view for view in views if view.id > after), key=lambda view: view.id)
-        return CatalogPage(found[:limit], [ServerView(*one) for one in answers])
+        return CatalogPage(found[:limit], [ServerView(*one) for one in results])

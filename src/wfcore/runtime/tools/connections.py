@@ -1,7 +1,7 @@
-"""Connections to services outside (interface, functional areas: connections).
+"""Connections to external services (interface, functional areas: connections).
 
-Their secrets come in and never go out: they are sealed for their organization, connection and field before they are
-kept, and every answer only says that they are there.
+Secrets are write-only: they are sealed for their organization, connection and field before they are stored, and
+responses only state that they exist.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from wfcore.domain.agents.connections import (
     ConnectionKind,
     ConnectionStatus,
     config_issues,
-    each_header,
+    expand_null_headers,
     joined,
-    kept_issues,
+    kept_secret_issues,
     merged,
     split,
 )
@@ -32,10 +32,10 @@ from wfcore.runtime.common.organization_records import RecordServiceBase
 from wfcore.runtime.common.requests import key_issues, wire_body
 
 
-def opened_config(sealer: Sealer, org: str, connection: Connection) -> dict[str, JSON]:
-    """The whole configuration, secrets in the clear: for who calls the service, never for an answer.
+def open_config(sealer: Sealer, org: str, connection: Connection) -> dict[str, JSON]:
+    """The whole configuration with secrets in clear text: for calls of the service, never for a response.
 
-    Conflict `secret_unreadable` when a secret was sealed by a key that is not here, or altered.
+    Conflict `secret_unreadable` when the key that sealed a secret is missing, or the sealed text was altered.
     """
     return joined(connection.config, _opened(sealer, org, connection.id, connection.sealed))
 
@@ -50,7 +50,7 @@ class Connections(RecordServiceBase[Connection]):
     async def create(
         self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
     ) -> Connection:
-        """A new one. `key` is an Idempotency-Key: the same key and body give the same answer."""
+        """Create a connection. `key` is an Idempotency-Key: the same key and body return the same response."""
         data = wire_body(body, fields)
         refuse([*key_issues(key), *check(CreateConnection, data)])
         refuse(_config_issues(CONFIGS[data["kind"]], data["config"]))
@@ -59,17 +59,17 @@ class Connections(RecordServiceBase[Connection]):
         kind, status = ConnectionKind(data["kind"]), ConnectionStatus(data.get("status", "active"))
         sealed = _sealed(sealer, me.org_uuid, new_id, secret)
         made = Connection(new_id, data["name"], data["provider"], kind, plain, sealed, status)
-        asked = (
+        request = (
             None if key is None else sealer.fingerprint(canonical(data))
         )  # a plain hash would let secrets be guessed
-        return await self._create(me, made, key=key, asked=asked, shown=_without_secrets)
+        return await self._create(me, made, key=key, request=request, redact=_without_secrets)
 
     @needs("*:write")
     async def patch(self, me: Principal, id: str, body: Mapping[str, JSON] | None = None, **fields: JSON) -> Connection:
-        """Change what is given, in `config` too: a field left out is kept, null removes it (RFC 7396).
+        """Change the given fields, also within `config`: an absent field is kept, null removes it (RFC 7396).
 
-        Secrets that are kept are sealed anew, by the key of today; Conflict `secret_unreadable` when one cannot be
-        opened. Invalid when the secrets would be kept and sent elsewhere: to another provider, scheme, host or port.
+        Kept secrets are sealed again with the current key; Conflict `secret_unreadable` when one cannot be opened.
+        Invalid when kept secrets would be sent to another provider, scheme, host or port.
         """
         data = wire_body(body, fields)
         refuse(check(PatchConnection, data))
@@ -85,14 +85,14 @@ class Connections(RecordServiceBase[Connection]):
     def _details(self, row: Connection) -> dict[str, JSON]:
         return {"name": row.name, "provider": row.provider, "kind": row.kind.value, "status": row.status.value}
 
-    def _seen(self, row: Connection) -> Connection:
+    def _view(self, row: Connection) -> Connection:
         readable = all(map(self._ports.sealer.has_key_for, row.sealed.values()))
         return row if readable else attrs.evolve(row, status=ConnectionStatus.UNREADABLE)
 
     def _changed(self, org: str, old: Connection, data: Mapping[str, JSON]) -> Connection:
         config = data.get("config", {})
         refuse(_config_issues(PATCH_CONFIGS[old.kind], config))
-        plain, secret = split(each_header(config, old.sealed))
+        plain, secret = split(expand_null_headers(config, old.sealed))
         kept = {name: text for name, text in merged(old.sealed, secret).items() if name not in secret}
         given = {name: text for name, text in secret.items() if text is not None}
         new = attrs.evolve(
@@ -104,13 +104,13 @@ class Connections(RecordServiceBase[Connection]):
             status=_status(old, data),
         )
         whole = joined(new.config, new.sealed)
-        refuse([*config_issues(whole), *kept_issues(old, new, given)])
+        refuse([*config_issues(whole), *kept_secret_issues(old, new, given)])
         sealer = self._ports.sealer
         return attrs.evolve(new, sealed=_sealed(sealer, org, old.id, _opened(sealer, org, old.id, kept) | given))
 
 
 def _status(old: Connection, data: Mapping[str, JSON]) -> ConnectionStatus:
-    """As given, else as it was; but with another configuration nobody has refused anything yet."""
+    """The given status, otherwise the old one; a refused connection with a new configuration is active again."""
     is_refused = old.status is ConnectionStatus.REFUSED and "config" in data
     return ConnectionStatus(data.get("status", "active" if is_refused else old.status))
 
@@ -131,5 +131,5 @@ def _opened(sealer: Sealer, org: str, id: str, sealed: Mapping[str, str]) -> dic
     try:
         return {name: sealer.open(text, org, id, name) for name, text in sealed.items()}
     except Unsealable:
-        message = "a secret of this connection cannot be read with the key of this installation: give it anew"
+        message = "a secret of this connection cannot be read with the key of this installation: send it again"
         raise conflict(message, "secret_unreadable", connectionId=id) from None

@@ -1,7 +1,7 @@
-"""Tools that an organization's connections bring along: `mcp.<connection id>.<tool name>`.
+"""Tools of the servers behind an organization's connections: `mcp.<connection id>.<tool name>`.
 
-Who is in the organization may use them, as it may use its connections. What a server says of its tools is looked up
-when it is needed and kept nowhere but in contexts: a tool is what its server says that it is.
+Every member of the organization can use them, like its connections. Definitions of tools are looked up at their
+servers when they are needed, and stored only in contexts.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from wfcore.runtime.tools.connection_use import PAGE, ConnectionUse, NoConnectio
 PREFIX: Final = "mcp."
 
 MOST_SERVERS: Final = 50
-"""Of one organization in its catalog, and of those that one agent or graph has tools of."""
+"""The most servers of one organization's catalog, and of the tools of one agent or graph."""
 
 LONGEST_PREFIX: Final = 30
-"""Characters of a connection's name that the names of its tools begin with, so that none passes for another's."""
+"""The most characters of a connection's name in the names of its tools, which show the tools' origin."""
 
-LookedUp = Mapping[str, Tool | ToolFailed]
-"""Tools by id, or why there is none. `ConnectionRequired`: nobody knows, until somebody connects."""
+ToolLookup = Mapping[str, Tool | ToolFailed]
+"""Tools by id, or why one is missing. `ConnectionRequired`: unknown until the connection works."""
 
 
 class NoSuchTool(ToolFailed):
-    """The server is there and has no such tool, or none that can be used."""
+    """The server does not have this tool, or the tool cannot be used."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=False)
@@ -54,7 +54,7 @@ def name_of(tool_id: str) -> str:
 
 @attrs.frozen
 class ListedServer:
-    """A connection, and what the server behind it lists."""
+    """A connection, and the tools that its server lists."""
 
     opened: OpenedConnection
     listing: ToolListing
@@ -65,12 +65,12 @@ class ListedServer:
             if served.name == name:
                 return served
         why = self.listing.left_out.get(name)
-        told = f"the server of `{self.opened.row.name}` has no tool `{name[:80]}`"
-        raise NoSuchTool(f"{told} that can be used: {why}" if why else told)
+        message = f"the server of `{self.opened.row.name}` has no tool `{name[:80]}`"
+        raise NoSuchTool(f"{message} that can be used: {why}" if why else message)
 
 
 class ServedTools:
-    """Looks tools of servers up, and calls them."""
+    """Looks up tools of servers, and calls them."""
 
     def __init__(self, ports: Ports) -> None:
         self._storage = ports.storage
@@ -78,15 +78,15 @@ class ServedTools:
         self._use = ConnectionUse(ports)
 
     async def server(self, org: str, connection_id: str, *, refresh: bool = False) -> ListedServer:
-        """The server that a connection leads to. `ToolFailed` when it cannot be asked, or does not answer."""
+        """The server of a connection. `ToolFailed` when it cannot be reached or does not respond."""
         opened = await self._use.of_id(org, connection_id, ConnectionKind.MCP)
         try:
-            listing = await self._servers.listing(org, opened.handed, refresh=refresh)
+            listing = await self._servers.listing(org, opened.tool_connection, refresh=refresh)
         except ToolFailed as error:
-            await self._use.worked(org, opened, error)
-            raise opened.failed(error) from None
+            await self._use.record_result(org, opened, error)
+            raise opened.redacted(error) from None
         if opened.row.status is ConnectionStatus.REFUSED or opened.row.last_checked_at is None:
-            await self._use.worked(org, opened)
+            await self._use.record_result(org, opened)
         return ListedServer(opened, listing)
 
     async def tool(self, org: str, tool_id: str, *, refresh: bool = False) -> Tool:
@@ -94,11 +94,11 @@ class ServedTools:
         server = await self.server(org, connection_of(tool_id), refresh=refresh)
         return self.tool_of(org, server, server.tool(tool_id))
 
-    async def looked_up(self, org: str, tool_ids: Iterable[str]) -> LookedUp:
-        """Those among these ids that servers have; each server is asked once, all at once, MOST_SERVERS at most."""
+    async def look_up(self, org: str, tool_ids: Iterable[str]) -> ToolLookup:
+        """Look up the served tools among these ids. Queries up to MOST_SERVERS servers concurrently, each once."""
         wanted = [tool_id for tool_id in dict.fromkeys(tool_ids) if is_served(tool_id)]
         connections = list(dict.fromkeys(map(connection_of, wanted)))
-        servers = await asyncio.gather(*(self._answer(org, one) for one in connections[:MOST_SERVERS]))
+        servers = await asyncio.gather(*(self._try_server(org, one) for one in connections[:MOST_SERVERS]))
         found, many = dict(zip(connections, servers, strict=False)), ToolFailed("these are tools of too many servers")
         return {tool_id: self._found(org, found.get(connection_of(tool_id), many), tool_id) for tool_id in wanted}
 
@@ -106,16 +106,16 @@ class ServedTools:
         return [self.tool_of(org, server, served) for served in server.listing.tools]
 
     def tool_of(self, org: str, server: ListedServer, served: ServedTool) -> Tool:
-        """A server's tool as one of the catalog. What becomes of a call that is cut off is unknown."""
+        """A server's tool as a `Tool`, not idempotent: the outcome of an interrupted call is unknown."""
         opened = server.opened
 
         async def run(params: Mapping[str, JSON], call: ToolCall) -> JSON:
             try:
-                output = await self._servers.call(org, opened.handed, served.name, params, call.key)
+                output = await self._servers.call(org, opened.tool_connection, served.name, params, call.key)
             except ToolFailed as error:
-                await self._use.worked(org, opened, error)
-                raise opened.failed(error) from None
-            await self._use.worked(org, opened)
+                await self._use.record_result(org, opened, error)
+                raise opened.redacted(error) from None
+            await self._use.record_result(org, opened)
             return output
 
         tool_id = served_id(opened.row.id, served.name)
@@ -123,19 +123,19 @@ class ServedTools:
         return Tool(tool_id, run, name, served.description, served.parameters, blocking=False, is_async=True)
 
     async def servers(self, org: str, *, within: float) -> list[tuple[Connection, ListedServer | ToolFailed]]:
-        """The servers of the organization, by the ids of their connections: the MOST_SERVERS that were connected first.
+        """The first MOST_SERVERS servers of the organization, by the ids of their connections.
 
-        One that has not answered `within` seconds has failed for now; its answer is kept when it comes.
+        A server that does not respond `within` seconds counts as failed; its late response is cached.
         """
         rows = await self._connections(org)
-        tasks = {row.id: asyncio.ensure_future(self._answer(org, row.id)) for row in rows}
+        tasks = {row.id: asyncio.ensure_future(self._try_server(org, row.id)) for row in rows}
         try:
             done, _ = await asyncio.wait(tasks.values(), timeout=within) if tasks else (set(), set())
         finally:
             for task in tasks.values():
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
-        late = ToolFailed(f"the MCP server has not answered within {within:g} seconds")
+        late = ToolFailed(f"the MCP server did not respond within {within:g} seconds")
         return [(row, tasks[row.id].result() if tasks[row.id] in done else late) for row in rows]
 
     async def _connections(self, org: str) -> list[Connection]:
@@ -146,7 +146,7 @@ class ServedTools:
                 after = page[-1].id
         return found[:MOST_SERVERS]
 
-    async def _answer(self, org: str, connection_id: str) -> ListedServer | ToolFailed:
+    async def _try_server(self, org: str, connection_id: str) -> ListedServer | ToolFailed:
         try:
             return await self.server(org, connection_id)
         except ToolFailed as error:
@@ -161,8 +161,8 @@ class ServedTools:
             return error
 
 
-def exists(answer: Tool | ToolFailed | None) -> bool | None:
-    """Whether there is such a tool; None when nobody could tell."""
-    if isinstance(answer, NoSuchTool | NoConnection):
+def tool_exists(result: Tool | ToolFailed | None) -> bool | None:
+    """Whether the looked up tool exists; None when that is unknown."""
+    if isinstance(result, NoSuchTool | NoConnection):
         return False
-    return True if isinstance(answer, Tool) else None
+    return True if isinstance(result, Tool) else None

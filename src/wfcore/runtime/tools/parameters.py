@@ -1,4 +1,4 @@
-"""The parameters that nodes give their tools, checked before a run renders them."""
+"""Checks the tool parameters of nodes before a run renders them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,12 +8,12 @@ from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Tool, Tools
-from wfcore.runtime.tools.mcp_tools import LookedUp, is_served
+from wfcore.runtime.tools.mcp_tools import ToolLookup, is_served
 
 
-def misfits(tools: Tools, served: LookedUp, structure: Mapping[str, JSON]) -> Iterator[Issue]:
-    """The parameters that no run could call their tools with: one that is missing, one that the tool does not know, and
-    a value that does not fit and holds no template.
+def parameter_issues(tools: Tools, served: ToolLookup, structure: Mapping[str, JSON]) -> Iterator[Issue]:
+    """The parameters that are invalid in every run: a missing one, an unknown one, and a value without templates that
+    does not match its schema.
     """
     for index, node in enumerate(structure.get("nodes") or ()):
         data = node.get("data") or {}
@@ -22,14 +22,14 @@ def misfits(tools: Tools, served: LookedUp, structure: Mapping[str, JSON]) -> It
             continue
         tool = served.get(tool_id) if is_served(tool_id) else tools.get(tool_id)
         if isinstance(tool, Tool):
-            for issue in _unfit(tool, params, f"workflowStructure.nodes[{index}].data.params"):
+            for issue in _mismatches(tool, params, f"workflowStructure.nodes[{index}].data.params"):
                 yield Issue(issue.path, f"node `{node['id']}`: {issue.message}", issue.rule)
 
 
-def _unfit(tool: Tool, params: JSON, path: str) -> Iterator[Issue]:
+def _mismatches(tool: Tool, params: JSON, path: str) -> Iterator[Issue]:
     open_paths = [where for where, _ in strings(params, path)]
     for issue in compile_schema(tool.parameters).check(params, path):
-        if issue.rule in OF_KEYS or not any(_is_within(where, issue.path) for where in open_paths):
+        if issue.rule in KEY_RULES or not any(_is_within(where, issue.path) for where in open_paths):
             yield issue
 
 
@@ -37,5 +37,5 @@ def _is_within(path: str, parent: str) -> bool:
     return path.startswith(parent) and path[len(parent) :][:1] in ("", ".", "[")
 
 
-OF_KEYS = ("required", "additionalProperties")
-"""Rules of keys, which are never templates."""
+KEY_RULES = ("required", "additionalProperties")
+"""Rules that concern keys, which cannot contain templates."""

@@ -1,8 +1,8 @@
-"""Schedules that fire: each slot starts one run, whoever tries and however often.
+"""The scheduler: each slot of a schedule starts one run, however many processes try.
 
-A slot's run has an id of its own, `schedule-<workflow>-<minute>`: that is what makes a slot fire once, in any number of
-processes and after any of them died. The timer is moved on afterwards, by comparison with what was read. The run is
-started as the member who deployed the workflow, as that member is now, with the input `{}` and `run.scheduledAt`.
+A slot's run has the id `schedule-<workflow>-<minute>`. So a slot fires once, in any number of processes and after a
+crash of any of them. The timer is advanced afterwards, by compare-and-set. The run starts with the current access of
+the member who deployed the workflow, the input `{}` and `run.scheduledAt`.
 """
 
 import asyncio
@@ -31,32 +31,32 @@ from wfcore.runtime.runs.runs import Runs
 log = logging.getLogger("wfcore.scheduler")
 
 BATCH: Final = 100
-"""Timers that are served at a look."""
+"""The most timers that one poll serves."""
 
-KEPT: Final = 20
-"""Missed slots that a timer remembers, the latest."""
+MISSED_KEPT: Final = 20
+"""How many of the latest missed slots a timer keeps."""
 
-_GOES_ON: Final = (RunStatus.queued, RunStatus.running)
+_ACTIVE: Final = (RunStatus.queued, RunStatus.running)
 
 
 class Scheduler:
-    """Serves the timers of every organization, beside others that do the same."""
+    """Serves the timers of every organization, concurrently with other processes."""
 
     def __init__(self, ports: Ports, runs: Runs) -> None:
         self._ports = ports
         self._runs = runs
-        self._beat = Poller(ports.clock, self.fire_due, "due schedules")
+        self._poller = Poller(ports.clock, self.fire_due, "due schedules")
 
     def start(self) -> None:
-        """Look for due timers from now on."""
-        self._beat.start()
+        """Start polling for due timers."""
+        self._poller.start()
 
     async def stop(self) -> None:
-        """What was begun is whole or will be found due again."""
-        await self._beat.stop()
+        """Stop polling. Interrupted work stays due."""
+        await self._poller.stop()
 
     async def fire_due(self) -> None:
-        """Serve the timers that are due now. One that fails stays due and keeps no other one waiting."""
+        """Serve the timers that are due now. A timer that fails stays due and does not delay others."""
         due = await self._ports.storage.due_timers(self._ports.clock.now(), limit=BATCH)
         await asyncio.gather(*(self._try(one) for one in due))
 
@@ -68,7 +68,7 @@ class Scheduler:
             log.exception("a schedule could not fire", extra=extra)
 
     async def _serve(self, due: DueTimer) -> None:
-        """Let the latest slot that has come fire, tell what became of those before, and set the timer to the next."""
+        """Fire the latest due slot, record earlier ones as missed, and advance the timer to the next slot."""
         now = self._ports.now()
         read = await self._read(due, now)
         if read is None:
@@ -76,12 +76,12 @@ class Scheduler:
         timer = attrs.evolve(read.timer, next_at=next_slot(read.schedule, now))
         *before, latest = read.slots(now) or (None,)
         for slot in before:
-            timer = await self._known(read, timer, slot) or _missed(timer, slot, "late")
+            timer = await self._used_slot(read, timer, slot) or _missed(timer, slot, "late")
         if latest is not None:
-            timer = await self._known(read, timer, latest) or await self._fire(read, timer, latest)
+            timer = await self._used_slot(read, timer, latest) or await self._fire(read, timer, latest)
         await self._advance(due, read.timer, timer)
 
-    async def _read(self, due: DueTimer, now: datetime) -> "_Read | None":
+    async def _read(self, due: DueTimer, now: datetime) -> "_DueSchedule | None":
         async with self._ports.storage.reading(due.org) as work:
             timer = await work.schedules.get(due.workflow_id)
             if timer is None or timer.next_at is None or timer.next_at > to_ms(now):
@@ -92,10 +92,10 @@ class Scheduler:
             deployer = await deployer_of(work, due.org, variation)
         trigger = variation.content["trigger"]
         schedule, overlap = schedule_of(trigger), overlap_of(trigger)
-        return _Read(due.org, timer, timer.next_at, schedule, overlap, variation.deployed_by, deployer)
+        return _DueSchedule(due.org, timer, timer.next_at, schedule, overlap, variation.deployed_by, deployer)
 
-    async def _known(self, read: "_Read", timer: Timer, slot: datetime) -> Timer | None:
-        """The timer behind a slot whose run id is used already: by its run, or by somebody. None while it is free."""
+    async def _used_slot(self, read: "_DueSchedule", timer: Timer, slot: datetime) -> Timer | None:
+        """The timer after a slot whose run id is used, by its own run or by another one. None while the id is free."""
         run_id = slot_run_id(timer.workflow_id, slot)
         row = await self._ports.journal.find_run(read.org, run_id)
         if row is None:
@@ -103,46 +103,46 @@ class Scheduler:
         genuine = row.resource_id == timer.workflow_id and row.user_id == read.deployed_by
         return attrs.evolve(timer, last_run_id=run_id) if genuine else _missed(timer, slot, "refused")
 
-    async def _fire(self, read: "_Read", timer: Timer, slot: datetime) -> Timer:
-        """The timer behind a slot, for which a run was started or it says why not."""
+    async def _fire(self, read: "_DueSchedule", timer: Timer, slot: datetime) -> Timer:
+        """The timer after a slot: with the started run, or with the reason why there is none."""
         if self._ports.now() - slot > timedelta(seconds=self._ports.settings.catch_up):
             return _missed(timer, slot, "late")
-        if read.overlap == "skip" and await self._goes_on(read.org, timer.last_run_id):
+        if read.overlap == "skip" and await self._is_active(read.org, timer.last_run_id):
             return _missed(timer, slot, "overlap")
         if read.deployer is None:
-            return _paused(timer, slot, Pause("deployer_gone", "who deployed this workflow is no longer a member"))
+            return _paused(timer, slot, Pause("deployer_gone", "the deployer of this workflow is no longer a member"))
         run_id = slot_run_id(timer.workflow_id, slot)
         try:
             await self._runs.start_for(read.deployer, timer.workflow_id, run_id, {}, {"scheduledAt": iso(slot)})
         except (NotFound, Forbidden):
-            pause = Pause("deployer_lost_access", "who deployed this workflow may no longer use it")
+            pause = Pause("deployer_lost_access", "the deployer of this workflow can no longer use it")
             return _paused(timer, slot, pause)
         except Invalid as error:
-            message = f"a scheduled run has the input `{{}}`, and that is refused: {error.message}"
+            message = f"the workflow refuses the input `{{}}` of scheduled runs: {error.message}"
             return _paused(timer, slot, Pause("input_refused", message))
         except Conflict:
             return _missed(timer, slot, "refused")
         return attrs.evolve(timer, last_run_id=run_id)
 
-    async def _goes_on(self, org: str, run_id: str | None) -> bool:
-        """Whether this run, or one that carries it on, is at work. One that waits for a person is not."""
+    async def _is_active(self, org: str, run_id: str | None) -> bool:
+        """Whether this run, or one that resumed it, is queued or running. One that waits for a decision is not."""
         while run_id is not None:
             row = await self._ports.journal.find_run(org, run_id)
-            if row is None or row.status in _GOES_ON:
+            if row is None or row.status in _ACTIVE:
                 return row is not None
             run_id = row.resumed_by
         return False
 
     async def _advance(self, due: DueTimer, read: Timer, served: Timer) -> None:
-        """Write the timer, unless somebody else did since it was read."""
+        """Write the timer, unless another process has changed it since it was read."""
         async with self._ports.storage.transaction(due.org) as work:
             if await work.schedules.get(due.workflow_id) != read:
                 return
             await work.schedules.put(served)
             if served.paused is not None:
-                await self._switch_off(work, due.workflow_id, served.paused)
+                await self._disable(work, due.workflow_id, served.paused)
 
-    async def _switch_off(self, work: UnitOfWork, workflow_id: int, pause: Pause) -> None:
+    async def _disable(self, work: UnitOfWork, workflow_id: int, pause: Pause) -> None:
         workflow = await work.workflows.get(workflow_id)
         if workflow is None:
             return
@@ -158,8 +158,8 @@ def slot_run_id(workflow_id: int, slot: datetime) -> str:
 
 
 @attrs.frozen
-class _Read:
-    """A due timer and what goes with it, as they were at one moment."""
+class _DueSchedule:
+    """A due timer with its schedule and deployer, from one snapshot."""
 
     org: str
     timer: Timer
@@ -170,12 +170,12 @@ class _Read:
     deployer: Principal | None
 
     def slots(self, now: datetime) -> list[datetime]:
-        """The latest slots that have come, from the one on that the timer was set to."""
-        return last_fires(self.schedule, from_ms(self.first - 1), now, KEPT) if self.schedule else []
+        """The latest due slots since the one that the timer was set to, in order."""
+        return last_fires(self.schedule, from_ms(self.first - 1), now, MISSED_KEPT) if self.schedule else []
 
 
 def _missed(timer: Timer, slot: datetime, reason: MissReason) -> Timer:
-    return attrs.evolve(timer, missed=(*timer.missed, Missed(to_ms(slot), reason))[-KEPT:])
+    return attrs.evolve(timer, missed=(*timer.missed, Missed(to_ms(slot), reason))[-MISSED_KEPT:])
 
 
 def _paused(timer: Timer, slot: datetime, pause: Pause) -> Timer:

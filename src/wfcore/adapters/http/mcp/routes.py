@@ -74,7 +74,7 @@ class McpRoutes:
         check_json_type(call.headers)
         if not accepts(call.headers, "application/json"):
             raise NotAcceptable("`Accept` must allow `application/json` and should allow `text/event-stream`")
-        endpoint = await self._tools.surface(call.me, call.path["interfaceId"])
+        endpoint = await self._tools.endpoint(call.me, call.path["interfaceId"])
         if self._exchange is None:
             self._exchange = await to_thread.run_sync(_load_exchange)
         response: Response = await self._exchange.respond(self._tools, self._ids, endpoint, call)

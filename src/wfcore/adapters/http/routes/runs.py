@@ -104,7 +104,7 @@ class RunRoutes:
         if prefers_json(call.headers):
             found = await self._runs.events(call.me, call.run_id, after=after)
             return json_response({"events": [event.to_wire() for event in found]})
-        view = await self._runs.followed(call.me, call.run_id)
+        view = await self._runs.run_to_follow(call.me, call.run_id)
         if after and not view.status.under_way and not await self._runs.events(call.me, call.run_id, after=after):
             return Response(status_code=HTTPStatus.NO_CONTENT)
         return sse.stream(self._runs.batches(view, after=after))
