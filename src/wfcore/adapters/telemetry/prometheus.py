@@ -30,7 +30,7 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         registry = self._registry = registry or CollectorRegistry()
         self._requests = _Series(
-            Histogram("wfcore_http_request_seconds", "Time to the answer's first byte.", ("method", "route"),
+            Histogram("wfcore_http_request_seconds", "Time to the first byte of the response.", ("method", "route"),
                       buckets=REQUESTS, registry=registry),
             Counter("wfcore_http_requests", "HTTP requests answered.", ("method", "route", "status"),
                     registry=registry),

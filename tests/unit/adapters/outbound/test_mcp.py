@@ -5,12 +5,11 @@ import json
 import logging
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any
 
-import attrs
 import pytest
+from mcp_stub import ADD, CANARY, Stub, http_response, serving
 
 from wfcore.adapters.outbound import mcp
 from wfcore.adapters.outbound.guard import AddressGuard
@@ -20,89 +19,6 @@ from wfcore.ports.providers import ConnectionRequired, ToolFailed
 from wfcore.ports.tool_servers import CALL_KEY, ToolListing
 
 pytestmark = pytest.mark.anyio
-
-CANARY = "canary-0123456789"
-ADD = {"name": "add", "description": "Adds.", "inputSchema": {"type": "object", "required": ["a"]}}
-Reply = Callable[[Mapping[str, Any]], bytes | None]
-
-
-def answer(status: int = 200, body: bytes = b"", kind: str = "application/json", **headers: str) -> bytes:
-    rows = {"content-type": kind, "content-length": str(len(body)), "connection": "close"}
-    rows |= {name.replace("_", "-"): value for name, value in headers.items()}
-    head = "".join(f"{name}: {value}\r\n" for name, value in rows.items())
-    return f"HTTP/1.1 {status} Whatever\r\n{head}\r\n".encode() + body
-
-
-@attrs.define
-class Stub:
-    """A server that speaks MCP, of 2026 or before; `replies` are what it says to a method instead, raw or a result."""
-
-    replies: Mapping[str, Any] = attrs.field(factory=dict)
-    modern: bool = True
-    port: int = 0
-    heard: list[tuple[dict[str, str], Any]] = attrs.field(factory=list)
-
-    def methods(self) -> list[str]:
-        return [(body or {}).get("method", "") for _, body in self.heard]
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            _, *rows = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
-            headers = {name.lower(): value for name, _, value in (row.partition(": ") for row in rows)}
-            sent = await reader.readexactly(int(headers.get("content-length", 0)))
-            body = json.loads(sent) if sent else None
-            self.heard.append((headers, body))
-            said = self.say(body)
-            if said is None:
-                await reader.read()
-            writer.write(said or b"")
-            await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-    def say(self, body: Any) -> bytes | None:
-        method = (body or {}).get("method", "")
-        told = self.replies.get(method, self.usual(method))
-        told = told(body) if callable(told) else told
-        if told is None or isinstance(told, bytes):
-            return told
-        if "id" not in (body or {}):
-            return answer(405 if body is None else 202)
-        part = told if "error" in told else {"result": {**(self.era if "content" in told else self.listed), **told}}
-        return answer(body=json.dumps({"jsonrpc": "2.0", "id": body["id"], **part}).encode())
-
-    @property
-    def era(self) -> dict[str, JSON]:
-        return {"resultType": "complete"} if self.modern else {}
-
-    @property
-    def listed(self) -> dict[str, JSON]:
-        return {**self.era, "ttlMs": 0, "cacheScope": "private"} if self.modern else {}
-
-    def usual(self, method: str) -> Any:
-        return {
-            "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
-            if self.modern
-            else {"error": {"code": -32601, "message": "no such method"}},
-            "initialize": {
-                "protocolVersion": "2025-06-18",
-                "capabilities": {"tools": {}},
-                "serverInfo": {"name": "stub", "version": "1"},
-            },
-            "tools/list": {"tools": [ADD]},
-            "tools/call": {"content": [{"type": "text", "text": "3"}]},
-        }.get(method, {})
-
-
-@asynccontextmanager
-async def serving(modern: bool = True, **replies: Any) -> AsyncIterator[Stub]:
-    stub = Stub({name.replace("_", "/"): reply for name, reply in replies.items()}, modern)
-    listener = await asyncio.start_server(stub.serve, "127.0.0.1", 0)
-    stub.port = listener.sockets[0].getsockname()[1]
-    async with listener:
-        yield stub
 
 
 def tools(stub: Stub, **options: Any) -> McpTools:
@@ -132,8 +48,8 @@ async def test_tools_are_listed_and_called(modern: bool) -> None:
         (tool,) = (await tools(stub).list()).tools
         assert (tool.name, tool.description, tool.parameters) == ("add", "Adds.", ADD["inputSchema"])
         assert await tools(stub).call("add", {"a": 1}, "key-1") == "3"
-    assert all(headers["authorization"] == f"Bearer {CANARY}" for headers, _ in stub.heard)
-    (called,) = [body for _, body in stub.heard if body and body["method"] == "tools/call"]
+    assert all(headers["authorization"] == f"Bearer {CANARY}" for headers, _ in stub.received)
+    (called,) = [body for _, body in stub.received if body and body["method"] == "tools/call"]
     assert (called["params"]["name"], called["params"]["arguments"]) == ("add", {"a": 1})
     assert called["params"]["_meta"][CALL_KEY] == "key-1"
 
@@ -189,13 +105,13 @@ async def test_a_digest_tells_every_change() -> None:
 async def test_arguments_may_be_wanted_in_headers() -> None:
     """A server that refuses a call for a header it lists gets the header, after its listing was read."""
     wanted = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}
-    refused = answer(
+    refused = http_response(
         400, json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32020, "message": "m"}}).encode()
     )
     async with serving(tools_list={"tools": [{**ADD, "inputSchema": wanted}]}) as stub:
 
         def asked(_: JSON) -> Any:
-            return stub.usual("tools/call") if "mcp-param-a" in stub.heard[-1][0] else refused
+            return stub.usual("tools/call") if "mcp-param-a" in stub.received[-1][0] else refused
 
         stub.replies = {**stub.replies, "tools/call": asked}
         assert await tools(stub).call("add", {"a": "x"}) == "3"
@@ -260,16 +176,16 @@ BIG = b'{"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "tex
 @pytest.mark.parametrize(
     ("reply", "retryable"),
     [
-        (answer(500), True),
-        (answer(body=b"<html>"), True),
-        (answer(body=b"[" * 100_000), True),
-        (answer(body=b"hello", kind="text/html"), False),
-        (answer(202), False),
-        (answer(307, location="http://169.254.169.254/"), False),
-        (answer(200, b"x", content_encoding="gzip"), False),
-        (answer(body=BIG), False),
-        (answer(body=b"data: " + BIG, kind="text/event-stream"), False),
-        (answer(body=b"data: {}\n\n", kind="text/event-stream"), True),
+        (http_response(500), True),
+        (http_response(body=b"<html>"), True),
+        (http_response(body=b"[" * 100_000), True),
+        (http_response(body=b"hello", kind="text/html"), False),
+        (http_response(202), False),
+        (http_response(307, location="http://169.254.169.254/"), False),
+        (http_response(200, b"x", content_encoding="gzip"), False),
+        (http_response(body=BIG), False),
+        (http_response(body=b"data: " + BIG, kind="text/event-stream"), False),
+        (http_response(body=b"data: {}\n\n", kind="text/event-stream"), True),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\ncontent-type: application/json\r\n\r\n{", True),
         (b"no HTTP\r\n\r\n", True),
         (b"", True),
@@ -303,8 +219,8 @@ async def test_leaving_takes_nothing_away(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(mcp, "SECONDS_TO_LEAVE", 0.05)
     usual = Stub(modern=False).usual("initialize")
     body = json.dumps({"jsonrpc": "2.0", "id": 2, "result": usual}).encode()
-    async with serving(False, initialize=answer(body=body, mcp_session_id="s")) as stub:
-        stub.replies = {**stub.replies, "": lambda body: None if body is None else answer(202)}
+    async with serving(False, initialize=http_response(body=body, mcp_session_id="s")) as stub:
+        stub.replies = {**stub.replies, "": lambda body: None if body is None else http_response(202)}
         assert await tools(stub).call("add", {"a": 1}) == "3"
 
 
@@ -312,7 +228,7 @@ async def test_leaving_takes_nothing_away(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_refused_credentials_ask_for_a_connection(status: int) -> None:
     """A server that does not take the credentials makes somebody connect, whenever it says so."""
     for methods in (["server_discover", "initialize"], ["tools_call"]):
-        async with serving(**dict.fromkeys(methods, answer(status))) as stub:
+        async with serving(**dict.fromkeys(methods, http_response(status))) as stub:
             assert isinstance(await failure(stub), ConnectionRequired)
 
 
@@ -340,10 +256,10 @@ async def test_the_credentials_are_in_no_error(caplog: pytest.LogCaptureFixture)
     for reply in (
         {"isError": True, "content": [{"type": "text", "text": words}]},
         {"error": {"code": -32603, "message": words}},
-        answer(500, words.encode()),
-        answer(body=words.encode()),
-        answer(body=json.dumps({"jsonrpc": words}).encode()),
-        answer(body=f"data: {words}\n\n".encode(), kind="text/event-stream"),
+        http_response(500, words.encode()),
+        http_response(body=words.encode()),
+        http_response(body=json.dumps({"jsonrpc": words}).encode()),
+        http_response(body=f"data: {words}\n\n".encode(), kind="text/event-stream"),
     ):
         async with serving(tools_call=reply) as stub:
             error = await failure(stub)

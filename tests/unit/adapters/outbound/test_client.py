@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from loopback import World, answer, redirect, serving
 
-from wfcore.adapters.outbound.client import RequestFailed, Client, GuardedTransport, Hop, HttpResponse
+from wfcore.adapters.outbound.client import Client, GuardedTransport, Hop, HttpResponse, RequestFailed
 from wfcore.adapters.outbound.guard import AddressGuard, AddressRefused
 
 pytestmark = pytest.mark.anyio

@@ -1,27 +1,19 @@
-"""Where keys come from and how long they last (RFC 8414, OpenID Connect Discovery): an issuer on this machine."""
+"""The cache of an issuer's keys: how often it requests them, and how long it uses them."""
 
 import asyncio
-import json
 from collections.abc import Awaitable
 from typing import Any
 
 import pytest
-from issuing import AUDIENCE, EC, FOREIGN, jwk, jwks, token
-from loopback import answer, redirect, serving
+from issuing import EC, FOREIGN, jwk
 
-from wfcore.adapters.oauth import AccessTokens
-from wfcore.adapters.oauth import issuer as module
 from wfcore.adapters.oauth.cache import COOL_DOWN, FRESH, STALE, KeyCache
-from wfcore.adapters.oauth.issuer import Issuer, KeysUnavailable, metadata_urls
+from wfcore.adapters.oauth.issuer import KeysUnavailable
 from wfcore.adapters.oauth.keys import VerificationKey, read_keys
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
-
-
-def said(tree: Any, **headers: Any) -> bytes:
-    return answer(200, json.dumps(tree).encode(), **headers)
 
 
 class Scripted:
@@ -161,107 +153,3 @@ class TestCache:
         clock.advance(-3_600)
         assert await keys.find("new", "ES256")
         assert issuer.asked == 2
-
-
-class TestDiscovery:
-    """Metadata first, then keys, over real sockets."""
-
-    @pytest.mark.parametrize(
-        ("issuer", "places"),
-        [
-            ("https://i", ["https://i/.well-known/oauth-authorization-server", "https://i/.well-known/openid-configuration"]),
-            ("https://i/", ["https://i/.well-known/oauth-authorization-server", "https://i/.well-known/openid-configuration"]),
-            ("https://i:8/a/b", ["https://i:8/.well-known/oauth-authorization-server/a/b", "https://i:8/a/b/.well-known/openid-configuration"]),
-        ],
-    )  # fmt: skip
-    def test_places(self, issuer: str, places: list[str]) -> None:
-        """Before the path by RFC 8414, behind it by OpenID Connect."""
-        assert metadata_urls(issuer) == places
-
-    async def test_a_token_is_verified_from_the_issuer_alone(self) -> None:
-        """From the configured issuer to an identity: three requests, and none for the second token."""
-        async with serving(answer(404), b"", b"") as server:
-            metadata = {"issuer": server.url, "jwks_uri": f"{server.url}/jwks"}
-            server.answers = [answer(404), said(metadata), said(jwks())]
-            tokens = AccessTokens(server.url, AUDIENCE, FakeClock())
-            assert await tokens.verify(token("rsa", iss=server.url)) is not None
-            assert await tokens.verify(token("ec", iss=server.url)) is not None
-            assert [heard.line.split()[1] for heard in server.heard] == [
-                "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration", "/jwks"
-            ]  # fmt: skip
-
-    async def test_a_jwks_url_leaves_discovery_out(self) -> None:
-        """One request."""
-        async with serving(said(jwks())) as server:
-            tokens = AccessTokens("https://issuer.example", AUDIENCE, FakeClock(), jwks_url=f"{server.url}/k")
-            assert await tokens.verify(token(iss="https://issuer.example")) is not None
-            assert len(server.heard) == 1
-
-    @pytest.mark.parametrize(
-        ("metadata", "why"),
-        [
-            ({"jwks_uri": "SELF/jwks"}, "another issuer"),
-            ({"issuer": "SELF/", "jwks_uri": "SELF/jwks"}, "another issuer"),
-            ({"issuer": "https://evil.example", "jwks_uri": "SELF/jwks"}, "another issuer"),
-            (["SELF"], "another issuer"),
-            ({"issuer": "SELF"}, "no valid `jwks_uri`"),
-            ({"issuer": "SELF", "jwks_uri": 1}, "no valid `jwks_uri`"),
-            ({"issuer": "SELF", "jwks_uri": "file:///etc/passwd"}, "no valid `jwks_uri`"),
-            ({"issuer": "SELF", "jwks_uri": "http://[::1/jwks"}, "Invalid IPv6 URL"),
-        ],
-    )
-    async def test_metadata_that_is_not_the_issuers_own(self, metadata: Any, why: str) -> None:
-        """Another issuer's, or without an address of keys: silence with its reason, and no further request."""
-        async with serving(b"") as server:
-            server.answers = [said(json.loads(json.dumps(metadata).replace("SELF", server.url)))]
-            with pytest.raises(KeysUnavailable, match=why):
-                await Issuer(server.url).keys()
-            assert len(server.heard) == 1
-
-    async def test_tls_is_not_given_up(self) -> None:
-        """An https issuer does not name keys on http."""
-        with pytest.raises(KeysUnavailable, match="jwks_uri"):
-            module._jwks_uri({"issuer": "https://i", "jwks_uri": "http://i/jwks"}, "https://i")
-
-    @pytest.mark.parametrize(
-        ("said", "why"),
-        [
-            (answer(500), "status 500"),
-            (redirect("http://127.0.0.1:1/"), "status 302"),
-            (answer(200, b"<html>"), "not JSON"),
-            (answer(200, b'{"keys": [], "keys": []}'), "repeated key"),
-            (answer(200, b"[]"), "not a JWK Set"),
-            (said({"keys": []}), "no key that can verify"),
-            (said({"keys": [{"kty": "oct", "k": "AAAA"}]}), "no key that can verify"),
-            (answer(200, b" " * (2**20 + 1)), "longer than 1048576 bytes"),
-            (answer(200, b"{}", content_length=10), "no response"),
-            (b"HTTP/1.1", "no response"),
-        ],
-    )
-    async def test_what_is_no_key_set(self, said: bytes, why: str) -> None:
-        """Errors, redirects, endless bodies, broken connections: one error of our own with the reason."""
-        async with serving(said) as server:
-            with pytest.raises(KeysUnavailable, match=why):
-                await Issuer("https://issuer.example", f"{server.url}/jwks").keys()
-
-    async def test_an_issuer_that_says_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Time is bounded for all of it."""
-        monkeypatch.setattr(module, "SECONDS", 0.05)
-        async with serving(None) as server:
-            with pytest.raises(KeysUnavailable, match="within"):
-                await Issuer("https://issuer.example", f"{server.url}/jwks").keys()
-
-    async def test_nobody_there(self) -> None:
-        """A port that is closed, with and without discovery."""
-        async with serving(b"") as server:
-            gone = server.url
-        for issuer in (Issuer(gone), Issuer(gone, f"{gone}/jwks")):
-            with pytest.raises(KeysUnavailable, match="no response: ConnectError"):
-                await issuer.keys()
-
-    async def test_metadata_nowhere(self) -> None:
-        """Both places were tried; a page that is no JSON is none."""
-        async with serving(answer(200, b"<html>"), answer(404)) as server:
-            with pytest.raises(KeysUnavailable, match="metadata cannot be read"):
-                await Issuer(server.url).keys()
-            assert len(server.heard) == 2

@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 import pytest
+from mcp_stub import ADD, CANARY, Stub, http_response, serving
 from real_mcp import office
-from test_outbound_mcp import ADD, CANARY, Stub, answer, serving
 
 from wfcore.adapters.outbound import mcp_servers
 from wfcore.adapters.outbound.guard import AddressGuard
@@ -120,7 +120,7 @@ async def test_a_silent_server_is_as_it_was() -> None:
     async with serving() as stub:
         asking = Asking(stub.port)
         await asking.names()
-        stub.replies = dict.fromkeys(["server/discover", "initialize"], answer(503))
+        stub.replies = dict.fromkeys(["server/discover", "initialize"], http_response(503))
         asking.clock.advance(FRESH)
         assert await asking.names() == ["add"]
         with pytest.raises(ToolFailed):
@@ -136,7 +136,7 @@ async def test_refused_credentials_end_it(method: str) -> None:
     async with serving() as stub:
         asking = Asking(stub.port)
         await asking.names()
-        stub.replies = {method: answer(401)}
+        stub.replies = {method: http_response(401)}
         asking.clock.advance(FRESH if method == "tools/list" else 0)
         with pytest.raises(ConnectionRequired):
             await (asking.names() if method == "tools/list" else asking.call())
@@ -154,7 +154,7 @@ async def test_a_server_tells_of_a_change(modern: bool) -> None:
         notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
         result = {"content": [], **({"resultType": "complete"} if modern else {})}
         parts = [notice, {"jsonrpc": "2.0", "id": body["id"], "result": result}]
-        return answer(body=b"".join(b"data: %s\n\n" % json.dumps(part).encode() for part in parts),
+        return http_response(body=b"".join(b"data: %s\n\n" % json.dumps(part).encode() for part in parts),
                       kind="text/event-stream")  # fmt: skip
 
     async with serving(modern, tools_call=told) as stub:
@@ -179,7 +179,7 @@ async def test_closing_breaks_off() -> None:
     async with serving(server_discover=lambda _: None) as stub, asyncio.timeout(3):
         asking = Asking(stub.port)
         task = asyncio.create_task(asking.names())
-        while not stub.heard:  # noqa: ASYNC110  (the server tells in no other way)
+        while not stub.received:  # noqa: ASYNC110  (the server tells in no other way)
             await asyncio.sleep(0)
         await asking.servers.close()
         with pytest.raises(asyncio.CancelledError):

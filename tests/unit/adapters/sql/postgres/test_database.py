@@ -1,0 +1,228 @@
+"""A PostgreSQL database: its schema, its transactions, and what becomes of a commit that many share."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from postgres_databases import end_connections, idle, opened
+from postgres_server import without_schema
+
+import wfcore.bootstrap
+from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.postgres.database import PostgresDatabase
+from wfcore.adapters.sql.repositories.conversations import page_statement
+from wfcore.adapters.sql.repositories.journal_statements import LIST_RUNS
+from wfcore.adapters.sql.schema.tables import metadata
+from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.domain.kernel.errors import Invalid, Unavailable
+from wfcore.domain.people.people import Organization
+from wfcore.ports.journal import Append, JournalConflict
+from wfcore.testing.contracts.journal_values import ORG, OTHER_ORG, begin, steps
+
+pytestmark = pytest.mark.anyio
+
+
+class TestSchema:
+    async def test_the_steps_make_the_tables(self, database: PostgresDatabase) -> None:
+        """All steps together make exactly the tables of the metadata, as Alembic compares them."""
+        async with database.reading() as connection:
+            compared = await connection.run_sync(lambda c: compare_metadata(MigrationContext.configure(c), metadata))
+        assert compared == []
+
+    async def test_text_is_ordered_by_code_points(self, database: PostgresDatabase) -> None:
+        """In every column, whatever order the database has by default: so SQLite orders it."""
+        async with database.reading() as connection:
+            found = await connection.exec_driver_sql(
+                "SELECT DISTINCT collation_name FROM information_schema.columns WHERE data_type = 'text'"
+                " AND table_schema = 'public'"
+            )
+            assert found.all() == [("C",)]
+
+    async def test_several_processes_upgrade_at_once(self) -> None:
+        """One makes the schema while the others wait, and all find it made."""
+        url = without_schema()
+        async with opened(url) as one, opened(url) as other:
+            async with asyncio.timeout(30):
+                await asyncio.gather(*(SqlStorage(database).upgrade() for database in (one, other, one)))
+            assert await SqlStorage(other).check() is None
+
+
+class TestUrls:
+    async def test_without_the_driver(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The extra that is missing is named."""
+        for name in [name for name in sys.modules if name.startswith("wfcore.adapters.sql.postgres")]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "psycopg", None)
+        with pytest.raises(Unavailable, match=r"install `wfcore\[postgres\]`"):
+            async with wfcore.bootstrap.open("postgresql://h/n"):
+                pass
+
+    @pytest.mark.parametrize(
+        "url",
+        ["postgres://u:secret@h/n", "postgresql+asyncpg://u:secret@h/n", "mysql://h", "postgresql://u:secret@h:x/n"],
+    )
+    def test_any_other_url_is_refused(self, url: str) -> None:
+        """With words that show no password."""
+        with pytest.raises(ValueError, match="postgresql://host/name") as caught:
+            PostgresDatabase(url)
+        assert "secret" not in str(caught.value)
+
+    async def test_no_server(self) -> None:
+        """A server that does not answer is told, without the password."""
+        database = PostgresDatabase("postgresql://u:secret@127.0.0.1:1/n")
+        with pytest.raises(Unavailable, match="does not answer") as caught:
+            await database.open()
+        assert "secret" not in caught.value.message
+        with pytest.raises(Unavailable, match="closed"):
+            await database.look_up("SELECT 1")
+
+
+class TestTransactions:
+    async def test_writers_of_one_organization_wait_for_each_other(self, database: PostgresDatabase) -> None:
+        """What one read is still so when it writes; another organization's writers do not wait."""
+        storage, order = SqlStorage(database), list[str]()
+
+        async def write(org: str, name: str) -> None:
+            async with storage.transaction(org):
+                order.append(name)
+
+        async with storage.transaction(ORG):
+            waiting = asyncio.create_task(write(ORG, "same"))
+            await write(OTHER_ORG, "other")
+            await idle()
+            assert order == ["other"]
+        await waiting
+        assert order == ["other", "same"]
+
+    async def test_a_reader_sees_one_state(self, database: PostgresDatabase) -> None:
+        """What is committed while it reads, it does not see; and it cannot write."""
+        count = sa.text("SELECT count(*) FROM organizations")
+        async with database.reading() as connection:
+            before = (await connection.execute(count)).scalar()
+            await SqlStorage(database).add_organization(Organization("x", "x", datetime(2026, 1, 1, tzinfo=UTC)))
+            assert (await connection.execute(count)).scalar() == before
+        with pytest.raises(sa.exc.DBAPIError, match="read-only"):
+            async with database.reading() as connection:
+                await connection.exec_driver_sql("DELETE FROM organizations")
+
+    @pytest.mark.parametrize("name", ["nul\0", "half\ud800"])
+    async def test_text_that_cannot_be_kept(self, database: PostgresDatabase, name: str) -> None:
+        """Is refused as a bad value, and nothing is written."""
+        with pytest.raises(Invalid, match="cannot store"):
+            await SqlStorage(database).add_organization(Organization("x", name, datetime(2026, 1, 1, tzinfo=UTC)))
+        assert await SqlStorage(database).organization("x") is None
+
+    async def test_a_lost_server_is_found_again(self, database: PostgresDatabase, url: str) -> None:
+        """Each use that meets a broken connection is told once at most; then it has a new one, and nothing is lost."""
+        journal, storage = SqlJournal(database), SqlStorage(database)
+        ref = await begin(journal, "r-1")
+        uses: list[Callable[[], Awaitable[object]]] = [
+            lambda: journal.append(ref, Append(1, steps(1, 1))),
+            lambda: journal.execution(ref),
+            lambda: storage.organization(ORG),
+        ]
+        await asyncio.gather(uses[1](), uses[1](), uses[2]())
+        end_connections(url)
+        for use in uses:
+            with suppress(Unavailable):
+                await use()
+            with suppress(JournalConflict):  # the first one was written
+                await use()
+        assert len(await journal.read(ref)) == 2
+
+    async def test_nobody_hears_of_connections_that_ended_while_they_were_idle(
+        self, database: PostgresDatabase, url: str
+    ) -> None:
+        """However long ago the server was restarted: each use finds new ones by itself."""
+        journal, storage = SqlJournal(database), SqlStorage(database)
+        ref = await begin(journal, "r-1")
+
+        async def held_together() -> None:
+            async with AsyncExitStack() as stack:
+                for use in (database.writing, database.reading) * 2:
+                    transaction = await stack.enter_async_context(use())
+                    assert (await transaction.exec_driver_sql("SELECT 1")).all() == [(1,)]
+
+        await held_together()
+        end_connections(url)
+        await idle()
+        await held_together()
+        await journal.append(ref, Append(1, steps(1, 1)))
+        assert (await journal.execution(ref)).length == 2
+        assert await storage.organization(ORG) is not None
+
+    async def test_who_waits_when_the_server_is_lost_is_told(self, database: PostgresDatabase, url: str) -> None:
+        """Everybody whose commit was under way or came after it; nothing of it was written."""
+        journal = SqlJournal(database)
+        refs = [await begin(journal, f"r-{number}") for number in range(3)]
+        with psycopg.connect(url) as other:
+            other.execute("SELECT id FROM executions FOR UPDATE")
+            late = [asyncio.create_task(journal.append(ref, Append(1, steps(1, 1)))) for ref in refs]
+            await idle()
+            late += [asyncio.create_task(journal.append(refs[0], Append(1, (), updates_claim=True)))]
+            await idle()
+            end_connections(url, but=other.info.backend_pid)
+            outcomes = await asyncio.gather(*late[:3], return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {Unavailable}
+        await asyncio.gather(*late[3:], return_exceptions=True)  # told too, or done by a new connection once it can be
+        async with opened(url) as found:
+            assert await SqlJournal(found).lengths(refs) == dict.fromkeys(refs, 1)
+
+    async def test_no_use_waits_for_another(self, database: PostgresDatabase) -> None:
+        """With every reader and writer busy, the journal is written and read all the same."""
+        journal = SqlJournal(database)
+        ref = await begin(journal, "r-1")
+        ready, go = asyncio.Semaphore(0), asyncio.Event()
+
+        async def busy(writes: bool) -> None:
+            async with database.writing() if writes else database.reading():
+                ready.release()
+                await go.wait()
+                await journal.append(ref, Append(9, ()))
+
+        tasks = [asyncio.create_task(busy(writes)) for writes in (True, False) for _ in range(4)]
+        for _ in tasks:
+            await ready.acquire()
+        await journal.append(ref, Append(1, steps(1, 1)))
+        assert (await journal.execution(ref)).length == 2
+        go.set()
+        assert {type(each) for each in await asyncio.gather(*tasks, return_exceptions=True)} == {JournalConflict}
+
+
+MANY = """
+INSERT INTO executions (org, kind, resource_id, is_draft, user_id, thread_id)
+SELECT 1, 'workflow', g % 9, false, 'u' || g % 9, 't' || g FROM generate_series(1, 4000) g;
+INSERT INTO runs (org, id, execution, user_id, fingerprint, status, created_at, updated_at)
+SELECT 1, 'r' || g, g, 'u' || g % 9, '', 'done', g, g FROM generate_series(1, 4000) g;
+INSERT INTO conversations (org, thread_id, user_id, created_at, updated_at)
+SELECT 1, 't' || g, 'u' || g % 9, g, g FROM generate_series(1, 4000) g;
+INSERT INTO participants SELECT g, 'workflow', g % 9, 1, g FROM generate_series(1, 4000) g;
+INSERT INTO resources (org, kind, id, slug, name, status, access, is_enabled, created_at, updated_at, revision)
+SELECT 1, 'workflow', g, 's' || g, 'n', 'active', '', true, 0, 0, 0 FROM generate_series(1, 2000) g;
+INSERT INTO grants SELECT g, 'u:u1', true, true FROM generate_series(1, 2000) g;
+ANALYZE"""
+
+
+async def test_pages_are_walks(database: PostgresDatabase, url: str) -> None:
+    """With thousands of rows a page of runs, of all or of a user's own, and one of conversations, is still a walk along
+    an index: no table is read through, and nothing is sorted."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(MANY)
+    last, subjects = 2**63 - 1, '["u:u1"]'
+    runs = (1, last, None, None, None)
+    eyes = {"org": ORG, "user": "u1", "subjects": subjects, "at": last, "key": 0, "limit": 20}
+    for statement, values in (
+        (LIST_RUNS, (*runs, None, None, 20)),
+        (LIST_RUNS, (*runs, "u1", subjects, 20)),
+        (page_statement(None), eyes),
+    ):
+        async with database.reading() as transaction:
+            steps = [step for (step,) in await transaction.scan(f"EXPLAIN {statement}", values)]
+        assert not [step for step in steps if "Sort" in step or ("Seq Scan" in step and "organizations" not in step)]

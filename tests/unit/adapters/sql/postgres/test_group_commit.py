@@ -1,0 +1,219 @@
+"""The group commit on PostgreSQL: sharing, conflicts, and several processes."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from postgres_databases import idle, opened
+
+from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.postgres.connections import RolledBack
+from wfcore.adapters.sql.postgres.database import PostgresDatabase
+from wfcore.adapters.sql.postgres.group_commit import PostgresCommitTransaction
+from wfcore.adapters.sql.repositories.journal_statements import to_json
+from wfcore.ports.journal import Append, JournalConflict, RunExists
+from wfcore.testing.contracts.journal_values import NOW, begin, due, steps
+
+pytestmark = pytest.mark.anyio
+
+
+class TestCommits:
+    async def test_a_refusal_is_of_one_alone(self, database: PostgresDatabase) -> None:
+        """Of those who share a commit only the one whose length is wrong is refused; the others are written."""
+        journal = SqlJournal(database)
+        refs = [await begin(journal, f"r-{number}") for number in range(5)]
+        lengths = [1, 1, 3, 0, 1]
+        asked = zip(refs, lengths, strict=True)
+        outcomes = await asyncio.gather(
+            *(journal.append(ref, Append(length, steps(1, length))) for ref, length in asked), return_exceptions=True
+        )
+        assert [type(outcome) for outcome in outcomes] == [
+            type(None), type(None), JournalConflict, JournalConflict, type(None),
+        ]  # fmt: skip
+        assert [len(await journal.read(ref)) for ref in refs] == [2, 2, 1, 1, 2]
+
+    @pytest.mark.parametrize("company", [0, 2])
+    async def test_what_was_given_up_is_done_again(self, database: PostgresDatabase, company: int) -> None:
+        """A transaction that the database ended for another one's sake is repeated, and nobody learns of it."""
+        commits, calls = database.commits(None), list[int]()
+
+        def work(hot: PostgresCommitTransaction) -> int:
+            calls.append(1)
+            if len(calls) == 1:
+                hot.execute("DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$")
+            return 7
+
+        others = [commits.run(lambda hot: hot.execute("SELECT 1").fetchall()) for _ in range(company)]
+        assert await commits.run(work) == 7
+        assert [list(await other) for other in others] == [[(1,)]] * company
+
+    async def test_in_the_end_it_is_told(self, database: PostgresDatabase) -> None:
+        """What is given up again and again is refused, and the next commit is none the worse."""
+        commits = database.commits(None)
+        with pytest.raises(RolledBack):
+            await commits.run(lambda hot: hot.execute("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$"))
+        assert await commits.run(lambda hot: hot.execute("SELECT 1").fetchone()) == (1,)
+
+    async def test_works_are_done_side_by_side(self, database: PostgresDatabase) -> None:
+        """Those about different things take turns within one transaction; each gets its own answers."""
+        order, told = list[str](), list[float]()
+        commits = database.commits(told.append)
+
+        def work(name: str) -> Callable[[PostgresCommitTransaction], Any]:
+            def ask(hot: PostgresCommitTransaction) -> Any:
+                for number in range(2):
+                    order.append(f"{name}{number}")
+                    (answer,) = hot.execute("SELECT CAST(?1 AS text)", (f"{name}{number}",)).fetchall()
+                return answer
+
+            return ask
+
+        await commits.run(work("first"))
+        order.clear()
+        told.clear()
+        outcomes = await asyncio.gather(*(commits.run(work(name), name) for name in "abc"))
+        assert outcomes == [("a1",), ("b1",), ("c1",)]
+        assert order == ["a0", "b0", "c0", "a1", "b1", "c1"]
+        assert len(told) == 1
+
+    async def test_many_writers_take_turns_in_halves(self, database: PostgresDatabase) -> None:
+        """While the commit of the ones is under way, the others can work; few are not worth halving."""
+        for writers, expected in ((60, 8), (16, 4)):
+            told = list[float]()
+            commits = database.commits(told.append)
+
+            async def write(number: int, commits: Any = commits) -> None:
+                for _ in range(4):
+                    await commits.run(lambda hot: hot.execute("SELECT 1"), number)
+
+            await asyncio.gather(*map(write, range(writers)))
+            assert len(told) == expected
+
+    async def test_works_about_the_same_come_one_after_the_other(self, database: PostgresDatabase) -> None:
+        """In the order of asking; so do those of which nobody knows what they are about, and their neighbours."""
+        commits, order = database.commits(None), list[str]()
+
+        def work(name: str) -> Callable[[PostgresCommitTransaction], None]:
+            def ask(hot: PostgresCommitTransaction) -> None:
+                for _ in range(2):
+                    order.append(name)
+                    hot.execute("SELECT 1")
+
+            return ask
+
+        asked = [("a", 1), ("b", 2), ("c", 1), ("d", None), ("e", 1), ("f", 2)]
+        await asyncio.gather(*(commits.run(work(name), about) for name, about in asked))
+        assert "".join(order) == "ababccddefef"
+
+    async def test_a_refused_work_undoes_nobody_else(self, database: PostgresDatabase) -> None:
+        """Of works that share a transaction each is done wholly or not at all."""
+        journal = SqlJournal(database)
+        refs = [await begin(journal, f"r-{number}") for number in range(3)]
+        outcomes = await asyncio.gather(
+            journal.append(refs[0], Append(1, steps(1, 1), updates_claim=True, wake_at=7)),
+            begin(journal, "r-1", wake_at=1),
+            journal.append(refs[1], Append(2, steps(1, 1), updates_claim=True, wake_at=2)),
+            journal.append(refs[2], Append(1, steps(2, 1))),
+            return_exceptions=True,
+        )
+        assert [type(outcome) for outcome in outcomes] == [type(None), RunExists, JournalConflict, type(None)]
+        assert await journal.lengths(refs) == dict(zip(refs, (2, 1, 3), strict=True))
+        assert await journal.next_wake() == 7
+
+    async def test_many_entries_of_any_text(self, database: PostgresDatabase) -> None:
+        """Quotes, braces, commas, NULL, every control character: any JSON comes back as it was."""
+        odd = ['"', "\\", '\\"', "{a,b}", "", "NULL", "\u2028", "é€😀", "'", "%", "$1", "?1", *map(chr, range(32))]
+        texts = ["{a,b}", "NULL", "\n", '\t"\\"', *map(to_json, odd)]
+        journal, commits = SqlJournal(database), database.commits(None)
+        ref = await begin(journal, "r-1")
+        await commits.insert([(ref.id, 2 + number, 1, None, text) for number, text in enumerate(texts)])
+        found = await database.look_up("SELECT entry FROM journal WHERE execution = ? ORDER BY pos OFFSET 1", ref.id)
+        assert [text for (text,) in found] == texts
+
+    async def test_what_nobody_waits_for_is_not_begun(self, database: PostgresDatabase) -> None:
+        """A caller that was cancelled before its turn leaves nothing behind."""
+        commits, calls = database.commits(None), list[str]()
+        first = commits.run(lambda _: calls.append("first"))
+        second = commits.run(lambda _: calls.append("second"))
+        second.cancel()
+        await first
+        await commits.run(lambda _: calls.append("third"))
+        assert calls == ["first", "third"]
+
+    async def test_it_tells_how_long_commits_took(self, database: PostgresDatabase) -> None:
+        """Once for each transaction, however many share it."""
+        told = list[float]()
+        commits = database.commits(told.append)
+        await asyncio.gather(*(commits.run(lambda _: None) for _ in range(5)))
+        assert 1 <= len(told) < 5
+        assert all(0 < seconds < 10 for seconds in told)
+
+
+class TestSeveralProcesses:
+    async def test_each_is_claimed_once(self, database: PostgresDatabase, url: str) -> None:
+        """However many stores claim at once, over connections of their own."""
+        journal = SqlJournal(database)
+        refs = {await due(journal, f"r-{number}", NOW) for number in range(40)}
+        async with opened(url) as second, opened(url) as third:
+            journals = [SqlJournal(each) for each in (database, second, third)]
+            rounds = [each.claim_due(worker, NOW, 3) for worker, each in enumerate(journals * 6, 1)]
+            claims = await asyncio.gather(*rounds)
+        claimed = [ref for claim in claims for ref in claim]
+        assert len(claimed) == 40
+        assert set(claimed) == refs
+
+    async def test_claimants_wait_for_nobody(self, database: PostgresDatabase) -> None:
+        """What somebody is writing to is passed over, and claimed later."""
+        journal = SqlJournal(database)
+        held, free = await due(journal, "r-1", NOW), await due(journal, "r-2", NOW)
+        async with database.writing() as connection:
+            await connection.exec_driver_sql("SELECT id FROM executions WHERE id = ? FOR UPDATE", (held.id,))
+            async with asyncio.timeout(10):
+                assert await journal.claim_due(1, NOW, 9) == [free]
+        assert await journal.claim_due(1, NOW, 9) == [held]
+
+    @pytest.mark.parametrize("moves", [False, True])
+    async def test_who_is_losing_its_claim_writes_no_more(self, database: PostgresDatabase, moves: bool) -> None:
+        """While the claim is being taken away its holder's write waits, and is refused once it is gone."""
+        journal = SqlJournal(database)
+        ref = await begin(journal, "r-1", claimed_by=1)
+        async with database.writing() as connection:
+            await connection.exec_driver_sql("UPDATE executions SET claimed_by = NULL WHERE id = ?", (ref.id,))
+            late = asyncio.create_task(journal.append(ref, Append(1, steps(1, 1), holder=1, updates_claim=moves)))
+            await idle()
+        with pytest.raises(JournalConflict):
+            await late
+        assert len(await journal.read(ref)) == 1
+
+    async def test_the_lost_race_of_one_disturbs_nobody_else(self, database: PostgresDatabase, url: str) -> None:
+        """Of appends that share a statement only that is refused whose position another process took meanwhile."""
+        journal = SqlJournal(database)
+        refs = [await begin(journal, f"r-{number}") for number in range(3)]
+        async with opened(url) as second:
+            other = SqlJournal(second)
+            async with database.writing() as connection:
+                await connection.exec_driver_sql("SELECT id FROM executions WHERE id = ? FOR UPDATE", (refs[1].id,))
+                await connection.exec_driver_sql("INSERT INTO journal VALUES (?, 2, '{}')", (refs[1].id,))
+                late = [asyncio.create_task(other.append(ref, Append(1, steps(1, 1)))) for ref in refs]
+                await idle()
+            outcomes = await asyncio.gather(*late, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [type(None), JournalConflict, type(None)]
+        assert await journal.lengths(refs) == dict.fromkeys(refs, 2)
+
+    async def test_a_comparison_waits_for_the_other_writer(self, database: PostgresDatabase, url: str) -> None:
+        """A writer compares with what is there once the other one has committed: entries or none, it is refused."""
+        journal = SqlJournal(database)
+        ref = await begin(journal, "r-1")
+        async with opened(url) as second:
+            late = SqlJournal(second)
+            async with database.writing() as connection:
+                await connection.exec_driver_sql("SELECT id FROM executions WHERE id = ? FOR UPDATE", (ref.id,))
+                tasks = [
+                    asyncio.create_task(late.append(ref, Append(1, entries, updates_claim=True)))
+                    for entries in ((), steps(1, 1))
+                ]
+                await idle()
+                await connection.exec_driver_sql("INSERT INTO journal VALUES (?, 2, '{}')", (ref.id,))
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [JournalConflict] * 2

@@ -1,0 +1,42 @@
+"""The statements of conversations find their rows by indexes."""
+
+from collections.abc import Callable
+
+import pytest
+
+from wfcore.adapters.sql.repositories.conversations import _MESSAGES, _OWN, _SIZES, page_statement, threads_statement
+
+pytestmark = pytest.mark.anyio
+Plan = Callable[..., list[str]]
+
+
+@pytest.mark.parametrize(
+    ("skill", "index"),
+    [
+        (None, "conversations_recent (org=? AND updated_at<?)"),
+        (7, "participants_recent (org=? AND kind=? AND id=? AND (updated_at,conversation)<(?,?))"),
+    ],
+)
+async def test_a_page_of_conversations_sorts_nothing(plan: Plan, skill: int | None, index: str) -> None:
+    """One walk back along an index of times, from the row of the page before on."""
+    steps = plan(page_statement(skill), "at", "key", "limit", "skill")
+    assert not any(step.startswith("SCAN") and "VIRTUAL TABLE" not in step for step in steps)
+    assert not any("TEMP B-TREE FOR ORDER BY" in step for step in steps)
+    assert index in steps[0]
+    (newer,) = [step for step in steps if step.startswith("SEARCH n ")]
+    assert newer.endswith("(org=? AND thread_id=?)")
+
+
+@pytest.mark.parametrize("skill", [None, 7])
+async def test_a_thread_is_found_by_its_id(plan: Plan, skill: int | None) -> None:
+    """Not by a walk over all threads of the organization, though that would give them in order."""
+    steps = plan(threads_statement(skill), "threads", "skill")
+    (found,) = [step for step in steps if step.startswith(("SEARCH c ", "SCAN c"))]
+    assert found.endswith("(org=? AND thread_id=?)")
+
+
+@pytest.mark.parametrize("statement", [_SIZES, _MESSAGES, _OWN])
+async def test_a_thread_is_read_by_its_index(plan: Plan, statement: str) -> None:
+    """What a run needs of a conversation costs what it takes, however long the conversation is."""
+    steps = plan(statement, "key", "before", "after", "up_to", "limit", "thread")
+    assert not any("SCAN" in step or "TEMP B-TREE" in step for step in steps)
