@@ -10,7 +10,7 @@ import pytest
 from bench import Bench, act, graph, opened
 
 from wfcore.adapters.tools.catalog import tool
-from wfcore.runtime.execution.session import TimeSlice
+from wfcore.runtime.execution.time_slice import TimeSlice
 from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -40,20 +40,20 @@ class TestBreath:
 
     def test_one_alone_gives_way_once_a_millisecond(self) -> None:
         """Not within the millisecond in which it began, but in each one after."""
-        breath, me = TimeSlice(), object()
-        assert [breath.is_due(me, now) for now in (5, 5, 6)] == [False, False, True]
+        time_slice, me = TimeSlice(), object()
+        assert [time_slice.is_due(me, now) for now in (5, 5, 6)] == [False, False, True]
 
     def test_those_who_take_turns_need_not(self) -> None:
         """Whoever goes on after another has only just begun, however late it is."""
-        breath, one, other = TimeSlice(), object(), object()
-        assert not any(breath.is_due(session, now) for now in range(9) for session in (one, other))
+        time_slice, one, other = TimeSlice(), object(), object()
+        assert not any(time_slice.is_due(session, now) for now in range(9) for session in (one, other))
 
     async def test_giving_way_begins_anew(self) -> None:
-        """After the breath was taken, nothing is due in the same millisecond."""
-        breath, me = TimeSlice(), object()
-        await breath.take(me, 5)
-        await breath.take(me, 6)
-        assert (breath.is_due(me, 6), breath.is_due(me, 7)) == (False, True)
+        """After the time_slice was taken, nothing is due in the same millisecond."""
+        time_slice, me = TimeSlice(), object()
+        await time_slice.take(me, 5)
+        await time_slice.take(me, 6)
+        assert (time_slice.is_due(me, 6), time_slice.is_due(me, 7)) == (False, True)
 
 
 @pytest.mark.parametrize("idempotent", [True, False])

@@ -12,8 +12,9 @@ from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.performer import ClaimLost, Performer
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.execution.poison_runs import DEFECTS, PoisonRuns
-from wfcore.runtime.execution.session import Session, TimeSlice
+from wfcore.runtime.execution.session import Session
 from wfcore.runtime.execution.telemetry import turn
+from wfcore.runtime.execution.time_slice import TimeSlice
 
 log = logging.getLogger("wfcore.drive")
 
@@ -26,7 +27,7 @@ class Driver:
         self._plans = plans
         self._performer = Performer(ports, plans)
         self._defects = PoisonRuns(ports, plans)
-        self._breath = TimeSlice()
+        self._time_slice = TimeSlice()
         self._sessions: dict[ExecutionRef, Session] = {}
         self._warm: dict[ExecutionRef, tuple[Execution, Machine]] = {}
 
@@ -61,7 +62,7 @@ class Driver:
         if execution is None or machine is None:
             execution = await self._ports.journal.execution(ref)
             machine = await self._plans.machine(execution)
-        session = Session(self._ports, self._plans, self._performer, self._breath, execution, machine)
+        session = Session(self._ports, self._plans, self._performer, self._time_slice, execution, machine)
         self._sessions[ref] = session
         with turn(self._ports.telemetry, execution, session):
             try:

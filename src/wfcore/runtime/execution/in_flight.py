@@ -68,7 +68,7 @@ class EffectsInFlight:
             return False
         return True
 
-    def heard(self, said: Said) -> None:
+    def streamed(self, said: Said) -> None:
         """The model call under way here has begun to answer."""
         self._announced.add((address_of(said), said.attempt))
 

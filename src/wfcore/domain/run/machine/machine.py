@@ -87,7 +87,9 @@ class Machine:
         recorded.
         """
         effect = self.pending.get((*entry.within, entry.node, entry.visit, entry.step))
-        if effect is None or needs_person(effect, entry.reason, entry.info) or is_broken_off(effect, entry.reason):
+        if effect is None or effect.attempt != entry.attempt:
+            return False
+        if needs_person(effect, entry.reason, entry.info) or is_broken_off(effect, entry.reason):
             return False
         return ends_run(find_frame(self.state, entry.within), effect, entry.retryable)
 

@@ -1,0 +1,71 @@
+"""Writing what happened in one execution: the append, and its retries while the store is away."""
+
+import logging
+from collections.abc import Sequence
+
+from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.run.entries import Entry
+from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.state import Interrupt
+from wfcore.ports.journal import Append, Execution, JournalConflict
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.execution.append import settled
+
+log = logging.getLogger("wfcore.drive")
+
+FIRST_RETRY, LONGEST_RETRY = 0.25, 10.0
+"""Seconds after which an append is tried again while the store is away: at first, and at most."""
+
+
+class Appender:
+    """Appends for one session. It compares open interrupts with those of the last append."""
+
+    def __init__(self, ports: Ports, execution: Execution, machine: Machine) -> None:
+        self._journal = ports.journal
+        self._clock = ports.clock
+        self._ref = execution.ref
+        self.holder = execution.claimed_by
+        self._interrupts: list[Interrupt] = []
+        self.know_interrupts(machine)
+
+    def know_interrupts(self, machine: Machine) -> None:
+        """The journal has the open interrupts of this machine now."""
+        if self._interrupts or machine.interrupts:
+            self._interrupts = list(machine.interrupts.values())
+
+    def append_of(self, machine: Machine, expected: int, entries: Sequence[Entry]) -> Append:
+        """The append of these entries, which the machine has applied; one that ends the turn releases the claim."""
+        if not machine.turn_open:
+            return settled(machine, expected, entries, holder=self.holder, asked=bool(self._interrupts))
+        records = machine.take_records() if machine.records else ()
+        if machine.interrupts or self._interrupts:
+            waiting = list(machine.interrupts.values())
+            changed = tuple(waiting) if waiting != self._interrupts else None
+            return Append(expected, entries, interrupts=changed, holder=self.holder, records=records)
+        return Append(expected, entries, holder=self.holder, records=records)
+
+    def release_of(self, machine: Machine, wake_at: int | None) -> Append:
+        """The append that only releases the claim, until `wake_at` in epoch milliseconds."""
+        return Append(machine.length, (), updates_claim=True, wake_at=wake_at, holder=self.holder)
+
+    async def write(self, append: Append) -> None:
+        """Write as soon as the store is back, unless that was done before a response was lost. `JournalConflict`."""
+        wait = FIRST_RETRY
+        while True:
+            try:
+                return await self._journal.append(self._ref, append)
+            except JournalConflict:
+                if wait == FIRST_RETRY or not await self._is_written(append):
+                    raise
+                return None
+            except Unavailable as error:
+                if append.new_run or not append.entries:
+                    raise
+                log.warning("the store cannot be written to", extra={"why": str(error), "seconds": wait})
+            await self._clock.sleep(wait)
+            wait = min(2 * wait, LONGEST_RETRY)
+
+    async def _is_written(self, append: Append) -> bool:
+        """Whether the journal has these very entries where they were to be appended."""
+        found = await self._journal.read(self._ref, append.expected)
+        return found[: len(append.entries)] == list(append.entries)
