@@ -71,6 +71,15 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in HEADING.findall(page.read_text())}
 
 
+@pytest.mark.parametrize("layer", ["domain", "runtime", "adapters"])
+def test_every_package_is_on_the_architecture_page(layer: str) -> None:
+    """docs/architecture.md has a row for each package of a layer."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    packages = sorted(file.parent.name for file in (ROOT / "src" / "wfcore" / layer).glob("*/__init__.py"))
+    assert packages
+    assert [name for name in packages if f"| `wfcore.{layer}.{name}` |" not in page] == []
+
+
 def test_resolve() -> None:
     """A name that does not exist is an error, in a package and in a module."""
     with pytest.raises(ModuleNotFoundError):
