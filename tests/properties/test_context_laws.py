@@ -1,4 +1,4 @@
-"""The laws of composed contexts, over hostile texts, threads and names."""
+"""Laws of composed contexts, over hostile texts, threads and names."""
 
 import json
 import re
@@ -27,7 +27,7 @@ OFFERS = st.lists(
 )  # fmt: skip
 TYPES = st.sampled_from(["human", "ai", "tool", "system"])
 HEADS = st.lists(st.tuples(TYPES, st.integers(1, 40)), max_size=20)
-INGREDIENTS = st.builds(
+INPUTS = st.builds(
     CompositionInput,
     model=st.just("default"),
     instructions=st.lists(HOSTILE, max_size=2),
@@ -41,16 +41,16 @@ INGREDIENTS = st.builds(
 
 
 @given(FACTS)
-def test_no_fact_can_end_its_block(facts: list[Fact]) -> None:
-    """Who knows the mark of the first sentence finds exactly the facts that were put in, whatever they say."""
-    told = data_blocks(facts)
-    assert len(told) == (len(facts) + 1 if facts else 0)
+def test_no_fact_can_close_its_block(facts: list[Fact]) -> None:
+    """The blocks with the mark of the notice are exactly the facts, whatever their texts."""
+    blocks = data_blocks(facts)
+    assert len(blocks) == (len(facts) + 1 if facts else 0)
     if not facts:
         return
-    mark = re.findall("<([0-9a-f]{24}) ", told[0])[0]
-    text = "\n".join(told)
-    found = re.findall(rf"<{mark} (\w+) ([^\n]*)>\n(.*?)\n</{mark}>", "\n".join(told[1:]), re.DOTALL)
-    assert text.count(mark) == 2 * len(told)
+    mark = re.findall("<([0-9a-f]{24}) ", blocks[0])[0]
+    text = "\n".join(blocks)
+    found = re.findall(rf"<{mark} (\w+) ([^\n]*)>\n(.*?)\n</{mark}>", "\n".join(blocks[1:]), re.DOTALL)
+    assert text.count(mark) == 2 * len(blocks)
     assert [(source, json.loads(about), content) for source, about, content in found] == [
         (fact.source, {"id": fact.id} | ({"title": fact.title} if fact.title else {}), fact.content) for fact in facts
     ]
@@ -58,30 +58,30 @@ def test_no_fact_can_end_its_block(facts: list[Fact]) -> None:
 
 @given(st.text(), st.text())
 def test_the_estimate_grows_with_the_text(a: str, b: str) -> None:
-    """More text is never fewer tokens, and the parts never have fewer than the whole."""
+    """A longer text never has a lower estimate, and the parts have at least the estimate of the whole."""
     assert max(tokens(a), tokens(b)) <= tokens(a + b) <= tokens(a) + tokens(b)
 
 
 @settings(max_examples=50)
-@given(INGREDIENTS)
-def test_what_is_sent_is_what_was_composed(ingredients: CompositionInput) -> None:
-    """Through the journal and back, the messages are the same to the byte, and the estimate covers them."""
-    context = compose(ingredients)
+@given(INPUTS)
+def test_the_request_is_the_composed_context(given_: CompositionInput) -> None:
+    """After a round trip through JSON, the request is the same, and the estimate covers it."""
+    context = compose(given_)
     kept = json.loads(json.dumps(context))
     sent = request_of(context, (), ())
     assert request_of(kept, (), ()) == sent
     assert digest_of(kept) == context["digest"]
     texts = [message["content"] for message in sent]
     assert texts == ([context["system"]] if context["system"] else []) + (
-        [] if ingredients.message is None else [ingredients.message]
+        [] if given_.message is None else [given_.message]
     )
     assert context["tokenEstimate"] >= sum(tokens(text) + MESSAGE_TOKENS for text in texts)
-    assert [tool["toolId"] for tool in context["tools"]] == [offer.tool_id for offer in ingredients.offers]
+    assert [tool["toolId"] for tool in context["tools"]] == [offer.tool_id for offer in given_.offers]
 
 
 @given(OFFERS, st.randoms())
-def test_names_are_injective_and_plain(offers: list[OfferedTool], shuffle: Any) -> None:
-    """Every tool has a name of its own that every provider takes, in whatever order they come."""
+def test_names_are_unique_and_valid(offers: list[OfferedTool], shuffle: Any) -> None:
+    """Every tool has its own name that every provider accepts, in any order of the tools."""
     names = wire_names(offers)
     assert len({*names.values()}) == len(names) == len(offers)
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name, re.ASCII) for name in names.values())
@@ -90,18 +90,18 @@ def test_names_are_injective_and_plain(offers: list[OfferedTool], shuffle: Any) 
 
 
 @given(HEADS, st.integers(0, 200), st.integers(0, 50), st.booleans())
-def test_turns_are_whole_and_fit(rows: list[tuple[str, int]], room: int, more: int, whole: bool) -> None:
-    """What goes along fits, ends with the newest, begins with no tool message, and more room is never less of it."""
-    heads = [MessageHead(seq, kind, size) for seq, (kind, size) in enumerate(rows, 1)][::-1]
-    kept, wider = (newest_turns(ThreadHistory("t", heads, whole), size) for size in (room, room + more))
+def test_turns_are_whole_and_fit(messages: list[tuple[str, int]], limit: int, more: int, whole: bool) -> None:
+    """The range fits, ends with the newest message and begins with a turn; it grows with the limit."""
+    heads = [MessageHead(seq, kind, size) for seq, (kind, size) in enumerate(messages, 1)][::-1]
+    kept, wider = (newest_turns(ThreadHistory("t", heads, whole), size) for size in (limit, limit + more))
     if kept is None:
         newest = [head.type for head in heads].index("human") + 1 if any(h.type == "human" for h in heads) else None
-        assert newest is None or sum(head.tokens for head in heads[:newest]) > room
+        assert newest is None or sum(head.tokens for head in heads[:newest]) > limit
         return
     assert wider is not None
-    assert wider.after <= kept.after < kept.up_to == len(rows)
-    chosen = rows[kept.after :]
-    assert sum(size for _, size in chosen) == kept.tokens <= room
+    assert wider.after <= kept.after < kept.up_to == len(messages)
+    chosen = messages[kept.after :]
+    assert sum(size for _, size in chosen) == kept.tokens <= limit
     assert chosen[0][0] == "human" or (whole and kept.after == 0 and chosen[0][0] != "tool")
 
 
@@ -117,14 +117,14 @@ MESSAGES = st.lists(
 
 
 @given(MESSAGES)
-def test_every_call_is_answered_once(stored: list[Json]) -> None:
-    """Behind each ai message stand the answers to its calls in their order, nowhere else is one; none is lost twice."""
+def test_every_call_has_one_result(stored: list[Json]) -> None:
+    """After each ai message are the results of its calls in order, and there are no others; pairing is idempotent."""
     sent = paired(stored)
-    place = 0
-    while place < len(sent):
-        assert sent[place]["type"] != "tool"
-        calls = [call["id"] for call in sent[place].get("toolCalls", ())]
-        assert [answer.get("toolCallId") for answer in sent[place + 1 : place + 1 + len(calls)]] == calls
-        place += 1 + len(calls)
+    index = 0
+    while index < len(sent):
+        assert sent[index]["type"] != "tool"
+        calls = [call["id"] for call in sent[index].get("toolCalls", ())]
+        assert [result.get("toolCallId") for result in sent[index + 1 : index + 1 + len(calls)]] == calls
+        index += 1 + len(calls)
     assert [m["type"] for m in sent if m["type"] != "tool"] == [m["type"] for m in stored if m["type"] != "tool"]
     assert paired(sent) == sent

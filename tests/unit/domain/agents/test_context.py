@@ -8,15 +8,12 @@ import pytest
 from wfcore.domain.agents.context import CompositionInput as Given
 from wfcore.domain.agents.context import LeftOut, compose, digest_of, history_limit, narrowed_context
 from wfcore.domain.agents.context_messages import (
-    NO_RESULT,
     MessageHead,
     ThreadHistory,
-    newest_turns,
-    paired,
     request_of,
 )
-from wfcore.domain.agents.context_text import Fact, boundary, tokens
-from wfcore.domain.agents.context_tools import MAX_TOOLS, MESSAGE_SCHEMA, OfferedTool, wire_names
+from wfcore.domain.agents.context_text import Fact
+from wfcore.domain.agents.context_tools import MAX_TOOLS, OfferedTool
 from wfcore.domain.kernel.errors import Invalid
 
 Json = dict[str, Any]
@@ -167,126 +164,10 @@ class TestLimits:
             compose(Given("default", offers=offers))
         assert error.value.info["errors"][0]["path"] == "toolset"
 
-
-class TestTurns:
-    """The messages of a thread in a context."""
-
-    @pytest.mark.parametrize(
-        ("types", "room", "kept"),
-        [
-            ("human ai human ai", 40, (0, 4)), ("human ai human ai", 39, (2, 4)), ("human ai human ai", 19, None),
-            ("human ai tool ai", 39, None), ("human ai tool ai human", 10, (4, 5)), ("ai human", 20, (0, 2)),
-            ("ai ai", 20, (0, 2)), ("tool ai human", 30, (2, 3)), ("tool", 30, None), ("human human", 10, (1, 2)),
-        ],
-    )  # fmt: skip
-    def test_turns_are_whole(self, types: str, room: int, kept: tuple[int, int] | None) -> None:
-        """A turn begins with a human message; earlier messages are a turn, unless a tool message is first."""
-        found = newest_turns(thread(*types.split()), room)
-        assert (found and (found.after, found.up_to)) == kept
-
-    def test_incomplete_turns_are_left_out(self) -> None:
-        """If older messages were not read, the messages before the first human message are left out."""
-        assert newest_turns(thread("ai", "ai", whole=False), 100) is None
-        kept = newest_turns(thread("ai", "human", whole=False), 100)
-        assert kept is not None
-        assert (kept.after, kept.count) == (1, 1)
-
     def test_an_empty_thread(self) -> None:
         """The context has no messages, and none are left out."""
         context = compose(Given("default", history=ThreadHistory("t1")))
         assert (context["messages"], context["leftOut"]) == (None, [])
-
-
-def ai(*calls: str, text: str = "") -> Json:
-    return {"type": "ai", "content": text, "toolCalls": [{"id": call, "name": "f", "args": {}} for call in calls]}
-
-
-def tool(call: str, text: str = "done") -> Json:
-    return {"type": "tool", "content": text, "toolCallId": call}
-
-
-HUMAN: Json = {"type": "human", "content": "hi"}
-
-
-class TestPairs:
-    """Every call has one result, after the message with the call."""
-
-    @pytest.mark.parametrize(
-        ("stored", "sent"),
-        [
-            ([ai("1"), tool("1")], [ai("1"), tool("1")]),
-            ([ai("1", "2"), tool("2"), HUMAN, tool("1")], [ai("1", "2"), tool("1"), tool("2"), HUMAN]),
-            ([ai("1"), HUMAN], [ai("1"), tool("1", NO_RESULT), HUMAN]),
-            ([tool("1"), HUMAN], [HUMAN]),
-            ([ai("1"), tool("1"), tool("1", "again")], [ai("1"), tool("1")]),
-            ([ai("1"), tool("1", "a"), ai("1"), tool("1", "b")], [ai("1"), tool("1", "a"), ai("1"), tool("1", "b")]),
-        ],
-    )  # fmt: skip
-    def test_results_follow_their_calls(self, stored: list[Json], sent: list[Json]) -> None:
-        """Messages between them move; a missing result is added, a result without a call is dropped."""
-        assert paired(stored) == sent
-
-    def test_a_plain_message(self) -> None:
-        """Ids, times and an empty list of calls are not sent to the provider."""
-        row = {"type": "ai", "content": "", "id": "m1", "toolCalls": []}
-        assert paired([row]) == [{"type": "ai", "content": ""}]
-
-    def test_the_request_has_the_composed_parts(self) -> None:
-        """It has exactly the system text, the conversation, the message and the rounds, unchanged."""
-        context = compose(FULL)
-        rounds = [ai("9"), tool("9")]
-        assert request_of(context, [HUMAN, ai(text="yes")], rounds) == [
-            {"type": "system", "content": context["system"]},
-            HUMAN,
-            {"type": "ai", "content": "yes"},
-            {"type": "human", "content": "Where is my money?"},
-            *rounds,
-        ]
-
-
-class TestNames:
-    """The names of tools for the model."""
-
-    def test_names_have_the_form(self) -> None:
-        """Other characters become underscores; a name has at most 64 characters."""
-        names = wire_names([offer("send-it_1"), offer("core.http"), offer("x" * 99), offer("skill:1", hint="ü")])
-        assert names == {"send-it_1": "send-it_1", "core.http": "core_http", "x" * 99: "x" * 64, "skill:1": "_"}
-
-    def test_names_are_unique(self) -> None:
-        """A tool whose name needs no change keeps it, in any order; the others get a suffix."""
-        clashing = [offer("a.b"), offer("a_b"), offer("a:b")]
-        names = wire_names(clashing)
-        assert names["a_b"] == "a_b"
-        assert len({*names.values()}) == 3
-        assert wire_names(clashing[::-1]) == names
-        assert all(name.startswith("a_b") for name in names.values())
-
-    def test_a_suffixed_name_that_is_taken(self) -> None:
-        """A tool whose own id equals a name with a suffix keeps it."""
-        made = wire_names([offer("a.b"), offer("a_b")])["a.b"]
-        names = wire_names([offer("a.b"), offer("a_b"), offer(made)])
-        assert names[made] == made
-        assert len({*names.values()}) == 3
-
-
-class TestText:
-    """Estimates and marks."""
-
-    @pytest.mark.parametrize(("text", "estimate"), [("", 0), ("abc", 1), ("abcd", 2), ("日本語", 3), ("\U0001f600", 2)])
-    def test_three_bytes_are_a_token(self, text: str, estimate: int) -> None:
-        """The estimate counts bytes of UTF-8, rounded up."""
-        assert tokens(text) == estimate
-
-    def test_a_mark_is_never_in_the_text(self) -> None:
-        """The same texts have the same mark; other texts, other splits and a text with the mark in it have others."""
-        mark = boundary(["a", "b"])
-        assert mark == boundary(["a", "b"])
-        assert len({mark, boundary(["a", "c"]), boundary(["ab", ""]), boundary(["a", mark]), boundary([])}) == 5
-
-    def test_a_subordinate_has_one_argument(self) -> None:
-        """The only argument is the message."""
-        assert MESSAGE_SCHEMA["required"] == ["message"]
-        assert MESSAGE_SCHEMA["additionalProperties"] is False
 
 
 class TestNarrowing:

@@ -3,11 +3,32 @@
 import hashlib
 import math
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, Literal, Required, TypedDict
 
 import pytest
+from msgspec import Meta
 
-from wfcore.domain.json.codec import canonical, dumps, fingerprint, iso_ms, parse_iso
+from wfcore.domain.json.codec import (
+    JsonObject,
+    NonEmpty,
+    Positive,
+    canonical,
+    check,
+    closed,
+    component_name,
+    dumps,
+    fingerprint,
+    from_ms,
+    iso_ms,
+    page_of,
+    parse_iso,
+    read,
+    schema_ref,
+    schemas_of,
+    to_ms,
+)
+from wfcore.domain.json.parsing import MAX_ISSUES
+from wfcore.domain.kernel.errors import Invalid, Malformed
 
 
 class TestText:
@@ -145,3 +166,137 @@ class TestInstants:
         """Only a complete RFC 3339 instant in ASCII is accepted."""
         with pytest.raises(ValueError):
             parse_iso(text)
+
+    def test_datetimes(self) -> None:
+        """Milliseconds are rounded down; a naive datetime is an error."""
+        assert to_ms(datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)) == -1
+        assert from_ms(-1) == datetime(1969, 12, 31, 23, 59, 59, 999_000, UTC)
+        with pytest.raises(TypeError):
+            to_ms(datetime(2026, 1, 1))  # noqa: DTZ001
+
+
+class OwnerDto(TypedDict, total=False):
+    """Who owns a pet."""
+
+    name: Required[NonEmpty]
+
+
+class Kennel(TypedDict, total=False):
+    size: int
+
+
+class PetDto(TypedDict, total=False):
+    name: Required[Annotated[str, Meta(max_length=3, pattern=r"\S")]]
+    age: Positive
+    weight: Annotated[float, Meta(gt=0)]
+    kind: Literal["cat", "dog"]
+    legs: Literal[4]
+    code: Annotated[str, Meta(pattern="^[a-z]+$")]
+    owner: OwnerDto | None
+    friends: list[OwnerDto]
+    kennel: Annotated[JsonObject, Meta(extra_json_schema=schema_ref(Kennel))]
+    ok: Annotated[bool, Meta(extra_json_schema={"const": True})]
+    tags: dict[str, int]
+
+
+class TestCheck:
+    """Checks of a value against a shape."""
+
+    @pytest.mark.parametrize(
+        ("data", "path", "rule", "message"),
+        [
+            ([], "", "type", "must be of type object, not array"),
+            ({}, "name", "required", "is required"),
+            ({"name": "a", "x": 1}, "x", "unknown", "is not a known key"),
+            ({"name": "a", "a/~b": 1}, "a/~b", "unknown", "is not a known key"),
+            ({"name": 1}, "name", "type", "must be of type string, not number"),
+            ({"name": "abcd"}, "name", "maxLength", "must have at most 3 characters"),
+            ({"name": " "}, "name", "pattern", "must not be blank"),
+            ({"name": "a", "code": "A"}, "code", "pattern", "must match `^[a-z]+$`"),
+            ({"name": "a", "age": 0}, "age", "minimum", "must be at least 1"),
+            ({"name": "a", "age": 2**60}, "age", "maximum", f"must be at most {2**53 - 1}"),
+            ({"name": "a", "age": 1.5}, "age", "integer", "must be a whole number"),
+            ({"name": "a", "age": True}, "age", "type", "must be of type number, not boolean"),
+            ({"name": "a", "weight": 0}, "weight", "exclusiveMinimum", "must be more than 0"),
+            ({"name": "a", "kind": "cow"}, "kind", "enum", "`cow` is not one of `cat`, `dog`"),
+            ({"name": "a", "kind": None}, "kind", "type", "must be of type string, not null"),
+            ({"name": "a", "legs": 3}, "legs", "enum", "`3` is not `4`"),
+            ({"name": "a", "ok": False}, "ok", "const", "`false` is not `true`"),
+            ({"name": "a", "owner": {}}, "owner.name", "required", "is required"),
+            ({"name": "a", "owner": 1}, "owner", "type", "must be of type object, not number"),
+            ({"name": "a", "friends": [{"name": "b"}, {"name": ""}]}, "friends[1].name", "minLength",
+             "must have at least 1 characters"),
+            ({"name": "a", "tags": {"0": "x"}}, "tags.0", "type", "must be of type number, not string"),
+        ],
+    )  # fmt: skip
+    def test_each_rule(self, data: Any, path: str, rule: str, message: str) -> None:
+        """A fault is one issue, with the wire path of the value."""
+        [issue] = check(PetDto, data)
+        assert (issue.path, issue.rule, issue.message) == (path, rule, message)
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            {"name": "a"},
+            {"name": "a", "age": 7.0, "owner": None, "kennel": {"size": "free"}, "ok": True, "legs": 4},
+            {"name": "a", "owner": {"name": "b"}, "friends": [], "tags": {"x": 1}},
+        ],
+    )
+    def test_valid_values(self, data: Any) -> None:
+        """A valid value has no issues, and `read` returns it unchanged."""
+        assert check(PetDto, data) == []
+        assert read(PetDto, data) is data
+
+    def test_read_raises(self) -> None:
+        """A wrong type makes a request malformed, a broken rule makes it invalid."""
+        with pytest.raises(Malformed):
+            read(PetDto, {"name": 1})
+        with pytest.raises(Invalid) as error:
+            read(PetDto, {"name": "long"}, "pet")
+        assert error.value.info["errors"][0]["path"] == "pet.name"
+
+    def test_each_fault_is_reported_once(self) -> None:
+        """A missing key and an unknown key of one object are two issues."""
+        assert {(issue.path, issue.rule) for issue in check(PetDto, {"x": 1})} == {
+            ("name", "required"),
+            ("x", "unknown"),
+        }
+        assert len(check(PetDto, {"x": 1})) == 2
+
+    def test_long_values_are_cut(self) -> None:
+        """A message shows at most 60 characters of a value."""
+        [issue] = check(PetDto, {"name": "a", "kind": "x" * 1_000})
+        assert issue.message == f"`{'x' * 60}…` is not one of `cat`, `dog`"
+
+    def test_the_list_is_truncated(self) -> None:
+        """After `MAX_ISSUES` issues, one says that there are more."""
+        issues = check(PetDto, {"name": "a"} | {f"k{number}": 1 for number in range(2 * MAX_ISSUES)})
+        assert len(issues) == MAX_ISSUES + 1
+
+
+class TestSchemas:
+    """JSON Schemas of shapes."""
+
+    def test_names_have_no_suffix(self) -> None:
+        """A schema has the name of its class without `Dto`, in references too."""
+        schemas = schemas_of([PetDto])
+        assert schemas.keys() == {"Pet", "Owner"}
+        assert schemas["Pet"]["properties"]["friends"]["items"] == {"$ref": "#/components/schemas/Owner"}
+        assert schemas["Owner"]["description"] == "Who owns a pet."
+        assert (component_name(PetDto), component_name(Kennel)) == ("Pet", "Kennel")
+
+    def test_a_page(self) -> None:
+        """A page has its items and the token of the next page."""
+        assert page_of("pets", PetDto) == {
+            "type": "object",
+            "properties": {
+                "pets": {"type": "array", "items": {"$ref": "#/components/schemas/Pet"}},
+                "nextPageToken": {"type": ["string", "null"]},
+            },
+            "required": ["pets", "nextPageToken"],
+        }
+
+    def test_closed_schemas(self) -> None:
+        """Only schemas with properties forbid unknown keys."""
+        assert closed({"properties": {}}) == {"properties": {}, "additionalProperties": False}
+        assert closed({"type": "string"}) == {"type": "string"}

@@ -1,0 +1,69 @@
+"""Interfaces of a workflow: their wire form and the checks of their `config`."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from wfcore.domain.channels.interfaces import (
+    MAX_ANCESTORS,
+    MAX_URL,
+    Interface,
+    InterfaceKind,
+    chat_input,
+    config_issues,
+    frame_ancestors,
+    takes_message,
+)
+
+
+def test_the_wire_form() -> None:
+    """The URL has the kind and the id; the sealed secret is not on the wire."""
+    interface = Interface("i1", 7, InterfaceKind.MCP, {"own": 1}, datetime(2026, 1, 1, tzinfo=UTC), "sealed")
+    assert interface.to_wire("/root") == {
+        "id": "i1",
+        "kind": "mcp",
+        "config": {"own": 1},
+        "createdAt": "2026-01-01T00:00:00.000Z",
+        "url": "/root/interfaces/mcp/i1",
+    }
+    assert "sealed=" not in repr(interface)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "found"),
+    [
+        ("chatapp", {}, []),
+        ("chatapp", {"postUrl": 1, "own": 1}, []),
+        ("chatapp", {"frameAncestors": ["https://app.example.org", "http://x:80"]}, []),
+        ("chatapp", {"frameAncestors": "https://x"}, [("config.frameAncestors", "type")]),
+        ("chatapp", {"frameAncestors": [1]}, [("config.frameAncestors", "type")]),
+        ("chatapp", {"frameAncestors": ["https://x"] * (MAX_ANCESTORS + 1)}, [("config.frameAncestors", "maxItems")]),
+        ("chatapp", {"frameAncestors": ["https://x", "https://x/a"]}, [("config.frameAncestors[1]", "pattern")]),
+        ("teamchat", {}, []),
+        ("teamchat", {"frameAncestors": 1, "postUrl": "https://x.org/hook"}, []),
+        ("teamchat", {"postUrl": 1}, [("config.postUrl", "type")]),
+        ("teamchat", {"postUrl": "ftp://x"}, [("config.postUrl", "url")]),
+        ("teamchat", {"postUrl": "https://x.org/" + "a" * MAX_URL}, [("config.postUrl", "maxLength")]),
+        ("mcp", {"postUrl": 1, "frameAncestors": 1}, []),
+    ],
+)
+def test_config(kind: str, config: dict[str, Any], found: list[tuple[str, str]]) -> None:
+    """Only the keys that the endpoint of the kind uses are checked."""
+    assert [(issue.path, issue.rule) for issue in config_issues(InterfaceKind(kind), config)] == found
+
+
+def test_frame_ancestors() -> None:
+    """By default no site may show the page in a frame."""
+    assert frame_ancestors({}) == frame_ancestors({"frameAncestors": []}) == ["'none'"]
+    assert frame_ancestors({"frameAncestors": ["https://x"]}) == ["https://x"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "takes"),
+    [({}, True), ({"properties": {"message": {}}}, True), ({"properties": {"order": {}}}, False)],
+)
+def test_the_input_of_a_chat(schema: dict[str, Any], takes: bool) -> None:
+    """The message is in the input unless the schema has other properties only."""
+    assert takes_message(schema) is takes
+    assert chat_input(schema, "hi") == ({"message": "hi"} if takes else {})
