@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from bench import Bench, act, ask, deployed_skill, graph, one, opened, private
-from chatting import REACHING, opened_door
+from chatting import REACHING, opened_channel
 from scheduling import scheduled
 from test_webhook_use_cases import hooked
 
@@ -36,7 +36,7 @@ async def fill(url: str) -> Bench:
         await bench.ran(one(ask(timeoutSeconds=60)))
         await bench.ran(one(act("flaky", fails=9)))
         await core.runs.start(me, workflow=await bench.deployed(one(act("core.wait", seconds=3_600))), input={})
-        await (await opened_door(bench, url="http://127.0.0.1:9/answers")).rested()
+        await (await opened_channel(bench, url="http://127.0.0.1:9/answers")).rested()
         await core.ports.journal.register("elsewhere", 1, bench.clock.now())
     return bench
 

@@ -1,4 +1,4 @@
-"""What the tests of the runtime work on: an open core, its people, and tools that a test holds the strings of."""
+"""The shared fixture of the runtime tests: an open core, its users, and tools that a test controls."""
 
 import asyncio
 from collections import defaultdict
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 
 class Toolbox:
-    """Tools that remember how they were called, and may be called again."""
+    """Tools that record their calls and can be called again."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any, str, int]] = []
@@ -37,13 +37,13 @@ class Toolbox:
 
     @tool(idempotent=True)
     async def echo(self, call: ToolCall, value: Any = None) -> Any:
-        """Give back the value."""
+        """Return the value."""
         self._note("echo", value, call)
         return value
 
     @tool(idempotent=True)
     async def hold(self, call: ToolCall, name: str = "it") -> str:
-        """Wait until the test lets go of `name`."""
+        """Wait until the test releases `name`."""
         self._note("hold", name, call)
         self.began[name].set()
         try:
@@ -57,7 +57,7 @@ class Toolbox:
 
     @tool(idempotent=True)
     async def flaky(self, call: ToolCall, fails: int = 1) -> int:
-        """Fail so many times."""
+        """Fail this many times."""
         self._note("flaky", fails, call)
         if call.attempt <= fails:
             raise RuntimeError(f"attempt {call.attempt} fails")
@@ -72,7 +72,7 @@ class Toolbox:
 
 @attrs.define
 class Bench:
-    """An open core. `me` may do everything, `other` is a colleague."""
+    """An open core. `me` has every scope, `other` is a colleague."""
 
     core: Core
     org: str
@@ -85,12 +85,12 @@ class Bench:
         return self.core.principal(self.org, user, email=more.pop("email", f"{user}@x.org"), **more)
 
     async def joined(self, name: str, role: str = "member", *groups: str) -> Principal:
-        """The principal of a new member, as its token would give it."""
+        """The principal of a new member, as its token gives it."""
         await self.core.directory.add_member(self.org, name, f"{name}@x.org", role=role, groups=groups)
         return self.person(name, role=role, groups=groups)
 
     async def deployed(self, structure: Json, **fields: Any) -> int:
-        """A new workflow of this graph, deployed."""
+        """A new deployed workflow with this graph."""
         view = await self.core.workflows.create(self.me, name="A flow", structure=structure, **fields)
         await self.core.workflows.deploy(self.me, view.id)
         return view.id
@@ -100,14 +100,14 @@ class Bench:
         return await self.core.runs.start(self.me, workflow=number, input=given or {}, **fields)
 
     async def events(self, run_id: str, after: int = 0) -> list[Event]:
-        """All events to the end of the turn."""
+        """All events until the end of the turn."""
         row = (await self.core.runs.get(self.me, run_id)) if run_id else None
         assert row is not None
         async with asyncio.timeout(10):
             return [event async for batch in self.core.runs.batches(row, after=after) for event in batch]
 
     async def seen(self, run: RunView, kind: str) -> Event:
-        """The run's first event of this kind, once it has one."""
+        """The run's first event of this kind, when it exists."""
         async with asyncio.timeout(10), aclosing(self.core.runs.batches(run)) as batches:
             async for batch in batches:
                 for event in batch:
@@ -116,13 +116,13 @@ class Bench:
         raise AssertionError(f"the turn ended without `{kind}`")
 
     async def ended(self, run: RunView | str) -> RunView:
-        """The record once the turn has ended."""
+        """The record when the turn has ended."""
         run_id = run if isinstance(run, str) else run.id
         await self.events(run_id)
         return await self.core.runs.get(self.me, run_id)
 
     async def resumed_by(self, run: RunView) -> str:
-        """The id of the turn that carries the run on, once there is one."""
+        """The id of the turn that resumes the run, when it exists."""
 
         async def link() -> str | None:
             return (await self.core.runs.get(self.me, run.id)).row.resumed_by
@@ -133,7 +133,7 @@ class Bench:
         return await self.ended(await self.started(structure, given, **fields))
 
     async def until(self, name: str) -> None:
-        """Until the tool `hold` was called with this name."""
+        """Wait until the tool `hold` was called with this name."""
         async with asyncio.timeout(10):
             await self.tools.began[name].wait()
 
@@ -142,7 +142,7 @@ class Bench:
 async def opened(
     database: str, toolbox: Toolbox | None = None, *, org: str | None = None, **more: Any
 ) -> AsyncIterator[Bench]:
-    """A bench on this database; `org` is one that is there already."""
+    """A bench with this database; `org` is an existing organization."""
     toolbox, clock = toolbox or Toolbox(), more.pop("clock", None) or FakeClock()
     more.setdefault("tools", toolbox.all())
     more.setdefault("ids", SequentialIds())
@@ -153,7 +153,7 @@ async def opened(
 
 
 class Disk:
-    """Nothing can be appended to the bench's journal while the disk is full."""
+    """While the disk is full nothing can be appended to the bench's journal."""
 
     def __init__(self, bench: Bench, *, full: bool) -> None:
         journal = bench.core.ports.journal
@@ -168,7 +168,7 @@ class Disk:
 
 
 async def reason(call: Awaitable[Any]) -> Any:
-    """Why the call is a conflict."""
+    """The `info.reason` of the conflict that the call raises."""
     with pytest.raises(Conflict) as error:
         await call
     return error.value.info["reason"]
@@ -206,7 +206,7 @@ def agent(**data: Any) -> Json:
 
 
 def one(node: Json) -> Json:
-    """A graph with one node behind its start."""
+    """A graph with one node after its start."""
     return graph("s>a", a=node)
 
 
@@ -215,7 +215,7 @@ def kinds(events: Iterable[Event]) -> list[str]:
 
 
 def paths(error: Any) -> set[tuple[str, str]]:
-    """Path and rule of everything that a refusal lists."""
+    """Path and rule of every issue of an error."""
     return {(issue["path"], issue["rule"]) for issue in error.value.info["errors"]}
 
 

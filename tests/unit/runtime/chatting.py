@@ -1,4 +1,4 @@
-"""A team chat beside a bench: what it sends, and the server to which answers are posted."""
+"""A team chat for a bench: the messages it sends, and the server that receives the responses."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ SAID: dict[str, JSON] = {"type": "message", "channel": "c", "thread": "t", "user
 
 @attrs.define
 class Chat:
-    """The other side: it keeps what is posted to it and answers with `status`, or not at all when that is 0."""
+    """The chat's server: it records what is posted to it and responds with `status`, or not at all for 0."""
 
     url: str = ""
     status: int = 200
@@ -58,8 +58,8 @@ async def serving() -> AsyncIterator[Chat]:
 
 
 @attrs.define
-class Door:
-    """One interface of kind `teamchat`, as its team chat knows it."""
+class Channel:
+    """One interface of kind `teamchat`, from the team chat's side."""
 
     bench: Bench
     workflow: int
@@ -78,26 +78,26 @@ class Door:
         return await self.bench.core.team_chats.receive(self.id, signed.items(), read)
 
     async def rested(self, said: Any = None, **more: Any) -> RunView:
-        """The run of a message once it is at rest."""
+        """The run of a message when it is at rest."""
         return await self.bench.ended(await self.send(said, **more))
 
 
-async def opened_door(bench: Bench, structure: Any = ECHO, url: str | None = None, **more: Any) -> Door:
+async def opened_channel(bench: Bench, structure: Any = ECHO, url: str | None = None, **more: Any) -> Channel:
     number = await bench.deployed(structure, **more)
     rows, config = bench.core.workflows.interfaces, {} if url is None else {"postUrl": url}
     row = await rows.create(bench.me, number, kind="teamchat", config=config)
-    return Door(bench, number, row.id, (await rows.secret(bench.me, number, row.id)).secret)
+    return Channel(bench, number, row.id, (await rows.secret(bench.me, number, row.id)).secret)
 
 
 async def looked(bench: Bench) -> int:
-    """Post what is due now; how many there were."""
+    """Post what is due now; returns how many there were."""
     begun = await bench.core.poster.poll()
     await asyncio.gather(*begun)
     return len(begun)
 
 
 async def later(bench: Bench, milliseconds: int) -> None:
-    """Move the clock, and let whatever wakes up do its work."""
+    """Advance the clock, and let woken tasks finish."""
     bench.clock.advance(milliseconds / 1000)
     under_way = bench.core.poster._under_way
     for _ in range(1_000):

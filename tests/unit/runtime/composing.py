@@ -1,4 +1,4 @@
-"""Threads to compose contexts of, and what is in a context."""
+"""Threads for contexts, and the parts of a context."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ async def talked(
     number: int | None = 1,
     variation: str | None = None,
 ) -> Execution:
-    """An execution of this user in the thread, which has left these messages."""
+    """An execution of this user in the thread that has left these messages."""
     records = [MessageRecord(line["type"], f"m{at}", line.get("content", ""), line.get("toolCalls", ()),
                              line.get("toolCallId"), number, at=at) for at, line in enumerate(lines)]  # fmt: skip
     run_id = bench.core.ports.ids.uuid()

@@ -1,4 +1,4 @@
-"""Cores to test on: in memory, and on a SQLite file."""
+"""Cores to test: in memory, and with a SQLite file."""
 
 import shutil
 from collections.abc import AsyncIterator

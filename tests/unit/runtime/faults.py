@@ -1,4 +1,4 @@
-"""A store and a journal whose calls go wrong, each in every way in which a call can."""
+"""A store and a journal whose calls fail, each in every possible way."""
 
 import asyncio
 import inspect
@@ -15,7 +15,7 @@ TRANSACTIONS = ("transaction", "reading")
 
 
 class Faults:
-    """Counts calls by name, and those under way. That of one number, from 1, goes wrong in one of the `WAYS`."""
+    """Counts calls by name, and those in progress. The call with one number, from 1, fails in one of the `WAYS`."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -26,17 +26,17 @@ class Faults:
         self._patience: asyncio.Timeout | None = None
 
     def arm(self, number: int, way: str, patience: asyncio.Timeout | None = None) -> None:
-        """Count anew. `patience` is that of the caller: a call that does not answer runs it out."""
+        """Start counting again. `patience` is the caller's timeout: a call without a response runs it out."""
         self.calls.clear()
         self._number, self._way, self._patience = number, way, patience
 
     def lose(self, name: str) -> None:
-        """The next call of this name is done, and its answer is lost."""
+        """The next call of this name is done, and its response is lost."""
         self._lost = name
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """While this block runs, somebody waits for the store: in a thread if the disk is slow."""
+        """While this block runs, a caller waits for the store: in a thread if the disk is slow."""
         self.under_way += 1
         try:
             yield
@@ -44,7 +44,7 @@ class Faults:
             self.under_way -= 1
 
     async def begin(self, name: str) -> str:
-        """Count the call, and let it go wrong before anything is done. The way, for what comes after."""
+        """Count the call, and let it fail before anything is done. Returns the way, for `end`."""
         self.calls.append(name)
         way = self._way if len(self.calls) == self._number else ""
         if name == self._lost:
@@ -64,7 +64,7 @@ class Faults:
 
 
 class Watched:
-    """A port, and whatever it hands out, all of whose calls are counted."""
+    """A port, and every object that it returns, all of whose calls are counted."""
 
     def __init__(self, inner: Any, port: type, faults: Faults) -> None:
         self._inner = inner
@@ -93,7 +93,7 @@ class Watched:
         return calling
 
     def _opening(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """What goes wrong with a transaction goes wrong at its end."""
+        """A failure of a transaction happens at its end."""
 
         @asynccontextmanager
         async def opening(org: str) -> AsyncIterator[Watched]:

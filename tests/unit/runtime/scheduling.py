@@ -1,4 +1,4 @@
-"""What the tests of schedules share: workflows that are switched on, and time that passes."""
+"""Shared by the tests of schedules: enabled workflows, and the passing of time."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,7 +23,7 @@ HOURLY, MINUTELY = schedule("0 * * * *"), schedule("* * * * *")
 
 
 def slot(hours: float) -> datetime:
-    """An instant so many hours after the clock's start, which is noon."""
+    """An instant this many hours after the clock's start, which is noon."""
     return datetime.fromtimestamp(NOON / 1000, UTC) + timedelta(hours=hours)
 
 
@@ -32,7 +32,7 @@ def ms(instant: datetime) -> int:
 
 
 async def scheduled(bench: Bench, structure: Any = PLAIN, trigger: Any = HOURLY, by: Any = None, **more: Any) -> int:
-    """A workflow, deployed and switched on."""
+    """A deployed workflow with an enabled schedule."""
     flows = bench.core.workflows
     number = (await flows.create(bench.me, name="f", structure=structure, trigger=trigger, **more)).id
     await flows.deploy(by or bench.me, number)
@@ -41,7 +41,7 @@ async def scheduled(bench: Bench, structure: Any = PLAIN, trigger: Any = HOURLY,
 
 
 async def later(bench: Bench, seconds: float) -> None:
-    """Let time pass, and whoever is due have had its turn."""
+    """Advance the clock, and let due work finish."""
     bench.clock.advance(seconds)
     await bench.core.scheduler.fire_due()
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from bench import Bench, act, ask, graph, one, opened, why
-from test_agent_tools import Played, asks, enabled
+from played import Played, asks, enabled
 
 from wfcore.adapters.tools.catalog import tool
 from wfcore.testing.fakes import FakeClock
@@ -80,6 +80,6 @@ async def test_arguments_are_checked_before_anybody_is_asked(database: str) -> N
         run = await bench.ran(one(agent))
         (asked,) = run.to_wire()["interrupts"]
         assert asked["arguments"] == {"amount": 5}
-        first = model.told()[0]["content"]
+        first = model.tool_results()[0]["content"]
         assert "`params.to`: `to` is not allowed" in first
         assert "`params.amount`: must be integer" in first

@@ -1,0 +1,116 @@
+"""Organizations, members, groups, tokens, authentication by token, page tokens (interface, Authentication)."""
+
+import pytest
+from bench import Bench, paths
+
+from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, NotFound, Unauthenticated
+from wfcore.domain.resources.access import TOKEN_SCOPES
+from wfcore.runtime.common.requests import PageTokens, wire_body
+
+pytestmark = pytest.mark.anyio
+
+
+class TestTokens:
+    """Personal access tokens."""
+
+    async def test_a_token_is_its_member(self, bench: Bench) -> None:
+        """The principal is the current member with the token's scopes."""
+        core = bench.core.directory
+        team = (await core.create_group(bench.org, "team")).id
+        await core.add_member(bench.org, "u1", "Ann@X.org", role="admin", groups=[team])
+        token = await core.create_token(bench.org, "u1", scopes=["workflows:read"])
+        me = await core.authenticate(token)
+        assert (me.user_id, me.email, me.role, me.groups) == ("u1", "ann@x.org", "admin", {team})
+        assert me.scopes == {"workflows:read"}
+        await core.add_member(bench.org, "u1", groups=[])
+        assert (await core.authenticate(token)).groups == frozenset()
+
+    async def test_any_other_text_is_refused_alike(self, bench: Bench) -> None:
+        """A wrong secret, prefix or organization, and any other text: the same error with the same message."""
+        core = bench.core.directory
+        await core.add_member(bench.org, "u1")
+        token = await core.create_token(bench.org, "u1", scopes=TOKEN_SCOPES)
+        svc, org, prefix, secret = token.split("_")
+        ghost = "00000000-0000-4000-8000-00000000dead"
+        flipped = secret[:-1] + ("a" if secret[-1] != "a" else "b")
+        bad = ["", "svc", token + "x", f"{svc}_{org}_{prefix}_{flipped}", f"{svc}_{org}_zzzzzzzz_{secret}"]
+        messages = set()
+        for text in [*bad, f"{svc}_{ghost}_{prefix}_{secret}"]:
+            with pytest.raises(Unauthenticated) as error:
+                await core.authenticate(text)
+            messages.add(error.value.message)
+        assert len(messages) == 1
+
+    async def test_tokens_end(self, bench: Bench) -> None:
+        """A token ends at the second of its expiry, and when it is revoked."""
+        core, storage = bench.core.directory, bench.core.ports.storage
+        await core.add_member(bench.org, "u1")
+        short = await core.create_token(bench.org, "u1", scopes=[], expires_in=10)
+        revoked = await core.create_token(bench.org, "u1", scopes=[])
+        async with storage.transaction(bench.org) as work:
+            await work.directory.revoke_token(revoked.split("_")[2], bench.core.ports.now())
+        with pytest.raises(Unauthenticated):
+            await core.authenticate(revoked)
+        bench.clock.advance(9.999)
+        assert (await core.authenticate(short)).user_id == "u1"
+        bench.clock.advance(0.001)
+        with pytest.raises(Unauthenticated):
+            await core.authenticate(short)
+
+    async def test_invalid_tokens_cannot_be_created(self, bench: Bench) -> None:
+        """An unknown scope, a lifetime shorter than a second, an unknown member."""
+        core = bench.core.directory
+        with pytest.raises(Invalid) as error:
+            await core.create_token(bench.org, "u1", scopes=["all"], expires_in=0)
+        assert paths(error) == {("scopes", "enum"), ("expiresInSeconds", "minimum")}
+        with pytest.raises(NotFound):
+            await core.create_token(bench.org, "nobody", scopes=[])
+
+
+async def test_organizations_and_members(bench: Bench) -> None:
+    """An id is unique; a member requires a user id, an ASCII address, a name of valid length, a role and existing
+    groups.
+    """
+    core = bench.core.directory
+    with pytest.raises(Conflict) as conflict:
+        await core.create_organization("Again", id=bench.org)
+    assert conflict.value.info == {"reason": "duplicate"}
+    ghost = "00000000-0000-4000-8000-00000000dead"
+    with pytest.raises(Invalid) as error:
+        await core.add_member(bench.org, "", "\u212a@x.org", name="n" * 201, role="boss", groups=["team"])
+    assert {path for path, _ in paths(error)} == {"userId", "email", "name", "role", "groups"}
+    with pytest.raises(Invalid) as error:
+        await core.add_member(bench.org, ".")
+    assert paths(error) == {("userId", "pattern")}
+    with pytest.raises(Invalid) as error:
+        await core.add_member(bench.org, "u1", groups=[ghost])
+    assert paths(error) == {("groups", "group")}
+
+
+def test_page_tokens_are_bound() -> None:
+    """A token returns its position for its own list; altered, or for another list, it is 400."""
+    tokens = PageTokens(b"s" * 32)
+    token = tokens.seal([7, "x"], "org", "runs", None)
+    assert tokens.open(token, "org", "runs", None) == [7, "x"]
+    for text, bound in (
+        (token, ("other", "runs", None)),
+        (token, ("org", "runs", "done")),
+        (token[:-1], ("org", "runs", None)),
+        (token + "=", ("org", "runs", None)),
+        ("", ("org", "runs", None)),
+        ("é", ("org", "runs", None)),
+    ):
+        with pytest.raises(Malformed):
+            tokens.open(text, *bound)
+    with pytest.raises(Malformed):
+        PageTokens(b"t" * 32).open(token, "org", "runs", None)
+
+
+def test_bodies_of_keyword_arguments() -> None:
+    """Snake case becomes camel case of the wire; a body together with keyword arguments is a TypeError."""
+    assert wire_body(None, {"access_config": 1, "structure": 2}, {"structure": "workflowStructure"}) == {
+        "accessConfig": 1,
+        "workflowStructure": 2,
+    }
+    with pytest.raises(TypeError):
+        wire_body({}, {"name": "x"})

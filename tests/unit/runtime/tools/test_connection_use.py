@@ -1,0 +1,107 @@
+"""Tools that need a connection: what they receive, the interrupt without one, and what is never shown."""
+
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from bench import Bench, act, graph, one, opened, why
+
+from wfcore.adapters.tools.catalog import tool
+from wfcore.domain.json.codec import dumps
+from wfcore.ports.providers import ConnectionRequired, ToolCall
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "canary-5d8f-secret"
+KEY = b"k" * 32
+
+
+@tool(provider="payments", idempotent=True)
+async def pay(call: ToolCall, amount: int = 1) -> dict[str, Any]:
+    """Pays with the key of the connection."""
+    assert call.connection is not None
+    return {"by": call.connection.id, "kind": call.connection.kind, "knows": call.connection.config["apiKey"] == CANARY}
+
+
+@tool(provider="payments", idempotent=True)
+async def indiscreet(call: ToolCall) -> None:
+    assert call.connection is not None
+    raise RuntimeError(f"401 for {call.connection.config['apiKey']} ({call!r})")
+
+
+@tool(provider="payments")
+async def refused(call: ToolCall) -> str:
+    assert call.connection is not None
+    if call.connection.config["apiKey"] == "old":
+        raise ConnectionRequired("the key `old` is not valid")
+    return "paid"
+
+
+@pytest.fixture
+async def bench(database: str) -> AsyncIterator[Bench]:
+    async with opened(database, tools=[pay, indiscreet, refused], secret=KEY) as made:
+        yield made
+
+
+async def connect(bench: Bench, key: str = CANARY, **fields: Any) -> str:
+    body = {"name": "Till", "provider": "payments", "kind": "api_key", "config": {"apiKey": key}, **fields}
+    return (await bench.core.connections.create(bench.me, body)).id
+
+
+async def test_the_tool_receives_the_connection(bench: Bench) -> None:
+    """The oldest active connection of the tool's provider, with its secrets; never one of another organization."""
+    await connect(bench, "no", status="disabled")
+    await connect(bench, "no", provider="mail")
+    wanted = await connect(bench)
+    await connect(bench, "younger")
+    assert (await bench.ran(one(act("pay")))).output == {"by": wanted, "kind": "api_key", "knows": True}
+
+
+@pytest.mark.parametrize("fields", [None, {"provider": "mail"}, {"status": "disabled"}])
+async def test_a_missing_connection_opens_an_interrupt(bench: Bench, fields: Any) -> None:
+    """None, one of another provider, a disabled one; `connected` too early opens a new one."""
+    if fields:
+        await connect(bench, **fields)
+    run = await bench.ran(graph("s>a a>b", a=act("pay"), b=act("core.transform", value="{{ nodes.a.output.knows }}")))
+    for _ in range(2):
+        assert run.status == "interrupted"
+        (asked,) = run.to_wire()["interrupts"]
+        assert (asked["type"], asked["nodeId"]) == ("connect", "a")
+        assert asked["provider"] == "payments"
+        run = await bench.ended(await bench.core.runs.resume(bench.me, run.id, decision="connected"))
+    await connect(bench)
+    run = await bench.ended(await bench.core.runs.resume(bench.me, run.id, decision="connected"))
+    assert (run.status, run.output) == ("done", True)
+
+
+async def test_refused_credentials_open_an_interrupt(bench: Bench) -> None:
+    """A tool whose service refuses the key opens one; `cancelled` fails the node, by its error edge."""
+    old = await connect(bench, "old")
+    parked = await bench.ran(one(act("refused")))
+    assert parked.to_wire()["interrupts"][0]["connectionId"] == old
+    await bench.core.connections.patch(bench.me, old, config={"apiKey": "new"})
+    assert (await bench.ended(await bench.core.runs.resume(bench.me, parked.id, decision="connected"))).output == "paid"
+    await bench.core.connections.delete(bench.me, old)
+    parked = await bench.ran(graph("s>a a:error>c", a=act("refused"), c=act("core.transform", value="caught")))
+    turn = await bench.ended(await bench.core.runs.resume(bench.me, parked.id, decision="cancelled"))
+    assert (turn.status, turn.output) == ("done", "caught")
+
+
+async def test_a_lost_key_is_a_missing_connection(database: str) -> None:
+    """Secrets that this installation cannot open lead to an interrupt; they are not shown."""
+    async with opened(database, tools=[pay], secret=KEY) as bench:
+        await connect(bench)
+    async with opened(database, tools=[pay], secret=b"o" * 32, org=bench.org) as again:
+        parked = await again.ran(one(act("pay")))
+        assert parked.to_wire()["interrupts"][0]["type"] == "connect"
+
+
+async def test_secrets_are_never_shown(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """A tool that puts its key into an exception: neither record, event nor log has it."""
+    await connect(bench)
+    with caplog.at_level(logging.DEBUG):
+        run = await bench.ran(one(act("indiscreet")))
+    assert why(run)[0].startswith("RuntimeError: 401 for *** (ToolCall(")
+    shown = dumps([run.to_wire(), *(event.to_wire() for event in await bench.events(run.id))])
+    assert CANARY not in shown + caplog.text
