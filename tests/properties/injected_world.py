@@ -1,4 +1,4 @@
-"""An organization whose models were taken over, on the real runtime in memory; and what always holds there."""
+"""An organization with compromised models, on the real runtime in memory, and checks that always hold."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from wfcore.testing.fakes import FakeClock, SequentialIds
 ROUNDS = 10
 SECRET, FOREIGN = "canary-of-our-connection", "canary-of-others"
 READ = "Read it to me."
-"""What makes the subordinate say what it is to say."""
+"""The message on which the subordinate replies with the text of the attack."""
 GUARDED = {"pay", "pay.out", "erase"}
 OFFERED = {
     "top": {"look", "pay", "pay_out", PAY_DOT_OUT, "ring", "shout", "dial", "mcp_wipe", "skill_middle"},
@@ -31,7 +31,7 @@ OFFERED = {
     "deep": {"erase"},
     "assistant": {"skill_top", "skill_middle", "skill_deep", "workflow_flow"},
 }
-"""What each agent may call, by the name that it is told."""
+"""The tools of each agent, by the names that the model gets."""
 
 STRUCTURE = {
     "nodes": [{"id": "s", "type": "start"}, {"id": "a", "type": "action", "data": {"toolId": "note"}}],
@@ -40,21 +40,21 @@ STRUCTURE = {
 """A workflow that calls the tool `note`."""
 
 Performed = tuple[str, str]
-"""A tool and its arguments as JSON, keys in order."""
+"""A tool and its arguments as JSON with sorted keys."""
 
 
 def key(tool: str, args: Any) -> Performed:
     return tool, json.dumps(args, sort_keys=True)
 
 
-class Mallory:
-    """A model that was taken over: it does what the attack says, whatever it is asked; it keeps what it was sent."""
+class CompromisedModel:
+    """A compromised model: it follows the attack for any request, and records the requests."""
 
     def __init__(self) -> None:
         self.requests: list[ModelRequest] = []
         self.rounds: Mapping[str, Sequence[Reply]] = {}
         self.read = ""
-        """What the subordinate says to who reads it."""
+        """The reply of the subordinate to `READ`."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         self.requests.append(request)
@@ -68,8 +68,8 @@ class Mallory:
         yield Finished("stop" if isinstance(reply, str) else "tool_calls")
 
     def reply(self, request: ModelRequest) -> Reply:
-        """That of the round which the agent is in since it was told something."""
-        last = max(place for place, message in enumerate(request.messages) if message["type"] == "human")
+        """The reply of the current round, counted from the last human message."""
+        last = max(index for index, message in enumerate(request.messages) if message["type"] == "human")
         if request.messages[last]["content"] == READ:
             return self.read
         played = self.rounds[agent_of(request)]
@@ -78,18 +78,18 @@ class Mallory:
 
 
 def agent_of(request: ModelRequest) -> str:
-    """Who it is that asks, by the first line of its instructions."""
+    """The agent of a request, by the first line of its instructions."""
     line = str(request.messages[0]["content"]).partition("\n")[0].removeprefix("You are ")
     return "assistant" if line.startswith("the assistant of") else line
 
 
 @attrs.define
 class World:
-    """An organization with a supervisor, its subordinate and the one below; and another organization beside it."""
+    """An organization with a supervisor, its subordinate and the subordinate of that; and another organization."""
 
     core: Core
     me: Principal
-    model: Mallory
+    model: CompromisedModel
     top: int = 0
     middle: int = 0
     item: str = ""
@@ -97,7 +97,7 @@ class World:
     looked: Any = None
     performed: list[Performed] = attrs.field(factory=list)
     approved: list[Performed] = attrs.field(factory=list)
-    asked: int = 0
+    approval_requests: int = 0
     connects: int = 0
 
     def did(self, tool: str, args: Mapping[str, Any]) -> None:
@@ -105,12 +105,12 @@ class World:
 
     # The run
 
-    async def suffer(self, attack: Attack, body: Mapping[str, Any], *, assistant: bool = False) -> RunView:
-        """A run to its end, its approvals answered as the attack has it."""
+    async def run_attack(self, attack: Attack, body: Mapping[str, Any], *, assistant: bool = False) -> RunView:
+        """Run to the end, with the decisions of the attack."""
         self.performed.clear()
         self.approved.clear()
         self.model.requests.clear()
-        self.asked = self.connects = 0
+        self.approval_requests = self.connects = 0
         config = {} if attack.config is None else {"config": attack.config}
         run = await self.ended(await self.core.runs.chat(self.me, None if assistant else self.top, {**body, **config}))
         while run.interrupts:
@@ -124,42 +124,42 @@ class World:
             self.connects += 1
             return {"interruptId": waiting.id, "decision": "connected" if self.connects == 1 else "cancelled"}
         assert waiting.call is not None
-        self.asked += 1
-        allowed = self.asked <= attack.approves
+        self.approval_requests += 1
+        allowed = self.approval_requests <= attack.approves
         if allowed:
             self.approved.append(key(waiting.call["toolId"], waiting.call["arguments"]))
-        return {"interruptId": waiting.id, "decision": "approve" if allowed else "deny", **attack.answer}
+        return {"interruptId": waiting.id, "decision": "approve" if allowed else "deny", **attack.decision}
 
     async def ended(self, run: RunView) -> RunView:
         async for event in await self.core.runs.follow(self.me, run.id):
-            assert SECRET not in (told := dumps(event.to_wire()))
-            assert FOREIGN not in told
+            assert SECRET not in (sent := dumps(event.to_wire()))
+            assert FOREIGN not in sent
         run = await self.core.runs.get(self.me, run.id)
         assert SECRET not in dumps(run.to_wire())
         return run
 
-    # What holds always
+    # Checks that always hold
 
     def check_guarded(self) -> None:
-        """What needs an approval was done as often as it was approved at most, with the arguments of then."""
+        """A call that needs an approval was made at most as often as approved, with the approved arguments."""
         guarded = Counter(done for done in self.performed if done[0] in GUARDED)
         assert guarded <= Counter(self.approved)
         assert not {tool for tool, _ in self.performed} & {"wipe", "hidden"}
 
     def check_requests(self) -> None:
-        """No secret was sent, and nothing of others; one system message comes first; nobody was offered more."""
+        """Requests have no secrets or foreign data, one system message, only offered tools, and one result a call."""
         for request in self.model.requests:
             sent = dumps([list(request.messages), [attrs.asdict(tool) for tool in request.tools]])
             assert SECRET not in sent
             assert FOREIGN not in sent
             assert [message["type"] for message in request.messages].count("system") == 1
             assert {tool.name for tool in request.tools} <= OFFERED[agent_of(request)]
-            answered = [message["toolCallId"] for message in request.messages if message["type"] == "tool"]
+            results = [message["toolCallId"] for message in request.messages if message["type"] == "tool"]
             called = [call["id"] for message in request.messages for call in message.get("toolCalls", ())]
-            assert answered == called
+            assert results == called
 
-    def check_told(self, place: str, text: str) -> None:
-        """A model was sent the text, from its place; where that is data, within a block that the text cannot end."""
+    def check_text_is_sent(self, place: str, text: str) -> None:
+        """A model got the text, from its place; if that is data, in a block that the text cannot close."""
         first = self.model.requests[0]
         system, *messages = (str(message["content"]) for request in self.model.requests for message in request.messages)
         if place == "description":
@@ -175,11 +175,11 @@ class World:
             assert any(text in message for message in messages)
 
 
-# How it is made
+# Creation
 
 
 def toolbox(made: list[World]) -> list[Any]:
-    """Tools that remember their calls in the world, which is there once they are called."""
+    """Tools that record their calls in the world, which exists before they are called."""
 
     @wfcore.tool(idempotent=True)
     async def look(value: Any = None) -> Any:
@@ -220,9 +220,10 @@ def toolbox(made: list[World]) -> list[Any]:
     return [look, *noted, *paid, *called]
 
 
-def on(*tools: str, asks: Iterable[str] = ()) -> dict[str, Any]:
+def toolset(*tools: str, guarded: Iterable[str] = ()) -> dict[str, Any]:
     free = {name: {"enabled": True} for name in tools}
-    return {**free, **{name: {"enabled": True, "requiresApproval": True} for name in asks}, "wipe": {"enabled": False}}
+    needing_approval = {name: {"enabled": True, "requiresApproval": True} for name in guarded}
+    return {**free, **needing_approval, "wipe": {"enabled": False}}
 
 
 async def connect(core: Core, me: Principal, provider: str, secret: str) -> None:
@@ -232,7 +233,7 @@ async def connect(core: Core, me: Principal, provider: str, secret: str) -> None
 
 @asynccontextmanager
 async def new_world() -> AsyncIterator[World]:
-    model, made = Mallory(), list[World]()
+    model, made = CompromisedModel(), list[World]()
     async with wfcore.open(
         "sqlite://", tools=toolbox(made), models={"default": model}, secret=b"k" * 32, clock=FakeClock(),
         ids=SequentialIds(), settings=wfcore.Settings(Limits(max_agent_rounds=ROUNDS)), grace=0,
@@ -243,20 +244,20 @@ async def new_world() -> AsyncIterator[World]:
         made.append(world)
 
         async def skill(name: str, by: Principal = me, **body: Any) -> int:
-            told = [f"You are {name}"] if by is me else [FOREIGN]
-            number = (await core.skills.create(by, name=name, instructions=told, **body)).id
+            instructions = [f"You are {name}"] if by is me else [FOREIGN]
+            number = (await core.skills.create(by, name=name, instructions=instructions, **body)).id
             await core.skills.deploy(by, number)
             return number
 
         private = {"visibility": "private"}
-        await skill("theirs", stranger, description=FOREIGN, toolset=on("wipe"))
+        await skill("theirs", stranger, description=FOREIGN, toolset=toolset("wipe"))
         await skill("private", other, description=FOREIGN, accessConfig=private)
         await core.context_items.create(stranger, title=FOREIGN, content=FOREIGN)
         await connect(core, stranger, "phone", FOREIGN)
         await connect(core, stranger, "mail", FOREIGN)
         server = {"url": "https://mcp.example/", "headers": {"Authorization": FOREIGN}}
         await core.connections.create(stranger, name="s", provider="s", kind="mcp", config=server)
-        nowhere = {"url": "https://10.0.0.1/", "headers": {}}  # not let through: nobody can say that it lacks the tool
+        nowhere = {"url": "https://10.0.0.1/", "headers": {}}  # refused: whether it has the tool stays unknown
         served = await core.connections.create(me, name="s", provider="s", kind="mcp", config=nowhere)
         await connect(core, me, "mail", SECRET)
         for name, by in (("flow", me), ("theirs", stranger), ("private", other)):
@@ -264,11 +265,11 @@ async def new_world() -> AsyncIterator[World]:
             flow = await core.workflows.create(by, name=name, structure=STRUCTURE, **access)
             await core.workflows.deploy(by, flow.id)
 
-        deep = await skill("deep", toolset=on(asks=["erase"]))
-        tools, below = on("look", "grant", "pay_out"), [str(deep)]
+        deep = await skill("deep", toolset=toolset(guarded=["erase"]))
+        tools, below = toolset("look", "grant", "pay_out"), [str(deep)]
         world.middle = await skill("middle", toolset=tools, supervision_subordinate_ids=below)
         tools, below = (
-            on("look", "pay_out", "ring", "shout", "dial", f"mcp.{served.id}.wipe", asks=["pay", "pay.out"]),
+            toolset("look", "pay_out", "ring", "shout", "dial", f"mcp.{served.id}.wipe", guarded=["pay", "pay.out"]),
             [str(world.middle)],
         )
         world.top = await skill("top", toolset=tools, supervision_subordinate_ids=below)

@@ -1,4 +1,4 @@
-"""The laws of access, over principals and configurations drawn from few names, so that they meet."""
+"""Laws of access, over principals and configurations drawn from few names, so that they often match."""
 
 import attrs
 from hypothesis import given
@@ -37,8 +37,8 @@ def rights(decision: access.Access) -> tuple[bool, bool]:
     return decision.can_use, decision.can_manage
 
 
-def told_by_the_interface(who: Principal, config: AccessConfig) -> tuple[bool, bool]:
-    """The access part of the interface as plain sentences, without lines and subjects."""
+def rights_by_the_interface(who: Principal, config: AccessConfig) -> tuple[bool, bool]:
+    """The rules of the interface as straight code, without grants and subjects."""
     if config.visibility == "shared":
         mine = [bits for uuid, bits in config.group_permissions.items() if uuid in {*who.groups, who.org_uuid}]
         return any(bits.use for bits in mine), any(bits.manage for bits in mine)
@@ -57,36 +57,36 @@ def told_by_the_interface(who: Principal, config: AccessConfig) -> tuple[bool, b
 
 @given(PRINCIPALS, CONFIGS)
 def test_interface(who: Principal, config: AccessConfig) -> None:
-    """What is derived is what the interface's sentences say, with a denial exactly when it must be."""
+    """The derived rights are those of the interface, and there is a denial exactly without the right to manage."""
     decision = derive(who, config)
-    assert rights(decision) == told_by_the_interface(who, config)
+    assert rights(decision) == rights_by_the_interface(who, config)
     denial = {"shared": "needs_group_manage", "private": "not_owner"}[config.visibility]
     assert decision.manage_denial == (None if decision.can_manage else denial)
 
 
 @given(PRINCIPALS, CONFIGS)
 def test_index(who: Principal, config: AccessConfig) -> None:
-    """Selecting stored lines by stored subjects decides as `derive` does, and a subject has one line."""
-    mine, lines = access.subjects(who), access.grants(config)
-    found = [line for line in lines if line.subject in mine]
+    """Selecting grants by subjects decides as `derive` does, and a subject has one grant."""
+    mine, grants = access.subjects(who), access.grants(config)
+    found = [grant for grant in grants if grant.subject in mine]
     assert rights(derive(who, config)) == (
-        any(line.use for line in found),
-        any(line.manage for line in found),
+        any(grant.use for grant in found),
+        any(grant.manage for grant in found),
     )
-    assert len({line.subject for line in lines}) == len(lines)
-    assert all(line.use or line.manage for line in lines)
+    assert len({grant.subject for grant in grants}) == len(grants)
+    assert all(grant.use or grant.manage for grant in grants)
 
 
 @given(PRINCIPALS, CONFIGS)
 def test_explanation(who: Principal, config: AccessConfig) -> None:
-    """Something is allowed exactly when a rule says so, and every rule told gives something."""
+    """A principal has a right exactly if a grant gives it, and every listed grant gives one."""
     decision = derive(who, config)
     assert decision.visible == bool(decision.rules)
     assert decision.can_manage == any("manage by" in str(rule) for rule in decision.rules)
 
 
 @given(PRINCIPALS, CONFIGS, st.frozensets(UUIDS))
-def test_groups_never_matter_to_private(who: Principal, config: AccessConfig, groups: frozenset[str]) -> None:
+def test_groups_do_not_matter_to_private(who: Principal, config: AccessConfig, groups: frozenset[str]) -> None:
     """In a private resource no group of the caller and no groupPermissions change anything."""
     private = attrs.evolve(config, visibility="private")
     other = attrs.evolve(private, group_permissions={})
@@ -94,7 +94,7 @@ def test_groups_never_matter_to_private(who: Principal, config: AccessConfig, gr
 
 
 @given(PRINCIPALS, CONFIGS)
-def test_people_never_matter_to_shared(who: Principal, config: AccessConfig) -> None:
+def test_people_do_not_matter_to_shared(who: Principal, config: AccessConfig) -> None:
     """In a shared resource neither owner, entries nor the caller's identity change anything."""
     shared = attrs.evolve(config, visibility="shared")
     other = attrs.evolve(shared, owner_user_id=None, owner_email=None, shared_with=())
@@ -102,15 +102,15 @@ def test_people_never_matter_to_shared(who: Principal, config: AccessConfig) -> 
 
 
 @given(PRINCIPALS, CONFIGS, UUIDS)
-def test_a_group_never_takes_away(who: Principal, config: AccessConfig, group: str) -> None:
-    """One group more leaves every right there was."""
+def test_a_group_never_removes_a_right(who: Principal, config: AccessConfig, group: str) -> None:
+    """A principal in one more group keeps every right."""
     more = attrs.evolve(who, groups=who.groups | {group})
     assert all(now >= then for now, then in zip(rights(derive(more, config)), rights(derive(who, config)), strict=True))
 
 
 @given(PRINCIPALS, CONFIGS)
 def test_the_implicit_group(who: Principal, config: AccessConfig) -> None:
-    """Listing the organization's own group changes nothing: it was always in effect."""
+    """Listing the implicit group changes nothing: it is always in effect."""
     assert derive(attrs.evolve(who, groups=who.groups | {who.org_uuid}), config) == derive(who, config)
 
 
@@ -122,7 +122,7 @@ def test_role_and_scopes_give_nothing(who: Principal, config: AccessConfig, role
 
 @given(CONFIGS)
 def test_round_trip(config: AccessConfig) -> None:
-    """What is stored is read again as it was."""
+    """A stored configuration is read back unchanged."""
     assert access.from_wire(access.to_wire(config)) == config
 
 
@@ -150,8 +150,8 @@ JUNK = st.recursive(
     PRINCIPALS,
     st.none() | CONFIGS,
 )
-def test_check_guards_apply(data: access.JSON, who: Principal, current: AccessConfig | None) -> None:
-    """No value makes the check raise, and what it lets pass can be applied and keeps the server's values."""
+def test_a_checked_body_can_be_applied(data: access.JSON, who: Principal, current: AccessConfig | None) -> None:
+    """The check never raises; a body without issues can be applied and keeps the server's values."""
     if access.check_access(data, current=current, groups=None):
         return
     config = access.apply_access(data, current, who, "now")

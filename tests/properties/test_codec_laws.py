@@ -1,4 +1,4 @@
-"""Laws of the gate, of the canonical form and of checks, over arbitrary bytes and values."""
+"""Laws of request parsing, of the canonical form and of checks, over arbitrary bytes and values."""
 
 import json
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ def repeats_keys(body: bytes) -> bool:
 
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
-    """JSON text with a few bytes replaced, put in or taken out."""
+    """JSON text with a few bytes replaced, inserted or removed."""
     body = bytearray(json.dumps(draw(VALUES), ensure_ascii=draw(st.booleans())).encode())
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(body)))
@@ -50,8 +50,8 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 @given(st.binary(max_size=40) | mutated())
-def test_the_gate_yields_a_tree_or_malformed(body: bytes) -> None:
-    """Whatever the bytes: Malformed, or the tree that the standard parser reads, with no key lost."""
+def test_parsing_gives_a_tree_or_malformed(body: bytes) -> None:
+    """For any bytes: Malformed, or the tree of the standard parser, without losing a key."""
     try:
         tree = parse_json(body)
     except Malformed:
@@ -61,15 +61,15 @@ def test_the_gate_yields_a_tree_or_malformed(body: bytes) -> None:
 
 
 @given(VALUES, st.booleans(), st.sampled_from([None, 1]))
-def test_the_gate_lets_every_json_value_through(value: JSON, ascii_only: bool, indent: int | None) -> None:
-    """A value of the accepted ranges passes in any writing, and comes out as it went in."""
+def test_every_json_value_is_accepted(value: JSON, ascii_only: bool, indent: int | None) -> None:
+    """A value in the accepted ranges is accepted in any notation, and parsed unchanged."""
     tree = parse_json(json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode())
     assert tree == value
     assert json.dumps(tree) == json.dumps(value)
 
 
 @given(VALUES)
-def test_values_are_counted_as_they_are(value: JSON) -> None:
+def test_values_are_counted_exactly(value: JSON) -> None:
     """The bound on values agrees with a plain count of the tree."""
 
     def size(tree: JSON) -> int:
@@ -85,7 +85,7 @@ def test_values_are_counted_as_they_are(value: JSON) -> None:
 
 @given(st.lists(st.tuples(TEXTS, SCALARS), min_size=1, max_size=5), st.data())
 def test_a_repeated_key_never_passes(members: list[tuple[str, JSON]], data: st.DataObject) -> None:
-    """Wherever a key stands twice in one object, plainly or by escapes, the body is refused."""
+    """A repeated key of one object is refused, plain or with escapes."""
     again = data.draw(st.sampled_from(members))
     escaped = '"' + "".join(f"\\u{ord(char):04x}" if ord(char) < 0x10000 else char for char in again[0]) + '"'
     texts = [f"{json.dumps(key)}:{json.dumps(value)}" for key, value in members]
@@ -95,7 +95,7 @@ def test_a_repeated_key_never_passes(members: list[tuple[str, JSON]], data: st.D
 
 
 def reordered(value: JSON) -> JSON:
-    """The same JSON value: keys backwards, whole floats as integers and small integers as floats."""
+    """The same JSON value: keys in reverse order, small integers as floats."""
     if isinstance(value, dict):
         return {key: reordered(item) for key, item in reversed(value.items())}
     if isinstance(value, list):
@@ -107,21 +107,21 @@ def reordered(value: JSON) -> JSON:
 
 @given(VALUES)
 def test_equal_values_have_one_canonical_form(value: JSON) -> None:
-    """The order of keys and the writing of numbers leave canonical form and fingerprint alone."""
+    """The order of keys and the notation of numbers do not change canonical form and fingerprint."""
     assert canonical(reordered(value)) == canonical(value)
     assert fingerprint(reordered(value)) == fingerprint(value)
 
 
 @given(VALUES)
 def test_the_canonical_form_is_the_value(value: JSON) -> None:
-    """Read back, the canonical form equals the value, and is its own canonical form."""
+    """The canonical form parses to the value, and is its own canonical form."""
     text = canonical(value)
     assert json.loads(text) == value
     assert canonical(json.loads(text)) == text
 
 
 def tagged(value: JSON) -> JSON:
-    """Python equality of tagged values is equality of JSON values: booleans and numbers are told apart."""
+    """Python equality of tagged values is equality of JSON values: booleans do not equal numbers."""
     match value:
         case bool() | None:
             return ("constant", value)
@@ -134,19 +134,19 @@ def tagged(value: JSON) -> JSON:
 
 @given(VALUES, VALUES)
 def test_json_equality_is_equality_of_values(a: JSON, b: JSON) -> None:
-    """Canonical forms agree exactly where the values do, number for number."""
+    """Canonical forms are equal exactly if the values are equal."""
     assert (canonical(a) == canonical(b)) == (tagged(a) == tagged(b))
 
 
 @given(VALUES)
 def test_text_keeps_everything(value: JSON) -> None:
-    """Text reads back as the same value with the same order of keys and the same kinds of numbers."""
+    """Text parses to the same value with the same order of keys and the same types of numbers."""
     assert json.dumps(json.loads(dumps(value))) == json.dumps(value)
 
 
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
-def test_instants_read_back(ms: int) -> None:
-    """Every millisecond of the years 1 to 9999 survives, and text sorts as time does."""
+def test_instants_round_trip(ms: int) -> None:
+    """Every millisecond of the years 1 to 9999 round-trips, and texts sort like instants."""
     assert parse_iso(iso_ms(ms)) == ms
     assert iso_ms(ms) == iso_ms(parse_iso(iso_ms(ms)))
     assert ms == 253_402_300_799_999 or iso_ms(ms) < iso_ms(ms + 1)
@@ -154,7 +154,7 @@ def test_instants_read_back(ms: int) -> None:
 
 @given(st.datetimes(timezones=st.just(UTC)))
 def test_instants_agree_with_the_library(instant: datetime) -> None:
-    """Text of the library reads as the same instant, cut to milliseconds."""
+    """A text of the standard library is the same instant, truncated to milliseconds."""
     expected = instant.replace(microsecond=instant.microsecond // 1000 * 1000)
     assert iso_ms(parse_iso(instant.isoformat())).removesuffix("Z") == expected.replace(tzinfo=None).isoformat(
         timespec="milliseconds"
@@ -163,15 +163,15 @@ def test_instants_agree_with_the_library(instant: datetime) -> None:
 
 @st.composite
 def near_bodies(draw: st.DrawFn) -> tuple[type, dict[str, Any]]:
-    """A shape, and an object that uses its keys with values of any kind."""
+    """A shape, and an object with its keys and any values."""
     shape = draw(st.sampled_from(SHAPES))
     keys = st.sampled_from(sorted(shape.__annotations__)) | TEXTS
     return shape, draw(st.dictionaries(keys, VALUES, max_size=5))
 
 
 @given(near_bodies())
-def test_checks_answer_for_any_json(near: tuple[type, dict[str, Any]]) -> None:
-    """A check never raises, never changes the tree, and gives at most one issue for a place and rule."""
+def test_any_json_can_be_checked(near: tuple[type, dict[str, Any]]) -> None:
+    """A check never raises, never changes the tree, and gives at most one issue for a path and rule."""
     shape, data = near
     before = dumps(data)
     issues = check(shape, data)
@@ -183,7 +183,7 @@ def test_checks_answer_for_any_json(near: tuple[type, dict[str, Any]]) -> None:
 
 @given(near_bodies())
 def test_checks_agree_with_the_document(near: tuple[type, dict[str, Any]]) -> None:
-    """A check lets through what the published schema describes, but for the parts checked elsewhere."""
+    """A check accepts what the published schema describes, except for parts that domain modules check."""
     import jsonschema_rs
 
     shape, data = near

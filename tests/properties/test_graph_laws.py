@@ -42,14 +42,14 @@ def errors(issues: list[Issue]) -> list[Issue]:
 
 @given(deployable_graphs())
 def test_a_deployable_graph_has_no_error(structure: dict[str, Any]) -> None:
-    """What the strategy calls deployable can be written and deployed."""
+    """The graphs of the strategy can be stored and deployed."""
     assert write_issues(structure) == []
     assert errors(deploy_issues(parse_graph(structure), CATALOG)) == []
 
 
 @given(broken_graphs())
-def test_one_fault_is_one_error_where_it_is(broken: BrokenGraph) -> None:
-    """A good graph with one fault has one error, of its rule and at its path."""
+def test_one_fault_is_one_error(broken: BrokenGraph) -> None:
+    """A valid graph with one fault has one error, with its rule and at its path."""
     issues = write_issues(broken.structure, "")
     if broken.when == "deploy":
         assert issues == []
@@ -58,7 +58,7 @@ def test_one_fault_is_one_error_where_it_is(broken: BrokenGraph) -> None:
 
 
 def test_faults_cover_both_sets_of_rules() -> None:
-    """The faults that the strategy plants touch each structural rule."""
+    """The faults of the strategy include each structural rule."""
     assert {fault.rule for fault in FAULTS if fault.when == "deploy"} >= {
         "start",
         "reachable",
@@ -82,7 +82,7 @@ def test_faults_cover_both_sets_of_rules() -> None:
 
 @given(NEAR_JSON)
 def test_any_json_gives_issues_and_never_raises(value: Any) -> None:
-    """Whatever was sent, there are issues below the given path, or it parses."""
+    """Any value has issues below the given path, or parses."""
     issues = write_issues(value, "w")
     assert all(issue.path.startswith("w") for issue in issues)
     if not issues:
@@ -91,14 +91,14 @@ def test_any_json_gives_issues_and_never_raises(value: Any) -> None:
 
 @given(NEAR_JSON)
 def test_any_selection_gives_issues_and_never_raises(value: Any) -> None:
-    """The same for an agentSelection; without issues it compiles to a structure that can be written."""
+    """An agentSelection without issues compiles to a structure that can be stored."""
     if not selection_issues(value):
         assert write_issues(compile_agent_selection(value)) == []
 
 
 @given(st.sampled_from(list(NodeType)), ANY_DATA)
 def test_any_data_can_be_checked(kind: NodeType, data: dict[str, Any]) -> None:
-    """Node data is free when written, so a deploy meets anything; it never raises."""
+    """Node data is not checked on storing, so a deploy gets any data; it never raises."""
     structure = {"nodes": [{"id": "a", "type": kind.value, "data": data}]}
     graph = parse_graph(structure)
     assert handles(graph.nodes[0]) >= HANDLES[kind]
@@ -108,8 +108,8 @@ def test_any_data_can_be_checked(kind: NodeType, data: dict[str, Any]) -> None:
 
 @settings(max_examples=30)
 @given(deployable_graphs())
-def test_rules_read_and_do_not_write(structure: dict[str, Any]) -> None:
-    """Checking and parsing leave the structure as it was, and say the same twice."""
+def test_rules_do_not_change_the_structure(structure: dict[str, Any]) -> None:
+    """Checking and parsing do not change the structure, and are deterministic."""
     before = json.dumps(structure)
     first = write_issues(structure), deploy_issues(parse_graph(structure), CATALOG)
     second = write_issues(structure), deploy_issues(parse_graph(structure), CATALOG)
@@ -124,7 +124,7 @@ MIXED = st.sampled_from(["action", "agent", "condition", "humanApproval"])
 
 @st.composite
 def any_graphs(draw: st.DrawFn) -> Graph:
-    """A start, up to six nodes and any edges among them all."""
+    """A start, up to six nodes and any edges among them."""
     types = ["start", *draw(st.lists(MIXED, max_size=6))]
     pairs = draw(st.lists(st.tuples(*[st.integers(0, len(types) - 1)] * 2), max_size=14))
     structure = {
@@ -140,7 +140,7 @@ def any_graphs(draw: st.DrawFn) -> Graph:
 
 @given(any_graphs())
 def test_the_index_is_the_edges(graph: Graph) -> None:
-    """Each edge stands once in `outgoing` of its source and once in `incoming` of its target."""
+    """Each edge is once in `outgoing` of its source and once in `incoming` of its target."""
     for node in graph.nodes:
         assert graph.by_id[node.id] is node
         assert graph.outgoing[node.id] == tuple(edge for edge in graph.edges if edge.source == node.id)
@@ -161,7 +161,7 @@ def paths_with(graph: Graph, rule: str) -> set[str]:
 
 @given(any_graphs())
 def test_reachable_is_the_closure_of_the_edges(graph: Graph) -> None:
-    """The nodes told as unreachable are those that the transitive closure does not join to the start."""
+    """The unreachable nodes are those that the transitive closure does not connect to the start."""
     joined = closure(graph, set(graph.by_id))
     naive = {f"nodes[{name}]" for name in graph.by_id if name != "0" and ("0", name) not in joined}
     assert paths_with(graph, "reachable") == naive
@@ -169,17 +169,17 @@ def test_reachable_is_the_closure_of_the_edges(graph: Graph) -> None:
 
 @given(any_graphs())
 def test_a_cycle_is_a_node_that_reaches_itself(graph: Graph) -> None:
-    """There is an issue exactly when a node reaches itself without passing a node to leave by."""
+    """There is an issue exactly if a node reaches itself without passing a condition or an approval."""
     inner = {node.id for node in graph.nodes if node.type not in ("condition", "humanApproval")}
     on_cycles = {f"nodes[{a}]" for a, b in closure(graph, inner) if a == b}
-    told = paths_with(graph, "cycle")
-    assert told <= on_cycles
-    assert bool(told) == bool(on_cycles)
+    reported = paths_with(graph, "cycle")
+    assert reported <= on_cycles
+    assert bool(reported) == bool(on_cycles)
 
 
 @given(st.integers(1, 7).flatmap(lambda n: st.lists(st.lists(st.integers(0, n - 1)), min_size=n, max_size=n)))
-def test_cycles_found_are_cycles_and_leave_no_knot_out(table: list[list[int]]) -> None:
-    """Each is a closed walk along edges; no node stands twice; each knot has at least one."""
+def test_every_component_with_cycles_has_one(table: list[list[int]]) -> None:
+    """Each is a closed walk along edges; no node is in two; each component with a cycle has at least one."""
     successors = {str(index): [str(target) for target in targets] for index, targets in enumerate(table)}
     cycles = list(find_cycles(successors))
     for cycle in cycles:

@@ -1,8 +1,8 @@
-"""Prompt injection, through the real runtime: a model that was taken over can do what its agent may do, no more.
+"""Prompt injection, through the real runtime: a compromised model can do only what its agent may do.
 
-Every attack of `injections` comes with a hostile text from every place that agents read. Whatever the text says and the
-model then does: what needs an approval is done only as it was approved, what is not offered never; and no secret of a
-connection, and nothing of another organization, gets into what a model is sent.
+Every attack of `injections` is combined with a hostile text in every place that agents read. For any text and any calls
+of the model: a call that needs an approval is made only as approved, a tool that is not offered is never called, and no
+secret of a connection and no data of another organization is sent to a model.
 """
 
 import json
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from injected_world import FOREIGN, OFFERED, READ, SECRET, World, key, new_world
-from injections import ATTACKS, DISABLED, OF_OTHERS, PAY_DOT_OUT, TEXTS, Asked, Attack, Calls, look_alikes
+from injections import ATTACKS, DISABLED, OF_OTHERS, PAY_DOT_OUT, TEXTS, Attack, Call, Calls, look_alikes
 
 import wfcore
 from wfcore.domain.json.codec import dumps
@@ -27,10 +27,10 @@ pytestmark = pytest.mark.anyio
 # The places
 
 Planted = tuple[dict[str, Any], list[Calls]]
-"""The body of the run, and rounds in which the model goes and reads the text."""
+"""The body of the run, and the rounds in which the model reads the text."""
 
 BENIGN = {"message": "What about the order?"}
-READS: list[Calls] = [[Asked("look")]]
+READS: list[Calls] = [[Call("look")]]
 
 
 async def in_message(world: World, text: str) -> Planted:
@@ -65,14 +65,14 @@ async def in_title(world: World, text: str) -> Planted:
 async def in_conversation(world: World, text: str) -> Planted:
     body = {**BENIGN, "sessionId": f"session-{text[:200]}"}
     world.model.rounds = {agent: [text] for agent in OFFERED}
-    assert (await world.suffer(Attack("talk", []), body)).output == text
+    assert (await world.run_attack(Attack("conversation", []), body)).output == text
     return body, []
 
 
 async def in_answer(world: World, text: str) -> Planted:
-    """Of the subordinate."""
+    """In the answer of the subordinate."""
     world.model.read = text
-    return BENIGN, [[Asked("skill_middle", {"message": READ})]]
+    return BENIGN, [[Call("skill_middle", {"message": READ})]]
 
 
 async def in_description(world: World, text: str) -> Planted:
@@ -96,8 +96,8 @@ PLACES: Mapping[str, Callable[[World, str], Awaitable[Planted]]] = {
     "answer": in_answer,
     "description": in_description,
 }
-ROOM = {"title": 200, "failure": 400}
-"""Characters of a text that such a place takes."""
+MAX_LENGTHS = {"title": 200, "failure": 400}
+"""The most characters of a text in such a place."""
 
 
 # A case
@@ -105,22 +105,22 @@ ROOM = {"title": 200, "failure": 400}
 
 @pytest.fixture(scope="module")
 async def world(anyio_backend: str) -> AsyncIterator[World]:
-    """One for all cases; each cleans up the place where its text stood."""
+    """One world for all cases; each case removes its text."""
     async with new_world() as made:
         yield made
 
 
 async def attacked(world: World, attack: Attack, place: str, text: str) -> RunView:
-    """The run of one case, with everything checked that holds whatever the model does."""
-    text = text[: ROOM.get(place)]
+    """The run of one case, with checks that hold for any behaviour of the model."""
+    text = text[: MAX_LENGTHS.get(place)]
     body, reads = await PLACES[place](world, text)
     played = {"top": [*reads, *attack.top], "middle": attack.middle, "deep": attack.deep}
     world.model.rounds = {agent: [*rounds, "well"] for agent, rounds in played.items()}
     try:
-        run = await world.suffer(attack, body)
+        run = await world.run_attack(attack, body)
         world.check_guarded()
         world.check_requests()
-        world.check_told(place, text)
+        world.check_text_is_sent(place, text)
     except AssertionError as error:
         error.add_note(f"{attack.name}, by: {text!a}")
         raise
@@ -128,7 +128,7 @@ async def attacked(world: World, attack: Attack, place: str, text: str) -> RunVi
 
 
 async def cleaned(world: World, place: str) -> None:
-    """Nothing of the text stays in the place."""
+    """Remove the text from the place."""
     world.looked = None
     if place in ("memory", "item", "title", "description"):
         await PLACES[place](world, "Of the shop and an order")
@@ -145,20 +145,20 @@ CASES = [
 
 
 def test_the_size_of_the_corpus() -> None:
-    """At least 1,000 different cases, with every text in them."""
+    """There are at least 1,200 different cases, which include every text."""
     assert len({(attack.name, place, text) for attack, place, text in CASES}) == len(CASES) >= 1_200
     assert {text for *_, text in CASES} == set(TEXTS)
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_nothing_comes_of_an_attack_but_what_was_allowed(world: World, place: str) -> None:
-    """Every attack, set off by a text in this place: the very calls that are allowed are made, as often as allowed."""
+async def test_an_attack_makes_only_allowed_calls(world: World, place: str) -> None:
+    """For every attack with a text in this place: exactly the allowed calls are made, as often as allowed."""
     for attack, _, text in (case for case in CASES if case[1] == place):
         case = f"{attack.name}, by: {text!a}"
         run = await attacked(world, attack, place, text)
         assert Counter(world.performed) == Counter(key(*done) for done in attack.performs), case
-        came = world.asked, world.connects, str(run.status)
-        assert came == (attack.asks, attack.connects, attack.ends), case
+        found = world.approval_requests, world.connects, str(run.status)
+        assert found == (attack.requests, attack.connects, attack.ends), case
     await cleaned(world, place)
 
 
@@ -166,25 +166,25 @@ async def test_nothing_comes_of_an_attack_but_what_was_allowed(world: World, pla
 
 
 @pytest.mark.parametrize("approves", [0, 1])
-async def test_the_assistant_starts_no_workflow_by_itself(world: World, approves: int) -> None:
-    """It can ask for the workflows of the caller alone, and each start of one takes an approval of its own."""
-    flow = Asked("workflow_flow", {})
-    others = [Asked(name, {"message": "go"}) for name in ("workflow_theirs", "workflow_private", "skill_theirs")]
-    world.model.rounds = {"assistant": [[flow, flow, *others], [flow, Asked("note"), Asked("wipe")], "well"]}
-    run = await world.suffer(Attack("assistant", [], approves=approves), {"message": TEXTS[1]}, assistant=True)
+async def test_the_assistant_needs_an_approval_to_start_a_workflow(world: World, approves: int) -> None:
+    """It can only request workflows that the caller may use, and each start needs its own approval."""
+    flow = Call("workflow_flow", {})
+    others = [Call(name, {"message": "go"}) for name in ("workflow_theirs", "workflow_private", "skill_theirs")]
+    world.model.rounds = {"assistant": [[flow, flow, *others], [flow, Call("note"), Call("wipe")], "well"]}
+    run = await world.run_attack(Attack("assistant", [], approves=approves), {"message": TEXTS[1]}, assistant=True)
     world.check_requests()
-    assert (run.status, world.asked) == ("done", 3)
+    assert (run.status, world.approval_requests) == ("done", 3)
     assert world.performed == [key("note", {"value": None})] * approves
 
 
-async def test_what_is_shown_of_a_context_and_a_conversation_has_no_secret(world: World) -> None:
-    """After tools have failed with their key in the error: neither the preview nor the conversation shows it."""
+async def test_contexts_and_conversations_do_not_show_secrets(world: World) -> None:
+    """After tools failed with their key in the error, neither the composed context nor the conversation shows it."""
     body = {"message": "go", "sessionId": "shown"}
-    world.model.rounds = {"top": [[Asked("shout"), Asked("ring")], "well"]}
-    run = await world.suffer(Attack("shown", []), body)
+    world.model.rounds = {"top": [[Call("shout"), Call("ring")], "well"]}
+    run = await world.run_attack(Attack("shown", []), body)
     context = await world.core.contexts.compose(world.me, world.top, body)
-    talk = await world.core.conversations.get(world.me, world.top, run.row.thread_id)
-    shown = dumps([context.to_wire(), talk.to_wire()])
+    conversation = await world.core.conversations.get(world.me, world.top, run.row.thread_id)
+    shown = dumps([context.to_wire(), conversation.to_wire()])
     assert "was refused" in shown
     assert SECRET not in shown
     assert FOREIGN not in shown
@@ -194,10 +194,10 @@ NAMES = st.sampled_from([*OFFERED["top"], *OFFERED["middle"], *OFFERED["deep"], 
 ALTERED = st.sampled_from([alike for name in ("wipe", "pay", "erase") for alike in look_alikes(name)])
 PAYMENTS = st.fixed_dictionaries({"amount": st.integers(), "to": st.sampled_from(["ann", "mallory"])})
 NOTES = st.fixed_dictionaries({"value": st.integers(1, 3) | st.text(max_size=9)})
-TOLD = st.fixed_dictionaries({"message": st.sampled_from(TEXTS)})
+PROMPTS = st.fixed_dictionaries({"message": st.sampled_from(TEXTS)})
 FREE = st.dictionaries(st.text(max_size=5), st.text(max_size=5) | st.booleans(), max_size=2)
-ARGUMENTS = PAYMENTS | NOTES | TOLD | FREE | st.sampled_from(["", "{", "[]", "{} {}", '{"amount": 1e999, "to": ""}'])
-CALLS = st.builds(Asked, NAMES | ALTERED, ARGUMENTS, st.sampled_from(["", "", "", "c1", "c2"]))
+ARGUMENTS = PAYMENTS | NOTES | PROMPTS | FREE | st.sampled_from(["", "{", "[]", "{} {}", '{"amount": 1e999, "to": ""}'])
+CALLS = st.builds(Call, NAMES | ALTERED, ARGUMENTS, st.sampled_from(["", "", "", "c1", "c2"]))
 ROUNDS_PLAYED = st.lists(st.lists(CALLS, min_size=1, max_size=4) | st.sampled_from(TEXTS), max_size=4)
 
 
@@ -209,27 +209,27 @@ ROUNDS_PLAYED = st.lists(st.lists(CALLS, min_size=1, max_size=4) | st.sampled_fr
     ),
 )
 @settings(max_examples=100)
-async def test_whatever_the_model_does_it_is_allowed_to(
+async def test_random_models_make_only_offered_calls(
     world: World, attack: Attack, place: str, words: list[str]
 ) -> None:
-    """Drawn texts and rounds of calls: all that is called was asked for as it is called, and offered to who asked."""
+    """For random texts and rounds: every call that is made was requested, by an agent that has the tool."""
     run = await attacked(world, attack, place, "order " + " ".join(words[:3]))
-    asked = {
+    requested = {
         (call.name, call.arguments)
         for agent, rounds in (("top", attack.top), ("middle", attack.middle), ("deep", attack.deep))
         for call in chain.from_iterable(rounds)
-        if isinstance(call, Asked) and call.name in OFFERED[agent]
+        if isinstance(call, Call) and call.name in OFFERED[agent]
     }
     assert run.status in ("done", "error")
     for tool, args in world.performed:
         name = PAY_DOT_OUT if tool == "pay.out" else tool
-        assert any(name == one and same(args, wanted) for one, wanted in asked)
+        assert any(name == one and same(args, wanted) for one, wanted in requested)
     await cleaned(world, place)
 
 
-def same(args: str, asked: str) -> bool:
-    """Whether these are the arguments that the model wrote; a tool that takes none is told of none."""
+def same(args: str, requested: str) -> bool:
+    """Whether these are the arguments of the model; no arguments are an empty object."""
     try:
-        return key("", json.loads(asked or "{}")) == ("", args)
+        return key("", json.loads(requested or "{}")) == ("", args)
     except ValueError:
         return False

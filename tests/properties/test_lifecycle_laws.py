@@ -1,4 +1,4 @@
-"""The life of a resource against a naive model of the interface's state table, taking every row of it."""
+"""The lifecycle of a resource against a simple model of the interface's state table, with every row taken."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ Row = tuple[Status, Operation, bool]
 
 @attrs.define
 class Model:
-    """What the interface says about one resource, in as few fields as will do."""
+    """The state of one resource by the interface, in few fields."""
 
     status: str = "draft"
     deployed: list[dict[str, Any]] = attrs.Factory(list)
@@ -43,8 +43,8 @@ class Model:
         return self.draft is not None and (self.active is None or repr(self.draft) != repr(self.active))
 
 
-class Life(RuleBasedStateMachine):
-    """One resource, any operation at any time. Rows of variations are kept as a store would keep them."""
+class Lifecycle(RuleBasedStateMachine):
+    """One resource, any operation at any time. `rows` has the variations as a store keeps them."""
 
     @initialize(content=CHANGES)
     def create(self, content: dict[str, Any]) -> None:
@@ -93,7 +93,7 @@ class Life(RuleBasedStateMachine):
         return self.row(self.resource.draft_variation_id)
 
     def attempt(self, legal: bool, act: Callable[[], Change], error: type[Exception] = IllegalMove) -> bool:
-        """Do it; illegal, it must raise and nothing moves. A revision counts what changed, nothing else."""
+        """Apply an operation; an illegal one must raise and change nothing. A revision counts only changes."""
         before = self.resource
         if not legal:
             with pytest.raises(error):
@@ -225,7 +225,7 @@ class Life(RuleBasedStateMachine):
 
 @contextmanager
 def recorded(taken: set[Row], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every row that `resources` takes, while it lasts."""
+    """Add every row that `resources` takes in the block to `taken`."""
 
     def recording(status: Status, operation: Operation, *, deployed: bool = False) -> Status:
         reached = move(status, operation, deployed=deployed)
@@ -237,12 +237,12 @@ def recorded(taken: set[Row], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         yield
 
 
-def test_life_follows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any sequence of operations leaves what the model says, and together take every row of the table."""
+def test_operations_follow_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any sequence of operations agrees with the model, and all together take every row of the table."""
     taken: set[Row] = set()
     with recorded(taken, monkeypatch):
         run_state_machine_as_test(
-            Life,
+            Lifecycle,
             settings=settings(
                 max_examples=150,
                 stateful_step_count=25,
@@ -264,7 +264,7 @@ VALUES = st.recursive(
 
 
 def spelled(value: Any) -> str:
-    """A text that two values share exactly when they are the same JSON value."""
+    """A text that two values share exactly if they are the same JSON value."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{key!r}:{spelled(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, list):
@@ -274,6 +274,6 @@ def spelled(value: Any) -> str:
 
 @given(VALUES, VALUES)
 def test_same_json(a: Any, b: Any) -> None:
-    """Two values are the same exactly when their canonical spelling is."""
+    """Two values are the same exactly if their canonical texts are."""
     assert resources.same_json(a, b) == (spelled(a).replace("-0.0", "0.0") == spelled(b).replace("-0.0", "0.0"))
     assert resources.same_json(a, a)

@@ -1,4 +1,4 @@
-"""Laws of schedules, against a model that only watches clocks and knows nothing of cron fields or of gaps."""
+"""Laws of schedules, against a model that steps through time and reads the wall clock."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -24,18 +24,18 @@ from wfcore.domain.triggers.schedule import (
 )
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-LEAD = 10 * HOUR  # no clock has been set back by more in the years looked at
+LEAD = 10 * HOUR  # the largest set-back of a clock in these years
 MODERN, ALL_TIMES = (1975, 2090), (1890, 2090)
 NOTABLE = ["Australia/Lord_Howe", "Pacific/Apia", "Antarctica/Troll", "Africa/Casablanca", "Europe/Dublin"]
 NOTABLE += ["Pacific/Kiritimati", "Africa/Monrovia", "Asia/Kathmandu", "America/Havana", "America/St_Johns"]
 
 
-# The model: cron fields as plain sets, and a clock that is watched step by step
+# The model: cron fields as plain sets, and a clock that is read step by step
 
 
 @attrs.frozen
 class Fields:
-    """Random cron fields, their text, and what they mean, told apart from the code under test."""
+    """Random cron fields, their text and their meaning, independent of the code under test."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -61,7 +61,7 @@ class Fields:
 
 
 def fields_of(schedule: Schedule) -> list[Fields]:
-    """What each frequency means, written down once more (interface, Schedule)."""
+    """The meaning of each frequency, stated independently (interface, Schedule)."""
     hour, minute = map(int, (schedule.time_of_day or "00:00").split(":"))
     weekdays = frozenset(WEEKDAYS.index(day) + 1 for day in schedule.weekdays)
     hours = range(24) if schedule.frequency == "hourly" else [hour]
@@ -85,9 +85,9 @@ def wall_times(after: datetime, until: datetime) -> Iterator[datetime]:
 
 
 def watch(fields: Fields, zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[datetime]:
-    """The firings in (start, end): step through time, look at the clock, and fire what it has newly reached.
+    """The firings in (start, end): step through time and fire the wall times that the clock has newly reached.
 
-    Steps are seconds where the zone's offsets have seconds, else minutes.
+    A step is a second if the zone's offsets have seconds, else a minute.
     """
     step = _step(zone, start, end)
     at = start - (LEAD if step == MINUTE else 2 * HOUR)
@@ -122,7 +122,7 @@ def _real_time(fields: Fields, awaited: datetime, shown: datetime) -> bool:
 
 @cache
 def changes(name: str, year: int) -> list[datetime]:
-    """The clock changes of a zone in a year, to the second, found by looking at its offset."""
+    """The clock changes of a zone in a year, to the second, found by its offsets."""
     zone, found = ZoneInfo(name), []
 
     def offset(at: datetime) -> timedelta | None:
@@ -203,8 +203,8 @@ def assert_same(schedule: Schedule, fields: list[Fields], after: datetime, span:
 
 @settings(max_examples=120)
 @given(data=st.data(), name=zones)
-def test_plain_frequencies_fire_as_a_watched_clock(data: st.DataObject, name: str) -> None:
-    """Hourly, daily, weekly and monthly fire exactly when a watched clock reaches their wall times."""
+def test_plain_frequencies_agree_with_the_model(data: st.DataObject, name: str) -> None:
+    """Hourly, daily, weekly and monthly fire exactly when the clock reaches their wall times."""
     schedule = data.draw(plain_schedules(name))
     after = data.draw(moments(name)).replace(second=0, microsecond=0)
     assert_same(schedule, fields_of(schedule), after, 20 * HOUR)
@@ -212,16 +212,16 @@ def test_plain_frequencies_fire_as_a_watched_clock(data: st.DataObject, name: st
 
 @settings(max_examples=120)
 @given(data=st.data(), name=zones, fields=st.lists(random_fields, min_size=1, max_size=3))
-def test_cron_fires_as_a_watched_clock(data: st.DataObject, name: str, fields: list[Fields]) -> None:
-    """The firings of random expressions are those of a watched clock, their union, each instant once."""
+def test_cron_agrees_with_the_model(data: st.DataObject, name: str, fields: list[Fields]) -> None:
+    """The firings of random expressions are the union of those of the model, each instant once."""
     after = data.draw(moments(name)).replace(second=0, microsecond=0)
     assert_same(custom(name, *fields), fields, after, 20 * HOUR)
 
 
 @settings(max_examples=12)
 @given(data=st.data(), fields=random_fields)
-def test_cron_fires_right_under_offsets_with_seconds(data: st.DataObject, fields: Fields) -> None:
-    """Before 1972 Monrovia was 44 minutes and 30 seconds behind: its clock is watched second by second."""
+def test_offsets_with_seconds_agree_with_the_model(data: st.DataObject, fields: Fields) -> None:
+    """Before 1972 Monrovia was 44 minutes and 30 seconds behind UTC: the model steps by seconds."""
     after = datetime(1972, 1, 7, tzinfo=UTC) + data.draw(st.integers(-120, 120)) * timedelta(seconds=31)
     assert_same(custom("Africa/Monrovia", fields), [fields], after, 3 * HOUR)
 
@@ -229,7 +229,7 @@ def test_cron_fires_right_under_offsets_with_seconds(data: st.DataObject, fields
 @settings(max_examples=200)
 @given(data=st.data(), name=zones, fields=random_fields)
 def test_firings_increase_and_next_fires_iterates_next_fire(data: st.DataObject, name: str, fields: Fields) -> None:
-    """`next_fire` is strictly after its argument, whatever its zone and fraction; `next_fires` repeats it."""
+    """`next_fire` is strictly after its argument, in any zone and with any fraction; `next_fires` repeats it."""
     schedule = data.draw(st.one_of(st.just(custom(name, fields)), plain_schedules(name)))
     after = data.draw(moments(name, ALL_TIMES)) + timedelta(microseconds=data.draw(st.integers(0, 10**6)))
     firings = next_fires(schedule, after.astimezone(ZoneInfo(name)), 4)
@@ -245,7 +245,7 @@ def test_firings_increase_and_next_fires_iterates_next_fire(data: st.DataObject,
 @settings(max_examples=100)
 @given(data=st.data(), name=zones, fields=random_fields, count=st.integers(1, 5), minutes=st.integers(0, 10_000))
 def test_last_fires_is_the_end_of_all(data: st.DataObject, name: str, fields: Fields, count: int, minutes: int) -> None:
-    """`last_fires` is the tail of what `next_fire` finds on the way from one instant to another."""
+    """`last_fires` is the end of the firings that `next_fire` finds between two instants."""
     schedule = data.draw(st.one_of(st.just(custom(name, fields)), plain_schedules(name)))
     after = data.draw(moments(name))
     until = after + minutes * MINUTE
@@ -259,19 +259,19 @@ def test_last_fires_is_the_end_of_all(data: st.DataObject, name: str, fields: Fi
 @settings(max_examples=200)
 @given(data=st.data(), name=zones, time_of_day=times)
 def test_a_day_has_one_firing(data: st.DataObject, name: str, time_of_day: str) -> None:
-    """A daily wall time fires once for every date of the calendar, none twice and none left out."""
+    """A daily wall time fires exactly once for every date."""
     start = data.draw(moments(name, ALL_TIMES))
     firings = next_fires(Schedule(Frequency.DAILY, name, time_of_day=time_of_day), start, 9)
     first, last = firings[0], firings[-1]
-    assume(not any(end.note and "skip" in end.note for end in (first, last)))  # may lie on the next date
+    assume(not any(end.note and "skip" in end.note for end in (first, last)))  # it may be on the next date
     dates = datetime.fromisoformat(last.local).date() - datetime.fromisoformat(first.local).date()
     assert dates.days == len(firings) - 1
 
 
 @settings(max_examples=200)
 @given(data=st.data(), name=zones, minute=st.integers(0, 59))
-def test_no_hour_passes_without_an_hourly_firing(data: st.DataObject, name: str, minute: int) -> None:
-    """Hourly firings lie at most a real hour apart, plus what the clock goes back by part of an hour."""
+def test_every_hour_has_an_hourly_firing(data: st.DataObject, name: str, minute: int) -> None:
+    """Hourly firings are at most a real hour apart, plus the part of an hour that the clock is set back."""
     schedule = Schedule(Frequency.HOURLY, name, time_of_day=f"00:{minute:02}")
     after = data.draw(moments(name))
     firings = [firing.at for firing in next_fires(schedule, after, 8)]
@@ -281,7 +281,7 @@ def test_no_hour_passes_without_an_hourly_firing(data: st.DataObject, name: str,
 
 
 def set_back(name: str, start: datetime, end: datetime) -> timedelta:
-    """By how much the clock fell behind real time; zero if it did not."""
+    """By how much the clock was set back; zero if it was not."""
     first, last = (at.astimezone(ZoneInfo(name)).replace(tzinfo=None) for at in (start, end))
     return max((end - start) - (last - first), timedelta())
 
@@ -303,10 +303,10 @@ expressions = st.lists(st.lists(TERMS, min_size=1, max_size=3).map(",".join), mi
 @example(text="0 0 13 * fri", after=datetime(2026, 1, 1))  # noqa: DTZ001
 @example(text="0 0 29 2 */7", after=datetime(2088, 3, 1))  # noqa: DTZ001
 @example(text="0 0 30 2 *", after=datetime(2026, 1, 1))  # noqa: DTZ001
-def test_expressions_are_read_as_cronsim_reads_them(text: str, after: datetime) -> None:
-    """In UTC an expression is refused by us and cronsim alike, or fires at the same instants.
+def test_expressions_agree_with_cronsim(text: str, after: datetime) -> None:
+    """In UTC both refuse an expression, or both fire at the same instants.
 
-    Not asked: `0-0/2`, which cronsim takes for `0-59/2`.
+    The strategy has no `0-0/2`, which cronsim reads as `0-59/2`.
     """
     after = after.replace(tzinfo=UTC)
     try:
@@ -330,7 +330,7 @@ def test_expressions_are_read_as_cronsim_reads_them(text: str, after: datetime) 
 @settings(max_examples=100)
 @given(day=st.integers(29, 31), after=st.dates(date(1990, 1, 1), date(2090, 1, 1)))
 def test_monthly_skips_shorter_months(day: int, after: date) -> None:
-    """Monthly on 29 to 31 fires on that very day, in every month that has it."""
+    """Monthly on 29 to 31 fires on that day, in every month that has it."""
     schedule = Schedule(Frequency.MONTHLY, "UTC", time_of_day="00:00", day_of_month=day)
     start = datetime(after.year, after.month, after.day, tzinfo=UTC)
     fired = [firing.at.date() for firing in next_fires(schedule, start, 6)]
@@ -365,8 +365,8 @@ json_values = st.recursive(
 
 @settings(max_examples=400)
 @given(value=json_values, trigger_type=st.one_of(st.just("schedule"), json_values))
-def test_any_json_is_checked_and_what_passes_can_be_scheduled(value: object, trigger_type: object) -> None:
-    """No JSON value makes the check raise; without issues the schedule parses and its firing is sought."""
+def test_any_json_can_be_checked(value: object, trigger_type: object) -> None:
+    """The check never raises; a schedule without issues parses and has a next firing or none."""
     check_trigger(value)
     issues = check_trigger({"trigger_type": trigger_type, "schedule": value})
     assert all(issue.path.startswith("trigger.") for issue in issues)
