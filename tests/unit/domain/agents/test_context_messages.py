@@ -26,16 +26,16 @@ class TestTurns:
     """The messages of a thread in a context."""
 
     @pytest.mark.parametrize(
-        ("types", "room", "kept"),
+        ("types", "limit", "kept"),
         [
             ("human ai human ai", 40, (0, 4)), ("human ai human ai", 39, (2, 4)), ("human ai human ai", 19, None),
             ("human ai tool ai", 39, None), ("human ai tool ai human", 10, (4, 5)), ("ai human", 20, (0, 2)),
             ("ai ai", 20, (0, 2)), ("tool ai human", 30, (2, 3)), ("tool", 30, None), ("human human", 10, (1, 2)),
         ],
     )  # fmt: skip
-    def test_turns_are_whole(self, types: str, room: int, kept: tuple[int, int] | None) -> None:
+    def test_turns_are_whole(self, types: str, limit: int, kept: tuple[int, int] | None) -> None:
         """A turn begins with a human message; earlier messages are a turn, unless a tool message is first."""
-        found = newest_turns(thread(*types.split()), room)
+        found = newest_turns(thread(*types.split()), limit)
         assert (found and (found.after, found.up_to)) == kept
 
     def test_incomplete_turns_are_left_out(self) -> None:

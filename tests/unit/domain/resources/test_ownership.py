@@ -20,7 +20,7 @@ from wfcore.testing.contracts.storage.values import (
     principals,
 )
 
-OWNER, HEIR, THIRD = (principal(name, f"{name}@x.org") for name in ("owner", "heir", "third"))
+OWNER, TARGET, THIRD = (principal(name, f"{name}@x.org") for name in ("owner", "heir", "third"))
 PRIVATE = AccessConfig("private", {}, (), "owner", "owner@x.org")
 PENDING = OwnershipTransfer("heir", "heir@x.org", "owner", at(1))
 
@@ -32,9 +32,9 @@ def resource(pending: bool, access: AccessConfig = PRIVATE, status: Status = Sta
 
 def take(step: TransferStep, old: Resource) -> Change:
     if step is TransferStep.ASK:
-        return ownership.request(old, HEIR, by="owner", path="userId", now=at(2))
+        return ownership.request(old, TARGET, by="owner", path="userId", now=at(2))
     if step is TransferStep.ACCEPT:
-        return ownership.accept(old, HEIR, "owner@x.org", now=at(2))
+        return ownership.accept(old, TARGET, "owner@x.org", now=at(2))
     return ownership.withdraw(old, step, now=at(2))
 
 
@@ -92,8 +92,8 @@ def test_who_is_the_owner() -> None:
 
 def test_who_is_the_pending_owner() -> None:
     """The pending owner matches by user id; another user with the same e-mail does not."""
-    assert ownership.is_pending_owner(HEIR, resource(pending=True))
-    assert not ownership.is_pending_owner(HEIR, resource(pending=False))
+    assert ownership.is_pending_owner(TARGET, resource(pending=True))
+    assert not ownership.is_pending_owner(TARGET, resource(pending=False))
     assert not ownership.is_pending_owner(principal("x", "heir@x.org"), resource(pending=True))
     assert not ownership.is_pending_owner(OWNER, resource(pending=True))
 
@@ -112,7 +112,7 @@ def test_the_former_owner_of_a_private_resource_can_use_it() -> None:
 def test_a_former_owner_without_an_address_cannot_be_shared_with() -> None:
     """An entry needs an e-mail."""
     old = resource(True, attrs.evolve(PRIVATE, owner_email=None))
-    assert ownership.accept(old, HEIR, None, now=at(2)).resource.access.shared_with == ()
+    assert ownership.accept(old, TARGET, None, now=at(2)).resource.access.shared_with == ()
 
 
 def test_a_shared_resource_keeps_its_grants() -> None:
