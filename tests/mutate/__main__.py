@@ -5,8 +5,7 @@ the repository, prints for each file how many mutants were killed, and names the
 of them changed. The exit status is 0 whatever survived: a mutant can mean the same as the original.
 
 Mutants are tried in forks of one process that has imported everything. What a module does while it is imported is over
-by then, so that a mutant there survives whatever the tests say: survivors are tried once more, each in a process that
-imports the mutant.
+by then, so that a mutant there survives whatever the tests say: each survivor is tried once more, in a new process.
 """
 
 import argparse
@@ -17,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -34,18 +34,16 @@ MODULES: Final[Mapping[str, tuple[list[str], list[str]]]] = {
 }
 """What is changed, and the tests that have to notice."""
 
-KILLED: Final = {1: "killed", 3: "killed", 0: "survived", 5: "no tests", 33: "no tests"}
-"""Exit statuses of a mutant's tests. Any other one is a test that does not end."""
+STATUS: Final = {None: "not tried", 0: "survived", 1: "killed", 3: "killed", 5: "no tests", 33: "no tests"}
+"""What the exit status of a mutant's tests means. Any other one is of tests that did not end."""
 
-PRELOADED: Final = ("attrs", "celpy", "hypothesis", "jsonschema_rs", "lark", "msgspec", "orjson", "pytest", "re2")
+MUTMUT: Final = (sys.executable, "-m", "mutmut")
+CORES: Final = os.cpu_count() or 1
+LIMIT: Final = 120
+"""Seconds that the tests of one mutant may take in a process of their own."""
 
-FIRST: Final = 'process_isolation = "fork"\ntimeout_multiplier = 5.0\n'
-AGAIN: Final = """process_isolation = "forkserver"
-forkserver_warmup = "import"
-preload_modules_file = "preloaded.txt"
-timeout_multiplier = 5.0
-timeout_constant = 60.0
-"""
+Results = dict[str, str]
+"""What became of each mutant."""
 
 
 def main() -> None:
@@ -55,61 +53,77 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="wfcore-mutants-") as place:
         folder = copied(Path(place))
-        chosen = [MODULES[name] for name in given.names or MODULES]
-        run(folder, chosen, FIRST)
-        if undecided := [name for name, status in results(folder) if status == "survived"]:
-            run(folder, chosen, AGAIN, *undecided)
-        report(folder)
-        if given.show:
-            for name in (name for name, status in results(folder) if status == "survived"):
-                subprocess.run([*MUTMUT, "show", name], cwd=folder, check=False)
+        for name in given.names or MODULES:
+            found = tried(folder, *MODULES[name])
+            report(found)
+            if given.show:
+                show(folder, found)
 
 
-MUTMUT: Final = (sys.executable, "-m", "mutmut")
+def show(folder: Path, found: Results) -> None:
+    """Print what the survivors changed."""
+    for mutant in (mutant for mutant, status in found.items() if status == "survived"):
+        subprocess.run([*MUTMUT, "show", mutant], cwd=folder, check=False)
 
 
 def copied(place: Path) -> Path:
     """A copy of what is tested, with which nothing else happens meanwhile."""
     for name in ("src", "tests"):
         shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", place)
-    (place / "preloaded.txt").write_text("\n".join(PRELOADED))
     return place
 
 
-def run(folder: Path, chosen: Collection[tuple[list[str], list[str]]], how: str, *mutants: str) -> None:
-    """Try these mutants, or all of the chosen files."""
-    files = [file for group, _ in chosen for file in group]
-    tests = [str(path.relative_to(folder)) for _, group in chosen for name in group for path in folder.glob(name)]
-    settings = f"source_paths = ['src/']\nonly_mutate = {files}\npytest_add_cli_args_test_selection = {tests}\n"
-    kept = (ROOT / "pyproject.toml").read_text()
-    (folder / "pyproject.toml").write_text(f"{kept}\n[tool.mutmut]\n{settings}{how}")
-    command = [*MUTMUT, "run", "--max-children", str(os.cpu_count() or 1), *mutants]
+def tried(folder: Path, files: list[str], patterns: list[str]) -> Results:
+    """Try every mutant of these files on these tests."""
+    tests = sorted(str(path.relative_to(folder)) for pattern in patterns for path in folder.glob(pattern))
+    settings = {"source_paths": ["src/"], "only_mutate": files, "pytest_add_cli_args_test_selection": tests}
+    lines = [f"{key} = {value}" for key, value in settings.items()]
+    project = (ROOT / "pyproject.toml").read_text()
+    (folder / "pyproject.toml").write_text("\n".join([project, "[tool.mutmut]", *lines, "timeout_multiplier = 5.0\n"]))
+    shutil.rmtree(folder / "mutants", ignore_errors=True)
+    command = [*MUTMUT, "run", "--max-children", str(CORES)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{done.stdout[-3000:]}{done.stderr}")
+    found = dict(results(folder))
+    left = [mutant for mutant, status in found.items() if status == "survived"]
+    with ThreadPoolExecutor(CORES) as pool:
+        again = pool.map(lambda mutant: tried_alone(folder / "mutants", mutant, tests), left)
+        return found | dict(zip(left, again, strict=True))
+
+
+def tried_alone(place: Path, mutant: str, tests: list[str]) -> str:
+    """What became of one mutant in a process that imports it."""
+    environment = {**os.environ, "MUTANT_UNDER_TEST": mutant, "PYTHONPATH": "src"}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", *tests]
+    try:
+        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, check=False, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return "timeout"
+    return "killed" if done.returncode else "survived"
 
 
 def results(folder: Path) -> Iterator[tuple[str, str]]:
-    """Each mutant and what became of it."""
+    """Each mutant and what became of it in a fork."""
     for file in sorted((folder / "mutants").rglob("*.meta")):
-        for name, status in json.loads(file.read_text())["exit_code_by_key"].items():
-            yield name, KILLED.get(status, "timeout")
+        for mutant, status in json.loads(file.read_text())["exit_code_by_key"].items():
+            yield mutant, STATUS.get(status, "timeout")
 
 
-def report(folder: Path) -> None:
+def report(found: Results) -> None:
     counts: dict[str, Counter[str]] = {}
     left: dict[str, Counter[str]] = {}
-    for name, status in results(folder):
-        module, _, function = name.partition("__mutmut_")[0].rpartition(".")
+    for mutant, status in found.items():
+        module, _, function = mutant.partition("__mutmut_")[0].rpartition(".")
         counts.setdefault(module, Counter())[status] += 1
-        if status in ("survived", "no tests"):
+        if status not in ("killed", "timeout"):
             left.setdefault(module, Counter())[f"{function.removeprefix('x_')} ({status})"] += 1
-    for module, found in counts.items():
-        killed, total = found["killed"] + found["timeout"], found.total()
-        print(f"{module}: {killed} of {total} killed, {found['survived']} survived, {found['no tests']} without tests")
-        for function, count in left.get(module, Counter()).most_common():
-            print(f"    {count:4} {function}")
+    for module, count in counts.items():
+        killed = count["killed"] + count["timeout"]
+        others = ", ".join(f"{count[key]} {key}" for key in ("survived", "no tests", "not tried") if count[key])
+        print(f"{module}: {killed} of {count.total()} killed{others and ', '}{others}", flush=True)
+        for function, number in left.get(module, Counter()).most_common():
+            print(f"    {number:4} {function}", flush=True)
 
 
 if __name__ == "__main__":

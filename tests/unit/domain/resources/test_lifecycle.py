@@ -37,6 +37,11 @@ def test_interface(status: Status, operation: Operation, deployed: bool, reached
     assert move(status, operation, deployed=deployed) is reached
 
 
+def test_a_resource_counts_as_never_deployed_unless_said_otherwise() -> None:
+    """`deployed` is left out by callers that restore a draft."""
+    assert move(Status.DELETED, Operation.RESTORE) is Status.DRAFT
+
+
 def test_total() -> None:
     """Each status has a row, and each operation is legal in some status."""
     assert set(TABLE) == set(Status) == set(lifecycle.REASONS) == set(lifecycle.DEPLOYED)
@@ -52,6 +57,7 @@ def test_illegal(status: Status, operation: Operation) -> None:
     with pytest.raises(IllegalMove) as caught:
         move(status, operation)
     assert isinstance(caught.value, Conflict)
+    assert caught.value.message == f"`{operation}` is not possible in state `{status}`"
     info = caught.value.info
     assert (info["state"], info["operation"]) == (status, operation)
     assert info["reason"] == {"draft": "not_deployed", "deleted": "deleted"}[status]
