@@ -69,7 +69,7 @@ async def test_the_number_of_series_is_limited() -> None:
     async with watched_world() as world:
         ada = await world.user()
         for number in range(50):
-            await ada.get(f"/api/v1/workflows/{number}?q=x{number}")
+            await ada.get(f"/api/v1/workflows/{number}?view=active")
             await ada.get(f"/made/up/{number}")
             await ada.request(f"ODD{number}", "/api/v1/me")
         text = (await ada.get("/metrics")).text
@@ -129,7 +129,7 @@ async def test_the_run_is_part_of_the_request_that_started_it() -> None:
         number = await deployed(ada, chain(counting("traced")))
         exporter.clear()
         headers = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "X-Request-Id": "req-7"}
-        await ada.post("/agent/v1/runs?q=1", json={"workflowId": number, "input": {}}, headers=headers)
+        await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}}, headers=headers)
         spans = {span.name: span for span in exporter.get_finished_spans()}
         assert spans.keys() == {"POST /agent/v1/runs", "turn", "node count", "app count"}
         assert {f"{span.context.trace_id:032x}" for span in spans.values() if span.context} == {TRACE}
@@ -151,10 +151,10 @@ async def test_one_line_per_request(caplog: pytest.LogCaptureFixture) -> None:
             await ada.get("/api/v1/workflows/7?token=secret", headers={"X-Request-Id": "req-8"})
             await nobody.get("/secret/path")
         first, second = [vars(record) for record in caplog.records if record.name == "wfcore.access"]
-        assert first["message"] == "GET /api/v1/workflows/{id} 404"
+        assert first["message"] == "GET /api/v1/workflows/{id} 400"
         kept = {name: first[name] for name in ("request_id", "method", "route", "status", "org", "user_id")}
         assert kept == {
-            "request_id": "req-8", "method": "GET", "route": "/api/v1/workflows/{id}", "status": 404,
+            "request_id": "req-8", "method": "GET", "route": "/api/v1/workflows/{id}", "status": 400,
             "org": world.org, "user_id": "ada",
         }  # fmt: skip
         assert first["ms"] > 0

@@ -229,13 +229,25 @@ class TestPaging:
         if "%FF" not in query:
             assert [issue["path"] for issue in error["info"]["errors"]] == [query.partition("=")[0]]
 
-    async def test_all_invalid_parameters_are_named_and_unknown_ones_ignored(self, world: World) -> None:
-        """`info.errors` has every issue; unknown parameters are ignored."""
+    async def test_all_invalid_parameters_are_named(self, world: World) -> None:
+        """`info.errors` has every issue: invalid values, and names that are unknown or repeated."""
         ada = await world.user()
-        answer = await ada.get("/api/v1/workflows?pageSize=0&status=x&utm=1&utm=2")
+        answer = await ada.get("/api/v1/workflows?pageSize=0&status=x&q=a&q=b&utm=1&utm=2")
         found = assert_envelope(answer, 400, "BAD_REQUEST", "INVALID_ARGUMENT")["info"]["errors"]
-        assert {issue["path"] for issue in found} == {"pageSize", "status"}
-        assert (await ada.get(f"/api/v1/workflows?utm=1&utm=2&pageSize={'9' * 5000}")).status_code == 200
+        rules = {(issue["path"], issue["rule"]) for issue in found}
+        assert rules == {("pageSize", "query"), ("status", "query"), ("q", "unknown"), ("utm", "unknown")}
+        assert (await ada.get(f"/api/v1/workflows?pageSize={'9' * 5000}")).status_code == 200
+
+    async def test_an_unknown_parameter_is_refused_on_every_route(self, world: World) -> None:
+        """400 with the rule `unknown`, on writes and on open routes too; the message names the parameters."""
+        ada = await world.user()
+        for method, path in (("GET", "/healthz"), ("POST", "/api/v1/workflows"), ("GET", "/agent/v1/runs/r/events")):
+            answer = await ada.request(method, f"{path}?page_size=1", json=flow() if method == "POST" else None)
+            (issue,) = assert_envelope(answer, 400, "BAD_REQUEST", "INVALID_ARGUMENT")["info"]["errors"]
+            assert (issue["path"], issue["rule"]) == ("page_size", "unknown")
+        assert (await ada.get("/api/v1/workflows")).json()["workflows"] == []
+        listed = await ada.get("/api/v1/workflows?page_size=1")
+        assert "`pageSize`" in listed.json()["error"]["message"]
 
 
 async def test_me_is_the_principal(either: World) -> None:

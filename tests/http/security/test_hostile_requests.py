@@ -83,7 +83,20 @@ class TestBodies:
         """Only JSON is read, and the error says so."""
         ada = await world.user()
         answer = await ada.post("/api/v1/workflows", content=b"{}", headers={"Content-Type": media_type})
-        assert assert_envelope(answer, *MALFORMED)["info"]["errors"][0]["path"] == "Content-Type"
+        (issue,) = assert_envelope(answer, *MALFORMED)["info"]["errors"]
+        assert (issue["path"], issue["rule"]) == ("Content-Type", "header")
+
+    @pytest.mark.parametrize("headers", [[("Idempotency-Key", "a b")], [("Idempotency-Key", "a")] * 2,
+                                         [("Last-Event-ID", "x")], [("If-Match", "a")] * 2])  # fmt: skip
+    async def test_an_invalid_header_has_the_rule_header(self, world: World, headers: list[tuple[str, str]]) -> None:
+        """An invalid or repeated header is a 400 under the name of the header, with the rule `header`."""
+        ada, name = await world.user(), headers[0][0]
+        if name == "If-Match":
+            answer = await ada.patch("/api/v1/workflows/1", json={"name": "x"}, headers=headers)
+        else:
+            answer = await ada.post("/agent/v1/runs", json={"workflowId": 1}, headers=headers)
+        (issue,) = assert_envelope(answer, *MALFORMED)["info"]["errors"]
+        assert (issue["path"], issue["rule"]) == (name, "header")
 
     @pytest.mark.parametrize("media_type", [None, "application/json; charset=utf-8", "Application/JSON",
                                             "application/merge-patch+json"])  # fmt: skip

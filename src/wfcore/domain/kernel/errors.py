@@ -22,7 +22,7 @@ import attrs
 
 from wfcore.domain.kernel.json_type import JSON
 
-MALFORMED_RULES = frozenset({"json", "type", "required", "query"})
+MALFORMED_RULES = frozenset({"json", "type", "required", "query", "header"})
 """An issue with one of these rules means a malformed request (400), with any other rule an invalid one (422)."""
 
 

@@ -32,7 +32,7 @@ def key_issues(key: str | None) -> list[Issue]:
     """The errors of this Idempotency-Key."""
     if key is None or is_run_id(key):
         return []
-    rule = "pattern" if key in (".", "..") else "query"
+    rule = "pattern" if key in (".", "..") else "header"
     return [Issue("Idempotency-Key", "must be 1 to 255 visible ASCII characters, neither `.` nor `..`", rule)]
 
 

@@ -7,7 +7,7 @@ many bytes is 413; a body that does not arrive in time is 408. Each value has on
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -25,6 +25,9 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.common.requests import key_issues
 
 MAX_PAGE = 100
+MAX_PARAMETERS: Final = 100
+UNKNOWN: Final = "unknown"
+"""The rule of a query parameter that the route does not know, or that comes twice."""
 
 _NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _JSON_TYPE = re.compile(r"application/(?:[a-z0-9.!#$&^_-]+\+)?json", re.ASCII)
@@ -62,24 +65,41 @@ class Query:
 
 
 def read_query(text: bytes, known: Iterable[Query]) -> dict[str, Any]:
-    """The values of the known parameters by name. Others are ignored. Raises Malformed for a repeated one."""
+    """The values of the known parameters by name.
+
+    Raises Malformed with every issue: an invalid value, and, under the rule `unknown`, an unknown or repeated name.
+    """
     try:
-        given = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")
+        given = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
     except ValueError:
-        raise Malformed("the query is not percent-encoded UTF-8") from None
-    counts = Counter(name for name, _ in given)
-    texts, values, issues = dict(given), dict[str, Any](), list[Issue]()
-    for query in known:
-        values[query.name] = query.default
-        if counts[query.name] > 1:
-            issues.append(Issue(query.name, "must not be repeated", "query"))
-        elif query.name in texts:
+        raise Malformed(f"the query is not percent-encoded UTF-8 with at most {MAX_PARAMETERS} parameters") from None
+    queries = {query.name: query for query in known}
+    issues = _name_issues(Counter(name for name, _ in given), queries)
+    values = {name: query.default for name, query in queries.items()}
+    for name, value in given:
+        if name in queries:
             try:
-                values[query.name] = query.read(texts[query.name])
+                values[name] = queries[name].read(value)
             except ValueError as error:
-                issues.append(Issue(query.name, str(error), "query"))
-    refuse(issues)
+                issues.append(Issue(name, str(error), "query"))
+    if issues:
+        raise _malformed(issues)
     return values
+
+
+def _name_issues(counts: Mapping[str, int], known: Collection[str]) -> list[Issue]:
+    allowed = f"use {', '.join(f'`{name}`' for name in known)}" if known else "this route takes none"
+    unknown = [
+        Issue(name[:100], f"unknown query parameter: {allowed}", UNKNOWN) for name in counts if name not in known
+    ]
+    return unknown + [Issue(name, "must not be repeated", UNKNOWN) for name in known if counts.get(name, 0) > 1]
+
+
+def _malformed(issues: Sequence[Issue]) -> Malformed:
+    """The 400 for these issues of the request line and the headers, whatever their rules."""
+    more = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
+    message = f"`{issues[0].path}`: {issues[0].message}{more}"
+    return Malformed(message, {"errors": [issue.to_wire() for issue in issues]})
 
 
 def whole_number(text: str) -> int:
@@ -145,7 +165,7 @@ def one_header(headers: Headers, name: str) -> str | None:
     """The header's value, None without it. Raises Malformed when it is repeated."""
     values = headers.getlist(name)
     if len(values) > 1:
-        refuse([Issue(name, "must not be repeated", "query")])
+        raise _malformed_header(name, "must not be repeated")
     return values[0] if values else None
 
 
@@ -178,8 +198,7 @@ def check_json_type(headers: Headers) -> None:
 
 
 def _malformed_header(name: str, message: str) -> Malformed:
-    issue = Issue(name, message, "query")
-    return Malformed(f"`{name}`: {message}", {"errors": [issue.to_wire()]})
+    return _malformed([Issue(name, message, "header")])
 
 
 def prefers_json(headers: Headers) -> bool:
