@@ -1,30 +1,30 @@
-"""Two zygotes, and a database file that was made once and is copied for every test."""
+"""Two fork servers, and a database file that is created once and copied for every test."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scenes import Scene, spec
+from fork_server import ForkServer
+from scenarios import Scenario, spec
 from stores import SqliteFiles, Store
-from zygote import Zygote
 
 
 @pytest.fixture(scope="session")
-def zygotes() -> Iterator[tuple[Zygote, Zygote]]:
-    pair = Zygote(), Zygote()
+def fork_servers() -> Iterator[tuple[ForkServer, ForkServer]]:
+    pair = ForkServer(), ForkServer()
     yield pair
-    for zygote in pair:
-        zygote.close()
+    for fork_server in pair:
+        fork_server.close()
 
 
 @pytest.fixture(scope="session")
-def store(zygotes: tuple[Zygote, Zygote], tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(fork_servers: tuple[ForkServer, ForkServer], tmp_path_factory: pytest.TempPathFactory) -> Store:
     place = tmp_path_factory.mktemp("seed")
     files = SqliteFiles(place)
-    assert zygotes[0].run(spec(place, files.url, "seed", "seed")) == 0, (place / "seed.out").read_text()
+    assert fork_servers[0].run(spec(place, files.url, "seed", "seed")) == 0, (place / "seed.out").read_text()
     return files
 
 
 @pytest.fixture
-def scene(tmp_path: Path, store: Store) -> Scene:
-    return Scene(tmp_path, store)
+def scenario(tmp_path: Path, store: Store) -> Scenario:
+    return Scenario(tmp_path, store)

@@ -1,4 +1,4 @@
-"""The workflows of the crash tests, by name: between them every type of node, and every way in which one goes on."""
+"""The workflows of the crash tests, by name: together they have every type of node and every kind of edge."""
 
 from itertools import pairwise
 from typing import Any
@@ -11,13 +11,14 @@ def node(id: str, type: str = "action", **data: Any) -> Graph:
 
 
 def record(id: str, what: str, **data: Any) -> Graph:
-    """An action that happens in the world; `data` may name another tool than `record`."""
+    """An action with an external effect; `data` can name another tool than `record`."""
     return node(id, **{"toolId": "record", "params": {"what": what}, **data})
 
 
 def graph(*nodes: Graph, **edges: str) -> Graph:
-    """A start, and `nodes` one after the other; `edges` name, for a node, the handle that it is left by, and `branch`
-    further edges as `source.handle>target`, apart by white space."""
+    """A start node, then `nodes` in sequence. `edges` give the handle of the edge from a node; `branch` adds edges as
+    `source.handle>target`, separated by white space.
+    """
     path = [node("begin", "start"), *nodes]
     more = [edge.replace(">", ".").split(".") for edge in edges.pop("branch", "").split()]
     aside = {target for *_, target in more}
@@ -115,6 +116,6 @@ GRAPHS = {
     "child": CHILD,
     "webhook": CROWD,
 }
-"""In the order of their numbers, from 1."""
+"""In the order of their ids, from 1."""
 
 NUMBERS = {name: number for number, name in enumerate(GRAPHS, 1)}

@@ -1,17 +1,17 @@
-"""Where a process may die: every boundary that it passes is a point, numbered within its kind.
+"""The points at which a process can be killed: each boundary that it passes, numbered within its kind.
 
-A point is named `kind/moment/number`: `write/amid/3` is within the third statement that writes. A life that counts
-tells how many there were of each, so that another one can be killed at any of them, again and again at the same one.
+A point is named `kind/moment/number`: `write/amid/3` is within the third statement that writes. A process without a
+kill counts its points, so that another one can be killed at any of them, repeatably.
 
 | Kind | What is passed |
 |---|---|
 | read | a statement that writes nothing |
 | write | a statement within a transaction |
 | commit | the end of a transaction, or a statement that is one by itself |
-| append | entries of the journal: `told` is one turn of the event loop after the caller was told |
-| effect | an effect that was asked for (`before`), has happened outside (`amid`), and was answered (`after`) |
-| publish | events on their way to those who listen |
-| lease | a worker registers, claims, shows that it is alive, or gives up what it holds |
+| append | entries of the journal: `acknowledged` is one turn of the event loop after the append returned |
+| effect | an effect that is requested (`before`), has happened outside (`amid`), and has a result (`after`) |
+| publish | events that are delivered to subscribers |
+| lease | a worker registers, claims, sends a heartbeat, or releases its executions |
 """
 
 import asyncio
@@ -32,8 +32,8 @@ from wfcore.adapters.sql.postgres.pipeline import PipelineConnection, Statement
 CONNECT = sqlite3.connect
 SENDING = psycopg.AsyncCursor.execute, psycopg.AsyncCursor.executemany
 ENDING = psycopg.AsyncConnection.commit, psycopg.AsyncTransaction.__aexit__
-ASKING = PipelineConnection.send
-"""What is watched, as it was."""
+PIPELINE_SEND = PipelineConnection.send
+"""The original functions that are wrapped."""
 
 _WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b", re.ASCII | re.IGNORECASE)
 
@@ -43,23 +43,23 @@ def die() -> None:
 
 
 class Points:
-    """The points that this process passes. It dies at the one named `kill`, if it gets there."""
+    """The points that this process passes. It is killed at the point `kill`, if it reaches it."""
 
     def __init__(self, kill: str | None = None) -> None:
         self.passed: Counter[str] = Counter()
         self._kill = kill
 
-    def is_here(self, kind: str, moment: str) -> bool:
-        """Count one more; whether it is the one to die at."""
+    def is_kill_point(self, kind: str, moment: str) -> bool:
+        """Count a point. Returns whether it is the one of the kill."""
         self.passed[name := f"{kind}/{moment}"] += 1
         return f"{name}/{self.passed[name]}" == self._kill
 
     def reach(self, kind: str, moment: str) -> None:
-        if self.is_here(kind, moment):
+        if self.is_kill_point(kind, moment):
             die()
 
     def around(self, kind: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, or coroutine function, with a point before and after it."""
+        """The function or coroutine function, with a point before and after each call."""
         if asyncio.iscoroutinefunction(call):
 
             @wraps(call)
@@ -84,12 +84,12 @@ class Points:
         for name in ("register", "heartbeat", "release", "claim_due"):
             setattr(journal, name, self.around("lease", getattr(journal, name)))
         for name in ("begin", "append"):
-            setattr(journal, name, self._telling(getattr(journal, name)))
+            setattr(journal, name, self._acknowledged(getattr(journal, name)))
 
-    def _telling(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def _acknowledged(self, call: Callable[..., Any]) -> Callable[..., Any]:
         async def passing(*args: Any) -> Any:
             result = await call(*args)
-            if self.is_here("append", "told"):
+            if self.is_kill_point("append", "acknowledged"):
                 asyncio.get_running_loop().call_soon(die)
             return result
 
@@ -98,7 +98,7 @@ class Points:
     # Drivers
 
     def watch_sqlite(self) -> None:
-        """From now on every statement of this process is a point, whoever opens the connection."""
+        """Make every statement of this process a point, on every connection."""
         points = self
 
         class Cursor(sqlite3.Cursor):
@@ -125,9 +125,9 @@ class Points:
         sqlite3.connect = sqlite3.dbapi2.connect = connect
 
     def watch_postgres(self) -> None:
-        """As `watch_sqlite`, for psycopg and for the wire, where statements that go out together are one.
+        """As `watch_sqlite`, for psycopg and for the pipeline, where statements that are sent together are one.
 
-        Within a statement is: sent, and nobody waits for its answer.
+        The point `amid` of a statement is after it was sent, and before its result.
         """
         (execute, executemany), (commit, leave) = SENDING, ENDING
 
@@ -149,15 +149,15 @@ class Points:
             kind = "read" if error else "commit"
             return await self._sent(kind, lambda: leave(transaction, error, *args))
 
-        def send_here(wire: PipelineConnection, asked: Sequence[Statement]) -> Any:
-            kind = _kind_of(wire, [statement for statement, _ in asked])
+        def send_here(pipeline: PipelineConnection, statements: Sequence[Statement]) -> Any:
+            kind = _kind_of(pipeline, [statement for statement, _ in statements])
             self.reach(kind, "before")
-            told = ASKING(wire, asked)
+            results = PIPELINE_SEND(pipeline, statements)
             if kind != "read":
-                if self.is_here(kind, "amid"):
+                if self.is_kill_point(kind, "amid"):
                     asyncio.get_running_loop().call_soon(die)
-                told.add_done_callback(lambda _: self.reach(kind, "after"))
-            return told
+                results.add_done_callback(lambda _: self.reach(kind, "after"))
+            return results
 
         PipelineConnection.send = send_here
         psycopg.AsyncCursor.execute = execute_here
@@ -175,12 +175,12 @@ class Points:
         self.reach(kind, "before")
         if kind == "read":
             return work()
-        here = self.is_here(kind, "amid")
+        here = self.is_kill_point(kind, "amid")
         if here:
             connection.set_progress_handler(die, 3)
         result = work()
         if here:
-            die()  # it took no three instructions
+            die()  # the statement took fewer than three instructions
         self.reach(kind, "after")
         return result
 
@@ -188,16 +188,16 @@ class Points:
         self.reach(kind, "before")
         if kind == "read":
             return await work()
-        if self.is_here(kind, "amid"):
+        if self.is_kill_point(kind, "amid"):
             asyncio.get_running_loop().call_soon(die)
         result = await work()
         self.reach(kind, "after")
         return result
 
 
-def _kind_of(wire: PipelineConnection, asked: Sequence[str]) -> str:
-    kinds = {_kind(statement) for statement in asked}
-    alone = "BEGIN" not in asked and wire._inner.transaction_status == TransactionStatus.IDLE
+def _kind_of(pipeline: PipelineConnection, statements: Sequence[str]) -> str:
+    kinds = {_kind(statement) for statement in statements}
+    alone = "BEGIN" not in statements and pipeline._inner.transaction_status == TransactionStatus.IDLE
     return "commit" if "commit" in kinds or ("write" in kinds and alone) else max(kinds, default="read")
 
 

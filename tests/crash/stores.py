@@ -1,4 +1,4 @@
-"""The stores that crash tests work on: each makes a database once, and copies of it for every life story."""
+"""The stores of crash tests: each creates a database once, and a copy of it for every experiment."""
 
 import shutil
 import sqlite3
@@ -14,20 +14,20 @@ _numbers = count(1)
 
 
 class Store(Protocol):
-    """`url` is that of the database that the copies are made of."""
+    """`url` is that of the original database."""
 
     url: str
 
     def copy(self, place: Path) -> str:
-        """The URL of a new database that has what the seed has."""
+        """The URL of a new copy of the original database."""
         ...
 
     def rows(self, url: str, question: str) -> list[tuple[Any, ...]]:
-        """What a database answers. Whoever was killed left it as it was: looking changes nothing."""
+        """The rows of a query. Reading does not change what a killed process left."""
         ...
 
     def drop(self, url: str) -> None:
-        """Nobody needs the database any more."""
+        """Delete the database."""
         ...
 
 
@@ -38,7 +38,7 @@ class SqliteFiles:
         self.url = f"sqlite:///{place / 'seed.db'}"
 
     def copy(self, place: Path) -> str:
-        assert not _file(self.url).with_name("seed.db-wal").exists(), "the file is complete by itself"
+        assert not _file(self.url).with_name("seed.db-wal").exists(), "the file must be complete without its log"
         shutil.copy(_file(self.url), place / "wfcore.db")
         return f"sqlite:///{place / 'wfcore.db'}"
 
@@ -60,7 +60,7 @@ class SqliteFiles:
 
 
 class PostgresServer:
-    """Implements `Store`, on the server that the other tests use."""
+    """Implements `Store` on the server of the other tests."""
 
     def __init__(self) -> None:
         from postgres_server import without_schema

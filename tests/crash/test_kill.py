@@ -1,6 +1,5 @@
-"""A process is killed at any boundary of a run, and another one finishes what it left.
-
-`make crash` kills at every point of every scene; here it is one point in fifteen or so, of every boundary.
+"""A process is killed at any boundary of a run, and another one finishes its work. `make crash` kills at every point
+of every scenario; this module at one point in fifteen or so, of every boundary.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,52 +9,52 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenes import Scene
+from fork_server import ForkServer
+from kill_experiments import BOUNDARIES, SCENARIOS, Baseline, Verdict
+from scenarios import Scenario
 from stores import Store
-from stories import BOUNDARIES, SCENES, Undisturbed, Verdict
-from zygote import Zygote
 
 pytestmark = pytest.mark.xdist_group("crash")
 
-Zygotes = tuple[Zygote, Zygote]
-Play = Callable[..., Undisturbed]
-TellAll = Callable[[Undisturbed, list[str]], list[Verdict]]
+ForkServers = tuple[ForkServer, ForkServer]
+Play = Callable[..., Baseline]
+RunAll = Callable[[Baseline, list[str]], list[Verdict]]
 
 
 @pytest.fixture
-def play(zygotes: Zygotes, store: Store, tmp_path: Path) -> Play:
-    def play(name: str, **more: Any) -> Undisturbed:
+def play(fork_servers: ForkServers, store: Store, tmp_path: Path) -> Play:
+    def play(name: str, **more: Any) -> Baseline:
         place = tmp_path / f"{name} {len(list(tmp_path.iterdir()))}"
         place.mkdir()
-        return Undisturbed(name, place, store, zygotes[0], **more)
+        return Baseline(name, place, store, fork_servers[0], **more)
 
     return play
 
 
 @pytest.fixture
-def tell_all(zygotes: Zygotes, tmp_path: Path) -> TellAll:
-    """Let every one of these kills happen, two at a time, and see that nothing is wrong afterwards."""
+def run_all(fork_servers: ForkServers, tmp_path: Path) -> RunAll:
+    """Run an experiment for each kill, two at a time, and assert that none has problems."""
     numbers = count()
 
-    def tell(whole: Undisturbed, zygote: Zygote, kill: str) -> Verdict:
+    def experiment(whole: Baseline, fork_server: ForkServer, kill: str) -> Verdict:
         place = tmp_path / f"story {next(numbers)}"
         place.mkdir()
-        return whole.tell(place, zygote, kill)
+        return whole.experiment(place, fork_server, kill)
 
-    def tell_all(whole: Undisturbed, kills: list[str]) -> list[Verdict]:
+    def run_all(whole: Baseline, kills: list[str]) -> list[Verdict]:
         def half(side: int) -> Iterator[Verdict]:
-            return (tell(whole, zygotes[side], kill) for kill in kills[side::2])
+            return (experiment(whole, fork_servers[side], kill) for kill in kills[side::2])
 
         with ThreadPoolExecutor(2) as pool:
-            told = [verdict for verdicts in pool.map(lambda side: list(half(side)), (0, 1)) for verdict in verdicts]
-        assert [problem for verdict in told for problem in verdict.problems] == []
-        return told
+            verdicts = [one for found in pool.map(lambda side: list(half(side)), (0, 1)) for one in found]
+        assert [problem for verdict in verdicts for problem in verdict.problems] == []
+        return verdicts
 
-    return tell_all
+    return run_all
 
 
-def some(whole: Undisturbed, turn: int) -> list[str]:
-    """One point of every third boundary of a scene: of three scenes in a row, one of each."""
+def some(whole: Baseline, turn: int) -> list[str]:
+    """One point of every third boundary of a scenario, so that three consecutive scenarios cover all boundaries."""
     chosen = []
     for boundary in BOUNDARIES[turn % 3 :: 3]:
         there = [point for point in whole.points if point.rpartition("/")[0] == boundary]
@@ -63,85 +62,89 @@ def some(whole: Undisturbed, turn: int) -> list[str]:
     return chosen
 
 
-@pytest.mark.parametrize("name", SCENES)
-def test_at_any_boundary(name: str, play: Play, tell_all: TellAll) -> None:
-    """Wherever a process dies: no completed step is repeated, nothing that was acknowledged is lost or changed, no run
-    is stranded, and the run comes to what it comes to undisturbed. What must not happen twice never does."""
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_at_any_boundary(name: str, play: Play, run_all: RunAll) -> None:
+    """At any kill no completed step is repeated, nothing acknowledged is lost or changed, no run is stranded, and the
+    output is that of a run without kills. A step that must not be repeated happens once at most.
+    """
     whole = play(name)
-    told = tell_all(whole, some(whole, SCENES.index(name)))
-    assert sum(verdict.reached for verdict in told) >= len(told) - 1, "only a heartbeat may come too late to die in"
+    verdicts = run_all(whole, some(whole, SCENARIOS.index(name)))
+    assert sum(verdict.reached for verdict in verdicts) >= len(verdicts) - 1, (
+        "only a heartbeat can come too late for its kill"
+    )
 
 
-def test_undisturbed(play: Play) -> None:
-    """Without a kill the run is done, each of its six effects happened once, and every boundary was passed."""
+def test_without_kills(play: Play) -> None:
+    """The run is done, each of its six effects happened once, and every boundary was passed."""
     whole = play("demo")
     assert whole.events[-1]["output"]["seen"].startswith("four words were said [")
-    assert sorted(whole.scene.performed().values()) == [1] * 6
-    assert whole.scene.completed().keys() == whole.scene.performed().keys()
+    assert sorted(whole.scenario.performed().values()) == [1] * 6
+    assert whole.scenario.completed().keys() == whole.scenario.performed().keys()
     assert {point.rpartition("/")[0] for point in whole.points} == set(BOUNDARIES)
 
 
 @pytest.mark.parametrize(("moment", "times"), [("before", 1), ("amid", 2), ("after", 2)])
-def test_in_an_effect(play: Play, tell_all: TellAll, moment: str, times: int) -> None:
-    """Killed in a step: before its effect it happens once, after its effect and before the result is durable twice."""
-    (told,) = tell_all(play("demo"), [f"effect/{moment}/1"])
-    assert told.effects["turn-1:fetch:1"] == times
-    assert sum(told.effects.values()) == 5 + times
+def test_in_an_effect(play: Play, run_all: RunAll, moment: str, times: int) -> None:
+    """A kill before the effect of a step does not repeat it; one between effect and durable result does."""
+    (verdict,) = run_all(play("demo"), [f"effect/{moment}/1"])
+    assert verdict.effects["turn-1:fetch:1"] == times
+    assert sum(verdict.effects.values()) == 5 + times
 
 
 @pytest.mark.parametrize(("point", "charged", "followed"), [
     ("effect/before/1", 0, "unknown"), ("effect/amid/1", 1, "unknown"), ("effect/amid/2", 1, "paid"),
 ])  # fmt: skip
-def test_what_is_called_once(play: Play, tell_all: TellAll, point: str, charged: int, followed: str) -> None:
-    """Killed in it, before its effect or after: nobody knows, so it is not called again, and the error edge is taken.
-    Behind it, its result is durable, and nothing is unknown."""
-    (told,) = tell_all(play("once"), [point])
-    assert told.effects["turn-1:charge:1"] == charged
-    assert [key.split(":")[1] for key in told.effects if "charge" not in key] == [followed]
+def test_a_step_that_must_not_be_repeated(play: Play, run_all: RunAll, point: str, charged: int, followed: str) -> None:
+    """A kill before or after its effect makes the outcome unknown: it is not called again, and the error edge is
+    taken. After its durable result nothing is unknown.
+    """
+    (verdict,) = run_all(play("once"), [point])
+    assert verdict.effects["turn-1:charge:1"] == charged
+    assert [key.split(":")[1] for key in verdict.effects if "charge" not in key] == [followed]
 
 
-def test_normal_durability(play: Play, tell_all: TellAll) -> None:
-    """With `synchronous=NORMAL` a kill, which is no power cut, loses nothing either."""
+def test_normal_durability(play: Play, run_all: RunAll) -> None:
+    """With `synchronous=NORMAL` a kill, unlike a power failure, loses nothing either."""
     whole = play("demo", synchronous="NORMAL")
-    told = tell_all(whole, [point for point in whole.points if point.startswith("append/told/")][::3])
-    assert all(verdict.reached for verdict in told)
+    verdicts = run_all(whole, [point for point in whole.points if point.startswith("append/acknowledged/")][::3])
+    assert all(verdict.reached for verdict in verdicts)
 
 
-def test_one_write_a_life(play: Play, zygotes: Zygotes, tmp_path: Path) -> None:
-    """A run ends well even if each process that drives it dies after a single write of entries."""
+def test_one_write_per_process(play: Play, fork_servers: ForkServers, tmp_path: Path) -> None:
+    """A run ends correctly even if each of its processes is killed after a single append."""
     whole = play("demo")
-    writes = sum(point.startswith("append/told/") for point in whole.points)
-    place = tmp_path / "short lives"
+    writes = sum(point.startswith("append/acknowledged/") for point in whole.points)
+    place = tmp_path / "short processes"
     place.mkdir()
-    told = whole.tell(place, zygotes[0], *["append/told/1"] * (writes - 3))
-    assert told.reached
-    assert told.problems == []
+    verdict = whole.experiment(place, fork_servers[0], *["append/acknowledged/1"] * (writes - 3))
+    assert verdict.reached
+    assert verdict.problems == []
 
 
-def test_what_is_repeated_is_seen(play: Play) -> None:
-    """The harness is no friend: an effect that happens once more after its result was written is reported."""
+def test_the_harness_detects_repetitions(play: Play) -> None:
+    """An effect that happens again after its result was written is reported."""
     whole = play("demo")
-    assert whole.scene.repeated() == []
-    with (whole.scene.place / "log").open("a") as log:
+    assert whole.scenario.repeated() == []
+    with (whole.scenario.place / "log").open("a") as log:
         log.write('["turn-1:fetch:1", 1, 9999999999999]\n')
-    assert whole.scene.repeated() == ["turn-1:fetch:1"]
+    assert whole.scenario.repeated() == ["turn-1:fetch:1"]
 
 
-def test_what_is_lost_is_seen(play: Play, zygotes: Zygotes, tmp_path: Path) -> None:
-    """The same of a run that was acknowledged and is not there, of an event that has changed, and of another end."""
+def test_the_harness_detects_losses(play: Play, fork_servers: ForkServers, tmp_path: Path) -> None:
+    """An acknowledged run that is missing, a changed event, and another output are reported."""
     whole = play("demo")
     whole.events[-1]["output"] = "something else"
     place = tmp_path / "lost"
     place.mkdir()
-    (place / "life-1.acks").write_text('{"kind": "accepted", "runId": "x"}\n{"runId": "x", "seq": 1}\n')
-    told = whole.tell(place, zygotes[0], "effect/before/1")
-    assert [what.split(" ")[0] for what in told.lost] == ["run", "event"]
-    assert [what.split(" ")[0] for what in told.differs] == ["it"]
+    (place / "process-1.acks").write_text('{"kind": "accepted", "runId": "x"}\n{"runId": "x", "seq": 1}\n')
+    verdict = whole.experiment(place, fork_servers[0], "effect/before/1")
+    assert [what.split(" ")[0] for what in verdict.lost] == ["run", "event"]
+    assert [what.split(" ")[0] for what in verdict.differs] == ["the"]
 
 
-def test_a_scene_starts_from_the_seed(store: Store, tmp_path: Path) -> None:
-    """Every story has a database of its own, in which nothing has run."""
-    scene = Scene(tmp_path, store)
-    assert scene.runs() == {}
-    scene.drop()
+def test_a_scenario_starts_from_the_seed(store: Store, tmp_path: Path) -> None:
+    """Every experiment has its own database, without runs."""
+    scenario = Scenario(tmp_path, store)
+    assert scenario.runs() == {}
+    scenario.drop()
     assert list(tmp_path.iterdir()) == []

@@ -7,60 +7,61 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from scenes import Scene
-from zygote import Zygote
+from fork_server import ForkServer
+from scenarios import Scenario
 
 RUNS = 50
 pytestmark = pytest.mark.xdist_group("crash")
 
 
 def until(happened: Callable[[], bool], seconds: float = 20.0) -> float:
-    """Wait for something that another process does; how long it took."""
+    """Wait until `happened` is true. Returns the seconds that it took."""
     began = time.monotonic()
     while not happened():
-        assert time.monotonic() < began + seconds, "it did not happen"
+        assert time.monotonic() < began + seconds, "the condition did not become true"
         time.sleep(0.01)  # another process does it, on the real clock: there is no fake one to move
     return time.monotonic() - began
 
 
-def statuses(scene: Scene) -> Counter[str]:
-    return Counter(scene.runs().values())
+def statuses(scenario: Scenario) -> Counter[str]:
+    return Counter(scenario.runs().values())
 
 
-def shares(scene: Scene) -> Counter[str]:
+def shares(scenario: Scenario) -> Counter[str]:
     """How many steps of each process's runs have happened."""
-    return Counter(key.partition("-")[0] for key in scene.performed())
+    return Counter(key.partition("-")[0] for key in scenario.performed())
 
 
-def test_share_the_work(scene: Scene, zygotes: tuple[Zygote, Zygote]) -> None:
+def test_two_processes_share_the_work(scenario: Scenario, fork_servers: tuple[ForkServer, ForkServer]) -> None:
     """Of fifty runs that two processes start and drive, every effect happens exactly once."""
     names = ("one", "two")
     more = {"starts": RUNS // 2, "runs": RUNS, "seconds": 0.005}
-    pids = [z.start(scene.spec("crowd", name, name=name, **more)) for z, name in zip(zygotes, names, strict=True)]
-    ends = [zygote.wait(pid) for zygote, pid in zip(zygotes, pids, strict=True)]
-    assert ends == [0, 0], [scene.said(name) for name in names]
-    assert statuses(scene) == {"done": RUNS}
-    assert set(scene.performed().values()) == {1}
-    assert len(scene.performed()) == RUNS * 4
+    pids = [
+        z.start(scenario.spec("crowd", name, name=name, **more)) for z, name in zip(fork_servers, names, strict=True)
+    ]
+    ends = [fork_server.wait(pid) for fork_server, pid in zip(fork_servers, pids, strict=True)]
+    assert ends == [0, 0], [scenario.said(name) for name in names]
+    assert statuses(scenario) == {"done": RUNS}
+    assert set(scenario.performed().values()) == {1}
+    assert len(scenario.performed()) == RUNS * 4
 
 
-def test_take_over(scene: Scene, zygotes: tuple[Zygote, Zygote]) -> None:
-    """One of them is killed amid its runs: the other one takes them over within about two seconds, and ends them.
-
-    Only what was in flight, one step of each of the dead process's runs, may happen a second time.
+def test_a_process_takes_over(scenario: Scenario, fork_servers: tuple[ForkServer, ForkServer]) -> None:
+    """When one process is killed during its runs, the other one takes them over within about two seconds, and ends
+    them. Only the step in flight of each run of the killed process can happen a second time.
     """
-    zygote, other = zygotes
-    doomed = zygote.start(scene.spec("crowd", "one", name="one", starts=RUNS // 2, runs=RUNS, seconds=0.3))
-    heir = other.start(scene.spec("crowd", "two", name="two", starts=RUNS // 2, runs=RUNS, seconds=0.01))
-    until(lambda: shares(scene)["one"] >= 30 and shares(scene)["two"] == RUNS // 2 * 4)
-    os.kill(doomed, signal.SIGKILL)
-    assert zygote.wait(doomed) == -signal.SIGKILL
-    left = scene.performed()
-    assert statuses(scene)["running"] > 0, "it was killed amid its work"
-    taken_over = until(lambda: scene.performed() != left)
-    assert other.wait(heir) == 0, scene.said("two")
-    assert statuses(scene) == {"done": RUNS}
-    times = scene.performed()
+    fork_server, other = fork_servers
+    victim = fork_server.start(scenario.spec("crowd", "one", name="one", starts=RUNS // 2, runs=RUNS, seconds=0.3))
+    successor = other.start(scenario.spec("crowd", "two", name="two", starts=RUNS // 2, runs=RUNS, seconds=0.01))
+    until(lambda: shares(scenario)["one"] >= 30 and shares(scenario)["two"] == RUNS // 2 * 4)
+    os.kill(victim, signal.SIGKILL)
+    assert fork_server.wait(victim) == -signal.SIGKILL
+    left = scenario.performed()
+    assert statuses(scenario)["running"] > 0, "it was killed amid its work"
+    taken_over = until(lambda: scenario.performed() != left)
+    assert other.wait(successor) == 0, scenario.said("two")
+    assert statuses(scenario) == {"done": RUNS}
+    times = scenario.performed()
     assert len(times) == RUNS * 4
     assert max(times.values()) <= 2
     again = [key for key, number in times.items() if number == 2]

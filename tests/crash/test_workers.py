@@ -1,4 +1,4 @@
-"""`wfcore worker`, as real processes, several of them on one database."""
+"""`wfcore worker`: several real processes on one database."""
 
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import attrs
 import pytest
-from crew import GRAPH, TOOLS, Crew, until
 from postgres_server import new_database
+from worker_processes import GRAPH, TOOLS, WorkerProcesses, until
 
 from wfcore import bootstrap
 from wfcore.bootstrap import Core
@@ -30,13 +30,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def crew(tmp_path: Path, url: str) -> Iterator[Crew]:
-    with Crew(tmp_path, url) as crew:
-        yield crew
+def workers(tmp_path: Path, url: str) -> Iterator[WorkerProcesses]:
+    with WorkerProcesses(tmp_path, url) as workers:
+        yield workers
 
 
 @attrs.frozen
-class Front:
+class StartingProcess:
     """This process: it starts runs and drives none. `flow` is the workflow of three steps."""
 
     core: Core
@@ -55,17 +55,17 @@ class Front:
 
 
 @pytest.fixture
-async def front(url: str, anyio_backend: str) -> AsyncIterator[Front]:
+async def front(url: str, anyio_backend: str) -> AsyncIterator[StartingProcess]:
     async with bootstrap.open(url, tools=TOOLS, worker=False, secret=bytes(32)) as core:
         await core.directory.create_organization("Acme", id=ORG)
         await core.directory.add_member(ORG, user_id="ann", email="ann@acme.example")
         me = core.principal(ORG, user="ann")
         flow = await core.workflows.create(me, name="Steps", structure=GRAPH)
         await core.workflows.deploy(me, flow.id)
-        yield Front(core, me, flow.id)
+        yield StartingProcess(core, me, flow.id)
 
 
-async def _scheduled(front: Front) -> str:
+async def _scheduled(front: StartingProcess) -> str:
     """A workflow whose daily slot was a moment ago; the id of its run."""
     now = datetime.now(UTC).replace(second=0, microsecond=0)
     schedule = {"frequency": "daily", "timezone": "UTC", "time_of_day": f"{now:%H:%M}"}
@@ -81,7 +81,7 @@ async def _scheduled(front: Front) -> str:
 
 
 @pytest.mark.anyio
-async def test_the_life_of_a_crew(front: Front, crew: Crew) -> None:
+async def test_workers_share_and_take_over_work(front: StartingProcess, workers: WorkerProcesses) -> None:
     """Two workers share the work: both get some, every step happens once, every slot of a schedule starts one run.
 
     Then one is killed amid its steps, and the other one stops. A third one, on another machine, takes everything over
@@ -89,41 +89,41 @@ async def test_the_life_of_a_crew(front: Front, crew: Crew) -> None:
     its own: nothing that it does counts, and it ends in good order.
     """
     slots = [await _scheduled(front) for _ in range(5)]
-    crew.hire("killed", "stopped")
+    workers.start_workers("killed", "stopped")
     await until(lambda: front.are_done(len(slots)))
-    keys, ended = list[str](), crew.did("began", "b")
-    while len(crew.did("began", "b") - ended) < 2:  # until both are amid a step
+    keys, ended = list[str](), workers.count_of("began", "b")
+    while len(workers.count_of("began", "b") - ended) < 2:  # until both are amid a step
         keys.append(f"r-{len(keys)}")
         await front.start(keys[-1], gated=True)
-        await until(lambda: crew.did("began", "b").total() == len(keys) + len(slots))
-    crew.hire("heir")
-    crew.send("killed", signal.SIGKILL)
-    crew.send("stopped", signal.SIGSTOP)
-    assert await until(lambda: crew.did("began", "b")["heir"] == len(keys)) < 15
-    crew.open_gate()
+        await until(lambda: workers.count_of("began", "b").total() == len(keys) + len(slots))
+    workers.start_workers("successor")
+    workers.send("killed", signal.SIGKILL)
+    workers.send("stopped", signal.SIGSTOP)
+    assert await until(lambda: workers.count_of("began", "b")["successor"] == len(keys)) < 15
+    workers.open_gate()
     await until(lambda: front.are_done(len(slots) + len(keys)))
     before = await front.rows()
-    crew.send("stopped", signal.SIGCONT)
-    await until(lambda: crew.did("ended", "b")["stopped"] == crew.did("began", "b")["stopped"])
-    assert crew.end("stopped") == 0
+    workers.send("stopped", signal.SIGCONT)
+    await until(lambda: workers.count_of("ended", "b")["stopped"] == workers.count_of("began", "b")["stopped"])
+    assert workers.end("stopped") == 0
     assert await front.rows() == before
     assert {row.id for row in before} == {*slots, *keys}
-    assert [set(crew.times(name).values()) for name in "ac"] == [{1}, {1}]
-    assert max(crew.times("b").values()) == 2
+    assert [set(workers.times(name).values()) for name in "ac"] == [{1}, {1}]
+    assert max(workers.times("b").values()) == 2
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("url", ["a file"], indirect=True)
-async def test_on_a_file(front: Front, crew: Crew) -> None:
-    """A worker drives what another process on the same machine starts, and ends in good order when it is told to."""
-    crew.hire("worker")
+async def test_on_a_file(front: StartingProcess, workers: WorkerProcesses) -> None:
+    """A worker drives runs that another process on the same machine starts, and ends cleanly on a signal."""
+    workers.start_workers("worker")
     await front.start("r-1", gated=False)
     await until(lambda: front.are_done(1))
-    assert crew.did("ended", "c") == {"worker": 1}
-    assert crew.end("worker") == 0
+    assert workers.count_of("ended", "c") == {"worker": 1}
+    assert workers.end("worker") == 0
 
 
-def test_a_database_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
-    """A worker on a database in memory would never have anything to do: that is wrong usage."""
+def test_a_worker_needs_a_shared_database(capfd: pytest.CaptureFixture[str]) -> None:
+    """A worker on a database in memory would never have work: that is a usage error."""
     assert main(["worker", "--database", "sqlite://"]) == 2
     assert "a worker needs a database that processes share" in capfd.readouterr().err

@@ -1,7 +1,7 @@
-"""A process that has imported everything and forks the processes of the crash tests: it spares them that.
+"""A process that has imported all modules and forks the processes of the crash tests, which start faster that way.
 
-It runs as a program of its own, without threads and event loop, so that a fork is safe. A line of JSON on standard
-input asks for a life and is answered with its process number; `{"wait": pid}` with how it ended (negative: by which
+It runs as a separate program, without threads and event loop, so that a fork is safe. A line of JSON on standard input
+starts a process; the response is its process number. The response to `{"wait": pid}` is its exit status (negative: the
 signal).
 """
 
@@ -16,20 +16,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-from scenes import spec
+from scenarios import spec
 
 
-class Zygote:
-    """The tests' end of it."""
+class ForkServer:
+    """The client of the fork server."""
 
     def __init__(self, *urls: str) -> None:
-        """`urls`: empty databases to warm up on, beside a file."""
+        """`urls`: empty databases for the warm-up, beside a file."""
         self._process = subprocess.Popen(
             [sys.executable, __file__, *urls], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def start(self, spec: dict[str, Any]) -> int:
-        """The process number of a new life."""
+        """Start a process; returns its process number."""
         return self._ask(spec)
 
     def wait(self, pid: int) -> int:
@@ -54,10 +54,10 @@ class Zygote:
 
 
 def _serve() -> None:
-    import lives
-    import storm  # noqa: F401  (it has lives of its own)
+    import process_roles
+    import random_kills  # noqa: F401  (it adds roles)
 
-    _warm_up(lives.run)
+    _warm_up(process_roles.run)
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
@@ -66,17 +66,17 @@ def _serve() -> None:
         else:
             answer = os.fork()
             if not answer:
-                _live(lives.run, request)
+                _run_child(process_roles.run, request)
         print(answer, flush=True)
 
 
 def _warm_up(run: Any) -> None:
-    """Live once, so that all that is imported, compiled and kept on the way is there for every child."""
+    """Run every role once, so that all imports, compiled code and caches exist in every child."""
     with tempfile.TemporaryDirectory() as place:
         for url in (f"sqlite:///{place}/wfcore.db", *sys.argv[1:]):
-            run(spec(Path(place), url, "seed", "zygote"))
-            for scene in ("demo", "talk", "webhook"):
-                run(spec(Path(place), url, "play", "zygote", scene=scene, key=scene))
+            run(spec(Path(place), url, "seed", "fork_server"))
+            for scenario in ("demo", "talk", "webhook"):
+                run(spec(Path(place), url, "play", "fork_server", scenario=scenario, key=scenario))
     gc.collect()
     deadline = time.monotonic() + 30
     while threading.active_count() > 1:  # a fork is safe when no other thread holds anything
@@ -85,8 +85,8 @@ def _warm_up(run: Any) -> None:
     gc.freeze()
 
 
-def _live(run: Any, request: dict[str, Any]) -> None:
-    """In the child: it never returns to the loop that answers."""
+def _run_child(run: Any, request: dict[str, Any]) -> None:
+    """Run a role in the child process, and exit. This function does not return."""
     status = 1
     try:
         output = os.open(request["output"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -1,7 +1,7 @@
-"""Real workers on one PostgreSQL database: the processes, the tool that they share, and what they did with it.
+"""Real workers on one PostgreSQL database: the processes, their tool, and the records of its calls.
 
-`wfcore worker --tools crew.py:TOOLS` imports this file too. Workers say of which machine they are, since those of one
-machine notice each other's death by its process table, and the tests are about those that cannot.
+`wfcore worker --tools worker_processes.py:TOOLS` imports this file too. Each worker pretends to be on another machine:
+on one machine, workers detect a dead process by the process table, and these tests are about workers that cannot.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ from wfcore.adapters.dispatch import embedded
 from wfcore.adapters.tools.catalog import tool
 from wfcore.ports.providers import ToolCall
 
-if "CREW_NAME" in os.environ:
-    embedded.this_machine = lambda: f"machine of {os.environ['CREW_NAME']}"
+if "TEST_WORKER_NAME" in os.environ:
+    embedded.this_machine = lambda: f"machine of {os.environ['TEST_WORKER_NAME']}"
 
 STEPS = ("a", "b", "c")
 
 
 @tool(idempotent=True)
 async def step(name: str, gated: bool, call: ToolCall) -> str:
-    """Write down that this was begun, wait for the gate if it is the step in the middle, write down that it ended."""
+    """Record the begin, wait for the gate in the middle step, record the end."""
     _write("began", name, call.key)
     while gated and name == "b" and not _gate().exists():  # noqa: ASYNC110  (another process opens it)
         await asyncio.sleep(0.1)
@@ -53,18 +53,18 @@ GRAPH: dict[str, Any] = {
 
 
 def _gate() -> Path:
-    return Path(os.environ["CREW_PLACE"], "gate")
+    return Path(os.environ["TEST_WORKER_DIRECTORY"], "gate")
 
 
 def _write(what: str, name: str, key: str) -> None:
-    line = json.dumps([os.environ["CREW_NAME"], what, name, key]) + "\n"
-    file = os.open(Path(os.environ["CREW_PLACE"], "log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    line = json.dumps([os.environ["TEST_WORKER_NAME"], what, name, key]) + "\n"
+    file = os.open(Path(os.environ["TEST_WORKER_DIRECTORY"], "log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, line.encode())
     os.close(file)
 
 
-class Crew:
-    """The processes of one test. All are gone after `with`."""
+class WorkerProcesses:
+    """The processes of one test. All are killed at the end of the `with` block."""
 
     def __init__(self, place: Path, url: str) -> None:
         self._place = place
@@ -79,19 +79,19 @@ class Crew:
             process.kill()
             process.communicate()
 
-    def hire(self, *names: str) -> None:
-        """Workers that are ready."""
+    def start_workers(self, *names: str) -> None:
+        """Start workers, and wait until they are ready."""
         for name in names:
             self.begin(name, "worker", "--tools", f"{Path(__file__)}:TOOLS")
         for name in names:
-            assert self.says(name) == "working"
+            assert self.next_line(name) == "working"
 
     def begin(self, name: str, *command: str) -> None:
-        """A process that runs a command of `wfcore`."""
+        """Start a process that runs a command of `wfcore`."""
         environment = {
             **os.environ,
-            "CREW_NAME": name,
-            "CREW_PLACE": str(self._place),
+            "TEST_WORKER_NAME": name,
+            "TEST_WORKER_DIRECTORY": str(self._place),
             "WFCORE_DATABASE": self._url,
             "WFCORE_SECRET_KEY": "A" * 43,
         }
@@ -104,8 +104,8 @@ class Crew:
                 text=True,
             )
 
-    def says(self, name: str) -> str:
-        """The next line that the process prints."""
+    def next_line(self, name: str) -> str:
+        """The next line of the process's output."""
         out = self._processes[name].stdout
         assert out is not None
         return out.readline().strip() or (self._place / f"{name}.err").read_text()
@@ -114,14 +114,14 @@ class Crew:
         self._processes[name].send_signal(sent)
 
     def end(self, name: str) -> int:
-        """Tell the process to end; its status."""
+        """Terminate the process. Returns its status."""
         self.send(name, signal.SIGTERM)
         return self._processes[name].wait(40)
 
     def open_gate(self) -> None:
         (self._place / "gate").touch()
 
-    def did(self, what: str, name: str) -> Counter[str]:
+    def count_of(self, what: str, name: str) -> Counter[str]:
         """How often each worker `began` or `ended` a step."""
         return Counter(one[0] for one in self._lines() if one[1:3] == [what, name])
 
@@ -134,12 +134,12 @@ class Crew:
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
-async def until(asked: Callable[[], Awaitable[Any] | Any], seconds: float = 40.0) -> float:
-    """Wait for something that another process does, on the real clock; how many seconds it took."""
+async def until(condition: Callable[[], Awaitable[Any] | Any], seconds: float = 40.0) -> float:
+    """Wait until `condition` is true, on the real clock. Returns the seconds that it took."""
     began = monotonic()
     while True:
-        answer = asked()
-        if await answer if isawaitable(answer) else answer:
+        result = condition()
+        if await result if isawaitable(result) else result:
             return monotonic() - began
-        assert monotonic() < began + seconds, "it did not happen"
+        assert monotonic() < began + seconds, "the condition did not become true"
         await asyncio.sleep(0.05)

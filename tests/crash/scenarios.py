@@ -1,11 +1,11 @@
-"""The files of one crash test, and what the processes that work on them are told."""
+"""The files of one crash test, and the options of the processes that use them."""
 
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lives import Spec, lines
+from process_roles import Spec, lines
 from stores import Store
 
 from wfcore.domain.run.entries import Opened, Succeeded, decode_entry
@@ -17,16 +17,16 @@ KILLED = -9
 Events = list[dict[str, Any]]
 
 
-class Scene:
-    """The files and the database of one test, and the processes that work on them."""
+class Scenario:
+    """The files and the database of one test, and the records of its processes."""
 
     def __init__(self, place: Path, store: Store) -> None:
         self.place = place
         self.url = store.copy(place)
         self._store = store
 
-    def spec(self, life: str, who: str, **more: Any) -> Spec:
-        return spec(self.place, self.url, life, who, **more)
+    def spec(self, role: str, who: str, **more: Any) -> Spec:
+        return spec(self.place, self.url, role, who, **more)
 
     def rows(self, question: str) -> list[tuple[Any, ...]]:
         return self._store.rows(self.url, question)
@@ -42,23 +42,23 @@ class Scene:
         return lines(self.place / f"{who}.acks")
 
     def points(self, who: str) -> list[str]:
-        """All points that a life passed, by name."""
+        """All points that a process passed, by name."""
         passed = lines(self.place / f"{who}.points")[-1]
         return [f"{kind}/{number}" for kind, most in passed.items() for number in range(1, most + 1)]
 
     def performed(self) -> Counter[str]:
-        """How often each effect happened in the world, by its key."""
+        """How often each effect happened, by its key."""
         return Counter(key for key, *_ in lines(self.place / "log"))
 
     def completed(self) -> dict[str, int]:
-        """When each effect had the outcome that the journal holds, by its key, in epoch milliseconds."""
+        """The time of the outcome of each effect in the journal, by its key, in milliseconds since the Unix epoch."""
         answered = {(run, *address, at): (key, then) for run, address, at, key, then in lines(self.place / "steps")}
         found = self.rows("SELECT execution, entry FROM journal")
         done = [(run, entry) for run, text in found if isinstance(entry := decode_entry(text), Succeeded | Opened)]
         return dict(answered[run, *address_of(entry), entry.at] for run, entry in done)
 
     def repeated(self) -> list[str]:
-        """The keys of effects that happened although their outcome was in the journal already."""
+        """The keys of effects that happened after their outcome was in the journal."""
         completed = self.completed()
         return [key for key, _, at in lines(self.place / "log") if at > completed.get(key, at)]
 
@@ -67,7 +67,7 @@ class Scene:
         return dict(self.rows("SELECT id, status FROM runs"))
 
 
-def spec(place: Path, url: str, life: str, who: str, **more: Any) -> Spec:
+def spec(place: Path, url: str, role: str, who: str, **more: Any) -> Spec:
     files = {name: str(place / f"{who}.{name}") for name in ("acks", "points")}
     shared = {name: str(place / name) for name in ("log", "steps")}
-    return {"life": life, "url": url, "output": str(place / f"{who}.out"), **files, **shared, **more}
+    return {"role": role, "url": url, "output": str(place / f"{who}.out"), **files, **shared, **more}

@@ -1,7 +1,7 @@
-"""What the processes of the crash tests do with their lives.
+"""The roles of the processes of the crash tests.
 
-Every function here runs in a process of its own, forked by `zygote.py`. What it says goes to files, written at once
-and in one piece, so that what was said before a kill is there after it.
+Each function in `ROLES` runs in a separate process, forked by `fork_server.py`. It reports to files, with one write for
+each line, so that lines from before a kill are complete.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ from wfcore.runtime.execution.performer import Performer
 
 ORG = "00000000-0000-4000-8000-000000000001"
 FIRST = "turn-1"
-GIVEN = {"n": 5, "items": ["a", "b", "c"]}
-PATIENCE = 30.0
-"""Seconds in which a life that nobody disturbs has to come to its end, on a machine that has other things to do."""
+INPUT = {"n": 5, "items": ["a", "b", "c"]}
+PROCESS_TIMEOUT = 30.0
+"""Seconds within which a process without a kill must end, on a busy machine."""
 
 PERFORM = Performer.perform
 
@@ -48,7 +48,7 @@ Spec = dict[str, Any]
 
 
 def write_line(path: str, value: Any) -> None:
-    """Append one line that survives the death of this process at any later moment."""
+    """Append one line, which a later kill of this process cannot affect."""
     line = (json.dumps(value) + "\n").encode()
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -58,12 +58,12 @@ def write_line(path: str, value: Any) -> None:
 
 
 def now() -> int:
-    """Epoch milliseconds, of the clock that wfcore goes by."""
+    """Milliseconds since the Unix epoch, by the clock that wfcore uses."""
     return time.time_ns() // 1_000_000
 
 
 class Recorder:
-    """The tools: each call writes a line outside wfcore, with the time. `seconds` is how long one takes."""
+    """The tools: each call writes a line with the time outside wfcore. `seconds` is the duration of a call."""
 
     def __init__(self, path: str, points: Points, seconds: float = 0.0) -> None:
         self._path = path
@@ -76,12 +76,12 @@ class Recorder:
 
     @tool(idempotent=True)
     async def record(self, what: Any, call: ToolCall) -> dict[str, object]:
-        """Note that this step was performed."""
+        """Record that this step was performed."""
         return await self.charge(what, call)
 
     @tool(idempotent=True)
     async def flaky(self, what: Any, call: ToolCall) -> dict[str, object]:
-        """The same, but for the first two attempts, which fail after they were noted."""
+        """As `record`, but the first two attempts fail after the record."""
         noted = await self.charge(what, call)
         if call.attempt < 3:
             raise ConnectionError("not yet")
@@ -89,23 +89,22 @@ class Recorder:
 
     @tool(idempotent=True)
     async def slow(self, what: Any, call: ToolCall) -> dict[str, object]:
-        """The same, but the first attempt never ends."""
+        """As `record`, but the first attempt never ends."""
         noted = await self.charge(what, call)
         if call.attempt < 2:
             await asyncio.Event().wait()
         return noted
 
     async def charge(self, what: Any, call: ToolCall) -> dict[str, object]:
-        """The same, and nobody may do it twice."""
+        """As `record`, but it must not be repeated."""
         await asyncio.sleep(self._seconds)
         write_line(self._path, [readable(call.key), call.attempt, now()])
         self._points.reach("effect", "amid")
         return {"seen": what}
 
 
-class Talker(ScriptedModel):
-    """Asks for two calls, one after the other, and then says four words, which come one by one; it writes a line for
-    every answer."""
+class TwoCallsModel(ScriptedModel):
+    """Makes two tool calls, one after the other, then streams four words. It records a line for each completion."""
 
     def __init__(self, path: str, points: Points) -> None:
         super().__init__(self._reply, delay=0.002)
@@ -123,17 +122,17 @@ class Talker(ScriptedModel):
 
 
 ROOTS: dict[str, str] = {}
-"""The first run of each execution that had an effect here, by what the keys of its effects begin with."""
+"""The first run of each execution with an effect in this process, by the prefix of the keys of its effects."""
 
 
 def readable(key: str) -> str:
-    """The key with the run in place of the UUID, which is another one in every play of the same scene."""
+    """The key with the run id instead of the UUID, which differs between experiments."""
     execution, _, step = key.partition(":")
     return f"{ROOTS[execution]}:{step}"
 
 
 def watch_effects(points: Points, path: str) -> None:
-    """Every effect is a point before and after it, and a line: where in the journal its outcome belongs, and when."""
+    """Add points before and after each effect, and record the address of its outcome in the journal, with the time."""
 
     async def performed(self: Performer, execution: Any, effect: Any, stream: Any) -> Any:
         ROOTS[effect.key.partition(":")[0]] = execution.root_run_id
@@ -148,7 +147,7 @@ def watch_effects(points: Points, path: str) -> None:
 
 @asynccontextmanager
 async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
-    """wfcore on the database of the test, with whatever is to kill this process."""
+    """wfcore on the database of the test, with the points at which this process can be killed."""
     points = Points(spec.get("kill"))
     if bootstrap.is_server(spec["url"]):
         points.watch_postgres()
@@ -165,7 +164,7 @@ async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
         journal=journal,
         events=events,
         tools=Recorder(spec["log"], points, spec.get("seconds", 0.0)).tools,
-        models={"default": Talker(spec["log"], points)},
+        models={"default": TwoCallsModel(spec["log"], points)},
         settings=Settings(delta_interval=0, hold_for=0, catch_up=spec.get("catch_up", 3_600.0)),
         worker=spec.get("worker", True),
         secret=bytes(32),
@@ -176,10 +175,10 @@ async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
 
 
 async def seed(spec: Spec) -> None:
-    """Make the database: tables, the organization, all workflows."""
+    """Create the database: tables, the organization, all workflows."""
     async with opened({**spec, "worker": False}) as (core, me):
         await core.directory.create_organization("Acme", id=ORG)
-        skill = await core.skills.create(me, name="Talker", toolset={"record": {"enabled": True}})
+        skill = await core.skills.create(me, name="TwoCallsModel", toolset={"record": {"enabled": True}})
         await core.skills.deploy(me, skill.id)
         for name, structure in GRAPHS.items():
             trigger = {"trigger_type": "webhook" if name == "webhook" else "api"}
@@ -188,35 +187,35 @@ async def seed(spec: Spec) -> None:
         await core.workflows.webhook(me, NUMBERS["webhook"])
 
 
-async def tell(core: Core, me: Principal, run: str, path: str) -> None:
-    """Follow a run to its end, acknowledging each event as it comes."""
+async def follow(core: Core, me: Principal, run: str, path: str) -> None:
+    """Follow a run to its end, and acknowledge each event on arrival."""
     async for event in await core.runs.follow(me, run):
         write_line(path, event.to_wire())
 
 
 async def play(spec: Spec) -> None:
-    """Start a run, or join it; answer whatever it asks, or join the answer; follow every turn to its end."""
-    async with asyncio.timeout(PATIENCE), opened(spec) as (core, me):
-        run = await BEGINNINGS.get(spec["scene"], begin)(core, me, spec)
+    """Start a run or join it, respond to its interrupts or join the response, and follow every turn to its end."""
+    async with asyncio.timeout(PROCESS_TIMEOUT), opened(spec) as (core, me):
+        run = await STARTERS.get(spec["scenario"], begin)(core, me, spec)
         for turn in count(2):
             write_line(spec["acks"], {"kind": "accepted", "runId": run})
-            await tell(core, me, run, spec["acks"])
+            await follow(core, me, run, spec["acks"])
             view = await core.runs.get(me, run)
             if view.status is not RunStatus.interrupted:
                 break
-            run = await go_on(core, view, turn, spec)
+            run = await next_turn(core, view, turn, spec)
         write_line(spec["acks"], {"kind": "ended", "status": view.status, "output": view.output})
 
 
 async def begin(core: Core, me: Principal, spec: Spec) -> str:
-    number = NUMBERS[spec["scene"]]
-    return (await core.runs.start(me, workflow=number, input=GIVEN, key=spec.get("key", FIRST))).id
+    number = NUMBERS[spec["scenario"]]
+    return (await core.runs.start(me, workflow=number, input=INPUT, key=spec.get("key", FIRST))).id
 
 
 async def deliver(core: Core, me: Principal, spec: Spec) -> str:
-    """Send the message to the webhook, as a sender does again that had no answer."""
-    webhook = await core.workflows.webhook(me, NUMBERS[spec["scene"]])
-    body, at = json.dumps(GIVEN).encode(), now() // 1000
+    """Send the message to the webhook, as a sender repeats it without a response."""
+    webhook = await core.workflows.webhook(me, NUMBERS[spec["scenario"]])
+    body, at = json.dumps(INPUT).encode(), now() // 1000
     signature = sign(webhook.secret, "message-1", at, body)
     headers = {"webhook-id": "message-1", "webhook-timestamp": str(at), "webhook-signature": signature}
 
@@ -235,11 +234,11 @@ async def wait_for_slot(core: Core, me: Principal, spec: Spec) -> str:
             await asyncio.sleep(0.01)
 
 
-async def go_on(core: Core, view: RunView, turn: int, spec: Spec) -> str:
-    """The next turn: the system's when a deadline passes, else the answer of one person, or of the other."""
+async def next_turn(core: Core, view: RunView, turn: int, spec: Spec) -> str:
+    """The next turn: after a deadline that of the system, else the response of one of two persons."""
     person = core.principal(ORG, user=("ann", "bob")[turn % 2])
     key = spec.get("answer", f"turn-{turn}")
-    if spec["scene"] != "deadline":
+    if spec["scenario"] != "deadline":
         return (await core.runs.resume(person, view.id, decision="approve", key=key)).id
     while (next_run := view.row.resumed_by) is None:
         await asyncio.sleep(0.01)
@@ -247,11 +246,11 @@ async def go_on(core: Core, view: RunView, turn: int, spec: Spec) -> str:
     return next_run
 
 
-BEGINNINGS: dict[str, Callable[..., Any]] = {"webhook": deliver, "schedule": wait_for_slot}
+STARTERS: dict[str, Callable[..., Any]] = {"webhook": deliver, "schedule": wait_for_slot}
 
 
 async def crowd(spec: Spec) -> None:
-    """Start some of many runs, and work until all of them are done, whoever started them."""
+    """Start some of many runs, and work until all of them are done, also those of other processes."""
     async with opened(spec) as (core, me):
         names = [f"{spec['name']}-{number}" for number in range(spec["starts"])]
         await asyncio.gather(*(core.runs.start(me, workflow=2, input={}, key=name) for name in names))
@@ -260,7 +259,7 @@ async def crowd(spec: Spec) -> None:
 
 
 async def schedule(spec: Spec) -> None:
-    """Switch on the schedules of some workflows whose slot, the last first of January, has come and not been served."""
+    """Enable the schedules of some workflows whose slot, the last first of January, is due."""
     yearly = {"frequency": "custom", "timezone": "UTC", "cron_expressions": ["0 0 1 1 *"], "cron_description": "yearly"}
     trigger = {"trigger_type": "schedule", "schedule": yearly}
     async with opened({**spec, "worker": False}) as (core, me):
@@ -275,19 +274,19 @@ async def schedule(spec: Spec) -> None:
 
 
 async def fire(spec: Spec) -> None:
-    """Serve whatever schedule is due, and work until so many runs are done."""
+    """Start the runs of due schedules, and work until `runs` are done."""
     async with opened(spec) as (core, me):
         while len(await core.runs.page(me, limit=100, status=RunStatus.done)) < spec["runs"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
-LIVES: dict[str, Callable[[Spec], Any]] = {life.__name__: life for life in (seed, play, crowd, schedule, fire)}
+ROLES: dict[str, Callable[[Spec], Any]] = {role.__name__: role for role in (seed, play, crowd, schedule, fire)}
 
 
 def run(spec: Spec) -> None:
-    asyncio.run(LIVES[spec["life"]](spec))
+    asyncio.run(ROLES[spec["role"]](spec))
 
 
 def lines(path: Path) -> list[Any]:
-    """What was written by `write_line`."""
+    """The values that `write_line` wrote."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
