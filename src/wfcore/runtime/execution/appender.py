@@ -1,11 +1,12 @@
 """Writing what happened in one execution: the append, and its retries while the store is away."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.turns import OPEN
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.journal import Append, Execution, JournalConflict
 from wfcore.runtime.common.ports import Ports
@@ -25,19 +26,17 @@ class Appender:
         self._clock = ports.clock
         self._ref = execution.ref
         self.holder = execution.claimed_by
-        self._interrupts: list[Interrupt] = []
-        self.know_interrupts(machine)
+        self._interrupts: list[Interrupt] = list(machine.interrupts.values())
 
-    def know_interrupts(self, machine: Machine) -> None:
-        """The journal has the open interrupts of this machine now."""
-        if self._interrupts or machine.interrupts:
-            self._interrupts = list(machine.interrupts.values())
+    def know_interrupts(self, interrupts: Iterable[Interrupt]) -> None:
+        """The journal has these open interrupts now."""
+        self._interrupts = list(interrupts)
 
     def append_of(self, machine: Machine, expected: int, entries: Sequence[Entry]) -> Append:
         """The append of these entries, which the machine has applied; one that ends the turn releases the claim."""
-        if not machine.turn_open:
+        if machine.state.phase not in OPEN:
             return settled(machine, expected, entries, holder=self.holder, asked=bool(self._interrupts))
-        records = machine.take_records() if machine.records else ()
+        records = machine.take_records() if machine.state.records else ()
         if machine.interrupts or self._interrupts:
             waiting = list(machine.interrupts.values())
             changed = tuple(waiting) if waiting != self._interrupts else None

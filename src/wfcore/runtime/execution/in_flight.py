@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
-from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect
+from wfcore.domain.run.effects import Address, AttemptState, CallModel, CallTool, Effect
 from wfcore.domain.run.entries import Failed, Said, Sent
 from wfcore.ports.providers import Tools
 from wfcore.runtime.execution.outcomes import address_of, broken_off, sent, unknown
 from wfcore.runtime.tools.mcp_tools import is_served
+
+SENT = AttemptState.sent
 
 Key = tuple[Address, int]
 """Address and attempt."""
@@ -40,14 +42,17 @@ class EffectsInFlight:
     def announcements(self, pending: Mapping[Address, Effect], now: int) -> list[Sent | Failed]:
         """What has to be durable before the effects that are due may begin."""
         found: list[Sent | Failed] = []
+        harmless = self._harmless
         for effect in pending.values():
+            if type(effect) is CallTool and effect.tool in harmless and effect.state is not SENT:
+                continue  # most effects: `may_begin`, without a call
             if not self.may_begin(effect) and effect.not_before <= now:
                 found += self._announcement(effect, now)
         return found
 
     def may_begin(self, effect: Effect) -> bool:
         """Whether it calls a tool that is known to need no announcement, or was announced here."""
-        if type(effect) is CallTool and not effect.sent:
+        if type(effect) is CallTool and effect.state is not SENT:
             return effect.tool in self._harmless
         return key_of(effect) in self._announced
 

@@ -21,6 +21,9 @@ def succeeded(
     usage: dict[str, JSON] | None = None,
     guardrail: dict[str, JSON] | None = None,
 ) -> Succeeded:
+    if len(effect.address) == 3:  # in the root, as most
+        node, visit, step = effect.address
+        return Succeeded(at, node, visit, step, effect.attempt, output, usage, (), guardrail)
     within, (node, visit, step) = effect.address[:-3], effect.address[-3:]
     return Succeeded(at, node, visit, step, effect.attempt, output, usage, within, guardrail)
 

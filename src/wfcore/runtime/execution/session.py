@@ -11,7 +11,7 @@ from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Effect
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.machine.next_steps import NextSteps
+from wfcore.domain.run.machine.next_steps import NextSteps, only_effect
 from wfcore.domain.run.state import IllegalEntry, RunStatus, move
 from wfcore.ports.journal import Append, Execution, JournalConflict, RunChange
 from wfcore.runtime.common.ports import Ports
@@ -41,6 +41,7 @@ class Session:
         self.performer = performer
         self.machine = machine
         self._ports = ports
+        self._events = ports.events
         self._plans = plans
         self._execution = execution
         self._ref = execution.ref
@@ -74,7 +75,7 @@ class Session:
 
     async def _step(self, now: int) -> bool:
         """Take the next step. True: the claim was released."""
-        steps = self.machine.next_steps()
+        steps = self.machine.next_steps(now)
         if steps.ended or not (steps.turn_open or steps.is_due(now)):
             return await self._release(steps.due)
         if steps.is_due(now):
@@ -82,7 +83,7 @@ class Session:
         elif announced := self._in_flight.announcements(steps.effects, now):
             self._outcomes += announced
             await self._take_outcomes()
-        elif (effect := self._only_effect(steps, now)) is not None:
+        elif not self._in_flight.tasks and (effect := steps.only_effect) is not None:
             await self._run_alone(effect, steps.due)
         else:
             return await self._launch_and_wait(steps, now)
@@ -112,27 +113,22 @@ class Session:
             await asyncio.gather(self._lookup, return_exceptions=True)
         await self._in_flight.abandon()
 
-    def _does(self, event: ActivityEvent) -> None:
-        self._activity = move(ACTIVITIES, self._activity, event)
-
     def _saw(self, event: ViewEvent) -> None:
         self._view = move(VIEWS, self._view, event)
 
     # Effects
 
-    def _only_effect(self, steps: NextSteps, now: int) -> Effect | None:
-        """An effect beside which there is nothing to wait for: it needs no task of its own."""
-        return None if self._in_flight.tasks else steps.only_effect(now)
-
     async def _run_alone(self, effect: Effect, due: int | None) -> None:
-        """Perform the effect, and after it each that follows from the one before, as long as nothing else is due."""
+        """Perform an effect beside which there is nothing to wait for: it needs no task of its own. So does each that
+        follows from the one before, as long as nothing else is due.
+        """
         task = self._task = asyncio.current_task()
         assert task is not None  # noqa: S101  (coroutines run in tasks)
         self._timer.set(due)
         following: Effect | None = effect
         while following is not None:
             effect = following
-            self._does(ActivityEvent.begin)
+            self._activity = ACTIVITIES[self._activity][BEGIN]
             try:
                 outcome = await self.performer.perform(self._execution, effect, self._stream)
             except asyncio.CancelledError:
@@ -141,7 +137,7 @@ class Session:
                 return
             finally:
                 stopped = self._activity is Activity.stopping
-                self._does(ActivityEvent.end)
+                self._activity = ACTIVITIES[self._activity][END]
                 self._in_flight.ended(effect)
             if stopped:
                 task.uncancel()
@@ -155,14 +151,13 @@ class Session:
         # INVARIANT: a timer that expired while nothing could be stopped is not set any more.
         if due is not None and (due <= now or not self._timer.is_set):
             return None
-        steps = self.machine.next_steps()
-        effect = self._only_effect(steps, now) if steps.turn_open else None
+        effect = only_effect(self.machine.state, now)
         return effect if effect is not None and self._in_flight.may_begin(effect) else None
 
     def _stop_effect(self) -> None:
         """Cancel the effect that runs alone, not the session."""
         if self._activity is Activity.alone and self._task is not None:
-            self._does(ActivityEvent.stop)
+            self._activity = move(ACTIVITIES, self._activity, ActivityEvent.stop)
             self._task.cancel()
 
     async def _look_for_end(self) -> None:
@@ -231,9 +226,9 @@ class Session:
         if self._view is View.stale:
             return
         self._timer.set(moment)
-        self._does(ActivityEvent.wait)
+        self._activity = move(ACTIVITIES, self._activity, ActivityEvent.wait)
         await self._news.wait()
-        self._does(ActivityEvent.wake)
+        self._activity = move(ACTIVITIES, self._activity, ActivityEvent.wake)
         self._news.clear()
 
     def _on_moment(self) -> None:
@@ -251,13 +246,13 @@ class Session:
             if opens(outcomes):
                 await self._plans.load(self._ref.org, outcomes, self.machine)
             machine = self.machine
-            expected = machine.length
+            expected = machine.state.length
             self._collect_events()
             entries = self._applied(outcomes)
             if self._in_flight.tasks:
                 self._in_flight.forget_finished(machine.pending)
-            if entries and machine.turn_open:
-                entries += self._applied(self._in_flight.announcements(machine.pending, machine.at))
+            if entries and (more := self._in_flight.announcements(machine.pending, entries[-1].at)):
+                entries += self._applied(more)
             if not entries or await self._commit(self._appender.append_of(machine, expected, entries)):
                 return
             await self._catch_up()
@@ -282,25 +277,27 @@ class Session:
             return False
         if append.updates_claim:
             self._saw(ViewEvent.release)
-        self._appender.know_interrupts(self.machine)
-        if self.machine.sink:
-            self._ports.events.publish(self._ref, self.machine.take_events())
-        elif self.machine.sink is None and self._ports.events.has_subscribers(self._ref):
+        if append.interrupts is not None:
+            self._appender.know_interrupts(append.interrupts)
+        sink = self.machine.state.sink
+        if sink:
+            self._events.publish(self._ref, self.machine.take_events())
+        elif sink is None and self._events.has_subscribers(self._ref):
             await self._publish_again()
         return True
 
     def _collect_events(self) -> None:
-        machine = self.machine
-        if not self._ports.events.has_subscribers(self._ref):
-            machine.sink = None
-        elif machine.sink is None:
-            machine.sink = []
+        state = self.machine.state
+        if not self._events.has_subscribers(self._ref):
+            state.sink = None
+        elif state.sink is None:
+            state.sink = []
 
     async def _publish_again(self) -> None:
         """Somebody subscribed while this was being written, too early to read it and too late to receive it."""
         events: list[Event] = []
         await self._plans.machine(self._execution, events)
-        self._ports.events.publish(self._ref, events)
+        self._events.publish(self._ref, events)
 
     async def _catch_up(self) -> None:
         """Apply what others wrote; `ClaimLost` when this worker no longer holds the execution."""
@@ -311,7 +308,7 @@ class Session:
         else:
             self.machine.sink = None
             await self._plans.catch_up(self._execution, self.machine)
-        self._appender.know_interrupts(self.machine)
+        self._appender.know_interrupts(self.machine.interrupts.values())
         self._in_flight.forget_finished(self.machine.pending)
         if (await self._ports.journal.execution(self._ref)).claimed_by != self._appender.holder:
             raise ClaimLost
@@ -320,6 +317,8 @@ class Session:
         """Release the claim until then. False when somebody else wrote first."""
         return await self._commit(self._appender.release_of(self.machine, wake_at))
 
+
+BEGIN, END = ActivityEvent.begin, ActivityEvent.end
 
 ALONE = frozenset({Activity.alone, Activity.stopping})
 """The activities in which an effect runs in the session's own task."""

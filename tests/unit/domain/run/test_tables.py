@@ -170,7 +170,7 @@ def tools() -> None:
     """A call of a tool, announced or not, ends in every way."""
     History(sketch("s -> a", a=RETRY)).fail("a").fail("a")
     sent = sketch("s -> a", a=RETRY)
-    History(sent).send("a").succeed("a")
+    History(sketch("s -> a", a={"forEach": "input"}), [1]).send("a").succeed("a")
     History(sent).send("a").fail("a", retryable=False)
     History(sent).send("a").fail("a")
     History(sent).send("a").fail("a", **CONNECT)

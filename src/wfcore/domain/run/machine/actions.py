@@ -94,8 +94,10 @@ def _has_room(run: RunState, frame: Frame, node: NodePlan, batch: Batch) -> bool
 
 def call(run: RunState, frame: Frame, node: NodePlan, step: int, params: JSON, many: bool = False) -> None:
     """Request one call of the action's tool."""
-    address = (*frame.place.within, node.index, frame.visits[node.index], step)
-    request(run, frame, CallTool(address, 1, key_of(frame, node, step, many), node.tool, params, 0, node.timeout))
+    place, visit = frame.place, frame.visits[node.index]
+    key = key_of(frame, node, step) if many else f"{place.prefix}{node.key}:{visit}"
+    address = (*place.within, node.index, visit, step)
+    request(run, frame, CallTool(address, 1, key, node.tool, params, 0, node.timeout))
 
 
 def _open(run: RunState, frame: Frame, node: NodePlan, step: int, params: Mapping[str, JSON], many: bool) -> None:

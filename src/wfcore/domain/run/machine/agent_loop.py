@@ -20,7 +20,7 @@ from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effec
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.agents import config_of, model_call, replaces, tool_effect
 from wfcore.domain.run.machine.approvals import origin_of, wait
-from wfcore.domain.run.machine.attempts import AttemptEvent, drop, expect, moved
+from wfcore.domain.run.machine.attempts import AttemptEvent, complete, expect, moved
 from wfcore.domain.run.machine.budget import count_usage, spend
 from wfcore.domain.run.machine.interrupts import call_approval_of
 from wfcore.domain.run.machine.nodes import fail, finish
@@ -35,11 +35,10 @@ from wfcore.domain.run.plan import NodePlan
 
 def compose(run: RunState, frame: Frame, node: NodePlan, effect: ComposeContext, context: JSON) -> None:
     """The context of an agent was composed: its first round begins."""
+    complete(frame, effect)
     if not isinstance(context, dict):
-        drop(frame, effect.address)
         fail(run, frame, node, "the composed context is not an object", "context")
         return
-    drop(frame, effect.address)
     loop, context = frame.loops[node.index], narrowed_context(context, config_of(run))
     loop.context, loop.before = context, run.usage.copy()
     advance(loop, RoundEvent.compose)
@@ -123,7 +122,7 @@ def end_model_call(run: RunState, frame: Frame, node: NodePlan, effect: CallMode
             why = f"the answer does not fit `outputSchema`: {why}"
             fail_attempt(run, frame, effect, why, "output_schema", True)
             return
-    drop(frame, effect.address)
+    complete(frame, effect)
     _show_reply(run, frame, node, effect, reply, replaced=bool(judged))
     if loop is None:
         finish(run, frame, node, output)

@@ -103,6 +103,12 @@ def drop(frame: Frame, address: Address) -> Effect | None:
     return effect
 
 
+def complete(frame: Frame, effect: Effect) -> None:
+    """The attempt has succeeded."""
+    drop(frame, effect.address)
+    move(ATTEMPTS, effect.state, AttemptEvent.succeed)
+
+
 def discard(frame: Frame, address: Address) -> None:
     """Drop this effect, if it is pending, because its outcome does not matter any more."""
     effect = drop(frame, address)

@@ -6,26 +6,25 @@ Each has a check, which raises `IllegalEntry` before anything has moved and retu
 from typing import cast
 
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.effects import CallModel, CallTool, Effect, OpenChild
+from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.machine import agent_loop, outcomes
-from wfcore.domain.run.machine.attempts import ATTEMPTS, OUTCOMES, AttemptEvent, expect, moved
+from wfcore.domain.run.machine.attempts import ATTEMPTS, OUTCOMES, AttemptEvent, complete, drop, expect, moved
 from wfcore.domain.run.machine.budget import count_usage
+from wfcore.domain.run.machine.nodes import finish
 from wfcore.domain.run.machine.progress import go_on, open_child
 from wfcore.domain.run.machine.state import RunState, find_frame
 from wfcore.domain.run.machine.turns import OPEN
 from wfcore.domain.run.plan import Plan
-from wfcore.domain.run.state import IllegalEntry, move
+from wfcore.domain.run.state import IllegalEntry
 
 
 def check_outcome(run: RunState, entry: e.Outcome) -> Effect:
-    """The effect whose outcome this is: it is pending with this attempt, and can have such an outcome."""
+    """The effect whose outcome this is: it is pending with this attempt, and can have such an outcome now."""
     effect = run.root.pending.get((*entry.within, entry.node, entry.visit, entry.step))
     if effect is None or effect.attempt != entry.attempt or run.phase not in OPEN:
         raise IllegalEntry("no effect waits for this outcome", "stale")
-    event = OUTCOMES[type(effect)].get(type(entry))
-    if event is None:
-        raise IllegalEntry("an effect of this kind does not have such an outcome", "stale")
-    move(ATTEMPTS, effect.state, event, "stale")
+    if OUTCOMES[type(effect)].get(type(entry)) not in ATTEMPTS[effect.state]:
+        raise IllegalEntry(f"an attempt that is `{effect.state}` cannot have this outcome", "stale")
     return effect
 
 
@@ -44,7 +43,20 @@ def succeeded(run: RunState, entry: e.Succeeded, effect: Effect) -> None:
     """The effect had its result."""
     run.at = entry.at
     frame = find_frame(run, entry.within) if entry.within else run.root
-    outcomes.succeed(run, frame, effect, entry)
+    node = frame.plan.nodes[entry.node]
+    if node.plain:  # most effects: the attempt is gone, as after `complete`
+        if frame.outer is None:
+            del frame.pending[effect.address]
+        else:
+            drop(frame, effect.address)
+        finish(run, frame, node, entry.output)
+    elif isinstance(effect, CallModel):
+        agent_loop.end_model_call(run, frame, node, effect, entry)
+    elif isinstance(effect, ComposeContext):
+        agent_loop.compose(run, frame, node, effect, entry.output)
+    else:
+        complete(frame, effect)
+        outcomes.end_call(run, frame, node, entry.step, entry.output)
     go_on(run, frame)
 
 

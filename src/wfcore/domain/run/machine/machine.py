@@ -74,9 +74,9 @@ class Machine:
 
     # What to do next
 
-    def next_steps(self) -> NextSteps:
-        """All that a driver has to know for its next step, at once."""
-        return next_steps(self.state)
+    def next_steps(self, now: int) -> NextSteps:
+        """All that a driver has to know for its next step, at once; `now` is in epoch milliseconds."""
+        return next_steps(self.state, now)
 
     def next_due(self) -> int | None:
         """Epoch milliseconds of the next moment at which time alone changes something; None: never."""

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from wfcore.domain.graph.structure import NodeType
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run import entries as e
-from wfcore.domain.run.effects import Address, CallModel, CallTool, ComposeContext, Effect
+from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect
 from wfcore.domain.run.machine import actions, agent_loop
 from wfcore.domain.run.machine.approvals import close_wait, wait_for_call
 from wfcore.domain.run.machine.attempts import ATTEMPTS, AttemptEvent, drop, moved, unset_timer
@@ -24,24 +23,6 @@ GOOD = frozenset({InterruptState.approved, InterruptState.connected})
 
 
 # Effects
-
-
-def succeed(run: RunState, frame: Frame, effect: Effect, entry: e.Succeeded) -> None:
-    """An effect of this frame had its result."""
-    node = frame.plan.nodes[entry.node]
-    if node.plain:
-        if frame.outer is None:
-            del frame.pending[effect.address]
-        else:
-            drop(frame, effect.address)
-        finish(run, frame, node, entry.output)
-    elif isinstance(effect, CallModel):
-        agent_loop.end_model_call(run, frame, node, effect, entry)
-    elif isinstance(effect, ComposeContext):
-        agent_loop.compose(run, frame, node, effect, entry.output)
-    else:
-        drop(frame, effect.address)
-        end_call(run, frame, node, entry.step, entry.output)
 
 
 def end_call(run: RunState, frame: Frame, node: NodePlan, step: int, output: JSON) -> None:

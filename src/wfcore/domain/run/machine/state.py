@@ -220,14 +220,14 @@ class RunState:
 
     __slots__ = (
         "at", "broken", "error", "id", "info", "interrupts", "length", "limits", "output", "phase", "plans", "records",
-        "root", "run_id", "seq", "sink", "skipped", "starter", "steps", "turn_began", "usage", "visited",
+        "root", "run_id", "seq", "sink", "skipped", "starter", "steps", "turn_ends", "usage", "visited",
     )  # fmt: skip
 
     def __init__(self, root: Frame, plans: Plans = NO_PLANS, sink: list[Event] | None = None) -> None:
         self.root, self.plans, self.sink = root, plans, sink
         self.phase = Phase.queued
         self.id = self.run_id = ""
-        self.at = self.turn_began = self.length = self.seq = self.visited = self.skipped = 0
+        self.at = self.turn_ends = self.length = self.seq = self.visited = self.skipped = 0
         self.limits, self.starter = LIMITS, NOBODY
         self.info: dict[str, JSON] = {}
         self.output: JSON = None
@@ -248,7 +248,7 @@ class RunState:
 
 
 COPIED = (
-    "phase", "id", "run_id", "at", "turn_began", "length", "seq", "visited", "skipped", "limits", "starter", "info",
+    "phase", "id", "run_id", "at", "turn_ends", "length", "seq", "visited", "skipped", "limits", "starter", "info",
     "output", "error", "usage", "interrupts",
 )  # fmt: skip
 

@@ -48,10 +48,11 @@ def check_started(run: RunState, _: e.Started) -> None:
 def started(run: RunState, entry: e.Started, _: None) -> None:
     """The first turn begins; with a `refusal` it ends at once."""
     root = run.root
-    run.at = run.turn_began = entry.at
+    run.at = entry.at
     run.id = run.run_id = entry.run_id
     root.place = Place(prefix=f"{entry.key or entry.run_id}:", label=f"{entry.run_id}:")
     run.starter, run.limits = entry.by, entry.limits
+    run.turn_ends = _end_of_turn(run)
     run.info = {"id": entry.run_id, "userId": entry.by.user_id, "startedAt": iso_ms(entry.at), **entry.info}
     root.scope = {"input": entry.input, "nodes": root.outputs, "run": run.info}
     advance(run, TurnEvent.start)
@@ -133,7 +134,7 @@ def _begin_turn(run: RunState, entry: e.Resumed) -> None:
             frame.scope = {**frame.scope, "run": run.info}
             narrow_loops(run, frame)
     advance(run, _event_of(entry))
-    run.run_id, run.seq, run.turn_began = entry.run_id, 0, entry.at
+    run.run_id, run.seq, run.turn_ends = entry.run_id, 0, _end_of_turn(run)
     emit(run, run.root, EventKind.run_started, {"target": run.info.get("target"), "parentRunId": parent})
 
 
@@ -162,7 +163,7 @@ def check_time(run: RunState, _: e.TimePassed) -> None:
 def time_passed(run: RunState, entry: e.TimePassed, _: None) -> None:
     """Every timer and deadline that is due by now takes effect, unless the run has passed its bound."""
     run.at = entry.at
-    if entry.at >= out_of_time(run):
+    if entry.at >= run.turn_ends:
         break_bound(run, f"the run went on for longer than {run.limits.max_run_seconds:g} seconds", "duration")
         return
     for frame in end_due(run):
@@ -170,9 +171,9 @@ def time_passed(run: RunState, entry: e.TimePassed, _: None) -> None:
     go_on(run, run.root)
 
 
-def out_of_time(run: RunState) -> int:
-    """The epoch milliseconds at which the turn passes the bound of its duration."""
-    return run.turn_began + int(run.limits.max_run_seconds * 1000)
+def _end_of_turn(run: RunState) -> int:
+    """When a turn that begins now passes the bound of its duration, in epoch milliseconds."""
+    return run.at + int(run.limits.max_run_seconds * 1000)
 
 
 def end_due(run: RunState) -> list[Frame]:
