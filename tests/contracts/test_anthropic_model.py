@@ -1,4 +1,4 @@
-"""What Anthropic's Messages wire format alone has to show."""
+"""Properties of Anthropic's Messages wire format only."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,7 +33,7 @@ async def saying_yes(**options: Any) -> AsyncIterator[tuple[RemoteModel, WireStu
 
 
 async def test_a_request_on_the_wire() -> None:
-    """Messages, settings and schema in the wire's names; the key of the call, and nothing that was not asked for."""
+    """Messages, settings and schema have the wire's names; the key of the call is sent, and nothing else."""
     async with saying_yes() as (model, stub):
         await deltas(model, CONVERSATION)
         await deltas(model, ModelRequest([{"type": "human", "content": "hi"}], model="default"))
@@ -67,7 +67,7 @@ async def test_a_request_on_the_wire() -> None:
 
 
 async def test_tools_and_images_on_the_wire() -> None:
-    """Neighbours of one role are one message: images before the text, all results of a round together."""
+    """Adjacent messages of one role are one message: images before the text, all results of a round together."""
     async with saying_yes(max_output_tokens=100) as (model, stub):
         await deltas(model, WITH_TOOLS)
     body = stub.calls[0].body
@@ -84,8 +84,8 @@ async def test_tools_and_images_on_the_wire() -> None:
     assert "tool_choice" not in body
 
 
-async def test_what_is_empty_is_left_out() -> None:
-    """The wire refuses empty texts; roles that become neighbours then are one message, and systems one text."""
+async def test_empty_messages_are_left_out() -> None:
+    """The wire refuses empty texts; roles that become adjacent are one message, and system messages one text."""
     messages = [
         {"type": "system", "content": "be brief"},
         {"type": "system", "content": ""},
@@ -105,7 +105,7 @@ async def test_what_is_empty_is_left_out() -> None:
 
 @pytest.mark.parametrize("effort", ["none", "minimal", "low", "medium", "high", "xhigh", "max"])
 async def test_each_effort_has_its_effect_or_is_refused(effort: str) -> None:
-    """`none` turns thinking off, what the wire knows is sent, what it does not is refused before it is sent."""
+    """`none` turns thinking off, supported values are sent, others are refused before the request."""
     async with saying_yes() as (model, stub):
         request = attrs.evolve(WITH_TOOLS, settings={"reasoningEffort": effort})
         if effort == "minimal":
@@ -120,8 +120,8 @@ async def test_each_effort_has_its_effect_or_is_refused(effort: str) -> None:
     assert body.get("output_config") == (None if effort == "none" else {"effort": effort})
 
 
-def test_an_answer_has_room() -> None:
-    """A bound of the answer below one token is told when the model is made."""
+def test_the_output_bound_is_validated() -> None:
+    """A bound below one token is refused when the model is created."""
     with pytest.raises(ValueError, match="`max_output_tokens`"):
         MESSAGES.model("claude-test", api_key=KEY, max_output_tokens=0)
 
@@ -129,16 +129,16 @@ def test_an_answer_has_room() -> None:
 # From the wire
 
 
-async def test_usage_adds_what_was_cached() -> None:
-    """Tokens read from a cache and written to it were asked too; the numbers that came last count, once."""
+async def test_usage_includes_cached_tokens() -> None:
+    """Tokens read from and written to a cache count as input; each number replaces the one before."""
     begun = starts(input_tokens=5, cache_read_input_tokens=10, cache_creation_input_tokens=100, output_tokens=1)
     parts = [begun, opens(0), fills(0, text="a"), closes(0), stops("end_turn", output_tokens=7), LAST]
     async with on_the_wire(*parts) as (model, _):
         assert await deltas(model) == [TextDelta("a"), TokenUsage(115, 7), Finished()]
 
 
-async def test_usage_of_a_failure_is_told() -> None:
-    """Half an answer costs too: what is known of it comes before the error."""
+async def test_usage_of_a_failure_is_reported() -> None:
+    """An incomplete response has costs too: its known usage comes before the error."""
     async with on_the_wire(starts(), opens(0), fills(0, text="hal")) as (model, _):
         _, before = await failure(model)
     assert before == [TextDelta("hal"), TokenUsage(7, 1)]
@@ -155,13 +155,13 @@ async def test_usage_of_a_failure_is_told() -> None:
     ],
 )
 async def test_endings(stop: str, reason: str) -> None:
-    """Why an answer ended is told in the port's words."""
+    """The reason of the end is one of the port's."""
     async with on_the_wire(starts(), opens(0), fills(0, text="well"), closes(0), stops(stop), LAST) as (model, _):
         assert (await deltas(model))[-1] == Finished(reason)
 
 
-async def test_thoughts_are_no_answer() -> None:
-    """Blocks of thinking, citations and events of tomorrow are passed over."""
+async def test_thinking_is_not_part_of_the_response() -> None:
+    """Blocks of thinking, citations and unknown events are ignored."""
     thoughts = [
         opens(0, "thinking", thinking="", signature=""),
         fills(0, "thinking_delta", thinking="hmm"),
@@ -176,8 +176,8 @@ async def test_thoughts_are_no_answer() -> None:
         assert text_of(await deltas(model)) == "so"
 
 
-async def test_a_block_of_another_kind() -> None:
-    """A part of the answer that is neither text nor a call is not left out in silence."""
+async def test_an_unknown_block_is_an_error() -> None:
+    """A part that is neither text nor a call is not dropped silently."""
     part = opens(0, "server_tool_use", id="c", name="web_search", input={})
     async with on_the_wire(starts(), part, closes(0), stops("end_turn"), LAST) as (model, _):
         error, _ = await failure(model)
@@ -195,16 +195,16 @@ async def test_a_block_of_another_kind() -> None:
     ],
     ids=["open block", "no last event", "no reason", "null reason"],
 )
-async def test_half_an_answer(parts: list[bytes]) -> None:
-    """An answer without its last event, its reason, or the end of a block is half a one."""
+async def test_an_incomplete_response(parts: list[bytes]) -> None:
+    """A response without its last event, its reason, or the end of a block is incomplete."""
     async with on_the_wire(*parts) as (model, _):
         error, before = await failure(model)
     assert error.retryable
     assert text_of(before) == "hal"
 
 
-async def test_arguments_may_come_at_once() -> None:
-    """A server that tells the arguments with the begin of the block tells them all the same."""
+async def test_arguments_can_come_at_once() -> None:
+    """Arguments at the start of the block are accepted."""
     parts = [opens(0, "tool_use", id="c", name="time", input={"city": "Bonn"}), closes(0), stops("tool_use"), LAST]
     async with on_the_wire(starts(), *parts) as (model, _):
         assert collect_calls(await deltas(model, WITH_TOOLS)) == [{"id": "c", "name": "time", "args": {"city": "Bonn"}}]
@@ -222,7 +222,7 @@ async def test_arguments_may_come_at_once() -> None:
     ],
 )
 async def test_errors_within_a_stream(kind: str, retryable: bool) -> None:
-    """What began well and failed says in the provider's words what failed, and whether another try can help."""
+    """The error has the provider's message, and says whether a retry can succeed."""
     async with on_the_wire(*MESSAGES.half, MESSAGES.error(kind, "so it is")) as (model, _):
         error, _ = await failure(model)
     assert error.retryable is retryable

@@ -1,4 +1,4 @@
-"""The contract of stores of attachments, kept by each adapter; and what only a directory can show."""
+"""The contract of stores of attachments for each adapter, and properties of a directory only."""
 
 import os
 from pathlib import Path
@@ -27,15 +27,15 @@ class TestLocalBlobs(BlobsContract):
     async def open_blobs(self, place: Path) -> Blobs:
         return LocalBlobs(place / "deep" / "blobs")
 
-    async def test_what_was_put_outlives_the_store(self, tmp_path: Path) -> None:
-        """Another process that opens the directory finds it, readable by this user alone, and no draft beside it."""
+    async def test_contents_outlive_the_store(self, tmp_path: Path) -> None:
+        """Another process that opens the directory finds them, readable by this user only, without drafts."""
         await LocalBlobs(tmp_path).put(ORG, KEY, b"x")
         assert await LocalBlobs(tmp_path).get(ORG, KEY) == b"x"
         [file] = files(tmp_path)
         assert (file.name, file.stat().st_mode & 0o777) == (KEY, 0o600)
 
     async def test_no_link_is_followed(self, tmp_path: Path) -> None:
-        """Neither a linked file, nor a linked organization, nor a directory in a file's place, is content."""
+        """A linked file, a linked organization, and a directory instead of a file have no content."""
         blobs, outside = LocalBlobs(tmp_path / "blobs"), tmp_path / "outside"
         await blobs.put(ORG, KEY, b"x")
         outside.mkdir()
@@ -55,8 +55,8 @@ class TestLocalBlobs(BlobsContract):
             await blobs.put(ORG, link, b"y")
         assert (await blobs.get(ORG, KEY), (outside / KEY).read_bytes()) == (b"x", b"secret")
 
-    async def test_a_link_to_the_whole_directory_is_the_operators(self, tmp_path: Path) -> None:
-        """The directory itself may be a link: who configured it made it."""
+    async def test_the_root_can_be_a_link(self, tmp_path: Path) -> None:
+        """The operator who configured the root directory can make it a link."""
         (tmp_path / "real").mkdir()
         (tmp_path / "link").symlink_to(tmp_path / "real")
         blobs = LocalBlobs(tmp_path / "link")
@@ -64,7 +64,7 @@ class TestLocalBlobs(BlobsContract):
         assert await blobs.get(ORG, KEY) == b"x"
 
     async def test_a_write_that_fails_leaves_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """When the disk refuses, the store does not answer; neither half a file nor its draft stays."""
+        """When the disk fails, `put` raises Unavailable; neither half a file nor its draft remains."""
         blobs = LocalBlobs(tmp_path)
 
         def full(_: int) -> None:
@@ -77,8 +77,8 @@ class TestLocalBlobs(BlobsContract):
         assert files(tmp_path) == []
         assert await blobs.get(ORG, KEY) is None
 
-    async def test_without_a_directory_nothing_is_kept(self) -> None:
-        """A put says that none is configured; there is nothing to be found."""
+    async def test_without_a_directory_put_is_unavailable(self) -> None:
+        """`put` says that no directory is configured; nothing is found."""
         blobs = LocalBlobs(None)
         with pytest.raises(Unavailable, match="no directory"):
             await blobs.put(ORG, KEY, b"x")

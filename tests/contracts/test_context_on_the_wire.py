@@ -1,4 +1,4 @@
-"""What a context shows is what a provider is sent, to the byte (interface, context composition)."""
+"""A context shows exactly the bytes that a provider receives (interface, context composition)."""
 
 import json
 from collections.abc import AsyncIterator
@@ -83,7 +83,7 @@ async def chat(core: Core, ada: httpx.AsyncClient, **body: Any) -> str:
     return run
 
 
-async def test_a_run_sends_what_the_context_shows() -> None:
+async def test_a_run_sends_the_shown_context() -> None:
     """The second turn of a talk, with instructions, item, memory, history and tools: messages and tools are the bytes
     that were shown, under the digest that was shown. Each further round begins with the bytes of the one before."""
     calls = {"content": "", "toolCalls": [{"id": "c1", "name": "price", "args": {"of": "Tee"}}]}
@@ -103,7 +103,7 @@ async def test_a_run_sends_what_the_context_shows() -> None:
 
 
 async def test_another_context_is_another_digest() -> None:
-    """Were anything else sent, the digest would not be the one that was shown."""
+    """A request with any other bytes would have another digest."""
     async with CHAT.serve(CHAT.says("ja"), CHAT.says("ja")) as (model, stub), clerk(model) as (core, ada):
         shown = (await ada.post("/api/v1/skills/1/context", json={"message": MESSAGE, "sessionId": "s"})).json()
         assert (await ada.patch("/api/v1/skills/1", json={"instructions": ["Sei knapp."]})).is_success

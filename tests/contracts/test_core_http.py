@@ -1,4 +1,4 @@
-"""The contract of `core.http` in a run: what an action gives, what it repeats, and where it may not go."""
+"""`core.http` in a run: the output, retries, and refused addresses."""
 
 import asyncio
 import shutil
@@ -53,8 +53,8 @@ def says(status: int, body: bytes, kind: str) -> Answer:
     return answer
 
 
-async def test_the_answer_is_the_output(core: Core) -> None:
-    """Templates are rendered, the object is sent as JSON, and an error status is an answer like any other."""
+async def test_the_response_is_the_output(core: Core) -> None:
+    """Templates are rendered, an object is sent as JSON, and an error status is a response like any other."""
     async with WireStub([says(422, b'{"why": "no"}', "application/json")]) as server:
         params = {"method": "POST", "url": f"{server.base_url}/orders/{{{{ input.order }}}}",
                   "headers": {"X-Order": "{{ string(input.order) }}"}, "body": {"n": "{{ input.order }}"}}  # fmt: skip
@@ -67,7 +67,7 @@ async def test_the_answer_is_the_output(core: Core) -> None:
 
 
 async def test_every_attempt_has_the_same_key(core: Core) -> None:
-    """A connection that breaks is a failed attempt; the next one carries the same `Idempotency-Key`."""
+    """A broken connection is a failed attempt; the next one has the same `Idempotency-Key`."""
     async with WireStub([hangs_up, hangs_up, says(200, b"ok", "text/plain")]) as server:
         retry = {"maxAttempts": 3, "initialIntervalSeconds": 0.001}
         run = await ran(core, {"method": "POST", "url": server.base_url, "body": {}}, retry=retry)
@@ -78,14 +78,14 @@ async def test_every_attempt_has_the_same_key(core: Core) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://10.0.0.1/", "http://127.1/", "http://[::1]/", "file:///etc/passwd"])
-async def test_what_the_guard_refuses_is_not_tried_again(core: Core, url: str) -> None:
+async def test_a_refused_address_is_not_retried(core: Core, url: str) -> None:
     """The node fails at once, whatever its retries, and so does the run."""
     run = await ran(core, {"url": url}, retry={"maxAttempts": 5, "initialIntervalSeconds": 1_000})
     assert run.status == "error"
 
 
-async def test_a_broken_off_call_leaves_no_connection(core: Core) -> None:
-    """When the node's time is over, the server is hung up on."""
+async def test_a_timeout_closes_the_connection(core: Core) -> None:
+    """When the time of the node is over, the connection is closed."""
     async with WireStub([silence]) as server:
         run = await ran(core, {"url": server.base_url, "method": "POST", "body": {}}, timeoutSeconds=0.05)
         async with asyncio.timeout(5):
@@ -93,8 +93,8 @@ async def test_a_broken_off_call_leaves_no_connection(core: Core) -> None:
     assert (run.status, run.error["info"]["reason"]) == ("error", "timeout")
 
 
-async def test_nothing_is_let_through_unless_told() -> None:
-    """Without settings of its own, an installation reaches no loopback address."""
+async def test_loopback_is_refused_by_default() -> None:
+    """Without settings, an installation reaches no loopback address."""
     async with bootstrap.open("sqlite://", grace=0) as core, WireStub([hangs_up]) as server:
         run = await ran(core, {"url": server.base_url})
         assert run.status == "error"
@@ -103,14 +103,14 @@ async def test_nothing_is_let_through_unless_told() -> None:
 
 
 async def test_arguments_are_checked(core: Core) -> None:
-    """What does not fit the tool's schema fails the node by name."""
+    """Arguments that do not match the tool's schema fail the node."""
     run = await ran(core, {"url": "http://127.0.0.1/", "method": "{{ 'get' }}"})
     assert run.status == "error"
     assert "params.method" in run.error["message"]
 
 
-async def test_an_entry_that_means_nothing_stops_the_opening() -> None:
-    """A name cannot be let through: opening says so, rather than to let nothing through in silence."""
+async def test_an_invalid_allowed_address_is_an_error() -> None:
+    """A name cannot be allowed: opening raises instead of ignoring it."""
     with pytest.raises(ValueError, match="`localhost` is not an address"):
         async with bootstrap.open("sqlite://", settings=Settings(http_allow=["localhost"])):
             pass

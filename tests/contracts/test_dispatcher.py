@@ -1,4 +1,4 @@
-"""The dispatcher's contract on the embedded one, over both journals; and what only it promises."""
+"""The dispatcher's contract for the embedded dispatcher over both journals, and its own properties."""
 
 import asyncio
 import os
@@ -51,7 +51,7 @@ class EmbeddedContract(DispatcherContract):
     def make(self, journal: Journal, clock: FakeClock, concurrency: int) -> Dispatcher:
         return EmbeddedDispatcher(journal, clock, concurrency=concurrency)
 
-    async def test_idle_costs_no_writes(self, bench: Bench) -> None:
+    async def test_waiting_writes_nothing(self, bench: Bench) -> None:
         """A minute of waiting, with an execution due much later, writes nothing."""
         await begin(bench.journal, "later", wake_at=NOW + 3_600_000)
         watched = Watched(bench.journal)
@@ -62,8 +62,8 @@ class EmbeddedContract(DispatcherContract):
         assert watched.calls["next_wake"] >= 60
         assert watched.writes == set()
 
-    async def test_what_is_held_beats(self, bench: Bench) -> None:
-        """While something is held there is a heartbeat each round, in the grace of a stop too."""
+    async def test_a_holder_sends_heartbeats(self, bench: Bench) -> None:
+        """While it holds an execution, a worker sends a heartbeat each round, also during the grace of a stop."""
         watched, gate = Watched(bench.journal), asyncio.Event()
         bench.handler.before = lambda _: gate.wait()
         bench.dispatcher = EmbeddedDispatcher(watched, bench.clock)  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ class EmbeddedContract(DispatcherContract):
         await stopping
 
     async def test_a_dead_process_of_this_machine(self, bench: Bench) -> None:
-        """The operating system knows it is gone: its executions are taken over at the start, without waiting."""
+        """The process table shows that it ended: its executions are claimed at the start, without waiting."""
         dead = await bench.journal.register(this_machine(), ended_process(), NOW)
         alive = await bench.journal.register(this_machine(), os.getpid(), NOW)
         lost = await begin(bench.journal, "lost", wake_at=NOW, claimed_by=dead)
@@ -117,8 +117,8 @@ class EmbeddedContract(DispatcherContract):
         await other.stop(0)
         assert bench.handler.handled[ref] == 1
 
-    async def test_who_was_away_has_heard_nobody(self, bench: Bench) -> None:
-        """After a minute without a look (no database, a process that was stopped) nobody is declared dead at once."""
+    async def test_a_suspended_worker_does_not_declare_others_dead(self, bench: Bench) -> None:
+        """After a minute without a poll (no database, a stopped process) no worker is declared dead at once."""
         other = await bench.journal.register("another machine", 1, NOW)
         ref = await begin(bench.journal, "r-1", wake_at=NOW, claimed_by=other)
         await bench.dispatcher.start(bench.handler)
@@ -130,8 +130,8 @@ class EmbeddedContract(DispatcherContract):
         await bench.beats(3)
         assert bench.handler.handled[ref] == 0
 
-    async def test_what_falls_due_together_is_shared(self, bench: Bench) -> None:
-        """Nobody claims more at once than `AT_ONCE`, and everything is claimed."""
+    async def test_due_executions_are_claimed_in_batches(self, bench: Bench) -> None:
+        """A claim takes at most `CLAIM_BATCH` executions, and all are claimed."""
         limits: list[int] = []
         claim = bench.journal.claim_due
 
@@ -148,8 +148,8 @@ class EmbeddedContract(DispatcherContract):
             await bench.until_handled(ref)
         assert max(limits) == embedded.CLAIM_BATCH
 
-    async def test_others_are_told(self, bench: Bench) -> None:
-        """Of a wake-up of what is not driven here, and of what a stop gives back; not of what is in its own hands."""
+    async def test_other_processes_are_notified(self, bench: Bench) -> None:
+        """Of wake-ups of executions that are not driven here, and of executions that a stop releases; not of others."""
         told: list[ExecutionRef] = []
         bench.handler.before = lambda _: asyncio.Event().wait()
         bench.dispatcher = EmbeddedDispatcher(bench.journal, bench.clock, notify=told.append)
@@ -164,7 +164,7 @@ class EmbeddedContract(DispatcherContract):
         assert told == [ref, ref]
 
     async def test_a_stop_without_a_store(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-        """What is under way gets its grace, and ends; what could not be written is told."""
+        """Active executions get their grace and end; failed writes are logged."""
 
         async def fail(*_: object) -> None:
             raise OSError("the disk is full")
@@ -182,7 +182,7 @@ class EmbeddedContract(DispatcherContract):
         assert "executions could not be released" in caplog.text
 
     async def test_a_round_that_fails(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-        """A store that does not answer is told, and asked again a beat later."""
+        """A failure of the store is logged, and the round repeated after a heartbeat interval."""
         watched = Watched(bench.journal)
         bench.dispatcher = EmbeddedDispatcher(watched, bench.clock)  # type: ignore[arg-type]
         await bench.dispatcher.start(bench.handler)
@@ -221,7 +221,7 @@ def ended_process() -> int:
 
 
 def test_zombies_are_dead() -> None:
-    """A process that ended and was not waited for does not count as alive; a running one does."""
+    """A process that ended and was not reaped is not alive; a running one is."""
     running = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     assert is_alive(running.pid)
     assert running.stdin is not None

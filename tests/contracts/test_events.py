@@ -1,4 +1,4 @@
-"""The contract of event sinks, kept by the adapter of one process."""
+"""The contract of event sinks for the hub of one process."""
 
 from wfcore.adapters.dispatch.event_hub import EventHub
 from wfcore.ports.providers import EventSink

@@ -1,4 +1,4 @@
-"""The journal's contract on every adapter, and what only several processes can show."""
+"""The journal's contract for every adapter, and properties of several processes."""
 
 import asyncio
 import signal
@@ -161,8 +161,8 @@ async def said(journal: Journal) -> list[object]:
     ]
 
 
-def test_the_adapters_answer_alike(tmp_path: Path) -> None:
-    """Any sequence of calls has the same answers and leaves the same rows in memory and in SQLite."""
+def test_the_adapters_are_equivalent(tmp_path: Path) -> None:
+    """Any sequence of calls has the same results and rows in memory and in SQLite."""
 
     async def compare(database: Database, calls: list[tuple[Any, ...]]) -> None:
         database.commit_connection.executescript(WIPE)
@@ -220,7 +220,7 @@ async def append_for_ever(path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_two_processes_claim_each_execution_once(tmp_path: Path) -> None:
-    """Two real processes that claim the same 200 executions get each exactly once."""
+    """Two real processes that claim the same 200 executions get each one exactly once."""
     path = tmp_path / "journal.db"
     async with sql_journal(path) as journal:
         refs = [await due(journal, f"r-{number}", NOW) for number in range(200)]
@@ -236,8 +236,8 @@ async def test_two_processes_claim_each_execution_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_nothing_acknowledged_is_lost_by_a_kill(tmp_path: Path) -> None:
-    """After kill -9 in the middle of appending, every acknowledged append is there, and none by half."""
+async def test_acknowledged_appends_survive_a_kill(tmp_path: Path) -> None:
+    """After kill -9 during appends, every acknowledged append is stored, and none is half stored."""
     path = tmp_path / "journal.db"
     writer = process("append_for_ever", path)
     assert writer.stdout

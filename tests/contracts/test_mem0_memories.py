@@ -1,4 +1,4 @@
-"""The contract of memory backends, kept in mem0's local store; and that the library reaches for nothing beyond it."""
+"""The contract of memory backends for mem0's local store, and its isolation."""
 
 import asyncio
 import gc
@@ -111,15 +111,15 @@ def opening(place: Path, embed: Embed | None = None, **more: Any) -> Mem0Memorie
 
 @needs_mem0
 class TestMem0Memories(MemoriesContract):
-    """All of the contract, with an embedder of words."""
+    """The whole contract, with an embedder of words."""
 
     @pytest.fixture
     async def memories(self, tmp_path: Path, watched: None, anyio_backend: str) -> AsyncIterator[Mem0Memories]:
         async with opening(tmp_path / "a") as opened:
             yield opened
 
-    async def test_names_of_the_library_are_metadata_like_any(self, memories: Mem0Memories) -> None:
-        """Keys by which mem0 means something of its own are kept verbatim and mean nothing here."""
+    async def test_reserved_keys_of_mem0_are_plain_metadata(self, memories: Mem0Memories) -> None:
+        """Keys that are special in mem0 are stored verbatim and have no effect."""
         metadata = {"user_id": "x", "agent_id": "y", "data": "z", "hash": None, "expiration_date": "2000-01-01"}
         given = memory(1, metadata=metadata, user_id="u1")
         await memories.add(ORG, 1, given)
@@ -127,8 +127,8 @@ class TestMem0Memories(MemoriesContract):
         assert await memories.list(ORG, 1, limit=9, user_id="u1") == [given]
         assert await memories.search(ORG, 1, "tea", limit=9, user_id="u1") == [given]
 
-    async def test_no_id_is_a_filter(self, memories: Mem0Memories) -> None:
-        """Ids that mem0 would take for all, cut or refuse name just one user, or one memory."""
+    async def test_ids_are_not_filters(self, memories: Mem0Memories) -> None:
+        """Ids that mem0 would match with all, strip or refuse name exactly one user or memory."""
         users = ["*", "u1", " u1", "a b", "", "nobody", None]
         for number, user in enumerate(users):
             await memories.add(ORG, 1, memory(number, user_id=user))
@@ -139,8 +139,8 @@ class TestMem0Memories(MemoriesContract):
             assert await memories.get(ORG, 1, name) is None
             assert await memories.list(ORG, 1, limit=9, after=name) == []
 
-    async def test_of_many_replacements_at_once_one_wins(self, memories: Mem0Memories) -> None:
-        """Between reading and writing nobody else comes."""
+    async def test_of_concurrent_replacements_one_wins(self, memories: Mem0Memories) -> None:
+        """No other call happens between the read and the write of one."""
         await memories.add(ORG, 1, memory(1))
         new = [memory(1, f"text {number}") for number in range(9)]
         won = await asyncio.gather(*(memories.replace(ORG, 1, each, old=memory(1)) for each in new))
@@ -151,7 +151,7 @@ class TestMem0Memories(MemoriesContract):
         ("answer", "error"), [(OSError("away"), Unavailable), ([1.0], ValueError), (["x"] * DIMENSIONS, Unavailable)]
     )
     async def test_an_embedder_that_fails_changes_nothing(self, tmp_path: Path, answer: Any, error: type) -> None:
-        """Without a vector, or with one of another length, a call raises, and all is as it was."""
+        """Without a vector, or with one of another length, a call raises and changes nothing."""
         words = Words()
 
         def embed(text: str) -> Sequence[float]:
@@ -172,7 +172,7 @@ class TestMem0Memories(MemoriesContract):
                     await work
             assert await memories.list(ORG, 1, limit=9) == [memory(1)]
 
-    async def test_nothing_is_left_of_a_text_that_is_gone(
+    async def test_deleted_texts_are_removed_from_the_files(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         """Neither the store nor the log has what was deleted or replaced; white space alone is never embedded."""
@@ -191,8 +191,8 @@ class TestMem0Memories(MemoriesContract):
         assert len(rows) == 2
         assert not any(word in row for (row,) in rows for word in (b"secret", memory(1, "secret").hash.encode()))
 
-    async def test_what_was_kept_outlives_the_process(self, tmp_path: Path) -> None:
-        """Memories and their order are there when the store is opened again; what comes then comes behind them."""
+    async def test_memories_outlive_the_process(self, tmp_path: Path) -> None:
+        """Memories and their order are restored when the store is opened again; new ones come after them."""
         async with opening(tmp_path) as memories:
             for number in (3, 1, 2):
                 await memories.add(ORG, 1, memory(number))
@@ -205,11 +205,11 @@ class TestMem0Memories(MemoriesContract):
 
 @needs_mem0
 class TestOpening:
-    """What is refused, and why."""
+    """Refused openings, and their reasons."""
 
     @pytest.mark.filterwarnings("ignore:unclosed file")  # the library forgets the lock that it did not get
     async def test_one_at_a_time(self, tmp_path: Path) -> None:
-        """A store that is open cannot be opened; closed, it can."""
+        """An open store cannot be opened; a closed one can."""
         async with opening(tmp_path):
             with pytest.raises(RuntimeError, match="already accessed"):
                 opened(tmp_path, Words(), DIMENSIONS)
@@ -217,8 +217,8 @@ class TestOpening:
         async with opening(tmp_path) as memories:
             assert await memories.list(ORG, 1, limit=9) == []
 
-    async def test_opening_may_be_cancelled(self, tmp_path: Path) -> None:
-        """Who gives up in the middle leaves the store free."""
+    async def test_opening_can_be_cancelled(self, tmp_path: Path) -> None:
+        """A cancelled opening leaves the store free."""
         memories = opening(tmp_path)
         task = asyncio.create_task(memories.__aenter__())
         await asyncio.sleep(0)
@@ -230,7 +230,7 @@ class TestOpening:
             pass
 
     async def test_vectors_of_another_length(self, tmp_path: Path) -> None:
-        """Another embedder than the one that filled the store is told apart by its length; the store stays free."""
+        """Another embedder than that of the stored vectors is detected by its length; the store stays free."""
         async with opening(tmp_path):
             pass
         with pytest.raises(ValueError, match="have 64 numbers, but `dimensions` is 3"):
@@ -239,14 +239,14 @@ class TestOpening:
             pass
 
     @pytest.mark.parametrize(("name", "value"), [("dimensions", 0), ("threshold", 1.5), ("threshold", -1)])
-    def test_numbers_that_make_no_sense(self, tmp_path: Path, name: str, value: float) -> None:
-        """Refused by name, before anything is made."""
+    def test_invalid_numbers(self, tmp_path: Path, name: str, value: float) -> None:
+        """They are refused by name, before anything is created."""
         with pytest.raises(ValueError, match=f"`{name}`"):
             opening(tmp_path / "new", **{name: value})  # type: ignore[arg-type]
         assert not (tmp_path / "new").exists()
 
     async def test_telemetry_that_is_on_already(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where the program imported mem0 itself, with its telemetry, no memory is reported behind its back."""
+        """If the program imported mem0 with its telemetry on, opening is refused."""
         async with opening(tmp_path):
             pass
         monkeypatch.setattr("mem0.memory.telemetry.MEM0_TELEMETRY", True)
@@ -263,7 +263,7 @@ async def test_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @needs_mem0
 async def test_found_by_meaning(tmp_path: Path) -> None:
-    """Through the use cases: what is near to the query is found, nearest first, without a word in common."""
+    """Through the use cases: memories near to the query are found, nearest first, without a common word."""
     near = {
         "drinks Assam": [1.0, 0.0],
         "hot beverages": [0.9, 0.1],

@@ -1,4 +1,4 @@
-"""The contract of memory backends, kept by each adapter; and what only a database can show."""
+"""The contract of memory backends for each adapter, and properties of a database only."""
 
 import asyncio
 import shutil
@@ -56,8 +56,8 @@ class TestSqlMemories(WordsContract):
         async with database(tmp_path / "a.db") as self.database:
             yield SqlMemories(self.database)
 
-    async def test_what_was_kept_outlives_the_store(self, memories: SqlMemories, tmp_path: Path) -> None:
-        """Memories, their order and their words are there when the file is opened again."""
+    async def test_memories_outlive_the_store(self, memories: SqlMemories, tmp_path: Path) -> None:
+        """Memories, their order and their words are read when the file is opened again."""
         for number in (2, 1):
             await memories.add(ORG, 1, memory(number))
         async with database(tmp_path / "a.db") as again:
@@ -67,15 +67,15 @@ class TestSqlMemories(WordsContract):
             ):
                 assert found == [memory(2), memory(1)]
 
-    async def test_no_word_reaches_the_scope(self, memories: SqlMemories) -> None:
-        """What keeps skills apart in the index is no word that a query can find, nor one that a text can fake."""
+    async def test_words_do_not_cross_skills(self, memories: SqlMemories) -> None:
+        """The separation of skills in the index cannot be matched by a query or forged by a text."""
         await memories.add(ORG, 1, memory(1, "plain"))
         await memories.add(ORG, 2, memory(2, "o1s1"))
         assert await memories.search(ORG, 1, "o1s1", limit=9) == []
         assert await memories.search(ORG, 2, "o1s1", limit=9) == [memory(2, "o1s1")]
 
     async def test_nothing_is_left_of_a_deleted_memory(self, memories: SqlMemories) -> None:
-        """Only the row that marks the place stays, without text, metadata, hash or user, and without its words."""
+        """Only the row that keeps the position remains, without text, metadata, hash, user and words."""
         await memories.add(ORG, 1, memory(1, "secret", metadata={"secret": 1}, user_id="secret"))
         await memories.delete(ORG, 1, "m-1")
         async with self.database.reading() as connection:
@@ -85,8 +85,8 @@ class TestSqlMemories(WordsContract):
         assert memory(1, "secret").hash not in str(row)
         assert words == []
 
-    async def test_a_write_that_fails_leaves_row_and_words_alike(self, memories: SqlMemories) -> None:
-        """Row and words change in one transaction: when the words cannot be written, neither can the row."""
+    async def test_row_and_words_change_in_one_transaction(self, memories: SqlMemories) -> None:
+        """When the words cannot be written, the row is not written either."""
         await memories.add(ORG, 1, memory(1))
         async with self.database.writing() as connection:
             await connection.exec_driver_sql("ALTER TABLE memory_words RENAME TO elsewhere")
@@ -101,7 +101,7 @@ class TestSqlMemories(WordsContract):
 
     @pytest.mark.parametrize("user", [None, "u1"])
     async def test_a_page_scans_no_table(self, memories: SqlMemories, user: str | None) -> None:
-        """A page walks an index of the skill, or of the skill's user, from the place on, unsorted."""
+        """A page scans an index of the skill, or of the skill's user, unsorted."""
         plans = list[str]()
 
         def explain(_connection: object, cursor: object, statement: str, parameters: object, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""The contract of models, kept by each adapter; and what only the wire can show, the same for every format."""
+"""The contract of models for each adapter, and properties that all wire formats share."""
 
 import asyncio
 import json
@@ -75,7 +75,7 @@ class TestAnthropicModel(ModelsContract):
 
 
 async def test_an_unknown_message_is_refused(wire: Wire) -> None:
-    """A type of message that the interface has not is told before anything is sent."""
+    """An unknown type of message is refused before anything is sent."""
     async with wire.serve(wire.says("yes")) as (model, stub):
         with pytest.raises(ModelError, match="`robot`") as failed:
             await deltas(model, ModelRequest([{"type": "robot", "content": "beep"}]))
@@ -83,8 +83,10 @@ async def test_an_unknown_message_is_refused(wire: Wire) -> None:
     assert stub.calls == []
 
 
-async def test_odd_calls_of_before_spoil_no_conversation(wire: Wire) -> None:
-    """Names that are no tool's and ids of another provider are told in a form that every wire takes, results too."""
+async def test_earlier_malformed_calls_are_normalized(wire: Wire) -> None:
+    """Names of unknown tools and ids of another provider are sent in a form that every wire accepts, with their
+    results.
+    """
     odd = [("functions.get time", "x" * 100), ("ü" * 200, "a b"), ("", "{1}"), ("fine", "call_1")]
     calls = [{"id": call, "name": name, "args": {}} for name, call in odd]
     results = [{"type": "tool", "content": "", "toolCallId": call["id"]} for call in calls]
@@ -105,8 +107,8 @@ async def test_odd_calls_of_before_spoil_no_conversation(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 7])
-async def test_pieces_may_be_cut_anywhere(wire: Wire, cut: int) -> None:
-    """Bytes that come one by one, within a line or a character, give the same answer; comments are none of it."""
+async def test_bytes_can_be_split_anywhere(wire: Wire, cut: int) -> None:
+    """Single bytes, within a line or a character, give the same response; comments are ignored."""
     sent = b": waiting\r\n\r\n" + b"".join(wire.frames(ANSWER))
     async with wire.serve(pieces(*(sent[at : at + cut] for at in range(0, len(sent), cut)))) as (model, _):
         parts = await deltas(model, WITH_TOOLS)
@@ -114,8 +116,8 @@ async def test_pieces_may_be_cut_anywhere(wire: Wire, cut: int) -> None:
     assert collect_calls(parts) == CALLS
 
 
-async def test_a_character_may_be_cut_between_its_escapes(wire: Wire) -> None:
-    """A character written as two escapes may come in two events; half a one is half an answer."""
+async def test_a_surrogate_pair_can_be_split(wire: Wire) -> None:
+    """A character in two escapes can come in two events; half of one is an incomplete response."""
     first, second = (wire.more("(*)").replace(b"(*)", half) for half in (rb"\ud83d", rb"\ude00"))
     last = wire.frames({"content": ""})[-3:]
     async with wire.serve(pieces(*wire.half, first, second, *last), pieces(*wire.half, first, *last)) as (model, _):
@@ -124,16 +126,16 @@ async def test_a_character_may_be_cut_between_its_escapes(wire: Wire) -> None:
     assert error.retryable
 
 
-async def test_text_comes_while_the_answer_goes_on(wire: Wire) -> None:
-    """The first words are given on before the last are there."""
+async def test_text_is_streamed(wire: Wire) -> None:
+    """The first words are returned before the last have arrived."""
     async with wire.serve(pieces(*wire.half, ends="hang")) as (model, _), asyncio.timeout(10):
         stream = opened(model)
         assert await anext(stream) == TextDelta("hal")
         await stream.aclose()
 
 
-async def test_a_prefix_is_never_an_answer(wire: Wire) -> None:
-    """However few events an answer lacks at its end, it is a failure or as whole as ever; so is one that is cut."""
+async def test_a_truncated_response_is_an_error(wire: Wire) -> None:
+    """A response without its last events or bytes is an error, or complete all the same."""
     frames = wire.frames(ANSWER)
     prefixes = [pieces(*frames[:kept], ends=ends) for kept in range(len(frames)) for ends in ("end", "break")]
     whole = 0
@@ -152,8 +154,8 @@ async def test_a_prefix_is_never_an_answer(wire: Wire) -> None:
 # Tools
 
 
-async def test_calls_of_tools_that_nobody_offered(wire: Wire) -> None:
-    """A model that was told of no tools and calls one fails for good."""
+async def test_calls_without_tools_are_an_error(wire: Wire) -> None:
+    """A model that calls a tool in a request without tools fails without retry."""
     async with wire.serve(wire.says(ANSWER)) as (model, _):
         error, before = await failure(model)
     assert not error.retryable
@@ -161,8 +163,8 @@ async def test_calls_of_tools_that_nobody_offered(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("stop", ["length", "refusal"])
-async def test_calls_that_were_cut_short(wire: Wire, stop: str) -> None:
-    """An answer that ends for another reason than its calls says so."""
+async def test_truncated_calls_keep_their_reason(wire: Wire, stop: str) -> None:
+    """A response that ends for another reason than its calls has that reason."""
     words = {"length": "length", "refusal": "content_filter"} if wire is CHAT else {"length": "max_tokens"}
     async with wire.serve(wire.says(ANSWER, words.get(stop, stop))) as (model, _):
         assert (await deltas(model, WITH_TOOLS))[-1] == Finished(stop)
@@ -186,8 +188,8 @@ def broken(wire: Wire) -> list[Answer]:
     ]
 
 
-async def test_a_broken_stream_is_never_an_answer(wire: Wire) -> None:
-    """However a stream breaks, it raises what may be tried again, and is not begun anew within the call."""
+async def test_a_broken_stream_is_an_error(wire: Wire) -> None:
+    """Any broken stream raises an error that allows a retry, and is not repeated within the call."""
     answers = broken(wire)
     async with wire.serve(*answers, wire.says("yes"), max_retries=2) as (model, stub):
         for number in range(len(answers)):
@@ -200,8 +202,8 @@ async def test_a_broken_stream_is_never_an_answer(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("stop", ["somehow", "function_call", "pause_turn"])
-async def test_an_ending_that_nobody_knows(wire: Wire, stop: str) -> None:
-    """An answer that ends in a word of tomorrow is none, and another try would end the same."""
+async def test_an_unknown_ending_is_an_error(wire: Wire, stop: str) -> None:
+    """A response with an unknown reason fails without retry."""
     async with wire.serve(wire.says("hm", stop)) as (model, _):
         error, before = await failure(model)
     assert not error.retryable
@@ -209,8 +211,8 @@ async def test_an_ending_that_nobody_knows(wire: Wire, stop: str) -> None:
 
 
 @pytest.mark.parametrize("status", [307, 400, 401, 403, 404, 422])
-async def test_refusals_are_for_good(wire: Wire, status: int) -> None:
-    """What the provider refuses is not tried again, by nobody; nor is the key carried after a redirect."""
+async def test_refusals_are_not_retried(wire: Wire, status: int) -> None:
+    """A refusal of the provider is not retried, and the key is not sent to a redirect."""
     answer = refuses(status, "wrong model", location="http://127.0.0.1:9/v1")
     async with wire.serve(answer, max_retries=2) as (model, stub):
         error, _ = await failure(model)
@@ -221,16 +223,16 @@ async def test_refusals_are_for_good(wire: Wire, status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
-async def test_a_busy_provider_is_asked_again(wire: Wire, status: int) -> None:
-    """After as long as `Retry-After` says, under the same key; a success then is an answer like any other."""
+async def test_a_busy_provider_is_retried(wire: Wire, status: int) -> None:
+    """After the time in `Retry-After`, under the same key; then a success is a normal response."""
     busy, dated = refuses(status, retry_after="0.01"), refuses(status, retry_after=formatdate(time.time(), usegmt=True))
     async with wire.serve(busy, dated, wire.says("at last"), max_retries=2) as (model, stub):
         assert text_of(await deltas(model)) == "at last"
     assert [call.headers["idempotency-key"] for call in stub.calls] == [QUESTION.key] * 3
 
 
-async def test_retry_after_is_waited_for(wire: Wire) -> None:
-    """The second request comes no sooner than the provider asked."""
+async def test_retry_after_is_respected(wire: Wire) -> None:
+    """The second request is not sent before the requested time."""
     loop = asyncio.get_running_loop()
     async with wire.serve(refuses(429, retry_after="0.03"), wire.says("yes"), max_retries=1) as (model, _):
         began = loop.time()
@@ -239,8 +241,8 @@ async def test_retry_after_is_waited_for(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("asked", ["3600", "1e400", formatdate(4e9, usegmt=True)])
-async def test_nobody_waits_for_hours(wire: Wire, asked: str) -> None:
-    """A provider that asks for more patience than a call has is told of at once, for the run to try again later."""
+async def test_long_waits_fail_at_once(wire: Wire, asked: str) -> None:
+    """A provider that demands a longer wait than a call allows causes an error at once."""
     async with wire.serve(refuses(429, retry_after=asked), max_retries=2) as (model, stub), asyncio.timeout(10):
         error, _ = await failure(model)
     assert error.retryable
@@ -248,16 +250,16 @@ async def test_nobody_waits_for_hours(wire: Wire, asked: str) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_tries_are_bounded(wire: Wire, status: int) -> None:
-    """After `max_retries` more tries the error is told, for the run to try again later."""
+async def test_retries_are_bounded(wire: Wire, status: int) -> None:
+    """After `max_retries` more attempts the error is raised."""
     async with wire.serve(refuses(status, retry_after="0.001"), max_retries=2) as (model, stub):
         error, _ = await failure(model)
     assert error.retryable
     assert len(stub.calls) == 3
 
 
-async def test_silence_ends(wire: Wire) -> None:
-    """Silence, before or within an answer, ends after `timeout`; so does a call that is hung up."""
+async def test_silence_is_a_timeout(wire: Wire) -> None:
+    """Silence before or within a response ends after `timeout`; so does a closed connection."""
     answers = silence, pieces(*wire.half, ends="hang"), hangs_up
     async with wire.serve(*answers, timeout=0.1) as (model, _), asyncio.timeout(10):
         for _ in answers:
@@ -266,7 +268,7 @@ async def test_silence_ends(wire: Wire) -> None:
 
 
 async def test_a_call_has_a_deadline(wire: Wire) -> None:
-    """A provider that is never silent and never done ends at the deadline, and so does one that is never there."""
+    """A provider that never ends, or never accepts a connection, causes an error at the deadline."""
     answers = floods(*wire.half, b": wait\n\n"), floods(*wire.half, wire.more("")), silence
     async with wire.serve(*answers, deadline=0.1) as (model, _), asyncio.timeout(10):
         for _ in answers:
@@ -276,7 +278,7 @@ async def test_a_call_has_a_deadline(wire: Wire) -> None:
             assert text_of(before) in ("hal", "")
 
 
-async def test_a_provider_that_never_ends_is_cut(wire: Wire) -> None:
+async def test_responses_are_bounded(wire: Wire) -> None:
     """Text, tool calls, their arguments, one event and the body of an error are each bounded."""
     endless = [
         floods(*wire.half, wire.more("x" * (LONGEST_TEXT // 5))),
@@ -293,8 +295,8 @@ async def test_a_provider_that_never_ends_is_cut(wire: Wire) -> None:
             assert len(text_of(before)) <= LONGEST_TEXT
 
 
-async def test_an_error_without_end_is_cut(wire: Wire) -> None:
-    """Of the body of an error no more is read than an event may have; a compressed answer is not read at all."""
+async def test_error_bodies_are_bounded(wire: Wire) -> None:
+    """The body of an error is bounded like an event; a compressed response is refused."""
 
     async def endless(line: Line) -> None:
         await line.begin(400, content_type="application/json")
@@ -311,8 +313,8 @@ async def test_an_error_without_end_is_cut(wire: Wire) -> None:
             assert error.retryable
 
 
-async def test_nobody_there(wire: Wire) -> None:
-    """An address where nobody listens is a failure that may be tried again."""
+async def test_a_closed_port(wire: Wire) -> None:
+    """A closed port is an error that allows a retry."""
     async with WireStub([]) as stub:
         address = stub.base_url
     async with wire.model("gpt-test", base_url=address, api_key=KEY, max_retries=0) as model:
@@ -320,8 +322,8 @@ async def test_nobody_there(wire: Wire) -> None:
     assert error.retryable
 
 
-async def test_to_leave_ends_the_request(wire: Wire) -> None:
-    """A stream that is closed, or whose reader is cancelled, hangs up: nobody pays for what nobody reads."""
+async def test_cancellation_ends_the_request(wire: Wire) -> None:
+    """A closed stream, or a cancelled reader, closes the connection."""
     for leave in ("close", "cancel"):
         async with wire.serve(pieces(*wire.half, ends="hang")) as (model, stub), asyncio.timeout(10):
             stream = opened(model)
@@ -352,16 +354,16 @@ async def test_the_key_is_in_no_error(wire: Wire, status: int | None, caplog: py
             assert len(error.message) < 400
 
 
-async def test_a_key_of_the_environment_stays_at_home(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key of the environment is for the provider's own address, and is sent to no other one."""
+async def test_a_key_of_the_environment_is_for_the_provider_only(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sent to the provider's own address only."""
     monkeypatch.setenv(wire.variable, KEY)
     async with wire.serve(wire.says("yes"), api_key=None) as (model, stub):
         await deltas(model)
     assert KEY not in repr(stub.calls)
 
 
-def test_no_key_at_all(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The provider's own address needs a key, told when the model is made."""
+def test_a_missing_key(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider's own address requires a key when the model is created."""
     for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ValueError, match="`api_key`"):
@@ -371,15 +373,15 @@ def test_no_key_at_all(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"timeout": 0}, {"deadline": -1}, {"deadline": float("nan")}, {"timeout": 1e999}, {"max_retries": -1}]
 )
-def test_options_that_are_none(wire: Wire, wrong: dict[str, float]) -> None:
-    """Seconds and tries that are none are told when the model is made, by name."""
+def test_invalid_options(wire: Wire, wrong: dict[str, float]) -> None:
+    """Invalid seconds and retries are refused by name when the model is created."""
     with pytest.raises(ValueError, match=f"`{next(iter(wrong))}`"):
         wire.model("gpt-test", api_key=KEY, **wrong)
 
 
 @pytest.mark.parametrize("extra", ["openai", "anthropic"])
 def test_without_the_extra(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the SDK is not installed, the error says what to install."""
+    """Without the SDK, the error says what to install."""
     monkeypatch.setitem(sys.modules, extra, None)
     with pytest.raises(ImportError, match=rf"wfcore\[{extra}\]"):
         {"openai": CHAT, "anthropic": MESSAGES}[extra].model("gpt-test", api_key=KEY)

@@ -1,4 +1,4 @@
-"""Every contract of a store on PostgreSQL."""
+"""The contracts of stores on PostgreSQL."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -93,8 +93,8 @@ SELECT setval(pg_get_serial_sequence('executions', 'id'), (SELECT coalesce(max(i
 """A refused beginning uses a number up; for the comparison it is given back."""
 
 
-def test_it_answers_as_the_journal_in_memory() -> None:
-    """Any sequence of calls has the same answers and leaves the same rows on PostgreSQL and in memory."""
+def test_it_is_equivalent_to_the_journal_in_memory() -> None:
+    """Any sequence of calls has the same results and rows on PostgreSQL and in memory."""
 
     url = new_database()
 

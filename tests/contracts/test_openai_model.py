@@ -1,4 +1,4 @@
-"""What the Chat Completions wire format alone has to show."""
+"""Properties of the Chat Completions wire format only."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,7 +40,7 @@ def called(*calls: tuple[int | None, str | None, str | None, str]) -> list[bytes
 
 
 async def test_a_request_on_the_wire() -> None:
-    """Messages, settings and schema in the wire's names; the key of the call, and nothing that was not asked for."""
+    """Messages, settings and schema have the wire's names; the key of the call is sent, and nothing else."""
     async with CHAT.serve(says("yes")) as (model, stub):
         await deltas(model, CONVERSATION)
         await deltas(model, ModelRequest([], model="default"))
@@ -77,7 +77,7 @@ async def test_a_request_on_the_wire() -> None:
 
 
 async def test_tools_and_images_on_the_wire() -> None:
-    """Tools are functions, images data URLs; arguments that were no object are told as what they were."""
+    """Tools are functions, images data URLs; arguments that are not an object are wrapped."""
     async with CHAT.serve(says("yes")) as (model, stub):
         await deltas(model, WITH_TOOLS)
         await deltas(model, ModelRequest([{**WITH_TOOLS.messages[0], "content": ""}]))
@@ -95,7 +95,7 @@ async def test_tools_and_images_on_the_wire() -> None:
 
 
 async def test_schemas_are_sent_as_they_are() -> None:
-    """The parameters of a tool are not touched where they say all; nor is the definition that was given."""
+    """Complete parameters of a tool are sent unchanged, and its definition is not modified."""
     anything = ToolDefinition("any", parameters={"anyOf": [{"type": "object"}]})
     bare = ToolDefinition("bare")
     async with CHAT.serve(says("yes")) as (model, stub):
@@ -107,15 +107,15 @@ async def test_schemas_are_sent_as_they_are() -> None:
 # From the wire
 
 
-async def test_usage_is_told_once_before_the_end() -> None:
-    """The usage that came last counts, whether with a chunk of text, of the end or alone."""
+async def test_usage_is_reported_once_before_the_end() -> None:
+    """The last usage counts, in a chunk with text, with the end or by itself."""
     early = {"choices": [{"delta": {"content": "a"}}], "usage": {"prompt_tokens": 1, "completion_tokens": 0}}
     async with on_the_wire(event(early), frame(finish="stop"), usage(5, 2), DONE) as (model, _):
         assert await deltas(model) == [TextDelta("a"), TokenUsage(5, 2), Finished()]
 
 
-async def test_usage_of_a_failure_is_told() -> None:
-    """Half an answer costs too: what is known of it comes before the error."""
+async def test_usage_of_a_failure_is_reported() -> None:
+    """An incomplete response has costs too: its known usage comes before the error."""
     async with on_the_wire(usage(5, 2), frame("hal")) as (model, _):
         _, before = await failure(model)
     assert before == [TextDelta("hal"), TokenUsage(5, 2)]
@@ -132,7 +132,7 @@ async def test_usage_of_a_failure_is_told() -> None:
     ],
 )
 async def test_endings(last: list[bytes], reason: str) -> None:
-    """Why an answer ended is told in the port's words, and a refusal is none of its text."""
+    """The reason of the end is one of the port's, and a refusal is not part of the text."""
     async with on_the_wire(frame("well"), *last, DONE) as (model, _):
         assert await deltas(model) == [TextDelta("well"), Finished(reason)]
 
@@ -151,8 +151,8 @@ TWO = [{"id": "a", "name": "time", "args": {"n": 1}}, {"id": "b", "name": "bare"
     ],
     ids=["in turns", "named again", "one index", "no index", "odd indexes"],
 )
-async def test_servers_count_calls_as_they_like(fragments: list[bytes]) -> None:
-    """Whatever index a server gives its calls, a new id is a new call, and its fragments are its own."""
+async def test_a_new_id_is_a_new_call(fragments: list[bytes]) -> None:
+    """For any use of the index, a new id begins a new call with its own fragments."""
     async with on_the_wire(*fragments, frame(finish="tool_calls"), DONE) as (model, _):
         parts = await deltas(model, WITH_TOOLS)
     assert collect_calls(parts) == TWO
@@ -160,8 +160,8 @@ async def test_servers_count_calls_as_they_like(fragments: list[bytes]) -> None:
     assert [(part.index, part.id, part.name) for part in named] == [(0, "a", "time"), (1, "b", "bare")]
 
 
-async def test_calls_that_end_as_text_would() -> None:
-    """Servers that end calls with `stop` mean the same; one that ends for calls and makes none has failed."""
+async def test_calls_can_end_with_stop() -> None:
+    """Servers can end calls with `stop`; an end for calls without calls is an error."""
     one = called((0, "a", "time", "{}"))
     async with on_the_wire(*one, frame(finish="stop")) as (model, _):
         assert (await deltas(model, WITH_TOOLS))[-1] == Finished("tool_calls")
@@ -171,15 +171,15 @@ async def test_calls_that_end_as_text_would() -> None:
 
 
 async def test_two_calls_of_one_id() -> None:
-    """Their results could not be told apart: no answer."""
+    """Their results cannot be told apart: it is an error."""
     async with on_the_wire(*called((0, "a", "time", "{}"), (1, "a", "bare", "{}"))) as (model, _):
         error, _ = await failure(model, WITH_TOOLS)
     assert error.retryable
     assert "`a`" in error.message
 
 
-async def test_no_more_quota() -> None:
-    """Of all that is too much, an empty account is what waiting does not mend."""
+async def test_an_exhausted_quota_is_not_retried() -> None:
+    """An empty account is the only 429 that a retry cannot resolve."""
     async with CHAT.serve(refuses(429, "buy some", kind="insufficient_quota"), max_retries=2) as (model, stub):
         error, _ = await failure(model)
     assert not error.retryable

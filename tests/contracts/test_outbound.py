@@ -1,4 +1,4 @@
-"""The contract of wfcore's own messages, kept by the adapter behind the guard; and what the guard adds."""
+"""The contract of outbound messages for the guarded adapter, and the guard."""
 
 import pytest
 
@@ -14,7 +14,7 @@ class TestGuardedOutbound(OutboundContract):
     def make(self) -> Outbound:
         return GuardedOutbound(AddressGuard.allowing(["127.0.0.1"]))
 
-    async def test_what_the_operator_does_not_let_through(self) -> None:
+    async def test_a_private_address_is_refused(self) -> None:
         """Nothing is sent to an address that is not public."""
         receiver = Receiver()
         async with receiver.open() as url:
@@ -22,7 +22,7 @@ class TestGuardedOutbound(OutboundContract):
                 await GuardedOutbound(AddressGuard()).post(url, {}, BODY)
         assert receiver.heads == []
 
-    async def test_who_never_answers(self) -> None:
-        """`Undelivered` when the time is over."""
+    async def test_a_server_without_a_response(self) -> None:
+        """`Undelivered` is raised after the timeout."""
         with pytest.raises(Undelivered):
             await GuardedOutbound(AddressGuard.allowing(["127.0.0.1"]), seconds=0).post("http://127.0.0.1:9/", {}, BODY)

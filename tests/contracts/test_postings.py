@@ -1,4 +1,4 @@
-"""The contract of what is owed to team chats, kept by each store with its journal."""
+"""The contract of pending deliveries to team chats for each store with its journal."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,8 +33,8 @@ class TestSqlPostings(PostingsContract):
         yield storage, SqlJournal(database)
         await storage.close()
 
-    async def test_a_look_for_what_is_due_scans_no_table(self, stores: Stores) -> None:
-        """It walks the index of what is owed, in the order of time, and looks each run up by its key."""
+    async def test_due_postings_use_indexes(self, stores: Stores) -> None:
+        """The query scans the index of pending deliveries by time, and looks up each run by its key."""
         storage, _ = stores
         assert isinstance(storage, SqlStorage)
         plan = await storage.database.look_up(f"EXPLAIN QUERY PLAN {DUE}", 9, 9)

@@ -1,4 +1,4 @@
-"""The storage contract, kept by each adapter; and what only a file can show."""
+"""The storage contract for each adapter, and properties of a file only."""
 
 import asyncio
 import sys
@@ -61,8 +61,8 @@ class TestSqlStorage(StorageContract):
         await _drop_two_drafts(store)
         await store.close()
 
-    async def test_what_was_committed_outlives_the_store(self, tmp_path: Path) -> None:
-        """A transaction that ended without an exception is there when the file is opened again."""
+    async def test_committed_rows_outlive_the_store(self, tmp_path: Path) -> None:
+        """A committed transaction is read when the file is opened again."""
         store = await open_sqlite(tmp_path)
         await store.add_organization(new_organization(ORG))
         async with store.transaction(ORG) as work:
@@ -74,7 +74,7 @@ class TestSqlStorage(StorageContract):
         await again.close()
 
     async def test_a_page_scans_no_table(self, store: SqlStorage) -> None:
-        """A page walks the unique key of the ids behind `after` and looks grants up by key, unsorted."""
+        """A page scans the unique key of ids behind `after` and looks up grants by key, unsorted."""
         async with store.database.reading() as connection:
             page = SqlResources(connection, 1, ORG, Kind.WORKFLOW).page_statement(
                 principal(), limit=5, after=3, status=None, query=None
@@ -123,7 +123,7 @@ async def open_adapter(name: str, place: Path) -> Storage:
 
 @pytest.mark.parametrize("adapter", ["memory", "sqlite", "postgres"])
 def test_it_agrees_with_dicts(adapter: str, runner: asyncio.Runner, tmp_path: Path) -> None:
-    """Random sequences of operations leave a store and plain dicts with the same answers."""
+    """Random sequences of operations have the same results on a store and on plain dicts."""
     opened = runner.run(open_adapter(adapter, tmp_path))
 
     class Machine(StorageMachine):
@@ -165,7 +165,7 @@ asyncio.run(main())
 
 
 def test_two_processes_lose_nothing(tmp_path: Path) -> None:
-    """Two processes that make the file, upgrade it and write to it at once end well, and lose no write."""
+    """Two processes that create, upgrade and write to one file concurrently lose no write."""
     url = f"sqlite:///{tmp_path}/wfcore.db"
     command = [sys.executable, "-W", "error", "-c", WRITER, url]
     processes = [Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) for _ in range(2)]

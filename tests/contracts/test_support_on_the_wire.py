@@ -1,4 +1,4 @@
-"""The support agent of the examples, with a model at the other end of a wire."""
+"""The support agent of the examples with a remote model."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The contracts of clock and ids, on the real ones and on the fakes."""
+"""The contracts of clock and ids, for the real ones and the fakes."""
 
 from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.ports.system import Clock, Ids

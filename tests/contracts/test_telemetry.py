@@ -1,4 +1,4 @@
-"""The contract of telemetry, on metrics, on traces, and on several at once."""
+"""The contract of telemetry for metrics, traces, and several targets at once."""
 
 from opentelemetry.sdk.trace import TracerProvider
 

@@ -1,4 +1,4 @@
-"""The contract of servers of tools, kept by MCP against a real server of the SDK."""
+"""The contract of tool servers for MCP, with a real server of the SDK."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

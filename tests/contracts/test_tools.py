@@ -1,4 +1,4 @@
-"""The contract of tool catalogs, kept by the one of functions."""
+"""The contract of tool catalogs for the catalog of functions."""
 
 from datetime import datetime
 

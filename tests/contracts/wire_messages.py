@@ -1,4 +1,4 @@
-"""Answers in Anthropic's Messages wire format, for the stub server."""
+"""Responses in Anthropic's Messages wire format, for the stub server."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A server that answers as it is told, with all the faults of real ones; and answers of Chat Completions."""
+"""A server with configured responses, including all faults of real servers; and responses of Chat Completions."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The wire formats of models, each with a stub server, so that one test runs over all."""
+"""The wire formats of models, each with a stub server, so that one test covers all."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager

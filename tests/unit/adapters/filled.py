@@ -8,7 +8,6 @@ import sqlalchemy as sa
 from bench import Bench, act, ask, deployed_skill, graph, one, opened, private
 from chatting import REACHING, opened_channel
 from scheduling import scheduled
-from test_webhook_use_cases import hooked
 
 from wfcore.adapters.sql.schema.tables import metadata
 
@@ -29,7 +28,8 @@ async def fill(url: str) -> Bench:
         await core.context_items.create(me, title="About", content="us")
         await core.connections.create(me, MAIL, key="once")
         await scheduled(bench)
-        await hooked(bench)
+        hooked = await bench.deployed(one(act("echo")), trigger={"trigger_type": "webhook"})
+        await core.workflows.webhook(me, hooked)
         inner = await bench.deployed(graph("s>h h:approved>a", h=ask(), a=act("echo", value="inner")))
         await bench.ran(one(act("core.workflow", workflowId=inner)))
         await bench.ran(one(act("echo", value=1, more={"requiresApproval": True})))

@@ -34,7 +34,7 @@ def judged(named: Any, text: str) -> Verdict:
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_secrets_are_redacted(secret: str) -> None:
-    """Whatever looks like a key, a token or a password is gone, and the words around it stay."""
+    """Texts like a key, a token or a password are replaced, the words around them are not."""
     match judged("redact-secrets", f"Take {secret} now"):
         case Replaced(text):
             assert text.startswith("Take [secret]")
@@ -45,12 +45,12 @@ def test_secrets_are_redacted(secret: str) -> None:
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_harmless_text_stays(text: str) -> None:
-    """Ordinary words, numbers, ids and links are allowed as they are."""
+    """Ordinary words, numbers, ids and links are allowed."""
     assert [rail.check(text) for rail in WITHOUT_OPTIONS.values()] == [Allowed(), Allowed()]
 
 
 def test_addresses_are_redacted() -> None:
-    """E-mail addresses of any alphabet, and no punctuation behind them."""
+    """E-mail addresses of any alphabet are replaced, but no punctuation after them."""
     text = "Write to jo.doe+x@mail.example.co.uk, or to zoë@bücher.example."
     assert judged("redact-emails", text) == Replaced("Write to [email], or to [email].")
 
@@ -82,8 +82,8 @@ def _text(verdict: Verdict, text: str) -> str:
         ({"name": "json-schema", "schema": {}}, "plain words", "not valid JSON"),
     ],
 )
-def test_what_is_blocked(named: Any, text: str, why: str | None) -> None:
-    """Patterns and schemas block, with a reason that repeats nothing of the text."""
+def test_patterns_and_schemas_block(named: Any, text: str, why: str | None) -> None:
+    """The reason repeats nothing of the text."""
     match judged(named, text):
         case Blocked(told):
             assert why is not None
@@ -111,8 +111,8 @@ def test_what_is_blocked(named: Any, text: str, why: str | None) -> None:
         (["redact-emails"] * 21, [("g", "maxItems")]),
     ],
 )  # fmt: skip
-def test_wrong_ones_are_told_with_their_places(named: Sequence[Any], found: list[tuple[str, str]]) -> None:
-    """Every fault of every guardrail that is named; and `get` gives none that has one."""
+def test_issues_have_paths(named: Sequence[Any], found: list[tuple[str, str]]) -> None:
+    """Every issue of every named guardrail is reported; `get` returns None for an invalid one."""
     catalog = GuardrailCatalog()
     assert [(issue.path, issue.rule) for issue in catalog.issues(named, "g")] == found
     assert [catalog.get(one) is None for one in named[:1]] == [bool(found) and found[0][0] != "g"]
@@ -126,8 +126,8 @@ class Polite:
         return Allowed()
 
 
-def test_own_guardrails_stand_beside_the_built_in_ones() -> None:
-    """They check everywhere and can be named; a name that is taken, or none, is refused at once."""
+def test_own_guardrails_are_added_to_the_built_in_ones() -> None:
+    """They check every agent and can be named; an empty or used name is refused at once."""
     catalog = GuardrailCatalog([Polite()])
     assert catalog.everywhere == (Polite(),)
     assert (catalog.get("polite"), catalog.issues(["polite"], "g")) == (Polite(), [])
@@ -136,8 +136,8 @@ def test_own_guardrails_stand_beside_the_built_in_ones() -> None:
             GuardrailCatalog([Polite(name) for name in names])
 
 
-def test_hostile_text_takes_no_time() -> None:
-    """A quarter of a megabyte made to make a backtracking engine slow is checked in no more than moments of CPU."""
+def test_hostile_text_is_checked_in_linear_time() -> None:
+    """A quarter of a megabyte that is slow for backtracking engines takes a moment of CPU."""
     texts = ["a" * 250_000, "a.a@" * 60_000, "eyJ" + "a" * 250_000, "://" + "a:" * 120_000]
     began = process_time()
     for text in texts:

@@ -1,4 +1,4 @@
-"""Sealing: AES-256-GCM, keys that are replaced, and places that seals are bound to."""
+"""Sealing: AES-256-GCM, key rotation, and the places to which seals are bound."""
 
 import base64
 
@@ -16,8 +16,8 @@ def sealing(*keys: bytes) -> Sealing:
 
 
 @pytest.mark.parametrize("text", ["", "s3cret", "grüße 🔑", "x" * 8192])
-def test_what_is_sealed_opens_in_its_place(text: str) -> None:
-    """The text comes back; its seal shows nothing of it, and no two seals are alike."""
+def test_a_seal_opens_in_its_place(text: str) -> None:
+    """The text is returned; the seal shows nothing of it, and no two seals are equal."""
     sealer = sealing(OLD)
     first, second = sealer.seal(text, "org", "id", "f"), sealer.seal(text, "org", "id", "f")
     assert first != second
@@ -28,15 +28,15 @@ def test_what_is_sealed_opens_in_its_place(text: str) -> None:
 
 
 @pytest.mark.parametrize("place", [("org", "id", "g"), ("org", "idf"), ("o", "rg", "id", "f"), ("org", "id", "f", "")])
-def test_it_opens_in_no_other_place(place: tuple[str, ...]) -> None:
-    """Moved to another organization, row or field, or cut elsewhere, a seal does not open."""
+def test_a_seal_opens_in_no_other_place(place: tuple[str, ...]) -> None:
+    """In another organization, row or field, or with other boundaries, a seal does not open."""
     sealed = sealing(OLD).seal("s", "org", "id", "f")
     with pytest.raises(Unsealable):
         sealing(OLD).open(sealed, *place)
 
 
 def test_no_altered_seal_opens() -> None:
-    """Every other byte, a shorter text, another version and what is no seal at all: Unsealable."""
+    """An altered byte, a shorter text, another version or an invalid seal raises Unsealable."""
     sealer = sealing(OLD)
     sealed = sealer.seal("s", "p")
     head, _, body = sealed.rpartition(".")
@@ -48,8 +48,8 @@ def test_no_altered_seal_opens() -> None:
             sealer.open(bad, "p")
 
 
-def test_keys_are_replaced() -> None:
-    """The first key seals; what an earlier one sealed opens while that one is still given, and not without."""
+def test_keys_are_rotated() -> None:
+    """The first key seals; a seal of an earlier key opens only while that key is configured."""
     before = sealing(OLD).seal("s", "p")
     both = sealing(NEW, OLD)
     after = both.seal("s", "p")
@@ -60,20 +60,20 @@ def test_keys_are_replaced() -> None:
 
 
 def test_without_a_key_nothing_is_sealed() -> None:
-    """Unavailable on sealing; a list that only asks whether a seal can be read is told that it cannot."""
+    """Sealing raises Unavailable; `knows` returns false."""
     with pytest.raises(Unavailable, match="no secret key is configured"):
         sealing().seal("s", "p")
     assert not sealing().has_key_for(sealing(OLD).seal("s", "p"))
 
 
-def test_marks_are_of_value_and_key() -> None:
-    """Equal values have equal marks under one key, and under another key none that could be compared."""
+def test_marks_depend_on_value_and_key() -> None:
+    """Equal values have equal marks under one key, and other marks under another key."""
     assert sealing(OLD).fingerprint(b"a") == sealing(OLD, NEW).fingerprint(b"a")
     assert len({sealing(OLD).fingerprint(b"a"), sealing(OLD).fingerprint(b"b"), sealing(NEW).fingerprint(b"a")}) == 3
 
 
-def test_the_key_is_asked_for_once_and_late() -> None:
-    """Nothing is read, or made, before the first secret; then once."""
+def test_the_key_is_loaded_once_and_late() -> None:
+    """Nothing is read or created before the first secret; then once."""
     asked = []
 
     def keys() -> list[bytes]:

@@ -1,4 +1,4 @@
-"""What the event hub costs: nothing is left behind, and nothing is made that is not needed."""
+"""The cost of the event hub: it leaves nothing behind, and creates nothing without need."""
 
 import asyncio
 
@@ -12,8 +12,8 @@ from wfcore.testing.contracts.events import LONG, ONE, OTHER, SHORT, events
 pytestmark = pytest.mark.anyio
 
 
-async def test_nothing_of_finished_executions_is_kept() -> None:
-    """When everybody has left, or lags, the hub is as empty as at first."""
+async def test_the_hub_is_empty_without_subscribers() -> None:
+    """After all subscribers have left or lag, the hub holds nothing."""
     hub = EventHub()
     for number in range(100):
         ref = ExecutionRef("org", number)
@@ -27,8 +27,8 @@ async def test_nothing_of_finished_executions_is_kept() -> None:
     assert hub._subscriptions == {}
 
 
-async def test_waiting_makes_no_task() -> None:
-    """A thousand readers that wait need no tasks but their own."""
+async def test_waiting_creates_no_task() -> None:
+    """A thousand waiting readers need no tasks beside their own."""
     hub = EventHub()
     readings = [hub.subscribe(ONE) for _ in range(1000)]
     before = asyncio.all_tasks()
@@ -41,7 +41,7 @@ async def test_waiting_makes_no_task() -> None:
 
 
 async def test_a_wait_leaves_no_timer_behind() -> None:
-    """Woken, out of time or cancelled: the timer of a wait is gone with it."""
+    """A wait that is woken, times out or is cancelled leaves no timer behind."""
     hub = EventHub()
     loop = asyncio.get_running_loop()
     reading = hub.subscribe(ONE)
@@ -58,8 +58,8 @@ async def test_a_wait_leaves_no_timer_behind() -> None:
     assert not [timer for timer in timers if timer.when() > loop.time() + LONG / 2]
 
 
-async def test_a_second_reader_at_the_same_time_is_refused() -> None:
-    """Of two that wait on one subscription the second is told so, and the first still gets what comes."""
+async def test_a_second_concurrent_reader_is_refused() -> None:
+    """Of two readers of one subscription the second gets an error, and the first still receives events."""
     hub = EventHub()
     reading = hub.subscribe(ONE)
     waiting = asyncio.ensure_future(reading.next(LONG))
@@ -70,8 +70,8 @@ async def test_a_second_reader_at_the_same_time_is_refused() -> None:
     assert await waiting == events(1)
 
 
-async def test_a_reader_may_lag_while_it_waits() -> None:
-    """More events at once than are kept raise `Lagged` in a reader that waits, not only in one that comes later."""
+async def test_a_reader_can_lag_while_it_waits() -> None:
+    """More events than the buffer holds raise `Lagged` also in a reader that already waits."""
     hub = EventHub()
     waiting = asyncio.ensure_future(hub.subscribe(ONE).next(LONG))
     await asyncio.sleep(0)
@@ -81,8 +81,8 @@ async def test_a_reader_may_lag_while_it_waits() -> None:
             await waiting
 
 
-async def test_readers_of_other_processes_are_told() -> None:
-    """Every publication is passed on with nothing but its execution, and others might listen to anything."""
+async def test_other_processes_are_notified() -> None:
+    """Every publication notifies with its execution only, and every execution can have subscribers elsewhere."""
     told: list[ExecutionRef] = []
     hub = EventHub(told.append)
     assert hub.has_subscribers(ONE)
@@ -91,8 +91,8 @@ async def test_readers_of_other_processes_are_told() -> None:
     assert told == [ONE]
 
 
-async def test_without_other_processes_only_readers_here_count() -> None:
-    """As long as there is nobody elsewhere, what nobody reads here is not wanted; asked anew each time."""
+async def test_without_peers_only_local_subscribers_count() -> None:
+    """Without peers, an execution without local subscribers has none; the peers are checked each time."""
     company = list[str]()
     hub = EventHub(lambda _: None, lambda: bool(company))
     assert not hub.has_subscribers(ONE)
@@ -103,8 +103,8 @@ async def test_without_other_processes_only_readers_here_count() -> None:
     assert hub.has_subscribers(ONE)
 
 
-async def test_what_another_process_wrote_sends_to_the_journal() -> None:
-    """A reader's wait ends as after its timeout, once, waiting already or not; what it heard comes first."""
+async def test_a_notification_makes_readers_read_the_journal() -> None:
+    """It ends one wait of a reader, now or later, as its timeout would; buffered events are returned first."""
     hub = EventHub()
     reading, other = hub.subscribe(ONE), hub.subscribe(OTHER)
     waiting = asyncio.ensure_future(reading.next(LONG))

@@ -1,4 +1,4 @@
-"""The scripted model: the same words for the same request, and values that fit their schemas."""
+"""The scripted model: the same response for the same request, and values that match their schemas."""
 
 import json
 from typing import Any
@@ -37,7 +37,7 @@ async def answer(model: ScriptedModel, request: ModelRequest) -> str:
 
 
 async def test_replies_come_in_turn() -> None:
-    """One reply per call, the last one for ever; exceptions are raised."""
+    """Each call uses the next reply, and the last one repeatedly; exceptions are raised."""
     broken = ModelError("busy")
     model = ScriptedModel(["one", broken, "two"])
     assert await answer(model, asking("?")) == "one"
@@ -48,19 +48,19 @@ async def test_replies_come_in_turn() -> None:
 
 
 async def test_one_text_is_one_reply() -> None:
-    """A text given as the script is said whole, not letter by letter."""
+    """A text as the script is one reply, not one per character."""
     model = ScriptedModel("hello there")
     assert [await answer(model, asking("?")) for _ in range(2)] == ["hello there"] * 2
 
 
 async def test_a_function_makes_replies() -> None:
-    """A function is given the request."""
+    """A function is called with the request."""
     model = ScriptedModel(lambda request: request.messages[-1]["content"].upper())
     assert await answer(model, asking("hi")) == "HI"
 
 
 async def test_words_are_tokens() -> None:
-    """Word by word, then the usage in words, then the end."""
+    """The words come one by one, then the usage in words, then the end."""
     model = ScriptedModel(["a b  c "])
     request = ModelRequest([{"type": "system", "content": "be brief"}, {"type": "human", "content": "one two three"}])
     words = [TextDelta("a"), TextDelta(" b"), TextDelta("  c"), TextDelta(" ")]
@@ -68,7 +68,7 @@ async def test_words_are_tokens() -> None:
 
 
 async def test_without_a_script_the_last_question_is_quoted() -> None:
-    """The answer says that it is no model's, and quotes what was asked last, but never more than 600 characters."""
+    """The response says that no model is configured, and quotes the last human message, at most 600 characters."""
     history = [
         {"type": "human", "content": "first"},
         {"type": "ai", "content": "well"},
@@ -86,8 +86,8 @@ async def test_without_a_script_the_last_question_is_quoted() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"replies": []}, {"replies": ""}, {"replies": {}}, {"delay": -1}, {"delay": float("nan")}]
 )
-async def test_a_script_that_says_nothing_is_refused(wrong: Any) -> None:
-    """No reply at all, or a delay that is none, is told when the model is made."""
+async def test_an_invalid_script_is_refused(wrong: Any) -> None:
+    """An empty script or an invalid delay is refused when the model is created."""
     with pytest.raises(ValueError, match=r"reply|seconds"):
         ScriptedModel(**wrong)
 
@@ -95,7 +95,7 @@ async def test_a_script_that_says_nothing_is_refused(wrong: Any) -> None:
 @given(st.text(max_size=40))
 @settings(max_examples=100)
 def test_no_character_is_lost(text: str) -> None:
-    """The parts of an answer are the answer."""
+    """The deltas of a response together are the response."""
     from wfcore.adapters.models.scripted import _WORDS
 
     assert "".join(_WORDS.findall(text)) == text
@@ -147,8 +147,8 @@ SCHEMAS = st.recursive(
 
 @given(SCHEMAS)
 @settings(max_examples=150)
-def test_a_made_up_value_fits_its_schema(schema: Any) -> None:
-    """Whatever plain schema an agent asks for, the value made for it is valid."""
+def test_a_sample_matches_its_schema(schema: Any) -> None:
+    """For any plain schema the sample is valid."""
     assert compile_schema(schema).check(sample(schema), "") == []
 
 
@@ -168,12 +168,12 @@ def test_a_made_up_value_fits_its_schema(schema: Any) -> None:
     ],
 )
 def test_references_and_combinations(schema: Any) -> None:
-    """Local references, `allOf` and first alternatives are put together into one value that fits."""
+    """Local references, `allOf` and first alternatives are merged into one valid value."""
     assert compile_schema(schema).check(sample(schema), "") == []
 
 
-def test_a_schema_without_end_ends() -> None:
-    """What asks for itself without end, or refers to nothing, gives some value soon."""
+def test_an_endless_schema_has_a_sample() -> None:
+    """A schema that refers to itself without end, or to nothing, gives a value soon."""
     endless = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}
     assert json.dumps(sample(endless)).count("next") < 100
     assert sample({"$ref": "#"}) is None
@@ -191,13 +191,13 @@ def test_a_schema_without_end_ends() -> None:
         {"allOf": [{"$ref": "#"}, {"$ref": "#"}]},
     ],
 )
-def test_a_schema_cannot_ask_for_a_flood(schema: Any) -> None:
-    """A few characters of schema that ask for more than memory holds get something small instead, at once."""
+def test_a_sample_is_bounded(schema: Any) -> None:
+    """A short schema that demands more than memory holds gives a small value, at once."""
     assert len(json.dumps(sample(schema))) < 300_000
 
 
-async def test_an_output_schema_is_answered_as_json() -> None:
-    """The answer is the JSON text of a value that fits."""
+async def test_an_output_schema_gives_json() -> None:
+    """The response is the JSON text of a valid value."""
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
     assert json.loads(await answer(ScriptedModel(), asking("?", output_schema=schema))) == {"ok": False}
 
@@ -206,7 +206,9 @@ async def test_an_output_schema_is_answered_as_json() -> None:
 
 
 async def test_messages_with_calls_are_streamed() -> None:
-    """The text word by word, then each call, named first, its arguments in fragments; the answer ends for the calls."""
+    """First the text, word by word, then each call, first its name, then its arguments in fragments; the reason is
+    `tool_calls`.
+    """
     call = {"id": "c1", "name": "time", "args": {"city": "Bonn"}}
     model = ScriptedModel({"content": "I look.", "toolCalls": [call]})
     assert await deltas(model, asking("?")) == [
@@ -220,8 +222,8 @@ async def test_messages_with_calls_are_streamed() -> None:
     ]
 
 
-async def test_ids_are_made_up() -> None:
-    """Calls without an id get one, another one in every answer; `args` may be left out, and text is sent as it is."""
+async def test_missing_ids_are_generated() -> None:
+    """A call without an id gets one, unique in the model; `args` can be missing, and text is sent unchanged."""
     calls = [{"name": "time"}, {"name": "time", "args": "{half"}]
     model = ScriptedModel({"toolCalls": calls})
     first, second = [collect_calls(await deltas(model, asking("?"))) for _ in range(2)]
@@ -230,7 +232,7 @@ async def test_ids_are_made_up() -> None:
 
 
 async def test_a_function_plays_an_agent() -> None:
-    """A script that looks at the results asks for a tool first and answers then."""
+    """A script that reads the results calls a tool first, and responds then."""
 
     def play(request: ModelRequest) -> Reply:
         last = request.messages[-1]
@@ -243,6 +245,6 @@ async def test_a_function_plays_an_agent() -> None:
     assert await answer(model, ModelRequest([*asked.messages, told], tools=asked.tools)) == "12:00"
 
 
-async def test_a_message_may_say_nothing() -> None:
-    """An empty list of calls is none, and ends as text does."""
+async def test_a_message_can_be_empty() -> None:
+    """An empty list of calls is as no list: the response ends with `stop`."""
     assert await deltas(ScriptedModel([{"toolCalls": []}]), asking("?")) == [TokenUsage(1, 0), Finished()]

@@ -43,17 +43,17 @@ OLD, NEW = {"keys": [jwk("old", EC)]}, {"keys": [jwk("new", FOREIGN), jwk("old",
 
 
 class TestCache:
-    """One request at a time, one in an interval."""
+    """One request at a time, and one in an interval."""
 
-    async def test_a_stampede_of_unknown_ids_is_one_request(self) -> None:
-        """A hundred tokens at once before the first answer share it, each with an id of its own."""
+    async def test_concurrent_unknown_ids_share_one_request(self) -> None:
+        """A hundred tokens before the first response share one request, each with a different key id."""
         issuer, _, keys = cache(OLD)
         found = await asyncio.gather(*(keys.find(f"k{number}", "ES256") for number in range(100)))
         assert issuer.asked == 1
         assert found == [[]] * 100
 
-    async def test_unknown_ids_ask_once_in_an_interval(self) -> None:
-        """However many arrive in it; and while they do, tokens of known keys are judged."""
+    async def test_unknown_ids_cause_one_request_in_an_interval(self) -> None:
+        """Any number of unknown ids causes one request in an interval, and known keys still verify."""
         issuer, clock, keys = cache(OLD)
         assert await keys.find("old", "ES256")
         for interval in range(1, 4):
@@ -64,7 +64,7 @@ class TestCache:
             assert await keys.find("old", "ES256")
 
     async def test_a_new_key_is_found_after_the_interval(self) -> None:
-        """Rotation: the unknown id makes the request that brings it, at once when none was made lately."""
+        """Rotation: the unknown id causes the request that finds the key, at once if none was made lately."""
         issuer, clock, keys = cache(OLD, NEW)
         assert await keys.find("old", "ES256")
         clock.advance(COOL_DOWN - 0.001)
@@ -73,8 +73,8 @@ class TestCache:
         assert [key.kid for key in await keys.find("new", "ES256")] == ["new"]
         assert issuer.asked == 2
 
-    async def test_a_key_that_was_withdrawn_is_gone_when_keys_are_old(self) -> None:
-        """It serves for as long as keys are fresh, and not once more."""
+    async def test_a_withdrawn_key_is_dropped_when_keys_are_old(self) -> None:
+        """It is used as long as keys are fresh, and not after."""
         issuer, clock, keys = cache(NEW, OLD)
         assert await keys.find("new", "ES256")
         clock.advance(FRESH - 0.001)
@@ -84,8 +84,8 @@ class TestCache:
         assert await keys.find("new", "ES256") == []
         assert await keys.find("old", "ES256")
 
-    async def test_a_silent_issuer_is_forgiven_for_a_bounded_time(self) -> None:
-        """Known keys go on, then nothing can be judged; and when it speaks again, all is well."""
+    async def test_keys_survive_a_failing_issuer_for_a_bounded_time(self) -> None:
+        """Known keys are used for a time, then every token is refused; all works again when the issuer responds."""
         issuer, clock, keys = cache(OLD, None, None, None, OLD)
         assert await keys.find("old", "ES256")
         clock.advance(FRESH)
@@ -103,8 +103,8 @@ class TestCache:
         assert await keys.find("old", "ES256")
         assert issuer.asked == 5
 
-    async def test_known_keys_do_not_wait_for_a_silent_issuer(self) -> None:
-        """The second request hangs; a token of a known key is judged meanwhile."""
+    async def test_known_keys_do_not_wait_for_a_failing_issuer(self) -> None:
+        """While the second request hangs, a token with a known key is verified."""
         issuer, clock, keys = cache(OLD, None, OLD)
         await keys.find("old", "ES256")
         clock.advance(FRESH)
@@ -117,8 +117,8 @@ class TestCache:
         issuer.gate.set()
         assert await keys.find("unknown", "ES256") == []
 
-    async def test_who_goes_away_takes_no_others_along(self) -> None:
-        """The first asker is cancelled; the second gets the answer of that same request."""
+    async def test_a_cancelled_caller_does_not_cancel_others(self) -> None:
+        """The first caller is cancelled; the second one gets the response to the same request."""
         issuer, _, keys = cache(OLD)
         issuer.gate.clear()
         first, second = asyncio.create_task(keys.find("old", "ES256")), asyncio.create_task(keys.find("old", "ES256"))
@@ -129,15 +129,15 @@ class TestCache:
         assert [key.kid for key in await second] == ["old"]
         assert issuer.asked == 1
 
-    async def test_nothing_can_be_judged_before_the_first_answer(self) -> None:
-        """A good token is not called bad because the issuer is down: that is our failure, asked for once."""
+    async def test_before_the_first_response_the_cache_is_unavailable(self) -> None:
+        """A token is not refused because the issuer is down: the cache is Unavailable, after one request."""
         issuer, _, keys = cache(None)
         results = await asyncio.gather(*(keys.find("old", "ES256") for _ in range(100)), return_exceptions=True)
         assert {type(result) for result in results} == {Unavailable}
         assert issuer.asked == 1
 
-    async def test_a_bug_in_asking_is_silence(self, caplog: pytest.LogCaptureFixture) -> None:
-        """Whatever goes wrong in the request, the waiting tokens get an answer, and the log the trace."""
+    async def test_any_error_of_the_request_is_unavailable(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Any error of the request makes the cache Unavailable, and the log has the traceback."""
 
         def broken() -> Awaitable[Any]:
             raise KeyError("surprise")
@@ -146,8 +146,8 @@ class TestCache:
             await KeyCache(broken, FakeClock()).find("old", "ES256")
         assert "surprise" in caplog.text
 
-    async def test_a_clock_set_back_stops_nothing(self) -> None:
-        """What seems to have been asked in the future is asked anew."""
+    async def test_a_clock_set_back_causes_a_request(self) -> None:
+        """A request in the future counts as none."""
         issuer, clock, keys = cache(OLD, NEW)
         await keys.find("old", "ES256")
         clock.advance(-3_600)

@@ -1,4 +1,4 @@
-"""Where keys come from and how long they last (RFC 8414, OpenID Connect Discovery): an issuer on this machine."""
+"""Requests for the keys of a local issuer (RFC 8414, OpenID Connect Discovery)."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ def said(tree: Any, **headers: Any) -> bytes:
 
 
 class TestDiscovery:
-    """Metadata first, then keys, over real sockets."""
+    """First the metadata, then the keys, over real sockets."""
 
     @pytest.mark.parametrize(
         ("issuer", "places"),
@@ -30,11 +30,11 @@ class TestDiscovery:
             ("https://i:8/a/b", ["https://i:8/.well-known/oauth-authorization-server/a/b", "https://i:8/a/b/.well-known/openid-configuration"]),
         ],
     )  # fmt: skip
-    def test_places(self, issuer: str, places: list[str]) -> None:
-        """Before the path by RFC 8414, behind it by OpenID Connect."""
+    def test_metadata_urls(self, issuer: str, places: list[str]) -> None:
+        """RFC 8414 inserts the path after the well-known part, OpenID Connect before it."""
         assert metadata_urls(issuer) == places
 
-    async def test_a_token_is_verified_from_the_issuer_alone(self) -> None:
+    async def test_a_token_is_verified_with_the_issuer_only(self) -> None:
         """From the configured issuer to an identity: three requests, and none for the second token."""
         async with serving(answer(404), b"", b"") as server:
             metadata = {"issuer": server.url, "jwks_uri": f"{server.url}/jwks"}
@@ -46,8 +46,8 @@ class TestDiscovery:
                 "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration", "/jwks"
             ]  # fmt: skip
 
-    async def test_a_jwks_url_leaves_discovery_out(self) -> None:
-        """One request."""
+    async def test_a_jwks_url_replaces_discovery(self) -> None:
+        """There is one request."""
         async with serving(said(jwks())) as server:
             tokens = AccessTokens("https://issuer.example", AUDIENCE, FakeClock(), jwks_url=f"{server.url}/k")
             assert await tokens.verify(token(iss="https://issuer.example")) is not None
@@ -66,16 +66,16 @@ class TestDiscovery:
             ({"issuer": "SELF", "jwks_uri": "http://[::1/jwks"}, "Invalid IPv6 URL"),
         ],
     )
-    async def test_metadata_that_is_not_the_issuers_own(self, metadata: Any, why: str) -> None:
-        """Another issuer's, or without an address of keys: silence with its reason, and no further request."""
+    async def test_invalid_metadata(self, metadata: Any, why: str) -> None:
+        """Metadata of another issuer, or without a `jwks_uri`, is refused with a reason, without a further request."""
         async with serving(b"") as server:
             server.answers = [said(json.loads(json.dumps(metadata).replace("SELF", server.url)))]
             with pytest.raises(KeysUnavailable, match=why):
                 await Issuer(server.url).keys()
             assert len(server.heard) == 1
 
-    async def test_tls_is_not_given_up(self) -> None:
-        """An https issuer does not name keys on http."""
+    async def test_an_https_issuer_needs_an_https_jwks_uri(self) -> None:
+        """An https issuer cannot name a `jwks_uri` with http."""
         with pytest.raises(KeysUnavailable, match="jwks_uri"):
             module._jwks_uri({"issuer": "https://i", "jwks_uri": "http://i/jwks"}, "https://i")
 
@@ -94,29 +94,29 @@ class TestDiscovery:
             (b"HTTP/1.1", "no response"),
         ],
     )
-    async def test_what_is_no_key_set(self, said: bytes, why: str) -> None:
-        """Errors, redirects, endless bodies, broken connections: one error of our own with the reason."""
+    async def test_responses_without_keys(self, said: bytes, why: str) -> None:
+        """Errors, redirects, long bodies and broken connections raise KeysUnavailable with a reason."""
         async with serving(said) as server:
             with pytest.raises(KeysUnavailable, match=why):
                 await Issuer("https://issuer.example", f"{server.url}/jwks").keys()
 
-    async def test_an_issuer_that_says_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Time is bounded for all of it."""
+    async def test_a_request_has_a_timeout(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The time of all requests together is bounded."""
         monkeypatch.setattr(module, "SECONDS", 0.05)
         async with serving(None) as server:
             with pytest.raises(KeysUnavailable, match="within"):
                 await Issuer("https://issuer.example", f"{server.url}/jwks").keys()
 
-    async def test_nobody_there(self) -> None:
-        """A port that is closed, with and without discovery."""
+    async def test_a_closed_port(self) -> None:
+        """A closed port, with and without discovery, raises KeysUnavailable."""
         async with serving(b"") as server:
             gone = server.url
         for issuer in (Issuer(gone), Issuer(gone, f"{gone}/jwks")):
             with pytest.raises(KeysUnavailable, match="no response: ConnectError"):
                 await issuer.keys()
 
-    async def test_metadata_nowhere(self) -> None:
-        """Both places were tried; a page that is no JSON is none."""
+    async def test_no_metadata(self) -> None:
+        """Both addresses are tried; a page that is not JSON is ignored."""
         async with serving(answer(200, b"<html>"), answer(404)) as server:
             with pytest.raises(KeysUnavailable, match="metadata cannot be read"):
                 await Issuer(server.url).keys()

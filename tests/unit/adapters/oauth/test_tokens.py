@@ -1,4 +1,4 @@
-"""JWT access tokens (interface, Authentication 2; RFC 9068, RFC 8725): good ones, and every way to be no good."""
+"""JWT access tokens (interface, Authentication 2; RFC 9068, RFC 8725): valid ones, and all kinds of invalid ones."""
 
 import hmac
 import json
@@ -221,42 +221,42 @@ HOSTILE: dict[str, Callable[[], str]] = {
 
 
 class TestHostile:
-    """What an attacker, or an issuer that errs, may send."""
+    """Tokens of an attacker or of a faulty issuer."""
 
     def test_there_are_many(self) -> None:
-        """At least sixty."""
+        """There are at least sixty cases."""
         assert len(HOSTILE) >= 60
 
     @pytest.mark.parametrize("name", HOSTILE)
-    async def test_it_speaks_for_nobody(self, name: str) -> None:
-        """None, and no exception; the same verifier takes a good token right after."""
+    async def test_it_has_no_identity(self, name: str) -> None:
+        """The result is None, without an exception; the same verifier then accepts a valid token."""
         tokens = verifier()
         assert await tokens.verify(HOSTILE[name]()) is None
         assert await tokens.verify(token()) is not None
 
     @given(st.text(max_size=60) | st.from_regex(r"[A-Za-z0-9_-]{1,40}\.[A-Za-z0-9_-]{1,40}\.[A-Za-z0-9_-]{1,40}"))
     async def test_no_text_raises(self, text: str) -> None:
-        """Whatever it is."""
+        """No text raises an error."""
         assert await verifier().verify(text) is None
 
-    async def test_why_is_told_to_the_operator_alone(self, caplog: pytest.LogCaptureFixture) -> None:
-        """The log says the reason, without a part of the token."""
+    async def test_only_the_log_has_the_reason(self, caplog: pytest.LogCaptureFixture) -> None:
+        """The log has the reason, without a part of the token."""
         caplog.set_level("INFO")
         await verifier().verify(token(exp=NOW - 100, sub="canary"))
         assert [record.getMessage() for record in caplog.records] == ["an access token was refused: expired"]
 
 
-class TestGood:
-    """What does speak for somebody."""
+class TestValid:
+    """Tokens with an identity."""
 
     @pytest.mark.parametrize("kid", PRIVATE)
     async def test_every_kind_of_key(self, kid: str) -> None:
-        """RSA, curves and Edwards curves."""
+        """RSA, elliptic curves and Edwards curves verify."""
         assert await verifier().verify(token(kid)) == Identity(ORG, "ann", frozenset())
 
     @pytest.mark.parametrize("name", sorted(ALGORITHMS - {"Ed25519"}))
     async def test_every_algorithm(self, name: str) -> None:
-        """Each of the allow-list, and nothing else is in it that is not asymmetric."""
+        """Each algorithm of the allow-list verifies; all of them are asymmetric."""
         curve = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}.get(name)
         key = ECKey.generate_key(curve) if curve else RSA
         tokens = verifier({"keys": [jwk("k", key)]})
@@ -277,17 +277,19 @@ class TestGood:
         ],
     )
     async def test_what_standards_allow(self, change: dict[str, Any]) -> None:
-        """The old name of Ed25519, both spellings of the type, unknown parameters, the leeway, several audiences."""
+        """The old name of Ed25519, both spellings of the type, unknown parameters, the leeway and several audiences
+        are valid.
+        """
         assert await verifier().verify(token(**change)) == Identity(ORG, "ann", frozenset())
 
-    async def test_a_token_without_kid_needs_a_key_without_rival(self) -> None:
-        """The only key that fits is taken; of two, none."""
+    async def test_a_token_without_kid_needs_a_single_key(self) -> None:
+        """The only fitting key is used; of two keys, none."""
         rival = {"keys": [jwk("ec", EC), jwk("other", FOREIGN)]}
         assert await verifier().verify(token(head=[("kid", None)])) is not None
         assert await verifier(rival).verify(token(head=[("kid", None)])) is None
 
-    async def test_of_two_keys_of_one_id_either_may_have_signed(self) -> None:
-        """An issuer that repeats an id is no reason to refuse."""
+    async def test_either_of_two_keys_of_one_id_can_have_signed(self) -> None:
+        """A repeated key id does not cause a refusal."""
         assert await verifier({"keys": [jwk("ec", FOREIGN), jwk("ec", EC)]}).verify(token()) is not None
 
     @pytest.mark.parametrize(
@@ -298,60 +300,60 @@ class TestGood:
             "skills:write workflows:read",
         ],
     )
-    async def test_scopes_are_those_there_are(self, scope: Any) -> None:
-        """A text with blanks or a list; what is no token scope is dropped."""
+    async def test_unknown_scopes_are_dropped(self, scope: Any) -> None:
+        """Scopes are a text with spaces or a list; unknown ones are dropped."""
         found = await verifier().verify(token(scope=scope))
         assert found is not None
         assert found.scopes == {"workflows:read", "skills:write"} <= frozenset(TOKEN_SCOPES)
 
-    async def test_no_scope_is_none(self) -> None:
-        """Never all of them."""
+    async def test_no_scope_gives_no_scopes(self) -> None:
+        """A token without scopes has none, never all."""
         found = await verifier().verify(token(scope=None))
         assert found is not None
         assert found.scopes == frozenset()
 
 
 class TestClaims:
-    """The claims that a configuration names."""
+    """The claims with configured names."""
 
     ALL = ClaimNames("tenant", "uid", "mail", "mail_ok", "teams")
 
-    async def test_each_is_read_under_its_own_name(self) -> None:
-        """All five, and the address in lower case."""
+    async def test_each_claim_has_its_configured_name(self) -> None:
+        """All five are read, and the address is in lower case."""
         said = {"tenant": ORG, "org_id": "x", "uid": "u7", "mail": "A@X.org", "mail_ok": True, "teams": [ORG]}
         found = await verifier(claims=self.ALL).verify(token(**said))
         assert found == Identity(ORG, "u7", frozenset(), "a@x.org", True, frozenset({ORG}))
 
     @pytest.mark.parametrize("value", [None, False, 1, "true", "True", [True]])
     async def test_only_true_is_verified(self, value: Any) -> None:
-        """An address that is not plainly said to be verified is not."""
+        """An address is verified only if the claim is `true`."""
         found = await verifier(claims=self.ALL).verify(token(tenant=ORG, uid="u", mail="a@x.org", mail_ok=value))
         assert found is not None
         assert (found.email, found.email_verified) == ("a@x.org", False)
 
     @pytest.mark.parametrize("value", [None, 1, "", "a", "\u212a@x.org", ["a@x.org"]])
-    async def test_what_is_no_address_is_none(self, value: Any) -> None:
-        """It is left out."""
+    async def test_an_invalid_address_is_left_out(self, value: Any) -> None:
+        """The identity then has no address."""
         found = await verifier(claims=self.ALL).verify(token(tenant=ORG, uid="u", mail=value, mail_ok=True))
         assert found is not None
         assert found.email is None
 
-    async def test_groups_that_are_configured_and_not_said_are_none(self) -> None:
-        """No group, and not those of the member row: an issuer that leaves them out gives none."""
+    async def test_missing_groups_are_an_empty_set(self) -> None:
+        """A token without the configured claim has no groups, and does not use those of the member."""
         found = await verifier(claims=self.ALL).verify(token(tenant=ORG, uid="u"))
         assert found is not None
         assert found.groups == frozenset()
 
     @pytest.mark.parametrize("said", [{"uid": None}, {"uid": ""}, {"teams": "a"}, {"teams": [1]}, {"sub": None}])
-    async def test_a_claim_of_another_form_is_no_identity(self, said: dict[str, Any]) -> None:
-        """A user that is none, groups that are no list; `sub` is wanted whoever the user is."""
+    async def test_a_claim_of_another_type_is_refused(self, said: dict[str, Any]) -> None:
+        """An invalid user or groups that are not a list are refused; `sub` is required in any case."""
         whole = {"tenant": ORG, "uid": "u", "teams": []}
         assert await verifier(claims=self.ALL).verify(token(**whole)) is not None
         assert await verifier(claims=self.ALL).verify(token(**(whole | said))) is None
 
 
 class TestKeySet:
-    """What of a JWK Set is usable (RFC 7517, 5)."""
+    """The usable keys of a JWK Set (RFC 7517, 5)."""
 
     @pytest.mark.parametrize(
         "bad",
@@ -365,31 +367,31 @@ class TestKeySet:
             jwk("k", RSA, n="!" * 342), jwk("k", RSA, e=""), jwk("k", RSA, n="f" * 100_000), jwk("k", RSA, alg="ES256"),
         ],
     )  # fmt: skip
-    def test_what_cannot_be_used_is_passed_over(self, bad: Any) -> None:
-        """The good key beside it serves, and the bad one never does."""
+    def test_unusable_keys_are_ignored(self, bad: Any) -> None:
+        """A valid key beside it is used, the unusable one never."""
         assert [key.kid for key in read_keys({"keys": [bad, jwk("good", EC)]})] == ["good"]
 
-    def test_small_keys_do_not_count(self) -> None:
-        """RSA of 1,024 bits can be broken."""
+    def test_small_keys_are_ignored(self) -> None:
+        """RSA keys of 1,024 bits can be broken."""
         with pytest.warns(Warning, match="1024|2048"):
             small = RSAKey.generate_key(1024)
         assert read_keys({"keys": [jwk("k", small)]}) == ()
 
     @pytest.mark.parametrize("tree", [None, [], {}, {"keys": {}}, {"keys": None}, "keys"])
-    def test_what_is_no_set_is_told(self, tree: Any) -> None:
-        """An answer that is something else is an error, not a set without keys."""
+    def test_another_value_is_not_a_set(self, tree: Any) -> None:
+        """Another value is an error, not an empty set."""
         with pytest.raises(ValueError, match="not a JWK Set"):
             read_keys(tree)
 
     def test_a_key_keeps_to_its_own_algorithm(self) -> None:
-        """`alg` narrows; without it the type decides."""
+        """`alg` restricts the algorithms; without it the type decides."""
         narrow, wide = read_keys({"keys": [jwk("a", RSA, alg="PS256"), jwk("b", RSA)]})
         assert narrow.algorithms == {"PS256"}
         assert wide.algorithms == {f"{family}S{bits}" for family in "RP" for bits in (256, 384, 512)}
         assert choose([narrow, wide], "a", "RS256") == []
 
-    def test_private_parts_are_not_kept(self) -> None:
-        """An issuer that shows its private key by mistake: it is not in our memory's reach of signing."""
+    def test_private_parts_are_dropped(self) -> None:
+        """If an issuer publishes a private key by mistake, only its public part is kept."""
         (key,) = read_keys({"keys": [{**EC.as_dict(private=True), "kid": "k"}]})
         assert not key.key.is_private
         assert "d" not in key.key.as_dict()

@@ -1,4 +1,4 @@
-"""The client behind the guard: where it connects, what redirects may do, and the bounds of size and time."""
+"""The client behind the guard: its connections, its redirects, and the bounds of size and time."""
 
 import gzip
 import ssl
@@ -45,7 +45,7 @@ ODDER = [
 
 @pytest.mark.parametrize("url", [*HOSTILE, *ODDER])
 async def test_hostile_urls_connect_to_nothing(world: World, url: str) -> None:
-    """However it is spelled and whatever its name resolves to: refused, and no connection was tried."""
+    """Any spelling and any resolution of a hostile URL is refused without a connection."""
     for name in ("localhost", "localhost.localdomain", "ip6-localhost", "sub.localhost"):
         world.put(name, "127.0.0.1 ::1")
     for name in ("inner.example", "mixed.example", "metadata", "169.254.169.254.nip.example"):
@@ -58,7 +58,7 @@ async def test_hostile_urls_connect_to_nothing(world: World, url: str) -> None:
 
 
 def test_the_corpus_is_large() -> None:
-    """There are over a hundred different URLs in it."""
+    """It has over a hundred different URLs."""
     assert len(set(HOSTILE)) > 130
 
 
@@ -74,8 +74,8 @@ def test_the_corpus_is_large() -> None:
         ("http://a.example#@127.0.0.1@b/..@c:x@", PUBLIC, 80),
     ],
 )
-async def test_harmless_urls_connect_to_the_vetted_address(world: World, url: str, address: str, port: int) -> None:
-    """The connection is made to the address that was looked at, not to the name; no answer is a failure."""
+async def test_harmless_urls_connect_to_the_checked_address(world: World, url: str, address: str, port: int) -> None:
+    """The connection is made to the address that was checked, not to the name; no response is a failure."""
     world.put("xn--bcher-kva.example", PUBLIC)
     with pytest.raises(RequestFailed, match="no connection"):
         await get(world, url)
@@ -83,8 +83,8 @@ async def test_harmless_urls_connect_to_the_vetted_address(world: World, url: st
     assert len(world.asked) <= 1
 
 
-async def test_a_name_that_changes_its_mind(world: World) -> None:
-    """A name that is public the first time and private the second: the first request is made, its redirect refused."""
+async def test_a_name_that_changes_its_address(world: World) -> None:
+    """For a name that is first public and then private, the first request is made and its redirect refused."""
     world.put("rebind.example", PUBLIC, "127.0.0.1")
     async with serving(redirect("/again")) as server:
         world.places = {PUBLIC: server, "127.0.0.1": server}
@@ -95,7 +95,7 @@ async def test_a_name_that_changes_its_mind(world: World) -> None:
 
 
 async def test_no_connection_is_used_twice(world: World) -> None:
-    """A second request to the same host resolves and connects anew, though the server would go on."""
+    """A second request to the same host resolves and connects again."""
     async with (
         serving(answer(body=b"x", connection="keep-alive")) as server,
         GuardedTransport(AddressGuard((), world.resolve)) as transport,
@@ -108,8 +108,8 @@ async def test_no_connection_is_used_twice(world: World) -> None:
     assert world.asked == ["a.example", "a.example"]
 
 
-async def test_the_second_address_serves_when_the_first_does_not(world: World) -> None:
-    """Addresses are tried in turn, private ones left out, and the host keeps its name in the request."""
+async def test_the_second_address_is_tried_after_the_first(world: World) -> None:
+    """Addresses are tried in turn, without private ones, and the request keeps the name of the host."""
     world.put("many.example", f"10.0.0.1 {OTHER} {PUBLIC}")
     async with serving(answer(200, b"x")) as server:
         world.places = {PUBLIC: server, "10.0.0.1": server}
@@ -119,7 +119,7 @@ async def test_the_second_address_serves_when_the_first_does_not(world: World) -
 
 
 async def test_no_proxy_of_the_environment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Proxies in the environment would bypass the guard, and are not used."""
+    """Proxies in the environment, which would bypass the guard, are not used."""
     for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with serving(answer()) as server:
@@ -143,7 +143,7 @@ class Handshake(httpcore2.AsyncNetworkStream):
 
 
 async def test_the_certificate_is_that_of_the_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection goes to the address, the handshake asks for the name and checks the certificate against it."""
+    """The connection is made to the address; the handshake verifies the certificate for the name."""
     stream = Handshake()
 
     async def connected(*_: Any) -> httpcore2.AsyncNetworkStream:
@@ -187,7 +187,7 @@ class TestRedirects:
         ],
     )  # fmt: skip
     async def test_method_and_body(self, world: World, status: int, method: str, following: str) -> None:
-        """A request that becomes a GET loses its body and what described it; any other is repeated as it was."""
+        """A request that becomes a GET loses its body and content headers; any other is repeated unchanged."""
         body = None if method in ("GET", "HEAD") else b"{}"
         async with serving(redirect("/b?c", status), answer()) as server:
             world.places = {PUBLIC: server}
@@ -202,7 +202,7 @@ class TestRedirects:
 
     @pytest.mark.parametrize("location", ["http://b.example/", "http://a.example:81/", "//b.example"])
     async def test_credentials_do_not_cross_origins(self, world: World, location: str) -> None:
-        """Another host or port gets no header that may be a credential, and nobody gets them afterwards."""
+        """Another host or port gets no header that can be a credential, nor does any later redirect."""
         async with serving(redirect(location), redirect("http://a.example/back"), answer()) as server:
             world.places = {PUBLIC: server, OTHER: server}
             await get(world, "http://a.example/", **SECRETS, accept="text/plain")
@@ -213,8 +213,8 @@ class TestRedirects:
             assert "canary" not in str(heard.headers)
             assert heard.headers["accept"] == "text/plain"
 
-    async def test_they_stay_within_one(self, world: World) -> None:
-        """A redirect to another path of the same origin is made with all headers."""
+    async def test_credentials_stay_within_one_origin(self, world: World) -> None:
+        """A redirect to another path of the same origin has all headers."""
         async with serving(redirect("http://A.example:80/x", 307), answer()) as server:
             world.places = {PUBLIC: server}
             await get(world, "http://a.example/", **SECRETS)
@@ -222,7 +222,7 @@ class TestRedirects:
         assert server.heard[1].headers["host"] == "a.example"
 
     def test_https_does_not_become_http(self) -> None:
-        """A redirect from https to http is refused; the other way it is another origin."""
+        """A redirect from https to http is refused; from http to https is another origin."""
         hop = Hop("GET", httpx2.URL("https://a.example/"), SECRETS, None)
         with pytest.raises(AddressRefused, match="https to http"):
             hop.redirected(302, "http://a.example/")
@@ -230,8 +230,8 @@ class TestRedirects:
         assert upwards.headers == {}
 
     @pytest.mark.parametrize(("redirects", "followed"), [(5, True), (6, False)])
-    async def test_there_is_an_end(self, world: World, redirects: int, followed: bool) -> None:
-        """Five redirects are followed, not a sixth."""
+    async def test_redirects_are_bounded(self, world: World, redirects: int, followed: bool) -> None:
+        """Five redirects are followed, and no sixth."""
         async with serving(*[redirect(f"/{n}") for n in range(redirects)], answer(204)) as server:
             world.places = {PUBLIC: server}
             if followed:
@@ -242,8 +242,8 @@ class TestRedirects:
         assert len(server.heard) == 6
 
     @pytest.mark.parametrize("status", [300, 304, 305, 306])
-    async def test_other_statuses_are_answers(self, world: World, status: int) -> None:
-        """What is no redirect to follow is the answer, and so is a redirect without a target."""
+    async def test_other_statuses_are_responses(self, world: World, status: int) -> None:
+        """Statuses that are not redirects are responses, and so are redirects without a target."""
         async with serving(answer(status, location="http://127.0.0.1/")) as server:
             world.places = {PUBLIC: server}
             assert (await get(world, "http://a.example/")).status == status
@@ -252,7 +252,7 @@ class TestRedirects:
             assert (await get(world, "http://a.example/")).status == 302
 
     async def test_no_cookie_is_kept(self, world: World) -> None:
-        """A cookie set on the way is sent to nobody."""
+        """A cookie of a redirect is not sent."""
         setting = answer(302, location="/b", set_cookie="a=b; Path=/")
         async with serving(setting, answer()) as server:
             world.places = {PUBLIC: server}
@@ -269,7 +269,7 @@ MOST = 1_000
 
 
 class TestBounds:
-    """Size and time."""
+    """The bounds of size and time."""
 
     async def answered(self, reply: bytes | None, seconds: float = 5) -> HttpResponse:
         async with serving(reply) as server:
@@ -286,15 +286,15 @@ class TestBounds:
             answer(body=gzip.compress(b"x" * MOST), content_encoding="X-GZIP"),
         ],
     )
-    async def test_a_body_up_to_the_bound_is_whole(self, reply: bytes) -> None:
-        """However it is framed, and decompressed if need be."""
+    async def test_a_body_up_to_the_bound_is_complete(self, reply: bytes) -> None:
+        """In any framing, and decompressed where compressed."""
         found = await self.answered(reply)
         assert found.body == b"x" * MOST
         assert "content-encoding" not in found.headers
         assert found.headers.get("content-length", "1000") == "1000"
 
-    async def test_a_bomb_is_not_unfolded(self) -> None:
-        """Of 50 MB in 50 KB, no more is ever made than the bound allows."""
+    async def test_a_compression_bomb_is_not_decompressed(self) -> None:
+        """Of 50 MB in 50 KB, no more is decompressed than the bound allows."""
         bomb = answer(body=gzip.compress(bytes(50_000_000)), content_encoding="gzip")
         tracemalloc.start()
         try:
@@ -316,8 +316,8 @@ class TestBounds:
             answer(body=gzip.compress(b"", 0) + bytes(MOST), content_encoding="gzip"),
         ],
     )
-    async def test_a_larger_one_is_refused(self, reply: bytes) -> None:
-        """Beyond the bound there is no answer, be it as sent or decompressed."""
+    async def test_a_larger_body_is_refused(self, reply: bytes) -> None:
+        """Beyond the bound, as sent or decompressed, there is no response."""
         with pytest.raises(AddressRefused, match="longer than 1000 bytes"):
             await self.answered(reply)
 
@@ -337,14 +337,14 @@ class TestBounds:
             answer(body=b"no gzip", content_encoding="gzip"),
         ],
     )
-    async def test_a_cut_or_unreadable_answer_is_broken(self, reply: bytes) -> None:
-        """A part is never taken for the whole."""
+    async def test_an_incomplete_response_fails(self, reply: bytes) -> None:
+        """A part is never returned as the whole."""
         with pytest.raises(RequestFailed):
             await self.answered(reply)
 
     @pytest.mark.parametrize("reply", [None, answer(content_length=5)])
     async def test_time_is_bounded(self, reply: bytes | None) -> None:
-        """A server that says nothing, or no more, is left."""
+        """A server that sends nothing, or stops sending, causes a timeout."""
         async with serving(reply, None) as server:
             server.answers = [None] if reply is None else [reply]
             short = Client(AddressGuard.allowing(["127.0.0.1"]), seconds=0.05)
@@ -353,16 +353,16 @@ class TestBounds:
 
     @pytest.mark.parametrize("size", [70_000, 300_000])
     async def test_headers_are_bounded(self, size: int) -> None:
-        """An answer with more than 64 KiB of headers is none."""
+        """A response with more than 64 KiB of headers is refused."""
         with pytest.raises((AddressRefused, RequestFailed)):
             await self.answered(answer(x="y" * size))
 
-    async def test_another_encoding_is_left_as_it_is(self) -> None:
-        """What was not asked for is not decompressed: the body stays, and the header that says so."""
+    async def test_another_encoding_is_not_decoded(self) -> None:
+        """An encoding that was not requested is not decompressed: body and header stay."""
         found = await self.answered(answer(body=b"abc", content_encoding="br"))
         assert (found.body, found.headers["content-encoding"]) == (b"abc", "br")
 
     async def test_repeated_headers_are_joined(self) -> None:
-        """Names come in lower case; values of the same name with commas between them."""
+        """Names are in lower case; values of repeated headers are joined with commas."""
         found = await self.answered(b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: 0\r\n\r\n")
         assert found.headers["x-a"] == "1, 2"

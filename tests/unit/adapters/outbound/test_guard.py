@@ -1,4 +1,4 @@
-"""The outbound guard: which addresses are public, which spellings of a host count, what an operator lets through."""
+"""The address guard: public addresses, spellings of a host, and what an operator allows."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -38,27 +38,27 @@ SPECIAL = INNER_V4.split() + INNER_V6.split()
 
 @pytest.mark.parametrize("text", SPECIAL)
 def test_special_addresses_are_not_public(text: str) -> None:
-    """Each special-purpose network is refused, and so is every form of IPv6 that holds such an IPv4 address."""
+    """Each special-purpose network is refused, and so is every IPv6 form that embeds such an IPv4 address."""
     assert not is_public(ip_address(text))
 
 
 @pytest.mark.parametrize("text", OUTER.split())
-def test_public_addresses_are(text: str) -> None:
-    """Public addresses pass, those right beside a special network included, and public ones seen through NAT64."""
+def test_public_addresses_pass(text: str) -> None:
+    """Public addresses pass, also those beside a special network and public ones through NAT64."""
     assert is_public(ip_address(text))
 
 
 @given(st.ip_addresses())
-def test_nothing_passes_that_python_knows_as_special(address: IPv4Address | IPv6Address) -> None:
-    """What is public here is globally reachable and no multicast to the standard library as well."""
+def test_public_addresses_are_global_to_python(address: IPv4Address | IPv6Address) -> None:
+    """Every public address is global and not multicast for the standard library too."""
     if is_public(address):
         assert address.is_global
         assert not address.is_multicast
 
 
 @given(st.ip_addresses(v=4))
-def test_an_address_inside_another_is_judged_by_itself(inner: IPv4Address) -> None:
-    """No way of writing IPv4 as IPv6 opens what the IPv4 address does not."""
+def test_an_embedded_address_decides(inner: IPv4Address) -> None:
+    """No IPv6 form of an IPv4 address is public if the IPv4 address is not."""
     number = int(inner)
     wrapped = [number, 0xFFFF << 32 | number, 0x2002 << 112 | number << 80, 0x20010000 << 96 | number ^ 0xFFFF_FFFF]
     assert not any(is_public(IPv6Address(each)) for each in wrapped)
@@ -70,7 +70,7 @@ ZONES = ["fe80::1%eth0", "2606:4700::1%1", "2606:4700::1%25lo", "64:ff9b::8.8.8.
 
 @pytest.mark.parametrize("text", ZONES)
 def test_an_address_of_one_interface_is_not_public(text: str) -> None:
-    """With a zone, an address means something to this machine alone."""
+    """An address with a zone is valid on one machine only."""
     assert not is_public(ip_address(text))
 
 
@@ -100,21 +100,21 @@ ODDER_HOSTS = [
 
 
 @pytest.mark.parametrize("host", [*ODD_HOSTS.split(), *ODDER_HOSTS])
-def test_odd_hosts_are_refused(host: str) -> None:
-    """What is neither a plain name nor an address in its one spelling goes to no resolver: they read it differently."""
+def test_ambiguous_hosts_are_refused(host: str) -> None:
+    """A host that is neither a plain name nor a canonical address is not resolved: resolvers differ."""
     with pytest.raises(AddressRefused):
         parse_host(host)
 
 
 @pytest.mark.parametrize("host", ["a", "localhost", "a.example", "a-b.c_d.xn--bcher-kva", "1a.b2", "a" * 63, "0x7f.a"])
-def test_names_are_names(host: str) -> None:
-    """Letters, digits, hyphens and underscores make a name, as long as its last label is no number."""
+def test_names(host: str) -> None:
+    """Letters, digits, hyphens and underscores form a name, if its last label is not a number."""
     assert parse_host(host) is None
 
 
 @given(st.ip_addresses())
 def test_addresses_are_read(address: IPv4Address | IPv6Address) -> None:
-    """An address as the standard library writes it is that address."""
+    """An address in the form of the standard library is that address."""
     assert parse_host(str(address)) == address
 
 
@@ -137,7 +137,7 @@ BAD_URLS = [
 
 @pytest.mark.parametrize("url", BAD_URLS)
 def test_urls_that_cannot_be_called(url: str) -> None:
-    """Another scheme, a user, no host, a port that there is not, or what parsers disagree about: refused."""
+    """Another scheme, a user, no host, an invalid port, or an ambiguous form is refused."""
     with pytest.raises(AddressRefused):
         check_url(url)
 
@@ -149,13 +149,13 @@ http://8.8.8.8:1/\\ http://bücher.example/ä
 
 
 @pytest.mark.parametrize("url", GOOD_URLS.split())
-def test_urls_that_can(url: str) -> None:
-    """http and https with a host; what follows the host may hold anything."""
+def test_urls_that_can_be_called(url: str) -> None:
+    """http and https with a host pass; anything can follow the host."""
     check_url(url)
 
 
 def test_a_refusal_shows_no_credential() -> None:
-    """Neither a user in the URL nor the query is in the message: both may be secret."""
+    """The message contains neither a user in the URL nor the query: both can be secret."""
     for url in ("http://user:canary@a.example/", "ftp://a.example/?token=canary"):
         with pytest.raises(AddressRefused) as refused:
             check_url(url)
@@ -190,8 +190,8 @@ class TestGuard:
         assert names.asked == ["a.example"]
 
     @pytest.mark.parametrize("address", [*SPECIAL, *ZONES])
-    async def test_a_name_opens_nothing_that_its_address_does_not(self, address: str) -> None:
-        """A name that leads to a special address is refused, and the refusal does not tell which address it was."""
+    async def test_a_name_of_a_special_address_is_refused(self, address: str) -> None:
+        """The refusal does not contain the address."""
         with pytest.raises(AddressRefused) as refused:
             await AddressGuard(resolve=Names(a_example=address)).addresses("a.example", 80)
         assert f"`{address}`" not in str(refused.value)
@@ -199,14 +199,14 @@ class TestGuard:
 
     @pytest.mark.parametrize("address", SPECIAL)
     async def test_an_address_needs_no_resolver(self, address: str) -> None:
-        """An address is judged as it stands; nobody is asked about it."""
+        """An address is checked without the resolver."""
         names = Names()
         with pytest.raises(AddressRefused):
             await AddressGuard(resolve=names).addresses(address, 80)
         assert names.asked == []
 
-    async def test_a_name_that_is_not_there(self) -> None:
-        """The resolver's own error goes through: trying again may help."""
+    async def test_an_unknown_name(self) -> None:
+        """The resolver's own error is raised: a retry can succeed."""
         with pytest.raises(OSError, match=r"no a\.example"):
             await AddressGuard(resolve=Names()).addresses("a.example", 80)
 
@@ -228,8 +228,8 @@ class TestGuard:
             ("[fd00::/8]:80", "fd12::1", 81, False),
         ],
     )
-    async def test_what_an_entry_lets_through(self, entry: str, address: str, port: int, passes: bool) -> None:
-        """An entry opens its addresses, at its port or at all, by address and by name, and nothing beside them."""
+    async def test_an_allowed_entry(self, entry: str, address: str, port: int, passes: bool) -> None:
+        """An entry allows its addresses, at its port or at all, by address and by name, and nothing else."""
         names = Names(inner_example=address)
         guard = AddressGuard(entries(entry), names)
         for host in (address, "inner.example"):
@@ -239,8 +239,8 @@ class TestGuard:
                 with pytest.raises(AddressRefused):
                     await guard.addresses(host, port)
 
-    async def test_the_system_resolves_if_nobody_else_does(self) -> None:
-        """Without a resolver of its own, the guard asks the system: `localhost` is this machine."""
+    async def test_the_default_resolver_is_the_system(self) -> None:
+        """Without a resolver, the guard asks the system: `localhost` is this machine."""
         with pytest.raises(AddressRefused):
             await AddressGuard().addresses("localhost", 80)
         found = await AddressGuard.allowing(["127.0.0.0/8", "::1"]).addresses("localhost", 80)
@@ -255,7 +255,7 @@ WORSE_ENTRIES = ["", " 127.0.0.1", "127.0.0.1\n", "\u0661\u0662\u0667.0.0.1"]
 
 
 @pytest.mark.parametrize("entry", [*BAD_ENTRIES.split(), *WORSE_ENTRIES])
-def test_entries_that_mean_nothing(entry: str) -> None:
-    """A name, a pattern, an odd spelling or a port that there is not: the entry is refused and named."""
+def test_invalid_entries(entry: str) -> None:
+    """A name, a pattern, an ambiguous spelling or an invalid port is refused by name."""
     with pytest.raises(ValueError, match="is not an address or network"):
         AddressGuard.allowing([entry])

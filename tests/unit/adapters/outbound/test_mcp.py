@@ -1,4 +1,4 @@
-"""Tools of MCP servers: what is listed and called, in both eras of the protocol, and what hostile servers get."""
+"""Tools of MCP servers: listing and calling, in both versions of the protocol, and hostile servers."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ async def failure(stub: Stub, **options: Any) -> ToolFailed:
 
 @pytest.mark.parametrize("modern", [True, False])
 async def test_tools_are_listed_and_called(modern: bool) -> None:
-    """In either era of the protocol; each request carries the headers, the call its name, arguments and key."""
+    """In both versions each request has the headers, and the call its name, arguments and key."""
     async with serving(modern) as stub:
         (tool,) = (await tools(stub).list()).tools
         assert (tool.name, tool.description, tool.parameters) == ("add", "Adds.", ADD["inputSchema"])
@@ -68,20 +68,20 @@ async def test_tools_are_listed_and_called(modern: bool) -> None:
     ids=["texts", "nothing", "structured", "blocks"],
 )
 async def test_results_become_values(result: JSON, value: JSON) -> None:
-    """Structured content as it is, else texts joined, else the list of blocks."""
+    """Structured content is returned as it is, else texts joined, else the list of blocks."""
     async with serving(tools_call=result) as stub:
         assert await tools(stub).call("add", {"a": 1}) == value
 
 
-async def test_a_tool_that_fails_says_why() -> None:
-    """The tool's own words, for good: a model may mend its arguments, another try would not."""
+async def test_a_failure_has_the_message_of_the_tool() -> None:
+    """It is without retry: a model can correct its arguments, a repetition would fail again."""
     async with serving(tools_call={"isError": True, "content": [{"type": "text", "text": "a is odd"}]}) as stub:
         error = await failure(stub)
     assert (error.message, error.retryable) == ("a is odd", False)
 
 
 async def test_pages_are_read_to_the_end() -> None:
-    """A listing of several pages is one listing, in the server's order."""
+    """Several pages are one listing, in the server's order."""
 
     def page(body: Mapping[str, Any]) -> JSON:
         number = int(body["params"].get("cursor", 0))
@@ -91,8 +91,8 @@ async def test_pages_are_read_to_the_end() -> None:
         assert [tool.name for tool in (await tools(stub).list()).tools] == ["t0", "t1", "t2", "t3"]
 
 
-async def test_a_digest_tells_every_change() -> None:
-    """The same definition has the same digest, in whatever order its keys stand; any change gives another."""
+async def test_a_digest_changes_with_the_definition() -> None:
+    """The digest does not depend on the order of keys; any change gives another digest."""
     turned = dict(reversed(ADD.items()))
     longer = {**ADD, "description": "x" * LONGEST_DESCRIPTION}
     others = [{**ADD, "description": "adds."}, {**ADD, "inputSchema": {"type": "object"}}]
@@ -102,8 +102,8 @@ async def test_a_digest_tells_every_change() -> None:
     assert len(set(found)) == len(others) + 1
 
 
-async def test_arguments_may_be_wanted_in_headers() -> None:
-    """A server that refuses a call for a header it lists gets the header, after its listing was read."""
+async def test_arguments_can_be_required_in_headers() -> None:
+    """If a server refuses a call for a missing header, the header is sent after its listing was read."""
     wanted = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}
     refused = http_response(
         400, json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32020, "message": "m"}}).encode()
@@ -136,7 +136,7 @@ async def test_arguments_may_be_wanted_in_headers() -> None:
     ids=["space", "long", "line", "flag", "type", "reference", "size", "nul"],
 )
 async def test_tools_that_cannot_be_used_are_left_out(listed: Mapping[str, Any], why: str) -> None:
-    """One bad definition is told with its reason, and takes no other tool away."""
+    """One invalid definition is reported with its reason, and does not affect other tools."""
     found = await listing({**ADD, "name": "good"}, listed)
     assert [tool.name for tool in found.tools] == ["good"]
     ((name, told),) = found.left_out.items()
@@ -145,21 +145,21 @@ async def test_tools_that_cannot_be_used_are_left_out(listed: Mapping[str, Any],
     assert len(told) <= LONGEST_MESSAGE
 
 
-async def test_a_name_for_two_tools_is_none() -> None:
-    """Neither of two tools of one name is offered: an approval of one must not reach the other."""
+async def test_tools_of_one_name_are_left_out() -> None:
+    """Neither of two tools of one name is listed: an approval of one must not apply to the other."""
     found = await listing(ADD, {**ADD, "name": "good"}, {**ADD, "description": "Deletes."})
     assert [tool.name for tool in found.tools] == ["good"]
     assert "two tools" in found.left_out["add"]
 
 
 async def test_descriptions_are_cut() -> None:
-    """What a model is told of a tool has an end."""
+    """The description of a tool for the model is bounded."""
     (tool,) = (await listing({**ADD, "description": "x" * 100_000})).tools
     assert tool.description == "x" * LONGEST_DESCRIPTION
 
 
-async def test_listings_without_end_are_cut() -> None:
-    """Endless pages, and pages too full, are refused for good."""
+async def test_endless_listings_are_refused() -> None:
+    """Endless pages, and pages with too many tools, are refused without retry."""
     endless = {"tools": [], "nextCursor": "again"}
     full = {"tools": [{**ADD, "name": f"t{number}"} for number in range(MOST_TOOLS + 1)]}
     for pages, asked in ((endless, MOST_PAGES), (full, 1)):
@@ -196,8 +196,8 @@ BIG = b'{"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "tex
         ({"error": {"code": -32603, "message": "busy"}}, True),
     ],
 )
-async def test_whatever_a_server_says_is_a_failure_of_the_tool(reply: Any, retryable: bool) -> None:
-    """Every odd answer is a `ToolFailed` of bounded length that knows whether another try can help."""
+async def test_any_odd_response_is_a_tool_failure(reply: Any, retryable: bool) -> None:
+    """It is a `ToolFailed` of bounded length that says whether a retry can succeed."""
     async with serving(tools_call=reply) as stub, asyncio.timeout(4):
         error = await failure(stub, most_bytes=200_000)
     assert len(error.message) <= LONGEST_MESSAGE + 100
@@ -206,16 +206,16 @@ async def test_whatever_a_server_says_is_a_failure_of_the_tool(reply: Any, retry
 
 
 @pytest.mark.parametrize("method", ["server/discover", "tools/call"])
-async def test_silence_ends(method: str) -> None:
-    """A server that says nothing costs its time and no more, and may be asked again."""
+async def test_silence_is_a_timeout(method: str) -> None:
+    """A server that sends nothing causes a timeout, and can be called again."""
     async with serving(**{method.replace("/", "_"): lambda _: None}) as stub, asyncio.timeout(10):
         error = await failure(stub, seconds=0.2)
     assert error.retryable
     assert "0.2 seconds" in error.message
 
 
-async def test_leaving_takes_nothing_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server of the old era that does not let go of its session loses it; the result stands."""
+async def test_the_end_of_a_session_does_not_affect_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of the old version that does not end the session is left; the result is returned."""
     monkeypatch.setattr(mcp, "SECONDS_TO_LEAVE", 0.05)
     usual = Stub(modern=False).usual("initialize")
     body = json.dumps({"jsonrpc": "2.0", "id": 2, "result": usual}).encode()
@@ -225,8 +225,8 @@ async def test_leaving_takes_nothing_away(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_refused_credentials_ask_for_a_connection(status: int) -> None:
-    """A server that does not take the credentials makes somebody connect, whenever it says so."""
+async def test_refused_credentials_require_a_connection(status: int) -> None:
+    """A refusal of the credentials, at any time, raises ConnectionRequired."""
     for methods in (["server_discover", "initialize"], ["tools_call"]):
         async with serving(**dict.fromkeys(methods, http_response(status))) as stub:
             assert isinstance(await failure(stub), ConnectionRequired)
@@ -236,21 +236,21 @@ async def test_refused_credentials_ask_for_a_connection(status: int) -> None:
     "url", ["http://127.0.0.1:9/mcp", "http://localhost/mcp", "ftp://a.example", "http://a@b.example"]
 )
 async def test_the_guard_decides(url: str) -> None:
-    """What is not public is not called, for good; nor is what is no plain URL."""
+    """A URL that is not public, or not plain, is refused without retry."""
     with pytest.raises(ToolFailed) as failed:
         await McpTools(url, {}, AddressGuard()).list()
     assert not failed.value.retryable
 
 
-async def test_nobody_there() -> None:
-    """An address where nobody listens may be tried again."""
+async def test_a_closed_port() -> None:
+    """A closed port can be called again."""
     async with serving() as stub:
         pass
     assert (await failure(stub)).retryable
 
 
 async def test_the_credentials_are_in_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    """However a server repeats them, no error, traceback, log or `repr` shows them."""
+    """Even if a server repeats them, no error, traceback, log or `repr` shows them."""
     caplog.set_level(logging.DEBUG)
     words = f"x Bearer {CANARY} y {CANARY}"
     for reply in (
@@ -269,13 +269,13 @@ async def test_the_credentials_are_in_no_error(caplog: pytest.LogCaptureFixture)
 
 @pytest.mark.parametrize("headers", [{"a b": "c"}, {"a": "b\r\nc: d"}, {"host": "a.example"}, {"A": "1", "a": "2"}])
 def test_headers_are_checked(headers: dict[str, str]) -> None:
-    """Headers that cannot be sent are refused when the tools are made."""
+    """Invalid headers are refused when the object is created."""
     with pytest.raises(ToolFailed):
         McpTools("http://a.example", headers, AddressGuard())
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the SDK is not installed, the error says what to install."""
+    """Without the SDK, the error says what to install."""
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(ImportError, match=r"wfcore\[mcp\]"):
         McpTools("http://a.example", {}, AddressGuard())

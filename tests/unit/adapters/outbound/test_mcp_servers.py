@@ -1,4 +1,4 @@
-"""Servers behind connections: how long a listing holds, who asks for it, and what a real server of the SDK answers."""
+"""Servers of connections: how long a listing is fresh, when it is requested, and a real server of the SDK."""
 
 import asyncio
 import json
@@ -53,8 +53,8 @@ def lists(stub: Stub) -> int:
     [(None, FRESH), (0, LEAST_FRESH), (20_000, 20.0), (10**9, MOST_FRESH)],
     ids=["nothing", "not at all", "a while", "for ever"],
 )
-async def test_a_listing_holds_for_a_while(told: int | None, holds: float) -> None:
-    """As long as the server says, within bounds; then it is asked again. `anew` always asks."""
+async def test_a_listing_is_fresh_for_a_time(told: int | None, holds: float) -> None:
+    """The server's time applies, within bounds; then the listing is requested again. `refresh` always requests it."""
     listed = {"tools": [ADD]} if told is None else {"tools": [ADD], "ttlMs": told, "cacheScope": "private"}
     async with serving(told is not None, tools_list=listed) as stub:
         asking = Asking(stub.port)
@@ -70,8 +70,8 @@ async def test_a_listing_holds_for_a_while(told: int | None, holds: float) -> No
         assert lists(stub) == 3
 
 
-async def test_many_ask_once() -> None:
-    """However many want a listing at once, the server is asked once; one who leaves takes it from nobody."""
+async def test_concurrent_callers_share_one_request() -> None:
+    """Any number of callers shares one request; a cancelled one does not affect the others."""
     free = asyncio.Event()
     async with serving() as stub:
         usual = stub.serve
@@ -93,8 +93,8 @@ async def test_many_ask_once() -> None:
         assert lists(stub) == 1
 
 
-async def test_nothing_is_shared() -> None:
-    """Another organization, and the same one with other credentials, ask for themselves."""
+async def test_organizations_and_credentials_share_nothing() -> None:
+    """Another organization, or the same one with other credentials, makes its own request."""
     async with serving() as stub:
         asking = Asking(stub.port)
         await asking.names()
@@ -103,8 +103,8 @@ async def test_nothing_is_shared() -> None:
         assert lists(stub) == 3
 
 
-async def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The listing used least recently goes."""
+async def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least recently used listing is dropped."""
     monkeypatch.setattr(mcp_servers, "MAX_LISTINGS", 2)
     async with serving() as stub:
         asking = Asking(stub.port)
@@ -115,8 +115,8 @@ async def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         assert lists(stub) == 4
 
 
-async def test_a_silent_server_is_as_it_was() -> None:
-    """While there is no answer the last listing serves, for an hour; never for who wants it anew."""
+async def test_a_failing_server_keeps_its_listing() -> None:
+    """Without a response the last listing is used for an hour; never with `refresh`."""
     async with serving() as stub:
         asking = Asking(stub.port)
         await asking.names()
@@ -131,8 +131,8 @@ async def test_a_silent_server_is_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("method", ["tools/list", "tools/call"])
-async def test_refused_credentials_end_it(method: str) -> None:
-    """Who is refused is shown nothing that was listed before: neither by the refusal of a list nor of a call."""
+async def test_refused_credentials_drop_the_listing(method: str) -> None:
+    """After a refusal, of a list or a call, no earlier listing is returned."""
     async with serving() as stub:
         asking = Asking(stub.port)
         await asking.names()
@@ -147,8 +147,8 @@ async def test_refused_credentials_end_it(method: str) -> None:
 
 
 @pytest.mark.parametrize("modern", [True, False])
-async def test_a_server_tells_of_a_change(modern: bool) -> None:
-    """Said in the course of a call, it makes the next listing a new one."""
+async def test_a_reported_change_drops_the_listing(modern: bool) -> None:
+    """A change that the server reports during a call makes the next listing a new request."""
 
     def told(body: Mapping[str, Any]) -> bytes:
         notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
@@ -165,8 +165,8 @@ async def test_a_server_tells_of_a_change(modern: bool) -> None:
         assert lists(stub) == 2
 
 
-async def test_a_bomb_of_a_listing_is_refused() -> None:
-    """More than a listing may have is read by nobody, and kept nowhere."""
+async def test_a_huge_listing_is_refused() -> None:
+    """A listing above the bound is neither read nor cached."""
     bomb = {"tools": [{**ADD, "name": f"t{number}", "description": "x" * 50_000} for number in range(40)]}
     async with serving(tools_list=bomb) as stub:
         with pytest.raises(ToolFailed, match="more than") as failed:
@@ -174,8 +174,8 @@ async def test_a_bomb_of_a_listing_is_refused() -> None:
         assert not failed.value.retryable
 
 
-async def test_closing_breaks_off() -> None:
-    """A server that is silent holds nobody up who wants to end."""
+async def test_closing_cancels_requests() -> None:
+    """A server that does not respond does not delay the end."""
     async with serving(server_discover=lambda _: None) as stub, asyncio.timeout(3):
         asking = Asking(stub.port)
         task = asyncio.create_task(asking.names())
@@ -190,7 +190,9 @@ async def test_closing_breaks_off() -> None:
 
 
 async def test_a_server_of_the_sdk() -> None:
-    """Its tools are listed with their schemas and called; what fails says why; a cancelled call ends there too."""
+    """Its tools are listed with their schemas and called; a failure has its reason; a cancelled call is cancelled
+    there.
+    """
     async with office() as server, asyncio.timeout(8):
         asking = Asking(server.port)
         listing = await asking.servers.listing(ORG, asking.connection())

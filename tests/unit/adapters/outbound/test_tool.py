@@ -1,4 +1,4 @@
-"""`core.http`: what its arguments become on the wire, and what an answer becomes as a value."""
+"""`core.http`: its arguments as a request, and the response as a value."""
 
 import json
 from typing import Any
@@ -52,13 +52,13 @@ class TestRequest:
 
     @pytest.mark.parametrize("body", [{"a": [1, None, "ü"]}, [], {}, 0, False, 1.5])
     async def test_values_are_sent_as_json(self, body: Any) -> None:
-        """An object, and whatever is neither text nor null, is sent as JSON."""
+        """An object, and any value that is neither text nor null, is sent as JSON."""
         found = await heard(method="POST", body=body)
         assert json.loads(found.body) == body
         assert found.headers["content-type"] == "application/json"
 
     async def test_text_is_sent_as_it_is(self) -> None:
-        """A string is sent in UTF-8, as plain text unless the caller knows better; null sends nothing."""
+        """A string is sent in UTF-8, as plain text unless the caller sets the type; null sends no body."""
         found = await heard(method="PUT", body="ü=1")
         assert (found.body, found.headers["content-type"]) == ("ü=1".encode(), "text/plain; charset=utf-8")
         kind = "application/x-www-form-urlencoded"
@@ -66,7 +66,7 @@ class TestRequest:
         assert (await heard(method="DELETE", body=None)).body == b""
 
     async def test_headers_are_sent(self) -> None:
-        """Names in any case, values in UTF-8; what the caller says stands over what is sent by itself."""
+        """Names in any case, values in UTF-8; the caller's headers replace the defaults."""
         given = {"X-Name": " Zoë ", "ACCEPT": "text/csv", "Idempotency-Key": "mine", "User-Agent": "shop/1"}
         found = (await heard(headers=given)).headers
         assert found["x-name"].encode("latin-1").decode() == "Zoë"
@@ -74,14 +74,14 @@ class TestRequest:
 
     @pytest.mark.parametrize("key", ["r:ü:1", "r:a b:1", "r:\r\nX: y:1", "r:%C3%BC:1"])
     async def test_any_key_can_be_sent(self, key: str) -> None:
-        """A key with characters that no header takes is percent-encoded: two keys never become one."""
+        """Characters that a header does not allow are percent-encoded, so that keys stay distinct."""
         sent = (await heard(ToolCall(key, 1, "org", "r", "u"))).headers
         assert "x" not in sent
         assert sent["idempotency-key"].isascii()
         assert sent["idempotency-key"] != key
 
     @pytest.mark.parametrize("name", [*sorted(RESERVED_HEADERS), "Host", "TRANSFER-ENCODING", "Content-Length"])
-    async def test_headers_of_the_message_are_not_the_callers(self, name: str) -> None:
+    async def test_headers_of_the_connection_are_refused(self, name: str) -> None:
         """Host, hop-by-hop headers and those that frame the message are refused before anything is sent."""
         failed = await failure("http://127.0.0.1:1/", headers={name: "x"})
         assert (failed.message, failed.retryable) == (f"the header `{name}` cannot be set by a workflow", False)
@@ -94,12 +94,12 @@ class TestRequest:
             {"x": "y" * 20_000}, {"x": "1", "X": "2"},
         ],
     )  # fmt: skip
-    async def test_no_header_carries_another(self, headers: dict[str, str]) -> None:
-        """Names are tokens, values hold no control character, no name comes twice."""
+    async def test_no_header_contains_another(self, headers: dict[str, str]) -> None:
+        """Names are tokens, values have no control characters, and names are unique."""
         assert not (await failure("http://127.0.0.1:1/", headers=headers)).retryable
 
-    def test_arguments_are_checked_before(self) -> None:
-        """The tool's schema takes its four arguments, methods in upper case, and headers that are text."""
+    def test_the_schema_of_the_arguments(self) -> None:
+        """The schema accepts four arguments, methods in upper case, and headers that are text."""
         schema = compile_schema(http_tool(LOOPBACK).parameters)
         good = {"url": "http://a.example", "method": "PATCH", "headers": {"a": "b"}, "body": None}
         assert schema.check(good, "params") == []
@@ -108,7 +108,7 @@ class TestRequest:
         assert schema.check({}, "params") != []
 
 
-class TestAnswer:
+class TestResponse:
     @pytest.mark.parametrize("status", [200, 201, 301, 400, 404, 429, 500, 503])
     async def test_every_status_is_an_answer(self, status: int) -> None:
         """Whatever the status, there are status, headers and body."""
@@ -128,8 +128,8 @@ class TestAnswer:
     @pytest.mark.parametrize(
         "body", [b"{", b"NaN", b'{"a": 1, "a": 2}', b'"\\ud800"', b"[" * 70 + b"]" * 70, b'"\\u0000"', b"1" * 30]
     )
-    async def test_what_is_no_strict_json_is_text(self, body: bytes) -> None:
-        """JSON that parsers disagree about is given as the text that came."""
+    async def test_json_that_is_not_strict_is_text(self, body: bytes) -> None:
+        """Ambiguous JSON is returned as the received text."""
         assert await body_of(body, "application/json") == body.decode()
 
     @pytest.mark.parametrize(
@@ -155,21 +155,21 @@ class TestAnswer:
         ],
     )
     async def test_text_becomes_a_string(self, body: bytes, kind: str | None, text: str) -> None:
-        """In its charset, if that is one, else in UTF-8; what cannot be read is replaced."""
+        """In its charset if that is supported, else in UTF-8; invalid bytes are replaced."""
         assert await body_of(body, kind) == text
 
     @pytest.mark.parametrize("kind", ["image/png", "application/octet-stream", "application/pdf", None])
     async def test_other_content_becomes_base64(self, kind: str | None) -> None:
-        """By the content type; without one, whatever is no UTF-8."""
+        """By the content type; without one, content that is not UTF-8."""
         assert await body_of(b"\xff\x00", kind) == {"base64": "/wA="}
 
     async def test_content_in_an_unknown_encoding_becomes_base64(self) -> None:
-        """What was not decompressed is no text yet, whatever its type."""
+        """Content that was not decompressed is not text, whatever its type."""
         assert await body_of(b"{}", "application/json", content_encoding="br") == {"base64": "e30="}
 
     @pytest.mark.parametrize("kind", ["application/json", "text/plain", "image/png", None])
     async def test_no_content_is_null(self, kind: str | None) -> None:
-        """An empty body is null, of whatever type it would be."""
+        """An empty body is null, for any type."""
         assert await body_of(b"", kind) is None
 
 
@@ -187,7 +187,7 @@ class TestFailure:
             assert not (await failure(url)).retryable
 
     async def test_no_failure_shows_a_secret(self) -> None:
-        """Neither query nor header values nor body stand in a message."""
+        """The message contains neither query nor header values nor body."""
         secret = {"headers": {"Authorization": "canary"}, "body": {"a": "canary"}, "method": "POST"}
         for url in (
             "http://127.0.0.1:1/?t=canary",

@@ -1,4 +1,4 @@
-"""Those who listen: metrics, traces, both at once, and what is said when a library is missing."""
+"""Metrics, traces, both at once, and the error for a missing library."""
 
 import sys
 
@@ -22,8 +22,8 @@ def recorded() -> tuple[Traces, InMemorySpanExporter]:
     return Traces(provider), exporter
 
 
-def test_levels_return_to_zero() -> None:
-    """What is held and what is open goes up at the beginning and down at the end."""
+def test_gauges_return_to_zero() -> None:
+    """Gauges of active work rise at its begin and fall at its end."""
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     streams = [metrics.begin(WorkKind.stream) for _ in range(3)]
@@ -33,16 +33,16 @@ def test_levels_return_to_zero() -> None:
     assert registry.get_sample_value("wfcore_streams_open") == 0
 
 
-def test_a_product_keeps_them_beside_its_own() -> None:
-    """Metrics go to the registry that is given; two of them on one registry would mix and are refused."""
+def test_metrics_use_the_given_registry() -> None:
+    """Two instances on one registry are refused."""
     registry = CollectorRegistry()
     assert b"wfcore_runs_started_total 0.0" in Metrics(registry).text()
     with pytest.raises(ValueError, match="wfcore_http_request"):
         Metrics(registry)
 
 
-def test_work_in_a_block_is_part_of_it() -> None:
-    """What the program itself traces inside of an effect, such as its HTTP client, is within the effect's span."""
+def test_spans_within_a_block_are_children() -> None:
+    """Spans of the program within an effect, such as of its HTTP client, are children of the effect's span."""
     traces, exporter = recorded()
     effect = traces.begin(WorkKind.effect, {"kind": "app"}, {"tool": "t"})
     with effect:
@@ -54,8 +54,8 @@ def test_work_in_a_block_is_part_of_it() -> None:
     assert inside.get_span_context().span_id == span.context.span_id
 
 
-def test_both_at_once_nest() -> None:
-    """With several listening, each one's span is within its own."""
+def test_fan_out_nests_spans_for_each_target() -> None:
+    """With several targets, the span of each target has a parent of that target."""
     (first, one), (second, two) = recorded(), recorded()
     both = FanOut([first, second])
     node = both.begin(WorkKind.node, ids={"node": "a", "run": "r"})
@@ -69,7 +69,7 @@ def test_both_at_once_nest() -> None:
 
 
 def test_without_an_sdk_nothing_is_recorded() -> None:
-    """With the API alone a span is no span: nothing is kept of it."""
+    """With the API only, spans record nothing."""
     span = Traces().begin(WorkKind.turn, ids={"run": "r", "org": "o"})
     with span:
         assert not trace.get_current_span().is_recording()
@@ -80,7 +80,7 @@ def test_without_an_sdk_nothing_is_recorded() -> None:
     ("name", "library", "key", "extra"),
     [("Metrics", "prometheus_client", "metrics", "metrics"), ("Traces", "opentelemetry", "traces", "otel")],
 )
-def test_a_missing_library_is_named_by_its_extra(
+def test_a_missing_library_names_its_extra(
     monkeypatch: pytest.MonkeyPatch, name: str, library: str, key: str, extra: str
 ) -> None:
     """Asked for and not installed: the error names what to install. Metrics that nobody asked for are left out."""
@@ -96,8 +96,8 @@ def test_a_missing_library_is_named_by_its_extra(
     assert getattr(load(None, {}), key)() is None
 
 
-def test_settings_choose() -> None:
-    """Metrics are there unless switched off, traces when switched on; the token of the metrics prints nowhere."""
+def test_settings_enable_metrics_and_traces() -> None:
+    """Metrics are on by default, traces off; the token of the metrics is never printed."""
     assert load(None, {}).metrics() is not None
     assert load(None, {"WFCORE_TELEMETRY_METRICS": "false"}).metrics() is None
     assert load(None, {}).traces() is None

@@ -1,4 +1,4 @@
-"""Functions become tools: what the catalog reads from a signature, what it refuses, how a tool is called."""
+"""Functions as tools: what the catalog reads from a signature, what it refuses, and the calls."""
 
 import inspect
 from collections.abc import Callable
@@ -72,7 +72,7 @@ def run(given: Callable[..., Any], **params: Any) -> Any:
     return tool_of(given).run(params, CALL)
 
 
-def test_a_function_tells_everything() -> None:
+def test_a_signature_defines_the_tool() -> None:
     """Name, docstring and annotations give id, description and schema; a default makes a parameter optional."""
     found = tool_of(send_invoice)
     assert (found.id, found.name, found.description) == ("send_invoice", "send invoice", inspect.getdoc(send_invoice))
@@ -87,8 +87,8 @@ def test_a_function_tells_everything() -> None:
     assert found.run({"order": 7}, CALL) == {"order": 7, "note": "thanks"}
 
 
-def test_the_decorator_says_more() -> None:
-    """`tool` sets id, name, description and whether it blocks, and leaves the function a function."""
+def test_the_decorator_sets_options() -> None:
+    """`tool` sets id, name, description and blocking, and returns the same function."""
 
     @tool(id="billing.refund", name="Refund", description="Pay back.", blocking=False)
     def refund(amount: int) -> int:
@@ -108,8 +108,8 @@ async def _awaited(value: Any) -> Any:
 
 
 @pytest.mark.anyio
-async def test_async_functions_are_awaited_and_told_of_the_call() -> None:
-    """A parameter annotated `ToolCall` is given the call and is no argument."""
+async def test_async_functions_are_awaited_and_receive_the_call() -> None:
+    """A parameter annotated `ToolCall` receives the call and is not an argument."""
     found = tool_of(charge)
     assert found.is_async
     assert list(found.parameters["properties"]) == ["amount"]
@@ -132,7 +132,7 @@ async def test_callables_and_wrapped_functions() -> None:
 
 
 def test_bound_methods() -> None:
-    """`self` is no argument; a bound method can be given an id of its own without changing its class."""
+    """`self` is not an argument; a bound method can have its own id without a change of its class."""
     found = tool_of(Shop().sell)
     assert (found.id, list(found.parameters["properties"])) == ("sell", ["count"])
     assert found.run({"count": 1}, CALL) == 2
@@ -142,8 +142,8 @@ def test_bound_methods() -> None:
     assert tool_of(Shop().sell).id == "sell"
 
 
-def test_what_a_partial_binds_is_no_argument() -> None:
-    """Bound values are neither shown in the schema, as a secret might be, nor replaced by a call."""
+def test_bound_values_of_a_partial_are_not_arguments() -> None:
+    """Bound values are neither in the schema, as they can be secret, nor replaced by a call."""
 
     def post(secret: str, text: str, where: str = "here") -> str:
         return f"{secret} {text} {where}"
@@ -160,7 +160,7 @@ def test_what_a_partial_binds_is_no_argument() -> None:
 
 
 def test_typed_arguments_are_converted() -> None:
-    """Dataclasses, attrs, structs, datetimes, UUIDs and enums arrive as what they are annotated to be."""
+    """Dataclasses, attrs, structs, datetimes, UUIDs and enums are converted to their annotated types."""
     got: dict[str, Any] = {}
 
     def take(order: Order, at: datetime, id: UUID, color: Color = Color.red, maybe: Line | None = None) -> None:
@@ -192,8 +192,8 @@ def test_typed_arguments_are_converted() -> None:
         ({"order": "x"}, "`params.order`"),
     ],
 )
-def test_what_cannot_be_converted_names_its_path(params: Any, path: str) -> None:
-    """A value that does not fit fails for good, with the wire path of the wrong part; strings are not numbers."""
+def test_an_invalid_argument_names_its_path(params: Any, path: str) -> None:
+    """It fails without retry, with the path of the invalid part; strings are not numbers."""
 
     def take(order: Order) -> None:
         raise AssertionError
@@ -216,8 +216,8 @@ def test_what_cannot_be_converted_names_its_path(params: Any, path: str) -> None
         dict[str, list[bool | None]],
     ],
 )
-def test_json_types_cost_no_conversion(annotation: Any) -> None:
-    """A parameter whose JSON value is its Python value is handed on as the very object that came in."""
+def test_json_types_are_not_converted(annotation: Any) -> None:
+    """A value of a JSON type is passed as the same object."""
 
     def take(value: Any) -> Any:
         return value
@@ -229,7 +229,7 @@ def test_json_types_cost_no_conversion(annotation: Any) -> None:
 
 @pytest.mark.parametrize("annotation", [dict[int, str], set[str], tuple[int, int], list[datetime], bytes])
 def test_other_types_are_converted(annotation: Any) -> None:
-    """A value whose Python type JSON has not is checked by its conversion."""
+    """A value of any other type is validated by its conversion."""
 
     def take(value: Any) -> Any:
         return value
@@ -239,8 +239,8 @@ def test_other_types_are_converted(annotation: Any) -> None:
         run(take, value=5)
 
 
-def test_what_has_no_annotation_may_be_anything() -> None:
-    """Without an annotation the schema allows any value."""
+def test_without_annotation_any_value_is_valid() -> None:
+    """The schema then allows any value."""
 
     def take(value, other=None):  # type: ignore[no-untyped-def]
         return value
@@ -250,7 +250,7 @@ def test_what_has_no_annotation_may_be_anything() -> None:
 
 
 def test_constraints_are_in_the_schema() -> None:
-    """`Annotated[..., Meta]` and closed types reach the schema, shared ones as definitions, and are checked by it."""
+    """`Annotated[..., Meta]` and closed types are in the schema, shared ones as definitions, and are validated."""
 
     def take(count: Annotated[int, msgspec.Meta(ge=1)], line: Line, color: Literal["red"]) -> None: ...
 
@@ -293,8 +293,8 @@ async def _stream(thing: int) -> Any:
         (5, ["`int`"]),
     ],
 )
-def test_what_cannot_be_a_tool_is_refused_at_once(function: Any, words: list[str]) -> None:
-    """A TypeError when the catalog is made, naming the function and the parameter."""
+def test_unsupported_functions_are_refused_at_once(function: Any, words: list[str]) -> None:
+    """A TypeError when the catalog is created names the function and the parameter."""
     with pytest.raises(TypeError) as refused:
         ToolRegistry([function])
     assert [word for word in words if word not in str(refused.value)] == []
@@ -302,12 +302,12 @@ def test_what_cannot_be_a_tool_is_refused_at_once(function: Any, words: list[str
 
 @pytest.mark.parametrize("tool_id", ["core.mine", "", "a b", "a\n", "ü", "a" * 129, "٣"])
 def test_ids_are_plain(tool_id: str) -> None:
-    """An id has 1 to 128 of the allowed characters and is not one of the built-in kind."""
+    """An id has 1 to 128 allowed characters, and not the prefix of built-in tools."""
     with pytest.raises(ValueError, match="id"):
         ToolRegistry([Tool(tool_id, lambda params, call: None, "x")])
 
 
-def test_an_id_is_given_once() -> None:
+def test_ids_are_unique() -> None:
     """Two tools of one id are refused, whether functions or tools."""
     with pytest.raises(ValueError, match="tool `send_invoice` is defined twice"):
         ToolRegistry([send_invoice, Tool("send_invoice", lambda params, call: None, "x")])
@@ -321,7 +321,7 @@ def _built_in(tool_id: str) -> Tool:
 
 
 def test_built_in_tools_do_what_the_machine_does() -> None:
-    """`core.transform` gives its value back; `core.fail` fails with its message, whatever its type."""
+    """`core.transform` returns its value; `core.fail` fails with its message, of any type."""
     assert [each.id for each in ToolRegistry().all()] == ["core.fail", "core.transform", "core.wait", "core.workflow"]
     assert _built_in("core.transform").run({"value": [1]}, CALL) == [1]
     assert _built_in("core.transform").run({}, CALL) is None
@@ -334,7 +334,7 @@ def test_built_in_tools_do_what_the_machine_does() -> None:
 
 @pytest.mark.anyio
 async def test_wait_waits() -> None:
-    """`core.wait` gives back what it was given, after its seconds."""
+    """`core.wait` returns its parameters, after its seconds."""
     wait = _built_in("core.wait")
     assert wait.is_async
     assert await _awaited(wait.run({"seconds": 0}, CALL)) == {"seconds": 0}
@@ -354,8 +354,8 @@ def test_what_a_tool_declares_of_its_calls() -> None:
     assert (tool_of(send_invoice).idempotent, tool_of(send_invoice).provider) == (False, None)
 
 
-def test_built_in_tools_may_be_called_again() -> None:
-    """Each of them is idempotent, and takes what the machine takes: `input` of `core.workflow` can be left out."""
+def test_built_in_tools_are_idempotent() -> None:
+    """Each of them accepts the same parameters as the machine: `input` of `core.workflow` is optional."""
     assert all(each.idempotent for each in ToolRegistry().all())
     schema = compile_schema(_built_in("core.workflow").parameters)
     assert schema.check({"workflowId": 3}, "params") == []
@@ -366,7 +366,7 @@ def test_built_in_tools_may_be_called_again() -> None:
 
 
 def test_no_repr_shows_a_secret() -> None:
-    """A call that is logged or raised shows that it has a connection, and nothing of its configuration."""
+    """The `repr` of a call shows that it has a connection, but not its configuration."""
     call = replace(CALL, connection=ToolConnection("c-1", "desk", "api_key", {"apiKey": "canary"}))
     assert "c-1" in repr(call)
     assert "canary" not in repr(call)

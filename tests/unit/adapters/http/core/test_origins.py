@@ -1,4 +1,4 @@
-"""From where a browser may ask a protocol server (MCP, Transports, Security Warning: DNS rebinding)."""
+"""The origins from which a browser can call a protocol server (MCP, Transports, Security Warning: DNS rebinding)."""
 
 import pytest
 from starlette.datastructures import Headers
@@ -44,20 +44,20 @@ def headers(host: str, *origins: str | None) -> Headers:
 
 
 @pytest.mark.parametrize(("hosts", "host", "origin"), LET_IN)
-def test_a_program_and_the_server_s_own_pages_are_let_in(hosts: tuple[str, ...], host: str, origin: str | None) -> None:
-    """Without an origin no page asks; a page is the server's own by address, or by a name that is known."""
+def test_programs_and_own_pages_are_accepted(hosts: tuple[str, ...], host: str, origin: str | None) -> None:
+    """A request without an origin is not from a page; a page is the server's own by address or by a known name."""
     check_origin(headers(host, origin), hosts)
 
 
 @pytest.mark.parametrize(("hosts", "host", "origin", "reason"), REFUSED)
-def test_no_page_speaks_through_its_reader(hosts: tuple[str, ...], host: str, origin: str | None, reason: str) -> None:
-    """A page whose own name leads here is refused by that name, any other by its origin."""
+def test_foreign_pages_are_refused(hosts: tuple[str, ...], host: str, origin: str | None, reason: str) -> None:
+    """A page whose own name resolves to this server is refused by its host, any other page by its origin."""
     with pytest.raises(Forbidden) as refusal:
         check_origin(headers(host, origin), hosts)
     assert refusal.value.info == {"reason": reason}
 
 
-def test_several_origins_have_to_be_own_each() -> None:
-    """One that is does not let another one in."""
+def test_every_origin_must_be_own() -> None:
+    """One own origin does not make a second one acceptable."""
     with pytest.raises(Forbidden):
         check_origin(headers("localhost", "http://localhost", "http://evil.example"), ())

@@ -1,4 +1,4 @@
-"""Requests in any minute: never more than the bound, and a wait that is true."""
+"""Rate limits by the minute: never more requests than the limit, and a correct wait."""
 
 import pytest
 from hypothesis import given
@@ -33,16 +33,16 @@ def refusal(limits: RateLimits, me: Principal) -> RateLimited | None:
     return None
 
 
-def test_without_bounds_nothing_is_kept() -> None:
-    """Off means off: no request is refused and none remembered."""
+def test_without_limits_nothing_is_stored() -> None:
+    """Without limits no request is refused, and none stored."""
     limits = RateLimits(None, None)
     for _ in range(1000):
         limits.admit(who())
     assert len(limits) == 0
 
 
-def test_a_refusal_says_whose_bound_and_how_long() -> None:
-    """The error names the bound that was reached, and the seconds until the oldest request is a minute old."""
+def test_a_refusal_names_the_limit_and_the_wait() -> None:
+    """The error names the limit that was reached, and the seconds until the oldest request is a minute old."""
     watch = Watch()
     limits = RateLimits(2, None, now=watch)
     limits.admit(who())
@@ -54,16 +54,16 @@ def test_a_refusal_says_whose_bound_and_how_long() -> None:
     assert refused.info == {"limit": "principal", "requestsPerMinute": 2, "retryAfterSeconds": 50}
 
 
-def test_principals_have_bounds_of_their_own() -> None:
-    """What one user has used up is no matter to another, nor to one of the same name in another organization."""
+def test_each_principal_has_its_own_limit() -> None:
+    """Requests of one user do not count for another, nor for a user of the same name in another organization."""
     limits = RateLimits(1, None, now=Watch())
     for me in (who("a"), who("b"), who("a", OTHER)):
         limits.admit(me)
         assert refusal(limits, me) is not None
 
 
-def test_an_organization_shares_its_bound() -> None:
-    """All of an organization together have the bound; what the one bound refuses is not charged to the other."""
+def test_an_organization_shares_its_limit() -> None:
+    """All users of an organization share its limit; a request that one limit refuses does not count for the other."""
     watch = Watch()
     limits = RateLimits(5, 2, now=watch)
     limits.admit(who("a"))
@@ -80,8 +80,8 @@ def test_an_organization_shares_its_bound() -> None:
 
 
 @given(st.integers(1, 5), st.lists(st.integers(0, 40 * SECOND), min_size=1, max_size=60))
-def test_no_minute_has_more_than_the_bound(most: int, pauses: list[int]) -> None:
-    """Whatever the rhythm: in no 60 seconds are more let in than the bound, and never fewer than could be."""
+def test_no_minute_has_more_than_the_limit(most: int, pauses: list[int]) -> None:
+    """At any pace, no 60 seconds have more requests than the limit, and no request is refused without need."""
     watch = Watch()
     limits = RateLimits(most, None, now=watch)
     admitted: list[int] = []
@@ -95,8 +95,8 @@ def test_no_minute_has_more_than_the_bound(most: int, pauses: list[int]) -> None
 
 
 @given(st.integers(1, 4), st.lists(st.integers(0, 30 * SECOND), min_size=4, max_size=30))
-def test_the_wait_is_true(most: int, pauses: list[int]) -> None:
-    """After `retryAfterSeconds` one is let in, and a second sooner none is; trying in vain changes nothing."""
+def test_the_wait_is_correct(most: int, pauses: list[int]) -> None:
+    """A request is accepted after `retryAfterSeconds`, and refused a second sooner; refused requests change nothing."""
     watch = Watch()
     limits = RateLimits(most, None, now=watch)
     for pause in pauses:
@@ -114,8 +114,8 @@ def test_the_wait_is_true(most: int, pauses: list[int]) -> None:
         limits.admit(who())
 
 
-def test_what_is_kept_is_bounded_by_the_last_minute() -> None:
-    """A flood of principals is forgotten a minute after: nothing is kept of who has not been let in since."""
+def test_storage_is_bounded_by_the_last_minute() -> None:
+    """A flood of principals is dropped after a minute: nothing remains of a principal without accepted requests."""
     watch = Watch()
     limits = RateLimits(2, 10_000_000, now=watch)
     for number in range(5_000):
@@ -127,8 +127,8 @@ def test_what_is_kept_is_bounded_by_the_last_minute() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 1000])
-def test_one_principal_costs_no_more_than_its_bound(most: int) -> None:
-    """However often somebody is refused, no more times are kept than the bound."""
+def test_storage_of_a_principal_is_bounded_by_its_limit(most: int) -> None:
+    """However often a principal is refused, at most as many times as the limit are stored."""
     limits = RateLimits(most, None, now=Watch())
     refused = sum(refusal(limits, who()) is not None for _ in range(most + 500))
     assert refused == 500

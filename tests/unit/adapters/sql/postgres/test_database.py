@@ -1,4 +1,4 @@
-"""A PostgreSQL database: its schema, its transactions, and what becomes of a commit that many share."""
+"""A PostgreSQL database: its schema, URLs, transactions and lost connections."""
 
 import asyncio
 import sys
@@ -30,14 +30,14 @@ pytestmark = pytest.mark.anyio
 
 
 class TestSchema:
-    async def test_the_steps_make_the_tables(self, database: PostgresDatabase) -> None:
-        """All steps together make exactly the tables of the metadata, as Alembic compares them."""
+    async def test_the_migrations_create_the_tables(self, database: PostgresDatabase) -> None:
+        """All migrations together create exactly the tables of the metadata, as Alembic compares them."""
         async with database.reading() as connection:
             compared = await connection.run_sync(lambda c: compare_metadata(MigrationContext.configure(c), metadata))
         assert compared == []
 
     async def test_text_is_ordered_by_code_points(self, database: PostgresDatabase) -> None:
-        """In every column, whatever order the database has by default: so SQLite orders it."""
+        """Every column sorts as in SQLite, independent of the default collation."""
         async with database.reading() as connection:
             found = await connection.exec_driver_sql(
                 "SELECT DISTINCT collation_name FROM information_schema.columns WHERE data_type = 'text'"
@@ -46,7 +46,7 @@ class TestSchema:
             assert found.all() == [("C",)]
 
     async def test_several_processes_upgrade_at_once(self) -> None:
-        """One makes the schema while the others wait, and all find it made."""
+        """One creates the schema while the others wait."""
         url = without_schema()
         async with opened(url) as one, opened(url) as other:
             async with asyncio.timeout(30):
@@ -56,7 +56,7 @@ class TestSchema:
 
 class TestUrls:
     async def test_without_the_driver(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The extra that is missing is named."""
+        """The error names the missing extra."""
         for name in [name for name in sys.modules if name.startswith("wfcore.adapters.sql.postgres")]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "psycopg", None)
@@ -69,13 +69,13 @@ class TestUrls:
         ["postgres://u:secret@h/n", "postgresql+asyncpg://u:secret@h/n", "mysql://h", "postgresql://u:secret@h:x/n"],
     )
     def test_any_other_url_is_refused(self, url: str) -> None:
-        """With words that show no password."""
+        """The message does not show the password."""
         with pytest.raises(ValueError, match="postgresql://host/name") as caught:
             PostgresDatabase(url)
         assert "secret" not in str(caught.value)
 
     async def test_no_server(self) -> None:
-        """A server that does not answer is told, without the password."""
+        """A server that does not respond raises Unavailable, without the password."""
         database = PostgresDatabase("postgresql://u:secret@127.0.0.1:1/n")
         with pytest.raises(Unavailable, match="does not answer") as caught:
             await database.open()
@@ -86,7 +86,7 @@ class TestUrls:
 
 class TestTransactions:
     async def test_writers_of_one_organization_wait_for_each_other(self, database: PostgresDatabase) -> None:
-        """What one read is still so when it writes; another organization's writers do not wait."""
+        """A row does not change between read and write; writers of another organization do not wait."""
         storage, order = SqlStorage(database), list[str]()
 
         async def write(org: str, name: str) -> None:
@@ -102,7 +102,7 @@ class TestTransactions:
         assert order == ["other", "same"]
 
     async def test_a_reader_sees_one_state(self, database: PostgresDatabase) -> None:
-        """What is committed while it reads, it does not see; and it cannot write."""
+        """A reader does not see later commits, and cannot write."""
         count = sa.text("SELECT count(*) FROM organizations")
         async with database.reading() as connection:
             before = (await connection.execute(count)).scalar()
@@ -113,14 +113,14 @@ class TestTransactions:
                 await connection.exec_driver_sql("DELETE FROM organizations")
 
     @pytest.mark.parametrize("name", ["nul\0", "half\ud800"])
-    async def test_text_that_cannot_be_kept(self, database: PostgresDatabase, name: str) -> None:
-        """Is refused as a bad value, and nothing is written."""
+    async def test_text_that_cannot_be_stored(self, database: PostgresDatabase, name: str) -> None:
+        """It is refused as invalid, and nothing is written."""
         with pytest.raises(Invalid, match="cannot store"):
             await SqlStorage(database).add_organization(Organization("x", name, datetime(2026, 1, 1, tzinfo=UTC)))
         assert await SqlStorage(database).organization("x") is None
 
-    async def test_a_lost_server_is_found_again(self, database: PostgresDatabase, url: str) -> None:
-        """Each use that meets a broken connection is told once at most; then it has a new one, and nothing is lost."""
+    async def test_lost_connections_are_replaced(self, database: PostgresDatabase, url: str) -> None:
+        """Each use of a broken connection fails once at most, then has a new one; nothing is lost."""
         journal, storage = SqlJournal(database), SqlStorage(database)
         ref = await begin(journal, "r-1")
         uses: list[Callable[[], Awaitable[object]]] = [
@@ -137,9 +137,7 @@ class TestTransactions:
                 await use()
         assert len(await journal.read(ref)) == 2
 
-    async def test_nobody_hears_of_connections_that_ended_while_they_were_idle(
-        self, database: PostgresDatabase, url: str
-    ) -> None:
+    async def test_connections_that_ended_while_idle_cause_no_error(self, database: PostgresDatabase, url: str) -> None:
         """However long ago the server was restarted: each use finds new ones by itself."""
         journal, storage = SqlJournal(database), SqlStorage(database)
         ref = await begin(journal, "r-1")
@@ -158,8 +156,8 @@ class TestTransactions:
         assert (await journal.execution(ref)).length == 2
         assert await storage.organization(ORG) is not None
 
-    async def test_who_waits_when_the_server_is_lost_is_told(self, database: PostgresDatabase, url: str) -> None:
-        """Everybody whose commit was under way or came after it; nothing of it was written."""
+    async def test_every_waiting_caller_gets_the_loss_of_the_server(self, database: PostgresDatabase, url: str) -> None:
+        """Commits in flight and those after them fail; none of them was written."""
         journal = SqlJournal(database)
         refs = [await begin(journal, f"r-{number}") for number in range(3)]
         with psycopg.connect(url) as other:
@@ -175,8 +173,8 @@ class TestTransactions:
         async with opened(url) as found:
             assert await SqlJournal(found).lengths(refs) == dict.fromkeys(refs, 1)
 
-    async def test_no_use_waits_for_another(self, database: PostgresDatabase) -> None:
-        """With every reader and writer busy, the journal is written and read all the same."""
+    async def test_uses_do_not_wait_for_each_other(self, database: PostgresDatabase) -> None:
+        """While every reader and writer is busy, the journal can be written and read."""
         journal = SqlJournal(database)
         ref = await begin(journal, "r-1")
         ready, go = asyncio.Semaphore(0), asyncio.Event()
@@ -210,9 +208,10 @@ INSERT INTO grants SELECT g, 'u:u1', true, true FROM generate_series(1, 2000) g;
 ANALYZE"""
 
 
-async def test_pages_are_walks(database: PostgresDatabase, url: str) -> None:
-    """With thousands of rows a page of runs, of all or of a user's own, and one of conversations, is still a walk along
-    an index: no table is read through, and nothing is sorted."""
+async def test_pages_use_indexes(database: PostgresDatabase, url: str) -> None:
+    """Pages of runs, of all or of one user, and of conversations scan an index of thousands of rows: no table is
+    scanned, and nothing is sorted.
+    """
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(MANY)
     last, subjects = 2**63 - 1, '["u:u1"]'

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.anyio
 
 
 class TestCommits:
-    async def test_a_refusal_is_of_one_alone(self, database: PostgresDatabase) -> None:
-        """Of those who share a commit only the one whose length is wrong is refused; the others are written."""
+    async def test_a_conflict_affects_one_append_only(self, database: PostgresDatabase) -> None:
+        """Of appends in one commit, only those with a wrong length are refused."""
         journal = SqlJournal(database)
         refs = [await begin(journal, f"r-{number}") for number in range(5)]
         lengths = [1, 1, 3, 0, 1]
@@ -34,8 +34,8 @@ class TestCommits:
         assert [len(await journal.read(ref)) for ref in refs] == [2, 2, 1, 1, 2]
 
     @pytest.mark.parametrize("company", [0, 2])
-    async def test_what_was_given_up_is_done_again(self, database: PostgresDatabase, company: int) -> None:
-        """A transaction that the database ended for another one's sake is repeated, and nobody learns of it."""
+    async def test_a_rolled_back_transaction_is_repeated(self, database: PostgresDatabase, company: int) -> None:
+        """A transaction that the database rolls back because of another one is repeated without an error."""
         commits, calls = database.commits(None), list[int]()
 
         def work(hot: PostgresCommitTransaction) -> int:
@@ -48,15 +48,15 @@ class TestCommits:
         assert await commits.run(work) == 7
         assert [list(await other) for other in others] == [[(1,)]] * company
 
-    async def test_in_the_end_it_is_told(self, database: PostgresDatabase) -> None:
-        """What is given up again and again is refused, and the next commit is none the worse."""
+    async def test_repeated_rollbacks_are_an_error(self, database: PostgresDatabase) -> None:
+        """A part that is rolled back every time raises RolledBack, and the next commit succeeds."""
         commits = database.commits(None)
         with pytest.raises(RolledBack):
             await commits.run(lambda hot: hot.execute("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$"))
         assert await commits.run(lambda hot: hot.execute("SELECT 1").fetchone()) == (1,)
 
-    async def test_works_are_done_side_by_side(self, database: PostgresDatabase) -> None:
-        """Those about different things take turns within one transaction; each gets its own answers."""
+    async def test_functions_with_different_keys_run_concurrently(self, database: PostgresDatabase) -> None:
+        """They alternate within one transaction, and each gets its own results."""
         order, told = list[str](), list[float]()
         commits = database.commits(told.append)
 
@@ -77,8 +77,8 @@ class TestCommits:
         assert order == ["a0", "b0", "c0", "a1", "b1", "c1"]
         assert len(told) == 1
 
-    async def test_many_writers_take_turns_in_halves(self, database: PostgresDatabase) -> None:
-        """While the commit of the ones is under way, the others can work; few are not worth halving."""
+    async def test_many_writers_commit_in_halves(self, database: PostgresDatabase) -> None:
+        """While one half commits, the other half works; few writers share one commit."""
         for writers, expected in ((60, 8), (16, 4)):
             told = list[float]()
             commits = database.commits(told.append)
@@ -90,8 +90,8 @@ class TestCommits:
             await asyncio.gather(*map(write, range(writers)))
             assert len(told) == expected
 
-    async def test_works_about_the_same_come_one_after_the_other(self, database: PostgresDatabase) -> None:
-        """In the order of asking; so do those of which nobody knows what they are about, and their neighbours."""
+    async def test_functions_with_one_key_run_in_order(self, database: PostgresDatabase) -> None:
+        """They run in the order of the calls; so do those without a key, and the parts beside them."""
         commits, order = database.commits(None), list[str]()
 
         def work(name: str) -> Callable[[PostgresCommitTransaction], None]:
@@ -106,8 +106,8 @@ class TestCommits:
         await asyncio.gather(*(commits.run(work(name), about) for name, about in asked))
         assert "".join(order) == "ababccddefef"
 
-    async def test_a_refused_work_undoes_nobody_else(self, database: PostgresDatabase) -> None:
-        """Of works that share a transaction each is done wholly or not at all."""
+    async def test_a_refused_function_does_not_affect_others(self, database: PostgresDatabase) -> None:
+        """Each function in a shared transaction is done wholly or not at all."""
         journal = SqlJournal(database)
         refs = [await begin(journal, f"r-{number}") for number in range(3)]
         outcomes = await asyncio.gather(
@@ -122,7 +122,7 @@ class TestCommits:
         assert await journal.next_wake() == 7
 
     async def test_many_entries_of_any_text(self, database: PostgresDatabase) -> None:
-        """Quotes, braces, commas, NULL, every control character: any JSON comes back as it was."""
+        """Quotes, braces, commas, NULL, every control character: any JSON is read as it was written."""
         odd = ['"', "\\", '\\"', "{a,b}", "", "NULL", "\u2028", "é€😀", "'", "%", "$1", "?1", *map(chr, range(32))]
         texts = ["{a,b}", "NULL", "\n", '\t"\\"', *map(to_json, odd)]
         journal, commits = SqlJournal(database), database.commits(None)
@@ -131,8 +131,8 @@ class TestCommits:
         found = await database.look_up("SELECT entry FROM journal WHERE execution = ? ORDER BY pos OFFSET 1", ref.id)
         assert [text for (text,) in found] == texts
 
-    async def test_what_nobody_waits_for_is_not_begun(self, database: PostgresDatabase) -> None:
-        """A caller that was cancelled before its turn leaves nothing behind."""
+    async def test_a_cancelled_part_is_skipped(self, database: PostgresDatabase) -> None:
+        """A caller that is cancelled before its turn leaves nothing behind."""
         commits, calls = database.commits(None), list[str]()
         first = commits.run(lambda _: calls.append("first"))
         second = commits.run(lambda _: calls.append("second"))
@@ -141,8 +141,8 @@ class TestCommits:
         await commits.run(lambda _: calls.append("third"))
         assert calls == ["first", "third"]
 
-    async def test_it_tells_how_long_commits_took(self, database: PostgresDatabase) -> None:
-        """Once for each transaction, however many share it."""
+    async def test_durations_of_commits_are_reported(self, database: PostgresDatabase) -> None:
+        """Once for each transaction, however many parts share it."""
         told = list[float]()
         commits = database.commits(told.append)
         await asyncio.gather(*(commits.run(lambda _: None) for _ in range(5)))
@@ -151,8 +151,8 @@ class TestCommits:
 
 
 class TestSeveralProcesses:
-    async def test_each_is_claimed_once(self, database: PostgresDatabase, url: str) -> None:
-        """However many stores claim at once, over connections of their own."""
+    async def test_each_execution_is_claimed_once(self, database: PostgresDatabase, url: str) -> None:
+        """Several stores claim concurrently, over separate connections."""
         journal = SqlJournal(database)
         refs = {await due(journal, f"r-{number}", NOW) for number in range(40)}
         async with opened(url) as second, opened(url) as third:
@@ -163,8 +163,8 @@ class TestSeveralProcesses:
         assert len(claimed) == 40
         assert set(claimed) == refs
 
-    async def test_claimants_wait_for_nobody(self, database: PostgresDatabase) -> None:
-        """What somebody is writing to is passed over, and claimed later."""
+    async def test_claims_skip_locked_executions(self, database: PostgresDatabase) -> None:
+        """A locked execution is skipped, and claimed later."""
         journal = SqlJournal(database)
         held, free = await due(journal, "r-1", NOW), await due(journal, "r-2", NOW)
         async with database.writing() as connection:
@@ -174,8 +174,8 @@ class TestSeveralProcesses:
         assert await journal.claim_due(1, NOW, 9) == [held]
 
     @pytest.mark.parametrize("moves", [False, True])
-    async def test_who_is_losing_its_claim_writes_no_more(self, database: PostgresDatabase, moves: bool) -> None:
-        """While the claim is being taken away its holder's write waits, and is refused once it is gone."""
+    async def test_a_holder_that_loses_its_claim_is_refused(self, database: PostgresDatabase, moves: bool) -> None:
+        """While the claim is being removed, the holder's write waits, and is then refused."""
         journal = SqlJournal(database)
         ref = await begin(journal, "r-1", claimed_by=1)
         async with database.writing() as connection:
@@ -186,8 +186,8 @@ class TestSeveralProcesses:
             await late
         assert len(await journal.read(ref)) == 1
 
-    async def test_the_lost_race_of_one_disturbs_nobody_else(self, database: PostgresDatabase, url: str) -> None:
-        """Of appends that share a statement only that is refused whose position another process took meanwhile."""
+    async def test_a_taken_position_affects_one_append_only(self, database: PostgresDatabase, url: str) -> None:
+        """Of appends in one statement, only that whose position another process took is refused."""
         journal = SqlJournal(database)
         refs = [await begin(journal, f"r-{number}") for number in range(3)]
         async with opened(url) as second:
@@ -202,7 +202,7 @@ class TestSeveralProcesses:
         assert await journal.lengths(refs) == dict.fromkeys(refs, 2)
 
     async def test_a_comparison_waits_for_the_other_writer(self, database: PostgresDatabase, url: str) -> None:
-        """A writer compares with what is there once the other one has committed: entries or none, it is refused."""
+        """A writer compares after the other writer's commit: with or without entries, it is refused."""
         journal = SqlJournal(database)
         ref = await begin(journal, "r-1")
         async with opened(url) as second:

@@ -1,4 +1,4 @@
-"""A connection as a pipeline: what comes back to whom, and what is left of it when something fails."""
+"""A connection in pipeline mode: the assignment of results, and its state after failures."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -50,16 +50,16 @@ async def add(connection: PipelineConnection, host: str, then: str | None) -> No
 
 
 class TestExchanges:
-    async def test_each_gets_its_own(self, client: PipelineClient) -> None:
-        """However many ask before the first is answered; one that fails disturbs nobody."""
+    async def test_each_caller_gets_its_own_result(self, client: PipelineClient) -> None:
+        """With many statements in flight, one that fails does not affect the others."""
         asked: list[Any] = [client.execute((ECHO, (f"{number}",))) for number in range(20)]
         asked.insert(7, client.execute(("SELECT 1 / CAST($1 AS int)", (0,))))
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
         assert isinstance(outcomes.pop(7), Invalid)
         assert [outcome.rows for outcome in outcomes] == [[(f"{number}",)] for number in range(20)]
 
-    async def test_what_is_asked_together_is_one_transaction(self, client: PipelineClient) -> None:
-        """All of it is done, or nothing; the first error is told."""
+    async def test_statements_sent_together_are_one_transaction(self, client: PipelineClient) -> None:
+        """All of them are done, or none; the first error is raised."""
         async with client.exclusive() as connection:
             assert await connection.send([(ADD, ("a", 1)), (HOSTS, ()), (ADD, ("b", 2))]) == [
                 StatementResult(1, []), StatementResult(1, [("a",)]), StatementResult(1, []),
@@ -70,7 +70,7 @@ class TestExchanges:
         assert await hosts(client) == ["a", "b"]
 
     async def test_a_statement_that_could_not_be_prepared(self, client: PipelineClient) -> None:
-        """Is prepared once it can be."""
+        """It is prepared again on the next use."""
         for _ in range(2):
             with pytest.raises(Unavailable):
                 await client.execute(("SELECT a FROM later", ()))
@@ -79,14 +79,14 @@ class TestExchanges:
 
     @pytest.mark.parametrize("values", [(1, 2**62, -1), (None, 7), (7, None), (True, None, False), (b"\0\xff", b"")])
     async def test_values_of_a_statement(self, client: PipelineClient, values: tuple[Any, ...]) -> None:
-        """It is prepared for the first ones, and takes all others of the type."""
+        """A statement is prepared for its first values, and accepts all others of the type."""
         kind = {int: "bigint", bool: "boolean", bytes: "bytea"}[type(values[0] or values[1] or 0)]
         for value in values:
             assert (await client.execute((f"SELECT CAST($1 AS {kind})", (value,)))).rows == [(value,)]
 
     @pytest.mark.parametrize("text", ["nul\0", "half\ud800"])
-    async def test_text_that_cannot_be_kept(self, client: PipelineClient, text: str) -> None:
-        """Is refused before anything goes out, and what comes next is none the worse."""
+    async def test_text_that_cannot_be_stored(self, client: PipelineClient, text: str) -> None:
+        """It is refused before anything is sent, and the next statement succeeds."""
         async with client.exclusive() as connection:
             with pytest.raises((psycopg.DataError, UnicodeEncodeError)):
                 connection.send([(ADD, ("a", 1)), (ADD, (text, 1))])
@@ -94,14 +94,14 @@ class TestExchanges:
             await client.execute((ECHO, (text,)))
         assert await hosts(client) == []
 
-    async def test_more_than_the_socket_takes(self, client: PipelineClient) -> None:
-        """Megabytes go out and come in while others ask."""
+    async def test_more_than_the_socket_buffers(self, client: PipelineClient) -> None:
+        """Megabytes are sent and received while other statements are in flight."""
         texts = ["x" * 5_000_000, "y", "z" * 5_000_000]
         answers = await asyncio.gather(*(client.execute((ECHO, (text,))) for text in texts))
         assert [answer.rows[0][0] == text for answer, text in zip(answers, texts, strict=True)] == [True] * 3
 
-    async def test_who_stops_waiting(self, client: PipelineClient) -> None:
-        """Does not take the next one's answer, and what he asked is done."""
+    async def test_a_cancelled_caller(self, client: PipelineClient) -> None:
+        """The next caller gets its own result, and the cancelled statement is done."""
         await client.execute((ECHO, ("",)))
         gone = asyncio.create_task(client.execute((ADD, ("a", 1))))
         await asyncio.sleep(0)
@@ -113,7 +113,7 @@ class TestExchanges:
 class TestTransactions:
     @pytest.mark.parametrize(("then", "error"), [("SELECT 1 / 0", psycopg.errors.DivisionByZero), (None, KeyError)])
     async def test_rolled_back(self, client: PipelineClient, then: str | None, error: type[Exception]) -> None:
-        """Whoever refuses, the server or the caller, nothing is written, and the connection stays."""
+        """After an error of the server or of the caller nothing is written, and the connection is kept."""
         async with client.exclusive() as connection:
             with pytest.raises(error):
                 await add(connection, "a", then)
@@ -122,8 +122,8 @@ class TestTransactions:
             assert again is connection
         assert await hosts(client) == ["b"]
 
-    async def test_one_that_is_broken_off(self, client: PipelineClient) -> None:
-        """Leaves nothing, and the next one has another connection."""
+    async def test_a_cancelled_transaction(self, client: PipelineClient) -> None:
+        """Nothing is written, and the next caller gets another connection."""
         reached = asyncio.Event()
 
         async def work() -> None:
@@ -140,7 +140,7 @@ class TestTransactions:
         assert await hosts(client) == []
 
     async def test_one_at_a_time(self, client: PipelineClient) -> None:
-        """Whoever wants the connection alone waits for whoever has it."""
+        """A caller that needs the connection exclusively waits for the one that has it."""
         order = list[str]()
 
         async def work(name: str) -> None:
@@ -154,8 +154,8 @@ class TestTransactions:
 
 
 class TestLoss:
-    async def test_everybody_who_waits_is_told(self, client: PipelineClient, server: PostgresAddress) -> None:
-        """By an exception of his own; then there is a new connection."""
+    async def test_every_waiting_caller_gets_an_error(self, client: PipelineClient, server: PostgresAddress) -> None:
+        """Each gets a separate exception; then there is a new connection."""
         async with client.exclusive() as connection:
             ((pid,),) = (await connection.send([("SELECT pg_backend_pid()", ())]))[0].rows
         waiting = [asyncio.create_task(client.execute(("SELECT pg_sleep($1)", (60,)))) for _ in range(3)]
@@ -168,8 +168,8 @@ class TestLoss:
         assert connection.lost
         assert await hosts(client) == []
 
-    async def test_a_connection_that_breaks_as_one_asks(self, client: PipelineClient) -> None:
-        """Is told to who asked, and the next one has another."""
+    async def test_a_connection_that_breaks_during_sending(self, client: PipelineClient) -> None:
+        """The caller gets an error, and the next one another connection."""
         async with client.exclusive() as connection:
             connection._inner.finish()
             with pytest.raises(psycopg.OperationalError):
@@ -179,8 +179,8 @@ class TestLoss:
                 await connection.send([(ECHO, ("b",))])
         assert await hosts(client) == []
 
-    async def test_nothing_goes_out_on_a_lost_wire(self, client: PipelineClient) -> None:
-        """Half of a transaction is not begun again on another connection."""
+    async def test_a_transaction_does_not_continue_after_a_loss(self, client: PipelineClient) -> None:
+        """Half of a transaction is not sent on another connection."""
 
         async def work() -> None:
             async with client.exclusive() as connection, connection.transaction() as execute:
@@ -192,8 +192,8 @@ class TestLoss:
             await work()
         assert await hosts(client) == []
 
-    async def test_closing_waits_for_what_was_asked(self, client: PipelineClient) -> None:
-        """And a second time there is nothing to do."""
+    async def test_closing_waits_for_results(self, client: PipelineClient) -> None:
+        """A second call does nothing."""
         asked = asyncio.create_task(client.execute((ECHO, ("a",))))
         async with client.exclusive() as connection:
             pass

@@ -1,4 +1,4 @@
-"""A page of the audit walks back along an index, whatever it is narrowed by."""
+"""A page of the audit is a backward scan of an index, with every filter."""
 
 from pathlib import Path
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.anyio
         (AuditFilter(action="workflow.deploy", until=at(2)), "audit_action"),
     ],
 )
-async def test_a_page_scans_and_sorts_nothing(tmp_path: Path, wanted: AuditFilter, index: str) -> None:
-    """One search of one index, from the row of the page before on."""
+async def test_a_page_uses_one_index(tmp_path: Path, wanted: AuditFilter, index: str) -> None:
+    """One search of one index, starting at the last row of the previous page."""
     database = Database(f"sqlite:///{tmp_path}/a.db", synchronous="NORMAL")
     await database.open()
     store = SqlStorage(database)

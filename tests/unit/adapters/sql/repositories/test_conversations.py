@@ -17,8 +17,8 @@ Plan = Callable[..., list[str]]
         (7, "participants_recent (org=? AND kind=? AND id=? AND (updated_at,conversation)<(?,?))"),
     ],
 )
-async def test_a_page_of_conversations_sorts_nothing(plan: Plan, skill: int | None, index: str) -> None:
-    """One walk back along an index of times, from the row of the page before on."""
+async def test_a_page_is_not_sorted(plan: Plan, skill: int | None, index: str) -> None:
+    """One backward scan of an index by time, starting at the last row of the previous page."""
     steps = plan(page_statement(skill), "at", "key", "limit", "skill")
     assert not any(step.startswith("SCAN") and "VIRTUAL TABLE" not in step for step in steps)
     assert not any("TEMP B-TREE FOR ORDER BY" in step for step in steps)
@@ -29,14 +29,14 @@ async def test_a_page_of_conversations_sorts_nothing(plan: Plan, skill: int | No
 
 @pytest.mark.parametrize("skill", [None, 7])
 async def test_a_thread_is_found_by_its_id(plan: Plan, skill: int | None) -> None:
-    """Not by a walk over all threads of the organization, though that would give them in order."""
+    """It is not found by a scan of all threads of the organization, which would be in order."""
     steps = plan(threads_statement(skill), "threads", "skill")
     (found,) = [step for step in steps if step.startswith(("SEARCH c ", "SCAN c"))]
     assert found.endswith("(org=? AND thread_id=?)")
 
 
 @pytest.mark.parametrize("statement", [_SIZES, _MESSAGES, _OWN])
-async def test_a_thread_is_read_by_its_index(plan: Plan, statement: str) -> None:
-    """What a run needs of a conversation costs what it takes, however long the conversation is."""
+async def test_messages_are_read_by_index(plan: Plan, statement: str) -> None:
+    """The cost of a read does not depend on the length of the conversation."""
     steps = plan(statement, "key", "before", "after", "up_to", "limit", "thread")
     assert not any("SCAN" in step or "TEMP B-TREE" in step for step in steps)

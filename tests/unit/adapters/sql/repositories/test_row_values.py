@@ -1,4 +1,4 @@
-"""What rows say in fewer bytes than the journal, and say the same."""
+"""Compact rows: keys of ids, and first entries without values of their rows."""
 
 import uuid
 from pathlib import Path
@@ -30,20 +30,20 @@ TEXTS = st.one_of(
 
 class TestKeys:
     @given(TEXTS, TEXTS)
-    def test_a_key_is_of_one_id(self, one: str, other: str) -> None:
-        """Every text comes back from its key, and two have the same key only if they are equal."""
+    def test_keys_are_unique(self, one: str, other: str) -> None:
+        """Every text is restored from its key, and two texts have one key only if they are equal."""
         assert from_key(to_key(one)) == one
         assert (to_key(one) == to_key(other)) == (one == other)
 
     def test_a_uuid_takes_sixteen_bytes(self) -> None:
-        """And nothing takes none."""
+        """None has the key None."""
         assert to_key(ORG) == uuid.UUID(ORG).bytes
         assert to_key(None) is from_key(None) is None
 
 
-class TestParkedRuns:
-    async def test_one_transaction_parks_a_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A run that waits at once is written once, held by nobody and due never; its journal says nothing twice."""
+class TestWaitingRuns:
+    async def test_one_transaction_stores_a_waiting_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A run that waits at once is written once, without a claim and a due time; its journal repeats nothing."""
         async with open_core(f"sqlite:///{tmp_path}/a.db", synchronous="NORMAL", grace=0) as core:
             await core.directory.create_organization("One", id=ORG)
             me = core.principal(ORG, user="u1")

@@ -24,8 +24,8 @@ PRICES = {"big": Price(1.25, 10.0), "free": Price(0, 0)}
 
 @pytest.mark.parametrize("of_user", [False, True])
 @pytest.mark.parametrize("group_by", GROUPS)
-async def test_usage_is_searched_by_time(plan: Plan, group_by: GroupBy, of_user: bool) -> None:
-    """Only the calls of the period are looked at, and of the user when one is asked for."""
+async def test_usage_is_summed_by_an_index(plan: Plan, group_by: GroupBy, of_user: bool) -> None:
+    """Only rows of the period are read, and of the user if one is given."""
     steps = plan(sums_statement(group_by, of_user=of_user), "since", "until")
     assert not any(step.startswith("SCAN") for step in steps)
     wanted = "usage_user (org=? AND user_id=? AND at>? AND at<?)" if of_user else "usage_at (org=? AND at>? AND at<?)"
@@ -33,8 +33,8 @@ async def test_usage_is_searched_by_time(plan: Plan, group_by: GroupBy, of_user:
 
 
 @pytest.mark.parametrize("adapter", ["memory", "sqlite"])
-async def test_a_call_costs_what_its_model_cost_then(store: SqlStorage, adapter: str) -> None:
-    """The price of the time is kept with the call; what has no price has no cost, which is not the cost 0."""
+async def test_the_cost_is_that_of_the_time_of_the_call(store: SqlStorage, adapter: str) -> None:
+    """The cost is stored with the call; a model without a price has no cost, not the cost 0."""
     await store.add_organization(new_organization(ORG))
     records = [UsageRecord(model, None, "n", 1_000, 3, at=NOW) for model in ("big", "free", "other", None)]
 

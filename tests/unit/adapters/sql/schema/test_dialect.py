@@ -16,8 +16,8 @@ from wfcore.adapters.sql.schema.dialect import named_values, to_driver_statement
         ("CAST(a::text AS json)", (), ("CAST(a::text AS json)", ())),
     ],
 )
-def test_statements_go_out_with_numbers(written: str, values: Any, told: Any) -> None:
-    """On the wire placeholders are numbers, and values stand in their order."""
+def test_server_statements_have_numbered_parameters(written: str, values: Any, told: Any) -> None:
+    """The values are in the order of the numbers."""
     assert to_server_statement(written, values) == told
 
 
@@ -31,12 +31,12 @@ def test_statements_go_out_with_numbers(written: str, values: Any, told: Any) ->
         ("o CROSS JOIN p ON a", "o JOIN p ON a"),
     ],
 )
-def test_statements_are_translated(written: str, told: str) -> None:
-    """SQLite's words in PostgreSQL's, placeholders as names."""
+def test_driver_statements_are_translated(written: str, told: str) -> None:
+    """SQLite's dialect becomes PostgreSQL's, with named parameters."""
     assert to_driver_statement(written) == told
 
 
-def test_values_have_the_names_of_their_places() -> None:
-    """By position counted from one, or as they are named already."""
+def test_values_by_name() -> None:
+    """Positional values are named by their position, counted from 1; named ones keep their names."""
     assert named_values((7, None)) == {"p1": 7, "p2": None}
     assert named_values({"a": 1}) == {"a": 1}

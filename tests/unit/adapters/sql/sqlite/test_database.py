@@ -45,8 +45,8 @@ async def pragma(connection: Transaction, name: str) -> object:
 
 
 @pytest.mark.parametrize(("synchronous", "level"), [("FULL", 2), ("NORMAL", 1)])
-async def test_every_connection_is_set_up(tmp_path: Path, synchronous: module.Synchronous, level: int) -> None:
-    """Writer, readers and the hot connection have the same settings; only readers refuse to write."""
+async def test_every_connection_has_its_settings(tmp_path: Path, synchronous: module.Synchronous, level: int) -> None:
+    """Writer, readers and the connection of the group commit have the same settings; only readers refuse to write."""
     database = Database(f"sqlite:///{tmp_path}/a.db", synchronous=synchronous)
     assert database.durable is (synchronous == "FULL")
     await database.open()
@@ -68,7 +68,7 @@ async def test_every_connection_is_set_up(tmp_path: Path, synchronous: module.Sy
 
 
 async def test_a_writer_begins_immediately(database: Database) -> None:
-    """BEGIN IMMEDIATE is really sent, before the first statement: nobody else can begin to write."""
+    """BEGIN IMMEDIATE is sent before the first statement: no other writer can begin."""
     with sqlite3.connect(database.path, timeout=0, isolation_level=None) as other:
         async with database.writing():
             with pytest.raises(sqlite3.OperationalError, match="locked"):
@@ -79,7 +79,7 @@ async def test_a_writer_begins_immediately(database: Database) -> None:
 
 
 async def test_an_exception_rolls_back_tables_too(database: Database) -> None:
-    """The driver commits nothing on its own, not even before a CREATE TABLE."""
+    """The driver commits nothing by itself, not even before a CREATE TABLE."""
 
     async def fails() -> None:
         async with database.writing() as connection:
@@ -93,8 +93,8 @@ async def test_an_exception_rolls_back_tables_too(database: Database) -> None:
     assert database.commit_connection.execute("SELECT name FROM sqlite_master").fetchall() == [("t",)]
 
 
-async def test_the_hot_connection_writes_between_transactions(database: Database) -> None:
-    """Whoever holds `lock` finds no transaction open on the file."""
+async def test_the_commit_connection_writes_between_transactions(database: Database) -> None:
+    """While a caller holds `lock`, no transaction is open on the file."""
 
     async def hot(value: int) -> None:
         async with database.lock:
@@ -111,8 +111,8 @@ async def test_the_hot_connection_writes_between_transactions(database: Database
     assert await values(database) == list(range(20))
 
 
-async def test_a_cancelled_statement_gives_the_lock_back(database: Database) -> None:
-    """A task that is cancelled while its statement runs leaves no open transaction behind."""
+async def test_a_cancelled_statement_releases_the_lock(database: Database) -> None:
+    """A task that is cancelled during its statement leaves no open transaction."""
 
     async def insert() -> None:
         async with database.writing() as connection:
@@ -132,7 +132,7 @@ async def test_a_cancelled_statement_gives_the_lock_back(database: Database) -> 
 
 
 async def test_shielded_work_is_finished_before_the_cancellation() -> None:
-    """However often the caller is cancelled, the work ends first, and then the caller is cancelled."""
+    """The work ends first, also after several cancellations, and then the caller is cancelled."""
     steps: list[int] = []
 
     async def work() -> None:
@@ -147,8 +147,8 @@ async def test_shielded_work_is_finished_before_the_cancellation() -> None:
     assert steps == [0, 1, 2, 3]
 
 
-async def test_shielded_work_hands_on_what_it_raises() -> None:
-    """Without a cancellation the caller gets the work's own answer or exception."""
+async def test_shielded_work_returns_and_raises() -> None:
+    """Without a cancellation the caller gets the result or the exception of the work."""
 
     async def fails() -> int:
         raise KeyError
@@ -159,7 +159,7 @@ async def test_shielded_work_hands_on_what_it_raises() -> None:
 
 
 async def test_a_lock_of_another_process_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer that waited in vain for another process says that the database does not answer."""
+    """A writer that waited too long for another process raises Unavailable."""
     monkeypatch.setattr(module, "BUSY_SECONDS", 0.01)
     database = Database(f"sqlite:///{tmp_path}/a.db")
     await database.open()
@@ -172,8 +172,8 @@ async def test_a_lock_of_another_process_is_unavailable(tmp_path: Path, monkeypa
     await database.close()
 
 
-async def test_what_is_no_database_is_unavailable(tmp_path: Path) -> None:
-    """A directory that is not there, and a file of something else, are told as such."""
+async def test_an_invalid_file_is_unavailable(tmp_path: Path) -> None:
+    """A missing directory and a file of another format raise Unavailable."""
     (tmp_path / "text").write_text("no database " * 99)
     for path in ("missing/a.db", "text"):
         with pytest.raises(Unavailable, match="the database does not answer"):
@@ -183,22 +183,22 @@ async def test_what_is_no_database_is_unavailable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["sqlite://", "sqlite:///:memory:", "sqlite://host/a", "sqlite:///a?x=1", "postgresql://u:p@h/d"]
 )
-def test_only_files_are_taken(url: str) -> None:
-    """Any other URL is refused, and the message shows no password."""
+def test_only_file_urls_are_accepted(url: str) -> None:
+    """Any other URL is refused, and the message does not show the password."""
     with pytest.raises(ValueError, match="is not valid") as refused:
         Database(url)
     assert ":p@" not in str(refused.value)
 
 
 def test_a_relative_path_is_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three slashes are a relative path, four an absolute one."""
+    """Three slashes begin a relative path, four an absolute one."""
     monkeypatch.chdir(tmp_path)
     assert Database("sqlite:///a.db").path == tmp_path / "a.db"
     assert Database(f"sqlite:///{tmp_path}/b.db").path == tmp_path / "b.db"
 
 
 async def test_closing_waits_and_leaves_nothing(tmp_path: Path) -> None:
-    """`close` waits for readers and writers, ends every thread of its own and refuses what comes later."""
+    """`close` waits for readers and writers, ends every thread and refuses later calls."""
     others = connection_threads()
     database = Database(f"sqlite:///{tmp_path}/a.db")
     await database.open()

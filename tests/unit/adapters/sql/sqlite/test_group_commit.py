@@ -1,4 +1,4 @@
-"""The group commit: who shares a transaction, where it runs, and what happens when it fails."""
+"""The group commit on SQLite: sharing of transactions, event loop or thread, and failures."""
 
 import asyncio
 import sqlite3
@@ -70,24 +70,24 @@ async def many(journal: SqlJournal, count: int) -> list[ExecutionRef]:
 
 
 class TestSharing:
-    async def test_all_that_are_pending_share_one_commit(self, journal: SqlJournal, database: Database) -> None:
-        """A hundred appends at once are one transaction, again and again."""
+    async def test_pending_appends_share_one_commit(self, journal: SqlJournal, database: Database) -> None:
+        """A hundred concurrent appends are one transaction, repeatedly."""
         refs = await many(journal, 100)
         hot = CountedConnection(database)
         for length in (1, 2, 3):
             await asyncio.gather(*(journal.append(ref, Append(length, steps(1))) for ref in refs))
             assert hot.seen.count("COMMIT") == length
 
-    async def test_begins_share_a_commit_as_well(self, journal: SqlJournal, database: Database) -> None:
-        """Starts at the same time are one transaction, and each has an execution of its own."""
+    async def test_concurrent_begins_share_one_commit(self, journal: SqlJournal, database: Database) -> None:
+        """Concurrent begins are one transaction, and each creates a separate execution."""
         await begin(journal)
         hot = CountedConnection(database)
         refs = await asyncio.gather(*(begin(journal, f"x-{number}") for number in range(20)))
         assert hot.seen.count("COMMIT") == 1
         assert len(set(refs)) == 20
 
-    async def test_what_cannot_be_bound_fails_alone(self, journal: SqlJournal) -> None:
-        """Each refusal reaches its own caller with its own reason, and the rest of the batch is written."""
+    async def test_an_invalid_part_fails_by_itself(self, journal: SqlJournal) -> None:
+        """Each refused caller gets its own error, and the other parts are written."""
         one, two = await many(journal, 2)
         kinds = await outcomes(
             journal.append(one, Append(1, steps(1), updates_claim=True, wake_at=2**70)),
@@ -98,8 +98,8 @@ class TestSharing:
         assert kinds == [OverflowError, RunExists, NotFound, type(None)]
         assert await journal.lengths([one, two]) == {one: 1, two: 2}
 
-    async def test_a_caller_that_left_before_the_commit_writes_nothing(self, journal: SqlJournal) -> None:
-        """Cancelled while it is still pending, an append is not begun, and its neighbour's is done."""
+    async def test_a_part_cancelled_before_the_commit_is_skipped(self, journal: SqlJournal) -> None:
+        """A cancelled pending append is not written, the one beside it is."""
         one, two = await many(journal, 2)
         left = asyncio.ensure_future(journal.append(one, Append(1, steps(1))))
         stays = asyncio.ensure_future(journal.append(two, Append(1, steps(1))))
@@ -110,29 +110,31 @@ class TestSharing:
 
 
 class TestWhere:
-    async def test_inline_while_the_disk_is_quick(self, journal: SqlJournal, database: Database) -> None:
-        """A small commit runs on the event loop's own thread."""
+    async def test_on_the_event_loop_while_the_disk_is_fast(self, journal: SqlJournal, database: Database) -> None:
+        """A small commit runs on the thread of the event loop."""
         ref, hot = await begin(journal), CountedConnection(database)
         journal._commits._commit_seconds = 0.0
         await journal.append(ref, Append(1, steps(1)))
         assert hot.threads == {threading.get_ident()}
 
     async def test_in_a_thread_while_the_disk_is_slow(self, journal: SqlJournal, database: Database) -> None:
-        """Once commits take long they leave the event loop, and come back when they are quick again."""
+        """Slow commits run in a thread, until they are fast again."""
         ref, hot = await begin(journal), CountedConnection(database)
         journal._commits._commit_seconds = 1.0
         await journal.append(ref, Append(1, steps(1)))
         assert threading.get_ident() not in hot.threads
         assert journal._commits._commit_seconds < 1.0
 
-    async def test_in_a_thread_when_there_is_much(self, journal: SqlJournal, database: Database) -> None:
-        """Thousands of rows do not hold up the event loop, however quick the disk."""
+    async def test_in_a_thread_with_many_rows(self, journal: SqlJournal, database: Database) -> None:
+        """Thousands of rows do not block the event loop, however fast the disk."""
         ref, hot = await begin(journal), CountedConnection(database)
         await journal.append(ref, Append(1, steps(3000)))
         assert threading.get_ident() not in hot.threads
 
-    async def test_another_writer_of_this_process_is_waited_for(self, journal: SqlJournal, database: Database) -> None:
-        """While the store writes, the journal waits its turn and the loop turns."""
+    async def test_the_journal_waits_for_another_writer(
+        self, journal: SqlJournal, database: Database
+    ) -> None:
+        """While the storage writes, the journal waits and the event loop runs."""
         ref = await begin(journal)
         async with database.writing() as connection:
             await connection.exec_driver_sql("INSERT INTO organizations VALUES (2, 'u', 'two', 0)")
@@ -144,8 +146,10 @@ class TestWhere:
         await append
         assert len(await journal.read(ref)) == 2
 
-    async def test_another_process_is_waited_for(self, journal: SqlJournal, database: Database) -> None:
-        """While another connection holds the write lock, the loop turns and readers read; then it is done."""
+    async def test_the_journal_waits_for_another_process(self, journal: SqlJournal, database: Database) -> None:
+        """While another connection holds the write lock, the event loop runs and readers read; then the append is
+        written.
+        """
         ref = await begin(journal)
         other = sqlite3.connect(database.path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -163,7 +167,7 @@ class TestWhere:
 class TestFailure:
     @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "COMMIT"])
     @pytest.mark.parametrize("seconds", [0.0, 1.0])
-    async def test_an_error_reaches_everybody_and_leaves_nothing(
+    async def test_an_error_reaches_every_caller(
         self, journal: SqlJournal, database: Database, statement: str, seconds: float
     ) -> None:
         """Inline and in a thread: all who wait get Unavailable, nothing is written, and the next is."""
@@ -178,7 +182,7 @@ class TestFailure:
         assert set((await journal.lengths(refs)).values()) == {2}
 
     async def test_a_full_database(self, journal: SqlJournal, database: Database) -> None:
-        """When SQLite itself runs out of pages nothing half written stays, and room makes it work again."""
+        """When SQLite runs out of pages, nothing is half written; with more pages, appends succeed again."""
         one, two = await many(journal, 2)
         (pages,) = database.commit_connection.execute("PRAGMA page_count").fetchone()
         database.commit_connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -191,7 +195,7 @@ class TestFailure:
         assert await journal.read(two, 1) == big
 
     async def test_a_closed_database(self, journal: SqlJournal, database: Database) -> None:
-        """Writing and reading after the end raise Unavailable, and hang nowhere."""
+        """After `close`, writing and reading raise Unavailable, and do not hang."""
         ref = await begin(journal)
         await database.close()
         for work in (journal.append(ref, Append(1, steps(1))), journal.claim_due(1, 0, 1), journal.read(ref)):
@@ -219,7 +223,7 @@ class TestPlans:
         ],
     )
     async def test_no_statement_scans_a_table(self, database: Database, statement: str, index: str) -> None:
-        """Every listing and every claim goes by an index, in the order of that index."""
+        """Every list and every claim uses an index, in the order of that index."""
         asked = max(number for number in range(1, 10) if f"?{number}" in statement or number == 1)
         values = (None,) * (asked if "?" in statement else 0)
         plan = [row[3] for row in database.commit_connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]

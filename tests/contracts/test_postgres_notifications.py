@@ -1,4 +1,4 @@
-"""What processes on one PostgreSQL database tell each other, and what they do with it before they would look anyway."""
+"""Notifications between processes on one PostgreSQL database, and their effect before the next poll."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -75,15 +75,15 @@ class TestHints:
         assert teller.worker == teller.follower == []
 
     async def test_many_at_once(self, processes: list[Process]) -> None:
-        """However much there is to tell, it is told, in notifications that PostgreSQL takes; what is twice, once."""
+        """Any number of hints is sent, in notifications of valid size; duplicates are sent once."""
         teller, other, _ = processes
         for ref in [*refs(1_000), *refs(1_000)]:
             teller.hints.notify_workers(ref)
         await other.heard(1_000)
         assert other.worker == refs(1_000)
 
-    async def test_one_that_is_alone_tells_nothing(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Once nobody has answered its greeting; it is in company while another one is there, killed or not."""
+    async def test_a_process_without_peers_sends_nothing(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It has no peers if no reply arrives; a peer counts until it is known to be gone."""
         monkeypatch.setattr(postgres_hints, "REPLY_SECONDS", 0.0)
         one, other = Process(url), Process(url)
         await one.open()
@@ -98,8 +98,8 @@ class TestHints:
         await until(lambda: not one.hints.has_peers())
         await one.hints.close()
 
-    async def test_after_a_restart_they_find_each_other(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Every connection was lost, of one who had something to say just then, too: all are in company again."""
+    async def test_after_a_restart_peers_are_found_again(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """All connections are lost, also one that is about to send: then all processes are peers again."""
         monkeypatch.setattr(postgres_hints, "REPLY_SECONDS", 0.0)
         monkeypatch.setattr(postgres_hints, "RECONNECT_DELAY", 0.001)
         made = [Process(url) for _ in range(3)]
@@ -115,8 +115,8 @@ class TestHints:
         for each in made:
             await each.hints.close()
 
-    async def test_what_was_told_goes_out_at_the_end(self, processes: list[Process]) -> None:
-        """Closing sends what is still to be sent, and after it nothing is said and nothing heard."""
+    async def test_closing_sends_queued_hints(self, processes: list[Process]) -> None:
+        """After it nothing is sent or received."""
         teller, other, _ = processes
         teller.hints.notify_workers(refs(1)[0])
         await teller.hints.close()
@@ -125,8 +125,8 @@ class TestHints:
         await other.heard(1)
         assert other.worker == refs(1)
 
-    async def test_what_others_put_on_the_channel(self, processes: list[Process], url: str) -> None:
-        """What is no hint is passed over, and the next one is heard."""
+    async def test_invalid_hints_are_ignored(self, processes: list[Process], url: str) -> None:
+        """An invalid hint is ignored, and the next one is received."""
         (ref,) = refs(1)
         good = f"somebody w/{ORG}/{ref.id}"
         said = [
@@ -160,7 +160,7 @@ class TestHints:
         assert "hints between processes are interrupted" in caplog.text
 
     async def test_without_a_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Opening, telling and closing are no errors: there is work without hints."""
+        """Opening, sending and closing raise no error: a process works without hints."""
         monkeypatch.setattr(postgres_hints, "CONNECT_SECONDS", 0.01)
         monkeypatch.setattr(postgres_hints, "CLOSE_SECONDS", 0.01)
         monkeypatch.setattr(postgres_hints, "MAX_UNSENT", 10)
