@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 from bench import Bench, act, agent, ask, deployed_skill, graph, one
+from played import Played, asks, enabled
 from playing import SCENARIOS, scenario
-from test_agent_tools import Played, asks, enabled
 
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.adapters.tools.catalog import tool

@@ -92,7 +92,7 @@ def _row(view: Any) -> dict[str, Any]:
 
 async def record(name: str, folder: Path) -> Path:
     """Play the scenario and write its file. FileExistsError when there is one."""
-    from scenarios import SCENARIOS
+    from all_scenarios import SCENARIOS
 
     path = folder / f"{name}.jsonl"
     if path.exists():
@@ -108,7 +108,7 @@ async def record(name: str, folder: Path) -> Path:
 
 
 def main() -> int:
-    from scenarios import SCENARIOS
+    from all_scenarios import SCENARIOS
 
     logging.getLogger().addHandler(logging.NullHandler())
     parser = argparse.ArgumentParser(description=__doc__)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 import recorder
+from all_scenarios import SCENARIOS
 from frozen import FOLDER
-from scenarios import SCENARIOS
 
 
 def test_every_scenario_is_frozen() -> None:

@@ -1,16 +1,16 @@
 """People who decide, time that passes, and what the program or its store did."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 from bench import act, agent, ask, deployed_skill, eventually, graph, one
 from playing import SCENARIOS, decides, scenario
-from test_lives_cut_short import Halting
 
 from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.entries import Limits
-from wfcore.ports.providers import ToolCall
+from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, ToolCall
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.execution.poison_runs import TRIES
 
@@ -176,6 +176,20 @@ async def an_outcome_that_nobody_knows(recorder: "Recorder") -> None:
         await began.wait()
     async with recorder.open(tools=[pay]) as again:
         await recorder.keep(again, await again.ended(run.id))
+
+
+class Halting:
+    """A model that says one word, and the other once it is `free`."""
+
+    def __init__(self, *, free: bool = False) -> None:
+        self._free = free
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        yield TextDelta("one ")
+        if not self._free:
+            await asyncio.Event().wait()
+        yield TextDelta("two")
+        yield Finished()
 
 
 @scenario

@@ -38,7 +38,7 @@ def test_interface(status: Status, operation: Operation, deployed: bool, reached
 
 
 def test_a_resource_counts_as_never_deployed_unless_said_otherwise() -> None:
-    """`deployed` is left out by callers that restore a draft."""
+    """A restored resource is then a draft."""
     assert move(Status.DELETED, Operation.RESTORE) is Status.DRAFT
 
 

@@ -225,8 +225,9 @@ class TestLastFirings:
 
 
 def test_the_end_of_the_calendar() -> None:
-    """A firing that is asked for in the last year is not looked for."""
-    assert next_fire(custom("0 0 1 1 *"), datetime(9999, 1, 1, tzinfo=UTC)) is None
+    """From the last year on no firing is looked for, even where there would be one."""
+    assert next_fire(custom("0 0 2 1 *"), datetime(9997, 12, 31, tzinfo=UTC)) == datetime(9998, 1, 2, tzinfo=UTC)
+    assert next_fire(custom("0 0 2 1 *"), datetime(9998, 1, 1, tzinfo=UTC)) is None
 
 
 def test_a_naive_time_is_refused() -> None:
