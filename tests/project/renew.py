@@ -2,10 +2,15 @@
 
 import asyncio
 
-from test_docs import ROOT, _with_generated, routes_table
+from test_docs import ROOT, _with_generated, machine_diagrams, routes_table
 
 from wfcore.domain.resources.lifecycle import diagram
 
 if __name__ == "__main__":
-    for page, table in (("docs/concepts.md", diagram()), ("docs/http.md", asyncio.run(routes_table()))):
+    pages = {
+        "docs/concepts.md": diagram(),
+        "docs/http.md": asyncio.run(routes_table()),
+        "docs/machine.md": machine_diagrams(),
+    }
+    for page, table in pages.items():
         (ROOT / page).write_text(_with_generated(page, table)[1])

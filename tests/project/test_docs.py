@@ -14,7 +14,9 @@ from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.domain.resources.lifecycle import diagram
 from wfcore.domain.run.entries import Limits
+from wfcore.domain.run.machine.tables import TABLES, diagrams
 from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.execution.session_states import SESSION_TABLES
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("src/**/*.md")])
@@ -58,6 +60,17 @@ def _with_generated(page: str, table: str) -> tuple[str, str]:
 def test_the_lifecycle_table_is_that_of_the_code() -> None:
     """The table in docs/concepts.md is the one that `move` looks into. Renew it: `python tests/project/renew.py`."""
     stands, wanted = _with_generated("docs/concepts.md", diagram())
+    assert stands == wanted
+
+
+def machine_diagrams() -> str:
+    """The tables of the run machine and of the session as Mermaid diagrams."""
+    return diagrams({**TABLES, **SESSION_TABLES})
+
+
+def test_the_diagrams_are_those_of_the_tables() -> None:
+    """The diagrams in docs/machine.md are those of the tables. Renew them: `python tests/project/renew.py`."""
+    stands, wanted = _with_generated("docs/machine.md", machine_diagrams())
     assert stands == wanted
 
 

@@ -12,6 +12,7 @@ released the claim (`released`). The two move independently: a signal arrives wh
 from enum import StrEnum
 from typing import Final
 
+from wfcore.domain.run.machine.tables import Moves
 from wfcore.domain.run.state import Table
 
 
@@ -79,3 +80,9 @@ VIEWS: Final[Table[View, ViewEvent]] = {
     },
     View.released: {ViewEvent.signal: View.behind},
 }
+
+SESSION_TABLES: Final = {
+    "Session": Moves(ACTIVITIES, Activity, ActivityEvent, (Activity.choosing,)),
+    "Journal of a session": Moves(VIEWS, View, ViewEvent, (View.current,)),
+}
+"""The tables by name, as `wfcore.domain.run.machine.tables` has those of a run."""
