@@ -121,7 +121,11 @@ FLOW = {
 
 
 def client_of(product: ModuleType, application: object) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="https://product.example")
+    """A browser on a page of the product."""
+    headers = {"Sec-Fetch-Site": "same-origin"}
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(application), base_url="https://product.example", headers=headers
+    )
 
 
 async def logged_in(client: httpx.AsyncClient, user: str) -> None:

@@ -35,7 +35,8 @@ class TestOwnUsers:
             assert answer.headers["WWW-Authenticate"].startswith("Bearer resource_metadata=")
             visitor.cookies.set("user", "zoe")
             assert (await visitor.get("/api/v1/me")).json()["userId"] == "zoe"
-            made = await visitor.post("/api/v1/workflows", json=flow())
+            own_page = {"Sec-Fetch-Site": "same-origin"}
+            made = await visitor.post("/api/v1/workflows", json=flow(), headers=own_page)
             assert made.json()["accessConfig"]["ownerUserId"] == "zoe"
 
     async def test_a_failing_authenticator_is_500(self, world: World) -> None:

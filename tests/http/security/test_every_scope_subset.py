@@ -79,7 +79,8 @@ class Caller:
     async def ask(self, route: Route) -> tuple[int, Any]:
         """Status and body of a call to the route, for unknown ids and with an incomplete body."""
         path, sent = re.sub(r"\{\w+\}", "77", route.path), list[Message]()
-        headers = [(b"accept", b"application/json")]
+        headers = [(b"accept", b"application/json"), (b"sec-fetch-site", b"same-origin")]
+        headers.append((b"content-type", b"application/json"))
         scope = {"type": "http", "method": route.method, "path": path, "query_string": b"", "headers": headers}
 
         async def receive() -> Message:

@@ -3,7 +3,7 @@
 import logging
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wfcore.adapters.http.core.access_log import RequestLog
 from wfcore.adapters.http.core.authentication import Authenticate, by_token, challenge, origin_of
+from wfcore.adapters.http.core.origins import Site
 from wfcore.adapters.http.core.rate_limits import RateLimits
 from wfcore.adapters.http.core.request_parsing import BodyLimits, Disconnected, parse_body, read_body, read_query
 from wfcore.adapters.http.core.responses import error_response
@@ -43,8 +44,12 @@ logger = logging.getLogger(__name__)
 DEPRECATED_SINCE = "@1767225600"
 """2026-01-01T00:00:00Z as RFC 9745 writes it."""
 
+PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Routes that probes call by the address of the machine: with any `Host`."""
+
 _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 _SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+
 
 
 def app(
@@ -58,6 +63,8 @@ def app(
     receive_timeout: float = 30.0,
     metrics: Exposition | None = None,
     metrics_token: str | None = None,
+    browser_origins: Iterable[str] = (),
+    allowed_hosts: Iterable[str] = (),
 ) -> ASGIApp:
     """Both APIs over an open core, to be served alone or mounted in an existing application.
 
@@ -68,7 +75,11 @@ def app(
     (default: the core's settings), `receive_timeout` the seconds that it can take to arrive. `metrics` are served at
     `/metrics`; with `metrics_token`, only to requests with that bearer token.
 
-    Raises ValueError for both `authenticate` and `oauth`.
+    A request that changes something and has no `Authorization` header must come from a page of this server or of
+    `browser_origins` (such as `https://app.example.org`), else it is a 403. `allowed_hosts` are the names of this
+    server without a port: a request with another `Host` is a 400; by default every name is accepted.
+
+    Raises ValueError for both `authenticate` and `oauth`, and for an invalid host or origin.
     """
     if authenticate and oauth:
         raise ValueError("use either `authenticate` or `oauth`, not both")
@@ -80,6 +91,7 @@ def app(
         PageTokens(secret or secrets.token_bytes(32)),
         BodyLimits(max_request_bytes or core.ports.settings.max_request_bytes, receive_timeout),
         MetricsPage(core.ports, metrics, metrics_token),
+        Site(allowed_hosts, browser_origins),
     )
 
 
@@ -95,6 +107,7 @@ class Application:
         tokens: PageTokens,
         limits: BodyLimits,
         metrics: MetricsPage,
+        site: Site,
     ) -> None:
         self._core = core
         self._authenticate = authenticate
@@ -102,6 +115,7 @@ class Application:
         self._mount = mount
         self._tokens = tokens
         self._limits = limits
+        self._site = site
         settings = core.ports.settings
         self._rates = RateLimits(settings.requests_per_minute, settings.organization_requests_per_minute)
         self._router = Router(route_table(core, oauth, metrics))
@@ -155,6 +169,8 @@ class Application:
         segments = segments_of(scope, root)
         route, path = self._router.find(scope["method"], segments)
         access.route = route.path
+        if route.path not in PROBES:
+            self._site.check_host(connection.headers)
         if route.successor is not None:
             headers |= _deprecation(route, root, segments)
         with _errors_with_info({name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}):
@@ -199,6 +215,7 @@ class Application:
         me = access.caller = await self._authenticate(connection)
         if me is None:
             raise unauthenticated()
+        self._site.check_same_site(route.method, connection.headers)
         self._rates.admit(me)
         check_scopes(me, route.scopes)
         return me

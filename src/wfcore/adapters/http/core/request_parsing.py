@@ -192,9 +192,19 @@ def last_event_id(headers: Headers) -> int:
 
 def check_json_type(headers: Headers) -> None:
     """Raise Malformed when `Content-Type` is not a JSON media type."""
+    check_content_type(headers)
     media_type = headers.get("Content-Type", "application/json").partition(";")[0].strip().lower()
     if not _JSON_TYPE.fullmatch(media_type):
         raise _malformed_header("Content-Type", f"must be `application/json`, not `{media_type[:100]}`")
+
+
+def check_content_type(headers: Headers) -> None:
+    """Raise Malformed for a body without `Content-Type`, unless the request has an `Authorization` header.
+
+    A page of another origin can send such a body, with the user's cookies, without a preflight request (Fetch, CORS).
+    """
+    if "Content-Type" not in headers and "Authorization" not in headers:
+        raise _malformed_header("Content-Type", "is required without an `Authorization` header")
 
 
 def _malformed_header(name: str, message: str) -> Malformed:

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from wfcore.adapters.http.core.request_parsing import one_header
+from wfcore.adapters.http.core.request_parsing import check_content_type, one_header
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.api.runs import UploadDto
@@ -30,6 +30,7 @@ class UploadRoutes:
         )  # fmt: skip
 
     async def create(self, call: Call) -> Response:
+        check_content_type(call.headers)
         media_type = one_header(call.headers, "Content-Type")
         found = await self._attachments.upload(call.me, await call.raw(), media_type)
         return json_response(found.to_wire(), HTTPStatus.CREATED)
