@@ -14,3 +14,13 @@ async def start(core: wfcore.Core, me: wfcore.Principal) -> None:
     await core.runs.resume(me, run.id, decision="approved")  # E: arg-type
     await core.runs.chat(me, 3, message="hello")
     await core.runs.chat(me, 3, mesage="hello")  # E: call-arg
+
+
+async def build(core: wfcore.Core, me: wfcore.Principal) -> None:
+    flow = await core.workflows.create(me, name="Refunds", structure={"nodes": [], "edges": []})
+    await core.workflows.create(me, name="Refunds", strcture={})  # E: call-arg
+    await core.workflows.patch(me, flow.id, name=7)  # E: arg-type
+    await core.skills.create(me, name="Support", instructions=["Be kind."], toolset={"send": {"enabled": True}})
+    await core.skills.create(me, name="Support", instructions="Be kind.")  # E: arg-type
+    await core.memories.create(me, 1, memory="likes tea", user_id="u1")
+    await core.members.create(me, user_id="u1", rol="member")  # E: call-arg

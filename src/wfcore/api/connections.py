@@ -104,6 +104,22 @@ class PatchConnection(Body):
     status: Literal["active", "disabled"] | UnsetType = UNSET
 
 
+class PatchConnectionFields(TypedDict, total=False):
+    """`PatchConnection` as keyword arguments."""
+
+    organization_id: str
+    name: str
+    provider: str
+    config: JsonObject
+    status: Literal["active", "disabled"]
+
+
+class CreateConnectionFields(PatchConnectionFields, total=False):
+    """`CreateConnection` as keyword arguments."""
+
+    kind: KindOfConnection
+
+
 class ConnectionDto(TypedDict):
     """In `config`, `{"set": true}` replaces every secret."""
 

@@ -26,6 +26,14 @@ class CreateContextItem(Body):
     content: Content
 
 
+class ContextItemFields(TypedDict, total=False):
+    """`CreateContextItem` and `PatchContextItem` as keyword arguments."""
+
+    organization_id: str
+    title: str
+    content: str
+
+
 class ContextItemDto(TypedDict):
     id: str
     title: str
@@ -50,6 +58,23 @@ class SkillContext(AssistantContext):
 
     view: Literal["active", "draft"] | UnsetType = UNSET
     instructions: str | UnsetType = UNSET
+
+
+class AssistantContextFields(TypedDict, total=False):
+    """`AssistantContext` as keyword arguments."""
+
+    organization_id: str
+    message: str
+    session_id: str
+    file_thread_id: str
+    config: RunConfig | JsonObject
+
+
+class SkillContextFields(AssistantContextFields, total=False):
+    """`SkillContext` as keyword arguments."""
+
+    view: Literal["active", "draft"]
+    instructions: str
 
 
 class ContextMessage(TypedDict):

@@ -40,6 +40,34 @@ class PatchInterface(Body):
     config: JsonObject | UnsetType = UNSET
 
 
+class RollbackFields(TypedDict, total=False):
+    """`RollbackBody` as keyword arguments."""
+
+    organization_id: str
+    variation_id: str
+
+
+class TransferFields(TypedDict, total=False):
+    """`TransferBody` as keyword arguments."""
+
+    organization_id: str
+    user_id: str
+    email: str
+
+
+class PatchInterfaceFields(TypedDict, total=False):
+    """`PatchInterface` as keyword arguments."""
+
+    organization_id: str
+    config: JsonObject
+
+
+class CreateInterfaceFields(PatchInterfaceFields, total=False):
+    """`CreateInterface` as keyword arguments."""
+
+    kind: KindOfInterface
+
+
 class DeployedVariationDto(TypedDict):
     """A variation that was deployed, with its latest deployment."""
 

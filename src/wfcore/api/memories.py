@@ -40,6 +40,32 @@ class SearchMemories(AboutUser):
     limit: Positive | UnsetType = UNSET
 
 
+class CreateMemoryFields(TypedDict, total=False):
+    """`CreateMemory` as keyword arguments."""
+
+    organization_id: str
+    memory: str
+    metadata: JsonObject
+    user_id: str
+
+
+class PatchMemoryFields(TypedDict, total=False):
+    """`PatchMemory` as keyword arguments."""
+
+    organization_id: str
+    memory: str
+    metadata: JsonObject
+
+
+class SearchMemoriesFields(TypedDict, total=False):
+    """`SearchMemories` as keyword arguments."""
+
+    organization_id: str
+    query: str
+    limit: int
+    user_id: str
+
+
 class MemoryDto(TypedDict):
     id: str
     memory: str

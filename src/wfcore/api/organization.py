@@ -28,6 +28,29 @@ class CreateMember(PatchMember):
     user_id: UserId
 
 
+class PatchMemberFields(TypedDict, total=False):
+    """`PatchMember` as keyword arguments."""
+
+    organization_id: str
+    email: str | None
+    name: str | None
+    role: RoleName
+    groups: list[str]
+
+
+class CreateMemberFields(PatchMemberFields, total=False):
+    """`CreateMember` as keyword arguments."""
+
+    user_id: str
+
+
+class GroupFields(TypedDict, total=False):
+    """`CreateGroup` and `PatchGroup` as keyword arguments."""
+
+    organization_id: str
+    name: str
+
+
 class MemberDto(TypedDict):
     userId: str
     email: str | None

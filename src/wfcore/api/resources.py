@@ -7,6 +7,7 @@ Domain modules check triggers, structures, selections and access configurations,
 Requests hold them as objects (`TriggerJson`, ...) with a reference to the full schema.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Required, TypedDict, is_typeddict
 
 from msgspec import Meta
@@ -223,6 +224,72 @@ class CreateToken(Body):
     expires_in_seconds: Seconds | UnsetType = UNSET
 
 
+class PatchWorkflowFields(TypedDict, total=False):
+    """`PatchWorkflow` as keyword arguments; `structure` and `access` are short names."""
+
+    organization_id: str
+    name: str
+    description: str | None
+    trigger: JsonObject | None
+    agent_selection: JsonObject | None
+    workflow_structure: Mapping[str, Any] | None
+    structure: Mapping[str, Any] | None
+    access_config: JsonObject
+    access: JsonObject
+
+
+class CreateWorkflowFields(PatchWorkflowFields, total=False):
+    """`CreateWorkflow` as keyword arguments."""
+
+    type: WorkflowType
+
+
+class ToggleFields(TypedDict, total=False):
+    """`ToggleBody` as keyword arguments."""
+
+    organization_id: str
+    is_enabled: bool
+
+
+class SupervisionFields(TypedDict, total=False):
+    """`Supervision` as keyword arguments."""
+
+    organization_id: str
+    supervision_subordinate_ids: list[str]
+    supervision_subordinate_descriptions: dict[str, str]
+
+
+class PatchSkillFields(SupervisionFields, total=False):
+    """`PatchSkill` as keyword arguments; `access` is short for `access_config`."""
+
+    name: str
+    description: str | None
+    access_config: JsonObject
+    access: JsonObject
+    budget: BudgetDto | JsonObject
+    expected_output: str
+    instructions: list[str]
+    model: str
+    toolset: Mapping[str, ToolSetting | JsonObject]
+    connection_set: list[JsonObject]
+    context_selections: list[JsonObject]
+    evaluations: list[JsonObject]
+    interfaces: list[JsonObject]
+
+
+class CreateSkillFields(PatchSkillFields, total=False):
+    """`CreateSkill` as keyword arguments."""
+
+
+class CreateTokenFields(TypedDict, total=False):
+    """`CreateToken` as keyword arguments."""
+
+    organization_id: str
+    name: str
+    scopes: list[str]
+    expires_in_seconds: int
+
+
 class AccessConfigDto(TypedDict, total=False):
     visibility: Required[Visibility]
     groupPermissions: Required[dict[str, GroupPermission]]
@@ -292,7 +359,12 @@ _FREE: Final = (Trigger, WorkflowStructure, AgentSelection)
 
 def schema_components(*others: type) -> dict[str, JSON]:
     """The schemas of the shapes in this module and of `others`, by name, for `components.schemas` of OpenAPI 3.1."""
-    shapes = [*(shape for shape in globals().values() if is_typeddict(shape) or is_value(shape)), *others]
+    own = [shape for name, shape in globals().items() if _is_shape(shape) and not name.endswith("Fields")]
+    shapes = [*own, *others]
     bodies = [shape for shape in shapes if issubclass(shape, Body)]
     sent = schemas_of([*bodies, AccessConfigBody, *_FREE]).keys() - {component_name(shape) for shape in _FREE}
     return {name: closed(schema) if name in sent else schema for name, schema in schemas_of(shapes).items()}
+
+
+def _is_shape(shape: object) -> bool:
+    return is_typeddict(shape) or is_value(shape)

@@ -4,14 +4,15 @@ Both use the same function (`domain.agents.context.compose`), so a preview shows
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
 import attrs
 
-from wfcore.api.contexts import AssistantContext, SkillContext
+from wfcore.api.contexts import AssistantContext, AssistantContextFields, SkillContext, SkillContextFields
 from wfcore.domain.agents.context import Composed, CompositionInput, compose
 from wfcore.domain.agents.context_messages import Message, request_of
 from wfcore.domain.agents.narrowing import Allowance
-from wfcore.domain.json.codec import check
+from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Invalid, NotFound, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -24,8 +25,9 @@ from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.agents.context_sources import Agent, ContextRequest, Sources
 from wfcore.runtime.agents.guardrails import config_issues
 from wfcore.runtime.common.authorization import authorize, needs
+from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.common.requests import thread_of, wire_body
+from wfcore.runtime.common.requests import thread_of
 from wfcore.runtime.organization.directory import current_principal
 
 SHOWN = ("model", "settings", "tools", "segments", "leftOut", "tokenEstimate", "contextWindow", "digest")
@@ -54,7 +56,7 @@ class Contexts:
 
     @needs("skills:read")
     async def compose(
-        self, me: Principal, skill: int, body: Mapping[str, JSON] | None = None, **fields: JSON
+        self, me: Principal, skill: int, body: SkillContext | Tree | None = None, **fields: Unpack[SkillContextFields]
     ) -> ContextView:
         """The context that a run of this skill by this caller would send now (interface, context composition).
 
@@ -62,9 +64,8 @@ class Contexts:
         Errors: NotFound, Forbidden; Conflict with `info.reason` `not_deployed` or `deleted`; Invalid when it does not
         fit the context window, or the `config` exceeds what the skill allows.
         """
-        data = wire_body(body, fields)
-        refuse(check(SkillContext, data))
-        draft = data.get("view") == "draft"
+        wanted = parsed(SkillContext, body, fields)
+        draft, request = wanted.view == "draft", _request_of(wanted, given(wanted.instructions))
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = await work.skills.get(skill)
             authorize(me, resource, "use")
@@ -77,20 +78,21 @@ class Contexts:
             if variation is None:
                 raise NotFound
             allowed = self._allowed(resource, variation)
-            refuse(config_issues(self._ports.guardrails, data.get("config") or {}, allowed))
-        agent = await self._sources.of_skill(me, resource, variation, allowed, _request_of(data))
-        return await self._view(me, agent, _request_of(data), _thread_of(me, data))
+            refuse(config_issues(self._ports.guardrails, request.config, allowed))
+        agent = await self._sources.of_skill(me, resource, variation, allowed, request)
+        return await self._view(me, agent, request, _thread_of(me, wanted))
 
     @needs("skills:read", "workflows:read")
-    async def assistant(self, me: Principal, body: Mapping[str, JSON] | None = None, **fields: JSON) -> ContextView:
+    async def assistant(
+        self, me: Principal, body: AssistantContext | Tree | None = None, **fields: Unpack[AssistantContextFields]
+    ) -> ContextView:
         """The context that a run of the assistant by this caller would send now. Errors as for `compose`."""
-        data = wire_body(body, fields)
-        refuse(check(AssistantContext, data))
-        allowed = Allowance(frozenset(self._ports.models))
-        refuse(config_issues(self._ports.guardrails, data.get("config") or {}, allowed))
+        wanted = parsed(AssistantContext, body, fields)
+        request, allowed = _request_of(wanted), Allowance(frozenset(self._ports.models))
+        refuse(config_issues(self._ports.guardrails, request.config, allowed))
         async with self._ports.storage.reading(me.org_uuid) as work:
-            agent = await self._sources.of_assistant(work, me, _request_of(data))
-        return await self._view(me, agent, _request_of(data), _thread_of(me, data))
+            agent = await self._sources.of_assistant(work, me, request)
+        return await self._view(me, agent, request, _thread_of(me, wanted))
 
     async def _view(self, me: Principal, agent: Agent, requested: ContextRequest, thread_id: str | None) -> ContextView:
         context = compose(await self._ingredients(me, agent, requested, thread_id))
@@ -162,8 +164,9 @@ class Contexts:
         return [message.to_wire() for message in found]
 
 
-def _request_of(data: Mapping[str, JSON]) -> ContextRequest:
-    return ContextRequest(data.get("message"), data.get("instructions") or "", None, {}, None, data.get("config") or {})
+def _request_of(wanted: AssistantContext, instructions: str | None = None) -> ContextRequest:
+    config = {} if wanted.config is UNSET else to_json(wanted.config)
+    return ContextRequest(given(wanted.message), instructions or "", None, {}, None, config)
 
 
 async def _deployed(work: UnitOfWork, number: int, pinned: str | None) -> tuple[Resource, Variation]:
@@ -175,5 +178,5 @@ async def _deployed(work: UnitOfWork, number: int, pinned: str | None) -> tuple[
     raise ModelError(f"skill `{number}` is not deployed", retryable=False, reason="skill_missing")
 
 
-def _thread_of(me: Principal, data: Mapping[str, JSON]) -> str | None:
-    return thread_of(me, data.get("fileThreadId"), data.get("sessionId"))
+def _thread_of(me: Principal, wanted: AssistantContext) -> str | None:
+    return thread_of(me, given(wanted.file_thread_id), given(wanted.session_id))

@@ -5,21 +5,31 @@ change until it is restored.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Unpack
 
 import attrs
 
-from wfcore.api.memories import CreateMemory, PatchMemory, SearchMemories
+from wfcore.api.memories import (
+    CreateMemory,
+    CreateMemoryFields,
+    PatchMemory,
+    PatchMemoryFields,
+    SearchMemories,
+    SearchMemoriesFields,
+)
 from wfcore.domain.agents.memories import Path, mask_issues, mask_paths, revised, text_hash
-from wfcore.domain.json.codec import check, iso_ms
-from wfcore.domain.kernel.errors import NotFound, refuse
+from wfcore.domain.json.codec import iso_ms
+from wfcore.domain.json.values import given, to_json
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.ports.providers import Memory
 from wfcore.runtime.common.authorization import authorize, conflict, needs
+from wfcore.runtime.common.bodies import Tree, parsed, tree_of
 from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.common.requests import key_issues, wire_body
 
 SEARCH_LIMIT = 10
 MAX_SEARCH_LIMIT = 100
@@ -62,24 +72,21 @@ class Memories:
         self,
         me: Principal,
         skill: int,
-        body: Mapping[str, JSON] | None = None,
+        body: CreateMemory | Tree | None = None,
         *,
         key: str | None = None,
-        **fields: JSON,
+        **fields: Unpack[CreateMemoryFields],
     ) -> MemoryView:
         """Create a memory: `memory`, and optionally `metadata` and the `user_id` of the end user that it concerns.
 
         `key` is an Idempotency-Key: the same key and body return the same response.
         """
-        data = wire_body(body, fields)
-        refuse([*key_issues(key), *check(CreateMemory, data)])
+        new = parsed(CreateMemory, body, fields, key=key, creates=True)
         await self._allow(me, skill, "manage")
-        text, now = data["memory"], self._ports.clock.now()
-        made = Memory(
-            self._ports.ids.uuid(), text, text_hash(text), data.get("metadata", {}), now, now, data.get("userId")
-        )
+        text, now, metadata = new.memory, self._ports.clock.now(), given(new.metadata) or {}
+        made = Memory(self._ports.ids.uuid(), text, text_hash(text), metadata, now, now, given(new.user_id))
         if key is not None:
-            made = await self._with_key(me, skill, key, data, made)
+            made = await self._with_key(me, skill, key, to_json(new), made)
         await self._backend.add(me.org_uuid, skill, made)
         return MemoryView(made)
 
@@ -100,14 +107,17 @@ class Memories:
 
     @needs("memories:read")
     async def search(
-        self, me: Principal, skill: int, body: Mapping[str, JSON] | None = None, **fields: JSON
+        self,
+        me: Principal,
+        skill: int,
+        body: SearchMemories | Tree | None = None,
+        **fields: Unpack[SearchMemoriesFields],
     ) -> list[MemoryView]:
         """Memories that share words with the `query`, best first: at most `limit`, of end user `user_id` if given."""
-        data = wire_body(body, fields)
-        refuse(check(SearchMemories, data))
+        wanted = parsed(SearchMemories, body, fields)
         await self._allow(me, skill, "use")
-        limit = min(int(data.get("limit", SEARCH_LIMIT)), MAX_SEARCH_LIMIT)
-        found = await self._backend.search(me.org_uuid, skill, data["query"], limit=limit, user_id=data.get("userId"))
+        limit, user_id = min(given(wanted.limit) or SEARCH_LIMIT, MAX_SEARCH_LIMIT), given(wanted.user_id)
+        found = await self._backend.search(me.org_uuid, skill, wanted.query, limit=limit, user_id=user_id)
         return [MemoryView(memory) for memory in found]
 
     @needs("memories:write")
@@ -116,18 +126,18 @@ class Memories:
         me: Principal,
         skill: int,
         id: str,
-        body: Mapping[str, JSON] | None = None,
+        body: PatchMemory | Tree | None = None,
         *,
         update_mask: str | None = None,
-        **fields: JSON,
+        **fields: Unpack[PatchMemoryFields],
     ) -> MemoryView:
         """Change the fields in `update_mask`, such as `memory,metadata.tags`; without a mask the given fields.
 
         Concurrent updates of other fields are not lost.
         """
-        data = wire_body(body, fields)
-        paths = mask_paths(update_mask, data)
-        refuse([*check(PatchMemory, data), *mask_issues(paths, data)])
+        tree = tree_of(PatchMemory, body, fields)
+        paths = mask_paths(update_mask, tree)
+        data = to_json(parsed(PatchMemory, tree, {}, partial(mask_issues, paths)))
         await self._allow(me, skill, "manage")
         if not paths:
             return MemoryView(await self._found(me, skill, id))

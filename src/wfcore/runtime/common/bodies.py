@@ -25,14 +25,18 @@ def parsed(
     *rules: Rule,
     names: Mapping[str, str] = NO_NAMES,
     key: str | None = None,
+    creates: bool = False,
 ) -> T:
     """The value of a body, which the caller gave as a value, as an object in wire names, or as keyword arguments.
 
     `fields` are the keyword arguments, in snake case; `names` has short forms of theirs. `rules` are the rules of the
-    domain on the tree; each must accept a tree of any shape. `key` is the Idempotency-Key.
+    domain on the tree; each must accept a tree of any shape. `key` is the Idempotency-Key. With `creates`, null for an
+    optional field is the same as absent, so that what was read can be created again.
     Raises Malformed or Invalid with every fault of the key, the shape and the rules; TypeError for a body with fields.
     """
     tree = tree_of(cls, body, fields, names)
+    if creates and isinstance(tree, Mapping):
+        tree = _without_nulls(cls, tree)
     refuse([*key_issues(key), *check(cls, tree), *(issue for rule in rules for issue in rule(tree))])
     return structure(cls, tree)
 
@@ -47,8 +51,15 @@ def tree_of(cls: type, body: object, fields: Mapping[str, object], names: Mappin
     return to_json(body) if is_value(type(body)) else body  # type: ignore[return-value]
 
 
+def _without_nulls(cls: type, tree: Tree) -> Tree:
+    optional = {wire_name(field) for field in attrs.fields(cls) if field.default is not attrs.NOTHING}
+    return {name: value for name, value in tree.items() if value is not None or name not in optional}
+
+
 def _plain(value: object) -> JSON:
-    """A keyword argument as JSON; it, and the items of a list, may be values."""
+    """A keyword argument as JSON; it, and what it holds, may be values."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
     return to_json(value) if is_value(type(value)) else value

@@ -1,10 +1,8 @@
-"""Parsing of wire values that all use cases share: keyword arguments, idempotency keys, page tokens."""
+"""Parsing of wire values that all use cases share: idempotency keys, threads, page tokens."""
 
 import base64
 import hashlib
 import hmac
-import re
-from collections.abc import Mapping
 
 import msgspec
 
@@ -12,20 +10,6 @@ from wfcore.domain.kernel.errors import Issue, Malformed, refuse
 from wfcore.domain.kernel.ids import is_run_id
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
-
-_HUMP = re.compile(r"_([a-z0-9])", re.ASCII)
-
-
-def wire_body(
-    body: Mapping[str, JSON] | None, fields: Mapping[str, JSON], names: Mapping[str, str] | None = None
-) -> Mapping[str, JSON]:
-    """The body in wire names: `body`, or one built from keyword arguments in snake case. TypeError for both."""
-    if body is not None:
-        if fields:
-            raise TypeError("pass a body or keyword arguments, not both")
-        return body
-    known = names or {}
-    return {known.get(name) or _HUMP.sub(lambda m: m[1].upper(), name): value for name, value in fields.items()}
 
 
 def key_issues(key: str | None) -> list[Issue]:

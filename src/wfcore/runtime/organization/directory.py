@@ -1,13 +1,14 @@
 """Organizations, members, groups, personal access tokens, and authentication by token (interface, Authentication)."""
 
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
 import attrs
 
-from wfcore.api.organization import CreateMember
+from wfcore.api.organization import CreateMember, PatchMember
 from wfcore.domain.json.codec import check
+from wfcore.domain.json.values import UNSET, given, structure
 from wfcore.domain.kernel.errors import Conflict, Issue, NotFound, Unauthenticated, refuse
 from wfcore.domain.kernel.ids import format_token, hash_secret, is_uuid, normalize_email, parse_token, secret_matches
 from wfcore.domain.kernel.json_type import JSON
@@ -57,13 +58,13 @@ class Directory:
 
         A new member has the role `member` and no groups. Conflicts are those of `Members.create` and `Members.patch`.
         """
-        given = {"email": email, "name": name, "role": role, "groups": None if groups is None else list(groups)}
-        data = {key: value for key, value in given.items() if value is not None}
+        fields = {"email": email, "name": name, "role": role, "groups": None if groups is None else list(groups)}
+        data = {key: value for key, value in fields.items() if value is not None}
         issues = [*check(CreateMember, {"userId": user_id, **data}), *_uuid_issues("groups", groups or ())]
         refuse([*issues, *email_issues(email)])
         async with self._ports.storage.transaction(org) as work:
             old = await work.directory.member(user_id)
-            member = await changed_member(work, old or new_member(user_id), data)
+            member = await changed_member(work, old or new_member(user_id), structure(PatchMember, data))
             await save_member(work, org, old, member)
             await audit_member(work, None, self._ports.now(), old, member)
         return member
@@ -180,16 +181,18 @@ def new_member(user_id: str) -> Member:
     return Member(user_id, None, None, Role.MEMBER, frozenset())
 
 
-async def changed_member(work: UnitOfWork, old: Member, data: Mapping[str, JSON]) -> Member:
+async def changed_member(work: UnitOfWork, old: Member, changes: PatchMember) -> Member:
     """`old` with the changes of the body. Raises Invalid, or Conflict for an e-mail that is taken."""
-    email, groups = data.get("email", old.email), frozenset(data.get("groups", old.groups))
+    email = old.email if changes.email is UNSET else changes.email
+    groups = old.groups if changes.groups is UNSET else frozenset(changes.groups)
     refuse([*email_issues(email), *await group_issues(work, groups - old.groups)])
     address = None if email is None else normalize_email(email)
     holder = None if address is None else await work.directory.member_by_email(address)
     if holder and address != old.email and holder.user_id != old.user_id:
         raise conflict(f"the e-mail `{address}` belongs to another member", "duplicate")
-    verified, role = old.email_verified or "email" in data, Role(data.get("role", old.role))
-    return Member(old.user_id, address, data.get("name", old.name), role, groups, verified)
+    verified, role = old.email_verified or changes.email is not UNSET, Role(given(changes.role) or old.role)
+    name = old.name if changes.name is UNSET else changes.name
+    return Member(old.user_id, address, name, role, groups, verified)
 
 
 async def save_member(work: UnitOfWork, org: str, old: Member | None, new: Member) -> None:

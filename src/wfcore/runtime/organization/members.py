@@ -4,14 +4,22 @@ Reading members and groups requires a token scope; changing them also requires t
 leaves a resource without a manager, or an organization that has owners without one.
 """
 
-from collections.abc import Mapping
+from typing import Unpack
 
 import attrs
 
-from wfcore.api.organization import CreateGroup, CreateMember, PatchGroup, PatchMember
-from wfcore.api.resources import CreateToken
-from wfcore.domain.json.codec import check
-from wfcore.domain.kernel.errors import Forbidden, NotFound, refuse
+from wfcore.api.organization import (
+    CreateGroup,
+    CreateMember,
+    CreateMemberFields,
+    GroupFields,
+    PatchGroup,
+    PatchMember,
+    PatchMemberFields,
+)
+from wfcore.api.resources import CreateToken, CreateTokenFields
+from wfcore.domain.json.values import UNSET, given, to_json
+from wfcore.domain.kernel.errors import Forbidden, NotFound
 from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.people import AccessToken, Group, Member
@@ -21,9 +29,9 @@ from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit, audit_change
 from wfcore.runtime.common.authorization import administer, conflict, needs
+from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.common.requests import key_issues, wire_body
 from wfcore.runtime.organization.directory import (
     Directory,
     audit_member,
@@ -63,23 +71,28 @@ class Members:
 
     @needs("members:write")
     async def create(
-        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+        self,
+        me: Principal,
+        body: CreateMember | Tree | None = None,
+        *,
+        key: str | None = None,
+        **fields: Unpack[CreateMemberFields],
     ) -> MemberView:
         """Add a member, whose e-mail counts as verified. Conflict when user id or e-mail is taken.
 
         `key` is an Idempotency-Key: the same key and body return the same response.
         """
         administer(me)
-        data = wire_body(body, fields)
-        refuse([*key_issues(key), *check(CreateMember, data)])
+        new = parsed(CreateMember, body, fields, key=key, creates=True)
+        request = to_json(new)
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            if kept := await stored_response(work, me, "member", key, data, MemberView):
+            if kept := await stored_response(work, me, "member", key, request, MemberView):
                 return kept
-            if await work.directory.member(data["userId"]):
-                raise conflict(f"member `{data['userId']}` already exists", "duplicate")
-            made = await changed_member(work, new_member(data["userId"]), data)
+            if await work.directory.member(new.user_id):
+                raise conflict(f"member `{new.user_id}` already exists", "duplicate")
+            made = await changed_member(work, new_member(new.user_id), new)
             view = await self._save(work, me, None, made)
-            await store_response(work, me, "member", key, data, view)
+            await store_response(work, me, "member", key, request, view)
             return view
 
     @needs("members:read")
@@ -98,15 +111,18 @@ class Members:
 
     @needs("members:write")
     async def patch(
-        self, me: Principal, user_id: str, body: Mapping[str, JSON] | None = None, **fields: JSON
+        self,
+        me: Principal,
+        user_id: str,
+        body: PatchMember | Tree | None = None,
+        **fields: Unpack[PatchMemberFields],
     ) -> MemberView:
         """Change the given fields. Conflict `last_owner`, or `unmanaged` with the resources that lose all managers."""
         administer(me)
-        data = wire_body(body, fields)
-        refuse(check(PatchMember, data))
+        changes = parsed(PatchMember, body, fields)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = await _found(work, user_id)
-            return await self._save(work, me, old, await changed_member(work, old, data))
+            return await self._save(work, me, old, await changed_member(work, old, changes))
 
     @needs("members:write")
     async def delete(self, me: Principal, user_id: str) -> MemberView:
@@ -175,21 +191,25 @@ class Groups:
 
     @needs("members:write")
     async def create(
-        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+        self,
+        me: Principal,
+        body: CreateGroup | Tree | None = None,
+        *,
+        key: str | None = None,
+        **fields: Unpack[GroupFields],
     ) -> GroupView:
         """Create an empty group. Names need not be unique.
 
         `key` is an Idempotency-Key: the same key and body return the same response.
         """
         administer(me)
-        data = wire_body(body, fields)
-        refuse([*key_issues(key), *check(CreateGroup, data)])
-        made = GroupView(Group(self._ports.ids.uuid(), data["name"]))
+        new = parsed(CreateGroup, body, fields, key=key, creates=True)
+        made, request = GroupView(Group(self._ports.ids.uuid(), new.name)), to_json(new)
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            if kept := await stored_response(work, me, "group", key, data, GroupView):
+            if kept := await stored_response(work, me, "group", key, request, GroupView):
                 return kept
             await work.directory.add_group(made.group)
-            await store_response(work, me, "group", key, data, made)
+            await store_response(work, me, "group", key, request, made)
             await audit(work, me, self._ports.now(), "group", "create", made.id, {"name": made.group.name})
         return made
 
@@ -204,13 +224,14 @@ class Groups:
             return [GroupView(row) for row in await work.directory.groups(limit=limit, after=after)]
 
     @needs("members:write")
-    async def patch(self, me: Principal, id: str, body: Mapping[str, JSON] | None = None, **fields: JSON) -> GroupView:
+    async def patch(
+        self, me: Principal, id: str, body: PatchGroup | Tree | None = None, **fields: Unpack[GroupFields]
+    ) -> GroupView:
         administer(me)
-        data = wire_body(body, fields)
-        refuse(check(PatchGroup, data))
+        changes = parsed(PatchGroup, body, fields)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = (await self._found(work, id)).group
-            new = Group(id, data.get("name", old.name))
+            new = Group(id, old.name if changes.name is UNSET else changes.name)
             if new != old:
                 await work.directory.rename_group(new)
                 await audit(work, me, self._ports.now(), "group", "update", id, {"name": new.name})
@@ -267,26 +288,31 @@ class Tokens:
 
     @needs("tokens:write")
     async def create(
-        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+        self,
+        me: Principal,
+        body: CreateToken | Tree | None = None,
+        *,
+        key: str | None = None,
+        **fields: Unpack[CreateTokenFields],
     ) -> TokenView:
         """Create a token of the caller. Forbidden for a scope that the caller's credential lacks.
 
         `key` is an Idempotency-Key. The text of a token is not stored, so the response cannot be repeated: the same
         key and body are a Conflict `shown_once` with the token's id.
         """
-        data = wire_body(body, fields)
-        refuse([*key_issues(key), *check(CreateToken, data)])
-        if missing := missing_scopes(me.scopes, data["scopes"]):
+        new = parsed(CreateToken, body, fields, key=key, creates=True)
+        request = to_json(new)
+        if missing := missing_scopes(me.scopes, new.scopes):
             raise Forbidden("a token cannot have a scope that your credential lacks", {"missing": missing})
-        seconds = data.get("expiresInSeconds")
-        row, text = self._directory.new_token(me.org_uuid, me.user_id, data["name"], data["scopes"], seconds)
+        seconds = given(new.expires_in_seconds)
+        row, text = self._directory.new_token(me.org_uuid, me.user_id, new.name, new.scopes, seconds)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             if await work.directory.member(me.user_id) is None:
                 raise conflict("only members of the organization can have tokens", "not_a_member")
-            if made := await stored_response(work, me, "token", key, data, str):
+            if made := await stored_response(work, me, "token", key, request, str):
                 raise conflict("a token was created with this key; its text is shown only once", "shown_once", id=made)
             await save_token(work, me, row)
-            await store_response(work, me, "token", key, data, row.prefix)
+            await store_response(work, me, "token", key, request, row.prefix)
         return TokenView(row, text)
 
     @needs("tokens:write")

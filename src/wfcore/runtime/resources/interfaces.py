@@ -1,14 +1,13 @@
 """The interface rows of workflows: the channels through which each can be reached (interface, workflow interfaces)."""
 
-from collections.abc import Mapping
+from typing import Unpack
 
 import attrs
 
-from wfcore.api.management import CreateInterface, PatchInterface
+from wfcore.api.management import CreateInterface, CreateInterfaceFields, PatchInterface, PatchInterfaceFields
 from wfcore.domain.channels.interfaces import Interface, InterfaceKind, config_issues
-from wfcore.domain.json.codec import check
-from wfcore.domain.kernel.errors import NotFound, refuse
-from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.json.values import UNSET, given, to_json
+from wfcore.domain.kernel.errors import Issue, NotFound, refuse
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.resources.resource import Kind
@@ -17,8 +16,8 @@ from wfcore.ports.sealing import Sealer, Unsealable
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import conflict, needs
+from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.idempotency import store_response, stored_response
-from wfcore.runtime.common.requests import key_issues, wire_body
 from wfcore.runtime.resources.base import ResourceBase
 from wfcore.runtime.resources.webhooks import ID_LENGTH
 
@@ -44,18 +43,16 @@ class Interfaces(ResourceBase):
         self,
         me: Principal,
         workflow: int,
-        body: Mapping[str, JSON] | None = None,
+        body: CreateInterface | Tree | None = None,
         *,
         key: str | None = None,
         if_match: str | None = None,
-        **fields: JSON,
+        **fields: Unpack[CreateInterfaceFields],
     ) -> Interface:
         """Add a row. `key` is an Idempotency-Key: the same key and body return the same response."""
-        data = wire_body(body, fields)
-        refuse([*key_issues(key), *check(CreateInterface, data)])
-        kind, config = InterfaceKind(data["kind"]), data.get("config", {})
-        refuse(config_issues(kind, config))
-        request = [workflow, data]
+        new = parsed(CreateInterface, body, fields, _new_config_issues, key=key, creates=True)
+        kind, config = InterfaceKind(new.kind), given(new.config) or {}
+        request = [workflow, to_json(new)]
         async with self._ports.storage.transaction(me.org_uuid) as work:
             await self._managed(work, me, workflow)
             if kept := await stored_response(work, me, "interface", key, request, Interface):
@@ -87,18 +84,17 @@ class Interfaces(ResourceBase):
         me: Principal,
         workflow: int,
         id: str,
-        body: Mapping[str, JSON] | None = None,
+        body: PatchInterface | Tree | None = None,
         *,
         if_match: str | None = None,
-        **fields: JSON,
+        **fields: Unpack[PatchInterfaceFields],
     ) -> Interface:
         """Replace the `config`; the kind cannot change."""
-        data = wire_body(body, fields)
-        refuse(check(PatchInterface, data))
+        changes = parsed(PatchInterface, body, fields)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             await self._writable(work, me, workflow, if_match)
             old = await _found(work, workflow, id)
-            row = attrs.evolve(old, config=data.get("config", old.config))
+            row = attrs.evolve(old, config=old.config if changes.config is UNSET else changes.config)
             refuse(config_issues(row.kind, row.config))
             await work.interfaces.save(row)
             await self._audit(work, me, "update", row)
@@ -187,3 +183,9 @@ async def _found(work: UnitOfWork, workflow: int, id: str) -> Interface:
     if row is None:
         raise NotFound
     return row
+
+
+def _new_config_issues(tree: Tree) -> list[Issue]:
+    """The errors of the configuration of a new row of a known kind."""
+    kind, config = tree.get("kind"), tree.get("config", {})
+    return config_issues(InterfaceKind(kind), config) if kind in set(InterfaceKind) and isinstance(config, dict) else []

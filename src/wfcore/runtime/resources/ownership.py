@@ -1,11 +1,12 @@
 """Ownership transfers of workflows and skills, and explanations of their access."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Unpack
 
 import attrs
 
-from wfcore.api.management import TransferBody
-from wfcore.domain.json.codec import check
+from wfcore.api.management import TransferBody, TransferFields
+from wfcore.domain.json.values import UNSET
 from wfcore.domain.kernel.errors import Issue, NotFound, refuse
 from wfcore.domain.kernel.ids import iso, normalize_email
 from wfcore.domain.kernel.json_type import JSON
@@ -28,7 +29,7 @@ from wfcore.domain.resources.resource import Change, Resource
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.agents.guardrails import guardrail_issues
 from wfcore.runtime.common.authorization import needs
-from wfcore.runtime.common.requests import wire_body
+from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.organization.directory import is_former_member, principal_of
 from wfcore.runtime.resources.base import ResourceBase, ResourceView
 
@@ -67,18 +68,17 @@ class OwnershipUseCases(ResourceBase):
         self,
         me: Principal,
         id: int,
-        body: Mapping[str, JSON] | None = None,
+        body: TransferBody | Tree | None = None,
         *,
         if_match: str | None = None,
-        **fields: JSON,
+        **fields: Unpack[TransferFields],
     ) -> ResourceView:
         """The owner offers the ownership to a member, by `userId` or `email`. Conflict while a transfer is pending."""
-        data = wire_body(body, fields)
-        refuse([*check(TransferBody, data), *_choice_issues(data)])
+        offer = parsed(TransferBody, body, fields, _choice_issues)
 
         async def move(work: UnitOfWork, resource: Resource) -> Change:
-            path = "email" if "email" in data else "userId"
-            target = principal_of(me.org_uuid, await _member(work, path, data[path]))
+            path, name = ("userId", offer.user_id) if offer.email is UNSET else ("email", offer.email)
+            target = principal_of(me.org_uuid, await _member(work, path, str(name)))
             return ownership.request(resource, target, by=me.user_id, path=path, now=self._ports.now())
 
         return await self._transfer(me, id, TransferStep.ASK, move, if_match)
@@ -163,7 +163,7 @@ def self_revoking_issues(me: Principal, access: AccessConfig) -> list[Issue]:
     return [Issue("accessConfig", "after this you could no longer manage it", "self_revoking")]
 
 
-def _choice_issues(data: Mapping[str, JSON]) -> list[Issue]:
+def _choice_issues(data: Tree) -> list[Issue]:
     if "userId" in data and "email" in data:
         return [Issue("email", "cannot be combined with `userId`", "exclusive")]
     return [] if "userId" in data or "email" in data else [Issue("userId", "is required, or `email`", "required")]

@@ -6,21 +6,28 @@ validates the body, and then either does the whole operation or raises and chang
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any, TypeVar, Unpack
 
-from wfcore.api.management import RollbackBody
+from wfcore.api.management import RollbackBody, RollbackFields
 from wfcore.api.resources import (
     CreateSkill,
+    CreateSkillFields,
     CreateWorkflow,
+    CreateWorkflowFields,
     PatchSkill,
+    PatchSkillFields,
     PatchWorkflow,
+    PatchWorkflowFields,
     Supervision,
+    SupervisionFields,
     ToggleBody,
+    ToggleFields,
     ValidateBody,
 )
 from wfcore.domain.graph.rules import write_issues
 from wfcore.domain.graph.structure import selection_issues, structure_of
 from wfcore.domain.json.codec import check
+from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.ids import slug_candidates, slugify_name
 from wfcore.domain.kernel.json_type import JSON
@@ -33,9 +40,9 @@ from wfcore.domain.triggers.schedule import check_trigger
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit_change
 from wfcore.runtime.common.authorization import needs
+from wfcore.runtime.common.bodies import Tree, parsed, tree_of
 from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.common.requests import key_issues, wire_body
 from wfcore.runtime.common.run_views import RunView, views
 from wfcore.runtime.resources.base import DeployedVariation, ResourceView
 from wfcore.runtime.resources.deployment import deploy_faults, look_up_tools, skill_faults
@@ -54,20 +61,21 @@ MOST_SLUGS = 512
 """The most candidates for a slug that are looked up at once."""
 
 
+T = TypeVar("T")
+Creation = TypeVar("Creation", CreateWorkflow, CreateSkill)
+Edit = TypeVar("Edit", PatchWorkflow, PatchSkill)
+Fields = Mapping[str, object]
+
+
 class ResourceUseCases(OwnershipUseCases):
     """The lifecycle that workflows and skills share. Checks run in the order: scope, body, resource."""
 
-    create_shape: type
-    patch_shape: type
-    defaults: ClassVar[Mapping[str, JSON]] = {}
-
-    @needs("*:write")
-    async def create(
-        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+    async def _create(
+        self, me: Principal, cls: type[Creation], body: Creation | Tree | None, fields: Fields, key: str | None
     ) -> ResourceView:
         """Create it in state `draft`. `key` is an Idempotency-Key: the same key and body return the same response."""
-        data = wire_body(body, {**self.defaults, **fields} if body is None else fields, NAMES)
-        refuse([*key_issues(key), *self._body_issues(data, self.create_shape)])
+        new = await self._parsed(me, cls, body, fields, key=key, creates=True)
+        data = to_json(new)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             repository = work.resources(self.kind)
             if kept := await stored_response(work, me, self.kind.value, key, data, ResourceView):
@@ -75,14 +83,14 @@ class ResourceUseCases(OwnershipUseCases):
             access = await self._access(work, me, data, None)
             refuse(self_revoking_issues(me, access))
             number = await repository.next_id()
-            slug = await self._free_slug(work, slugify_name(data["name"], self.kind, number))
+            slug = await self._free_slug(work, slugify_name(new.name, self.kind, number))
             change = rules.create(
                 self.kind,
                 org_uuid=me.org_uuid,
                 id=number,
                 slug=slug,
-                name=data["name"],
-                description=data.get("description"),
+                name=new.name,
+                description=given(new.description),
                 access=access,
                 content=self._content(data),
                 variation_id=self._ports.ids.uuid(),
@@ -115,26 +123,25 @@ class ResourceUseCases(OwnershipUseCases):
             found = await work.resources(self.kind).page(me, limit=limit, after=after, status=status, query=query)
         return [ResourceView(resource, derive(me, resource.access)) for resource in found]
 
-    @needs("*:write")
-    async def patch(
+    async def _patch(
         self,
         me: Principal,
         id: int,
-        body: Mapping[str, JSON] | None = None,
-        *,
-        if_match: str | None = None,
-        **fields: JSON,
+        cls: type[Edit],
+        body: Edit | Tree | None,
+        fields: Fields,
+        if_match: str | None,
     ) -> ResourceView:
         """Change fields of the create body; content changes the draft. An outdated ETag `if_match` is a Conflict."""
-        data = wire_body(body, fields, NAMES)
-        refuse(self._body_issues(data, self.patch_shape))
+        changes = await self._parsed(me, cls, body, fields, id=id)
+        data = to_json(changes)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
-            steps = await self._edits(work, me, resource, data)
+            steps: list[Change] = await self._edits(work, me, resource, data)
             details = rules.edit_details(
                 steps[-1].resource if steps else resource,
-                name=data.get("name", resource.name),
-                description=data.get("description", resource.description),
+                name=given(changes.name) or resource.name,
+                description=resource.description if changes.description is UNSET else changes.description,
                 access=await self._access(work, me, data, resource.access),
                 now=self._ports.now(),
             )
@@ -159,15 +166,13 @@ class ResourceUseCases(OwnershipUseCases):
         self,
         me: Principal,
         id: int,
-        body: Mapping[str, JSON] | None = None,
+        body: RollbackBody | Tree | None = None,
         *,
         if_match: str | None = None,
-        **fields: JSON,
+        **fields: Unpack[RollbackFields],
     ) -> ResourceView:
         """Deploy the variation `variationId` again, with the checks of a deploy. A pending draft stays."""
-        data = wire_body(body, fields)
-        refuse(check(RollbackBody, data))
-        variation_id = data["variationId"]
+        variation_id = parsed(RollbackBody, body, fields).variation_id
         served = await self._look_up_tools(me, id, variation_id)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
@@ -228,8 +233,33 @@ class ResourceUseCases(OwnershipUseCases):
         content, new_id, now = self._content(changes), self._ports.ids.uuid(), self._ports.now()
         return [rules.edit_content(resource, active, draft, content, new_id=new_id, by=me.user_id, now=now)]
 
-    def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
-        return check(shape, data)
+    async def _parsed(
+        self,
+        me: Principal,
+        cls: type[T],
+        body: T | Tree | None,
+        fields: Fields,
+        *,
+        key: str | None = None,
+        creates: bool = False,
+        id: int | None = None,
+    ) -> T:
+        """The body of a create, or of a patch of the resource `id`. Reports the faults of `accessConfig` with all."""
+        tree = tree_of(cls, body, fields, NAMES)
+        access = tree.get("accessConfig") if isinstance(tree, Mapping) else None
+        found = await self._access_faults(me, access, id) if isinstance(access, dict) else []
+        return parsed(cls, tree, {}, self._rule_issues, lambda _: found, key=key, creates=creates)
+
+    async def _access_faults(self, me: Principal, access: Tree, id: int | None) -> list[Issue]:
+        """The errors of an access configuration; its owner is only compared with that of a resource of the caller."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            known = None if id is None else await work.resources(self.kind).get(id)
+            current = known.access if known and derive(me, known.access).can_manage else None
+            return await self._access_issues(work, me, access, current)
+
+    def _rule_issues(self, tree: Tree) -> list[Issue]:
+        """The faults of a body beyond its shape."""
+        return []
 
     def _content(self, data: Mapping[str, JSON]) -> dict[str, JSON]:
         return {name: data[name] for name in CONTENT[self.kind] if name in data}
@@ -272,30 +302,58 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
     """Workflows (interface, `/api/v1/workflows`). `interfaces` has the use cases of their interface rows."""
 
     kind, area = Kind.WORKFLOW, "workflows"
-    create_shape, patch_shape = CreateWorkflow, PatchWorkflow
-    defaults: ClassVar = {"type": "workflow"}
+    create_body, patch_body = CreateWorkflow, PatchWorkflow
 
     def __init__(self, ports: Ports) -> None:
         super().__init__(ports)
         self.interfaces = Interfaces(ports)
 
     @needs("*:write")
+    async def create(
+        self,
+        me: Principal,
+        body: CreateWorkflow | Tree | None = None,
+        *,
+        key: str | None = None,
+        **fields: Unpack[CreateWorkflowFields],
+    ) -> ResourceView:
+        """Create a workflow in state `draft`, owned by the caller; by default the organization can use and manage it.
+
+        `structure` and `access` are short for `workflow_structure` and `access_config`. `key` is an Idempotency-Key:
+        the same key and body return the same response. Errors: Malformed, Invalid with every fault; Conflict.
+        """
+        given_fields = {"type": "workflow", **fields} if body is None else fields
+        return await self._create(me, CreateWorkflow, body, given_fields, key)
+
+    @needs("*:write")
+    async def patch(
+        self,
+        me: Principal,
+        id: int,
+        body: PatchWorkflow | Tree | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: Unpack[PatchWorkflowFields],
+    ) -> ResourceView:
+        """Change fields of the create body; content changes the draft. An outdated ETag `if_match` is a Conflict."""
+        return await self._patch(me, id, PatchWorkflow, body, fields, if_match)
+
+    @needs("*:write")
     async def toggle(
         self,
         me: Principal,
         id: int,
-        body: Mapping[str, JSON] | None = None,
+        body: ToggleBody | Tree | None = None,
         *,
         if_match: str | None = None,
-        **fields: JSON,
+        **fields: Unpack[ToggleFields],
     ) -> ResourceView:
         """Toggle the schedule, or set it to `isEnabled`."""
-        data = wire_body(body, fields, NAMES)
-        refuse(check(ToggleBody, data))
+        wanted = parsed(ToggleBody, body, fields)
 
         def operation(old: Resource, active: Variation | None, _: Variation | None) -> Change:
             scheduled = active is not None and rules.is_scheduled(active.content)
-            return rules.toggle(old, scheduled, data.get("isEnabled"), now=self._ports.now())
+            return rules.toggle(old, scheduled, given(wanted.is_enabled), now=self._ports.now())
 
         return await self._change(me, id, operation, if_match)
 
@@ -311,7 +369,7 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
     @needs("*:read")
     async def validate(self, me: Principal, body: Mapping[str, JSON]) -> list[Issue]:
         """Every issue of an unsaved workflow, including those that only prevent a deploy. Writes nothing."""
-        found = self._body_issues(body, ValidateBody)
+        found = [*check(ValidateBody, body), *self._rule_issues(body)]
         if isinstance(access := body.get("accessConfig"), dict):
             async with self._ports.storage.reading(me.org_uuid) as work:
                 issues = await self._access_issues(work, me, access, None)
@@ -331,8 +389,8 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
         async with self._ports.storage.reading(me.org_uuid) as work:
             return await self._deploy_issues(work, content, me, served)
 
-    def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
-        found = super()._body_issues(data, shape)
+    def _rule_issues(self, data: Tree) -> list[Issue]:
+        found = list[Issue]()
         structure, selection = data.get("workflowStructure"), data.get("agentSelection")
         if isinstance(data.get("trigger"), dict):
             found += check_trigger(data["trigger"])
@@ -362,25 +420,50 @@ class Skills(ResourceUseCases):
     """Skills, the interface's scopes (`/api/v1/skills`). Their content is in the same body as name and access."""
 
     kind, area = Kind.SKILL, "skills"
-    create_shape, patch_shape = CreateSkill, PatchSkill
+    create_body, patch_body = CreateSkill, PatchSkill
+
+    @needs("*:write")
+    async def create(
+        self,
+        me: Principal,
+        body: CreateSkill | Tree | None = None,
+        *,
+        key: str | None = None,
+        **fields: Unpack[CreateSkillFields],
+    ) -> ResourceView:
+        """Create a skill in state `draft`, as `Workflows.create` creates a workflow."""
+        return await self._create(me, CreateSkill, body, fields, key)
+
+    @needs("*:write")
+    async def patch(
+        self,
+        me: Principal,
+        id: int,
+        body: PatchSkill | Tree | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: Unpack[PatchSkillFields],
+    ) -> ResourceView:
+        """Change fields of the create body; content changes the draft. An outdated ETag `if_match` is a Conflict."""
+        return await self._patch(me, id, PatchSkill, body, fields, if_match)
 
     @needs("*:write")
     async def supervise(
         self,
         me: Principal,
         id: int,
-        body: Mapping[str, JSON] | None = None,
+        body: Supervision | Tree | None = None,
         *,
         if_match: str | None = None,
-        **fields: JSON,
+        **fields: Unpack[SupervisionFields],
     ) -> ResourceView:
         """Replace the supervision links in the draft; an absent field becomes empty. Both are content of a skill."""
-        data = wire_body(body, fields)
-        refuse(check(Supervision, data))
-        return await self.patch(me, id, {**links_of(CONTENT[self.kind]), **data}, if_match=if_match)
+        links = to_json(parsed(Supervision, body, fields))
+        return await self.patch(me, id, {**links_of(CONTENT[self.kind]), **links}, if_match=if_match)
 
-    def _body_issues(self, data: Mapping[str, JSON], shape: type) -> list[Issue]:
-        return super()._body_issues(data, shape) or form_issues(data)
+    def _rule_issues(self, data: Tree) -> list[Issue]:
+        links = {name: data[name] for name in links_of(CONTENT[self.kind]) if name in data}
+        return [] if check(Supervision, links) else form_issues(links)
 
     async def _deploy_issues(
         self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: ToolLookup

@@ -5,11 +5,18 @@ responses only state that they exist.
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import attrs
 
-from wfcore.api.connections import CONFIGS, PATCH_CONFIGS, CreateConnection, PatchConnection
+from wfcore.api.connections import (
+    CONFIGS,
+    PATCH_CONFIGS,
+    CreateConnection,
+    CreateConnectionFields,
+    PatchConnection,
+    PatchConnectionFields,
+)
 from wfcore.domain.agents.connections import (
     Connection,
     ConnectionKind,
@@ -22,14 +29,15 @@ from wfcore.domain.agents.connections import (
     split,
 )
 from wfcore.domain.json.codec import canonical, check
+from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.sealing import Sealer, Unsealable
 from wfcore.ports.storage import RecordRepository, UnitOfWork
 from wfcore.runtime.common.authorization import conflict, needs
+from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.organization_records import RecordServiceBase
-from wfcore.runtime.common.requests import key_issues, wire_body
 
 
 def open_config(sealer: Sealer, org: str, connection: Connection) -> dict[str, JSON]:
@@ -48,34 +56,41 @@ class Connections(RecordServiceBase[Connection]):
 
     @needs("*:write")
     async def create(
-        self, me: Principal, body: Mapping[str, JSON] | None = None, *, key: str | None = None, **fields: JSON
+        self,
+        me: Principal,
+        body: CreateConnection | Tree | None = None,
+        *,
+        key: str | None = None,
+        **fields: Unpack[CreateConnectionFields],
     ) -> Connection:
         """Create a connection. `key` is an Idempotency-Key: the same key and body return the same response."""
-        data = wire_body(body, fields)
-        refuse([*key_issues(key), *check(CreateConnection, data)])
-        refuse(_config_issues(CONFIGS[data["kind"]], data["config"]))
+        new = parsed(CreateConnection, body, fields, _new_config_issues, key=key, creates=True)
         sealer, new_id = self._ports.sealer, self._ports.ids.uuid()
-        plain, secret = split(data["config"])
-        kind, status = ConnectionKind(data["kind"]), ConnectionStatus(data.get("status", "active"))
+        plain, secret = split(new.config)
+        kind, status = ConnectionKind(new.kind), ConnectionStatus(given(new.status) or "active")
         sealed = _sealed(sealer, me.org_uuid, new_id, secret)
-        made = Connection(new_id, data["name"], data["provider"], kind, plain, sealed, status)
-        request = (
-            None if key is None else sealer.fingerprint(canonical(data))
-        )  # a plain hash would let secrets be guessed
+        made = Connection(new_id, new.name, new.provider, kind, plain, sealed, status)
+        # a plain hash would let secrets be guessed
+        request = None if key is None else sealer.fingerprint(canonical(to_json(new)))
         return await self._create(me, made, key=key, request=request, redact=_without_secrets)
 
     @needs("*:write")
-    async def patch(self, me: Principal, id: str, body: Mapping[str, JSON] | None = None, **fields: JSON) -> Connection:
+    async def patch(
+        self,
+        me: Principal,
+        id: str,
+        body: PatchConnection | Tree | None = None,
+        **fields: Unpack[PatchConnectionFields],
+    ) -> Connection:
         """Change the given fields, also within `config`: an absent field is kept, null removes it (RFC 7396).
 
         Kept secrets are sealed again with the current key; Conflict `secret_unreadable` when one cannot be opened.
         Invalid when kept secrets would be sent to another provider, scheme, host or port.
         """
-        data = wire_body(body, fields)
-        refuse(check(PatchConnection, data))
+        changes = parsed(PatchConnection, body, fields)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = await self._found(work, id)
-            return await self._save(work, me, self._changed(me.org_uuid, old, data), data)
+            return await self._save(work, me, self._changed(me.org_uuid, old, changes), to_json(changes))
 
     # Parts
 
@@ -89,30 +104,36 @@ class Connections(RecordServiceBase[Connection]):
         readable = all(map(self._ports.sealer.has_key_for, row.sealed.values()))
         return row if readable else attrs.evolve(row, status=ConnectionStatus.UNREADABLE)
 
-    def _changed(self, org: str, old: Connection, data: Mapping[str, JSON]) -> Connection:
-        config = data.get("config", {})
+    def _changed(self, org: str, old: Connection, changes: PatchConnection) -> Connection:
+        config = {} if changes.config is UNSET else changes.config
         refuse(_config_issues(PATCH_CONFIGS[old.kind], config))
         plain, secret = split(expand_null_headers(config, old.sealed))
         kept = {name: text for name, text in merged(old.sealed, secret).items() if name not in secret}
-        given = {name: text for name, text in secret.items() if text is not None}
+        anew = {name: text for name, text in secret.items() if text is not None}
         new = attrs.evolve(
             old,
-            name=data.get("name", old.name),
-            provider=data.get("provider", old.provider),
+            name=given(changes.name) or old.name,
+            provider=given(changes.provider) or old.provider,
             config=merged(old.config, plain),
-            sealed=kept | given,
-            status=_status(old, data),
+            sealed=kept | anew,
+            status=_status(old, changes),
         )
         whole = joined(new.config, new.sealed)
-        refuse([*config_issues(whole), *kept_secret_issues(old, new, given)])
+        refuse([*config_issues(whole), *kept_secret_issues(old, new, anew)])
         sealer = self._ports.sealer
-        return attrs.evolve(new, sealed=_sealed(sealer, org, old.id, _opened(sealer, org, old.id, kept) | given))
+        return attrs.evolve(new, sealed=_sealed(sealer, org, old.id, _opened(sealer, org, old.id, kept) | anew))
 
 
-def _status(old: Connection, data: Mapping[str, JSON]) -> ConnectionStatus:
+def _new_config_issues(tree: Tree) -> list[Issue]:
+    """The errors of the configuration of a new connection of a known kind."""
+    shape, config = CONFIGS.get(str(tree.get("kind"))), tree.get("config")
+    return _config_issues(shape, config) if shape and isinstance(config, dict) else []
+
+
+def _status(old: Connection, changes: PatchConnection) -> ConnectionStatus:
     """The given status, otherwise the old one; a refused connection with a new configuration is active again."""
-    is_refused = old.status is ConnectionStatus.REFUSED and "config" in data
-    return ConnectionStatus(data.get("status", "active" if is_refused else old.status))
+    is_refused = old.status is ConnectionStatus.REFUSED and changes.config is not UNSET
+    return ConnectionStatus(given(changes.status) or ("active" if is_refused else old.status))
 
 
 def _config_issues(shape: type, config: Mapping[str, JSON]) -> list[Issue]:

@@ -5,7 +5,7 @@ from bench import Bench, paths
 
 from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, NotFound, Unauthenticated
 from wfcore.domain.resources.access import TOKEN_SCOPES
-from wfcore.runtime.common.requests import PageTokens, wire_body
+from wfcore.runtime.common.requests import PageTokens
 
 pytestmark = pytest.mark.anyio
 
@@ -104,13 +104,3 @@ def test_page_tokens_are_bound() -> None:
             tokens.open(text, *bound)
     with pytest.raises(Malformed):
         PageTokens(b"t" * 32).open(token, "org", "runs", None)
-
-
-def test_bodies_of_keyword_arguments() -> None:
-    """Snake case becomes camel case of the wire; a body together with keyword arguments is a TypeError."""
-    assert wire_body(None, {"access_config": 1, "structure": 2}, {"structure": "workflowStructure"}) == {
-        "accessConfig": 1,
-        "workflowStructure": 2,
-    }
-    with pytest.raises(TypeError):
-        wire_body({}, {"name": "x"})

@@ -39,7 +39,7 @@ from wfcore.domain.resources.resource import CONTENT, Kind
 from wfcore.domain.resources.supervision import links_of
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.resources.base import ResourceView
-from wfcore.runtime.resources.resources import ResourceUseCases, Skills, Workflows
+from wfcore.runtime.resources.resources import Skills, Workflows
 
 _STATUS = Query("status", one_of(*Status), {"enum": list(Status)}, "Only those in this state")
 _SEARCH = Query("q", short_text, {"type": "string", "maxLength": 200}, "Part of the name or slug")
@@ -68,7 +68,7 @@ class ResourceRoutes:
     """The routes that workflows and skills share, under one base path."""
 
     def __init__(
-        self, cases: ResourceUseCases, name: str, base: str, shape: type, successor: str | None = None
+        self, cases: Workflows | Skills, name: str, base: str, shape: type, successor: str | None = None
     ) -> None:
         self._cases = cases
         self._field = cases.area
@@ -81,7 +81,7 @@ class ResourceRoutes:
         cases, word = self._cases, str(self._cases.kind)
         yield self._route(
             "create", "POST", "", self.create, f"Create a {word}", scopes_of(cases.create),
-            status=HTTPStatus.CREATED, body=cases.create_shape, body_required=True, headers=(IDEMPOTENCY_KEY,),
+            status=HTTPStatus.CREATED, body=cases.create_body, body_required=True, headers=(IDEMPOTENCY_KEY,),
         )  # fmt: skip
         yield self._route(
             "list", "GET", "", self.list, f"List {word}s", scopes_of(cases.page),
@@ -91,7 +91,7 @@ class ResourceRoutes:
         yield self._route("get", "GET", one, self.get, f"Read a {word}", scopes_of(cases.get), query=(_view("active"),))
         yield self._route(
             "patch", "PATCH", one, self.patch, f"Change a {word}", scopes_of(cases.patch),
-            body=cases.patch_shape, body_required=True, **changed,
+            body=cases.patch_body, body_required=True, **changed,
         )  # fmt: skip
         yield self._route("delete", "DELETE", one, self.delete, f"Delete a {word}", scopes_of(cases.delete), **changed)
         yield self._route(
