@@ -71,14 +71,14 @@ async def test_tools_and_images_on_the_wire() -> None:
     async with saying_yes(max_output_tokens=100) as (model, stub):
         await deltas(model, WITH_TOOLS)
     body = stub.calls[0].body
-    asked, said, told = body["messages"]
+    question, reply, results = body["messages"]
     assert body["max_tokens"] == 100
-    assert [message["role"] for message in (asked, said, told)] == ["user", "assistant", "user"]
-    assert asked["content"][0]["source"] == {"type": "base64", "media_type": "image/png", "data": PIXEL}
-    assert [block.get("text") for block in asked["content"][1:]] == ["what is this?", "and what is the time there?"]
-    assert [block["type"] for block in said["content"]] == ["text", "tool_use", "tool_use", "tool_use"]
-    assert said["content"][3]["input"] == {"malformed": '{"city": '}
-    assert [block["tool_use_id"] for block in told["content"]] == ["c1", "c2", "c3"]
+    assert [message["role"] for message in (question, reply, results)] == ["user", "assistant", "user"]
+    assert question["content"][0]["source"] == {"type": "base64", "media_type": "image/png", "data": PIXEL}
+    assert [block.get("text") for block in question["content"][1:]] == ["what is this?", "and what is the time there?"]
+    assert [block["type"] for block in reply["content"]] == ["text", "tool_use", "tool_use", "tool_use"]
+    assert reply["content"][3]["input"] == {"malformed": '{"city": '}
+    assert [block["tool_use_id"] for block in results["content"]] == ["c1", "c2", "c3"]
     assert [tool["name"] for tool in body["tools"]] == ["time", "bare"]
     assert body["tools"][1] == {"name": "bare", "input_schema": {"type": "object"}}
     assert "tool_choice" not in body

@@ -30,7 +30,7 @@ MESSAGE = "Was kostet “Tee” für 2 \U0001f375?"
 
 
 def price(of: str) -> float:
-    """Tell the price of a thing."""
+    """Return the price of a product."""
     return 4.5
 
 
@@ -50,7 +50,7 @@ def tools_of(view: Any) -> bytes:
 
 @asynccontextmanager
 async def clerk(model: Any) -> AsyncIterator[tuple[Core, httpx.AsyncClient]]:
-    """A client over HTTP, and skill 1 with a memory and a context item to tell."""
+    """An HTTP client, and skill 1 with a memory and a context item."""
     async with wfcore.open("sqlite://", models={"default": model}, tools=[price], grace=0) as core:
         await core.directory.create_organization("Acme", id=ORG)
         await core.directory.add_member(ORG, "ada", email="ada@x.org")
@@ -67,7 +67,7 @@ async def clerk(model: Any) -> AsyncIterator[tuple[Core, httpx.AsyncClient]]:
 
 
 async def digests(ada: httpx.AsyncClient, run: str) -> set[str]:
-    """Those of the contexts that a run's calls of models tell."""
+    """The digests in the events of a run's model calls."""
     events = (await ada.get(f"/agent/v1/runs/{run}/events")).json()["events"]
     return {event["contextDigest"] for event in events if event["kind"] == "usage"}
 
@@ -84,8 +84,9 @@ async def chat(core: Core, ada: httpx.AsyncClient, **body: Any) -> str:
 
 
 async def test_a_run_sends_the_shown_context() -> None:
-    """The second turn of a talk, with instructions, item, memory, history and tools: messages and tools are the bytes
-    that were shown, under the digest that was shown. Each further round begins with the bytes of the one before."""
+    """In the second turn of a conversation, with all kinds of segments, messages and tools are the shown bytes, and
+    the digest is the shown one. Each further round begins with the bytes of the one before.
+    """
     calls = {"content": "", "toolCalls": [{"id": "c1", "name": "price", "args": {"of": "Tee"}}]}
     answers = [CHAT.says("Guten Tag, ä!"), CHAT.says(calls), CHAT.says("4,50 €.")]
     async with CHAT.serve(*answers) as (model, stub), clerk(model) as (core, ada):

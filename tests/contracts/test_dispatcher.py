@@ -150,18 +150,18 @@ class EmbeddedContract(DispatcherContract):
 
     async def test_other_processes_are_notified(self, bench: Bench) -> None:
         """Of wake-ups of executions that are not driven here, and of executions that a stop releases; not of others."""
-        told: list[ExecutionRef] = []
+        notified: list[ExecutionRef] = []
         bench.handler.before = lambda _: asyncio.Event().wait()
-        bench.dispatcher = EmbeddedDispatcher(bench.journal, bench.clock, notify=told.append)
+        bench.dispatcher = EmbeddedDispatcher(bench.journal, bench.clock, notify=notified.append)
         await bench.dispatcher.start(bench.handler)
         ref = await bench.due("r-1")
         await bench.until_handled(ref)
-        assert told == [ref]
+        assert notified == [ref]
         bench.dispatcher.wake(ref)
         bench.dispatcher.receive(ref)
-        assert (told, bench.handler.signals) == ([ref], [ref, ref])
+        assert (notified, bench.handler.signals) == ([ref], [ref, ref])
         await bench.dispatcher.stop(0)
-        assert told == [ref, ref]
+        assert notified == [ref, ref]
 
     async def test_a_stop_without_a_store(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
         """Active executions get their grace and end; failed writes are logged."""

@@ -152,7 +152,7 @@ async def everything(journal: Journal) -> list[object]:
 
 
 async def said(journal: Journal) -> list[object]:
-    """The conversations and what was said in them. Their numbers are no matter."""
+    """The conversations and their messages, without their keys."""
     pages = await journal.conversations.page(reader("ann"), limit=99)
     messages = [await journal.conversations.messages(parts, after=0, up_to=2**62) for parts in pages]
     return [
@@ -245,8 +245,8 @@ async def test_acknowledged_appends_survive_a_kill(tmp_path: Path) -> None:
     writer.send_signal(signal.SIGKILL)
     seen += writer.stdout.readlines()
     writer.communicate()
-    told = (line.split() for line in seen if line.endswith("\n"))
-    acknowledged = {int(number): int(length) for number, length in told}
+    reports = (line.split() for line in seen if line.endswith("\n"))
+    acknowledged = {int(number): int(length) for number, length in reports}
     async with sql_journal(path) as journal:
         for number, length in acknowledged.items():
             entries = await journal.read(ExecutionRef(ORG, number))

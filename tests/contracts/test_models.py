@@ -346,8 +346,8 @@ async def test_the_key_is_in_no_error(wire: Wire, status: int | None, caplog: py
     """Even if the provider repeats the key, at the length limit too, no error, traceback, log or repr shows it."""
     caplog.set_level(logging.INFO)
     for words in (f"key {KEY} is wrong", "x" * 290 + KEY):
-        told = pieces(wire.error("server_error", words)) if status is None else refuses(status, words)
-        async with wire.serve(told) as (model, _):
+        broken_reply = pieces(wire.error("server_error", words)) if status is None else refuses(status, words)
+        async with wire.serve(broken_reply) as (model, _):
             error, _ = await failure(model)
             shown = "".join(traceback.format_exception(error)) + repr(error) + repr(model) + error.message
             assert "sk-canary" not in shown + caplog.text

@@ -85,8 +85,8 @@ async def test_tools_and_images_on_the_wire() -> None:
     full, bare = (call.body for call in stub.calls)
     assert full["messages"][0]["content"] == [{"type": "text", "text": "what is this?"}, shown]
     assert bare["messages"][0]["content"] == [shown]
-    told = [call["function"]["arguments"] for call in full["messages"][2]["tool_calls"]]
-    assert told == ['{"city":"Bonn"}', "{}", '{"malformed":"{\\"city\\": "}']
+    sent = [call["function"]["arguments"] for call in full["messages"][2]["tool_calls"]]
+    assert sent == ['{"city":"Bonn"}', "{}", '{"malformed":"{\\"city\\": "}']
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     assert [tool["function"] for tool in full["tools"]] == [
         {"name": "time", "description": "The time in a city.", "parameters": schema},
@@ -171,7 +171,7 @@ async def test_calls_can_end_with_stop() -> None:
 
 
 async def test_two_calls_of_one_id() -> None:
-    """Their results cannot be told apart: it is an error."""
+    """Their results cannot be distinguished: it is an error."""
     async with on_the_wire(*called((0, "a", "time", "{}"), (1, "a", "bare", "{}"))) as (model, _):
         error, _ = await failure(model, WITH_TOOLS)
     assert error.retryable

@@ -32,7 +32,7 @@ def url() -> str:
 
 
 class Process:
-    """One end of the hints, and what it heard."""
+    """A process with hints, and the executions that it received."""
 
     def __init__(self, url: str) -> None:
         self.hints = PostgresHints(url)
@@ -42,7 +42,7 @@ class Process:
     async def open(self) -> None:
         await self.hints.open(self.worker.append, self.follower.append)
 
-    async def heard(self, number: int) -> None:
+    async def received(self, number: int) -> None:
         async with asyncio.timeout(20):
             while len(self.worker) + len(self.follower) < number:  # noqa: ASYNC110  (it comes from a server)
                 await asyncio.sleep(0.001)
@@ -64,22 +64,22 @@ def refs(number: int) -> list[ExecutionRef]:
 
 class TestHints:
     async def test_all_others_hear(self, processes: list[Process]) -> None:
-        """Workers and followers hear their own, in every process but the one that told."""
-        teller, *others = processes
+        """Workers and followers receive their own hints, in every process except the sender."""
+        sender, *others = processes
         due, news = refs(2)
-        teller.hints.notify_workers(due)
-        teller.hints.notify_followers(news)
+        sender.hints.notify_workers(due)
+        sender.hints.notify_followers(news)
         for other in others:
-            await other.heard(2)
+            await other.received(2)
             assert (other.worker, other.follower) == ([due], [news])
-        assert teller.worker == teller.follower == []
+        assert sender.worker == sender.follower == []
 
     async def test_many_at_once(self, processes: list[Process]) -> None:
         """Any number of hints is sent, in notifications of valid size; duplicates are sent once."""
-        teller, other, _ = processes
+        sender, other, _ = processes
         for ref in [*refs(1_000), *refs(1_000)]:
-            teller.hints.notify_workers(ref)
-        await other.heard(1_000)
+            sender.hints.notify_workers(ref)
+        await other.received(1_000)
         assert other.worker == refs(1_000)
 
     async def test_a_process_without_peers_sends_nothing(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ class TestHints:
         await other.open()
         await until(lambda: one.hints.has_peers() and other.hints.has_peers())
         one.hints.notify_workers(refs(2)[1])
-        await other.heard(1)
+        await other.received(1)
         assert other.worker == refs(2)[1:]
         await other.hints.close()
         await until(lambda: not one.hints.has_peers())
@@ -117,12 +117,12 @@ class TestHints:
 
     async def test_closing_sends_queued_hints(self, processes: list[Process]) -> None:
         """After it nothing is sent or received."""
-        teller, other, _ = processes
-        teller.hints.notify_workers(refs(1)[0])
-        await teller.hints.close()
-        await teller.hints.close()
-        teller.hints.notify_workers(refs(2)[1])
-        await other.heard(1)
+        sender, other, _ = processes
+        sender.hints.notify_workers(refs(1)[0])
+        await sender.hints.close()
+        await sender.hints.close()
+        sender.hints.notify_workers(refs(2)[1])
+        await other.received(1)
         assert other.worker == refs(1)
 
     async def test_invalid_hints_are_ignored(self, processes: list[Process], url: str) -> None:
@@ -142,20 +142,20 @@ class TestHints:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             for text in said:
                 await connection.execute("SELECT pg_notify('wfcore', %s)", (text,))
-        await processes[0].heard(1)
+        await processes[0].received(1)
         assert (processes[0].worker, processes[0].follower) == ([ref], [])
 
     async def test_connections_that_break(
         self, processes: list[Process], url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """They are made again, it is told in the log, and hints are heard as before."""
+        """They are made again, the log reports it, and hints are received as before."""
         monkeypatch.setattr(postgres_hints, "RECONNECT_DELAY", 0.001)
-        teller, other, _ = processes
+        sender, other, _ = processes
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             await connection.execute(CUT)
         async with asyncio.timeout(20):
             while not other.worker:
-                teller.hints.notify_workers(refs(1)[0])
+                sender.hints.notify_workers(refs(1)[0])
                 await asyncio.sleep(0.001)
         assert "hints between processes are interrupted" in caplog.text
 

@@ -14,8 +14,8 @@ def message_event(kind: str, **fields: Any) -> bytes:
 
 
 def starts(**usage: int) -> bytes:
-    told = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "m", "stop_reason": None}
-    return message_event("message_start", message={**told, "usage": usage or {"input_tokens": 7, "output_tokens": 1}})
+    start = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "m", "stop_reason": None}
+    return message_event("message_start", message={**start, "usage": usage or {"input_tokens": 7, "output_tokens": 1}})
 
 
 def opens(index: int, kind: str = "text", **fields: Any) -> bytes:
@@ -32,8 +32,8 @@ def closes(index: int) -> bytes:
 
 
 def stops(reason: str | None, **usage: int) -> bytes:
-    told = {"stop_reason": reason, "stop_sequence": None}
-    return message_event("message_delta", delta=told, usage=usage or {"output_tokens": 3})
+    delta = {"stop_reason": reason, "stop_sequence": None}
+    return message_event("message_delta", delta=delta, usage=usage or {"output_tokens": 3})
 
 
 LAST = message_event("message_stop")

@@ -28,9 +28,9 @@ class Line:
     gone: asyncio.Event
 
     async def begin(self, status: int = 200, **headers: str) -> None:
-        told = {"content-type": "text/event-stream", "transfer-encoding": "chunked", "connection": "close"}
-        told |= {name.replace("_", "-"): value for name, value in headers.items()}
-        lines = [f"HTTP/1.1 {status} Whatever", *(f"{name}: {value}" for name, value in told.items()), "", ""]
+        all_headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked", "connection": "close"}
+        all_headers |= {name.replace("_", "-"): value for name, value in headers.items()}
+        lines = [f"HTTP/1.1 {status} Whatever", *(f"{name}: {value}" for name, value in all_headers.items()), "", ""]
         await self._write("\r\n".join(lines).encode())
 
     async def send(self, data: bytes) -> None:

@@ -19,7 +19,7 @@ def until(happened: Callable[[], bool], seconds: float = 20.0) -> float:
     began = time.monotonic()
     while not happened():
         assert time.monotonic() < began + seconds, "the condition did not become true"
-        time.sleep(0.01)  # another process does it, on the real clock: there is no fake one to move
+        time.sleep(0.01)  # another process does it, on the real clock, which a test cannot advance
     return time.monotonic() - began
 
 

@@ -49,7 +49,7 @@ def b64(part: Part) -> str:
 
 
 def signed(head: Part, body: Part, key: Any = None, algorithm: str | None = None) -> str:
-    """The token, whatever it says, genuinely signed: by the key that its `kid` names unless told otherwise."""
+    """A token with these claims and a valid signature, by default of the key that its `kid` names."""
     kid = head.get("kid", "ec") if isinstance(head, dict) else "ec"
     own_algorithm, own_key = PRIVATE.get(kid if isinstance(kid, str) else "ec", PRIVATE["ec"])
     message = f"{b64(head)}.{b64(body)}"

@@ -1,4 +1,4 @@
-"""A server on this machine that says what it is told, byte for byte, and public addresses that lead to it."""
+"""A local server with configured responses, byte for byte, and public addresses that lead to it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -11,7 +11,7 @@ import pytest
 
 
 @attrs.frozen
-class Heard:
+class ReceivedRequest:
     """A request as it came in; header names in lower case."""
 
     line: str
@@ -28,7 +28,7 @@ class Server:
 
     answers: Sequence[bytes | None]
     port: int = 0
-    heard: list[Heard] = attrs.field(factory=list)
+    received: list[ReceivedRequest] = attrs.field(factory=list)
 
     @property
     def url(self) -> str:
@@ -47,8 +47,10 @@ class Server:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         line, *rows = head.strip().split("\r\n")
         headers = {name.lower(): value for name, _, value in (row.partition(": ") for row in rows)}
-        self.heard.append(Heard(line, headers, await reader.readexactly(int(headers.get("content-length", 0)))))
-        answer = self.answers[min(len(self.heard), len(self.answers)) - 1]
+        self.received.append(
+            ReceivedRequest(line, headers, await reader.readexactly(int(headers.get("content-length", 0))))
+        )
+        answer = self.answers[min(len(self.received), len(self.answers)) - 1]
         writer.write(answer or b"")
         await writer.drain()
         return await reader.read() if answer is None else answer
@@ -65,8 +67,8 @@ async def serving(*answers: bytes | None) -> AsyncIterator[Server]:
 
 def answer(status: int = 200, body: bytes = b"", **headers: Any) -> bytes:
     """A whole answer; `_` in a header's name stands for `-`."""
-    told = {"content_length": len(body), "connection": "close"} | headers
-    rows = [f"{name.replace('_', '-')}: {value}" for name, value in told.items() if value is not None]
+    all_headers = {"content_length": len(body), "connection": "close"} | headers
+    rows = [f"{name.replace('_', '-')}: {value}" for name, value in all_headers.items() if value is not None]
     return "\r\n".join([f"HTTP/1.1 {status} Whatever", *rows, "", ""]).encode() + body
 
 
@@ -98,7 +100,7 @@ class World:
 
     async def resolve(self, name: str, port: int) -> list[str]:
         self.asked.append(name)
-        told = self.names.get(name)
-        if told is None:
+        found = self.names.get(name)
+        if found is None:
             raise OSError(name)
-        return told[min(self.asked.count(name), len(told)) - 1]
+        return found[min(self.asked.count(name), len(found)) - 1]

@@ -85,11 +85,11 @@ def _text(verdict: Verdict, text: str) -> str:
 def test_patterns_and_schemas_block(named: Any, text: str, why: str | None) -> None:
     """The reason repeats nothing of the text."""
     match judged(named, text):
-        case Blocked(told):
+        case Blocked(reason):
             assert why is not None
-            assert why in told
-            assert text not in told
-            assert "s3cret" not in told
+            assert why in reason
+            assert text not in reason
+            assert "s3cret" not in reason
         case verdict:
             assert (verdict, why) == (Allowed(), None)
 

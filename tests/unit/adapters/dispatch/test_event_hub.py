@@ -83,12 +83,12 @@ async def test_a_reader_can_lag_while_it_waits() -> None:
 
 async def test_other_processes_are_notified() -> None:
     """Every publication notifies with its execution only, and every execution can have subscribers elsewhere."""
-    told: list[ExecutionRef] = []
-    hub = EventHub(told.append)
+    notified: list[ExecutionRef] = []
+    hub = EventHub(notified.append)
     assert hub.has_subscribers(ONE)
     hub.publish(ONE, events(2))
     hub.publish(ONE, [])
-    assert told == [ONE]
+    assert notified == [ONE]
 
 
 async def test_without_peers_only_local_subscribers_count() -> None:

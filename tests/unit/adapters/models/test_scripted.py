@@ -75,10 +75,10 @@ async def test_without_a_script_the_last_question_is_quoted() -> None:
         {"type": "human", "content": "second"},
         {"type": "tool", "content": "result"},
     ]
-    told = await answer(ScriptedModel(), ModelRequest(history))
-    assert "no model" in told
-    assert told.endswith(" second")
-    assert await answer(ScriptedModel(), ModelRequest(history)) == told
+    reply = await answer(ScriptedModel(), ModelRequest(history))
+    assert "no model" in reply
+    assert reply.endswith(" second")
+    assert await answer(ScriptedModel(), ModelRequest(history)) == reply
     assert len(await answer(ScriptedModel(), asking("x" * 10_000))) <= 600
     assert await answer(ScriptedModel(), ModelRequest([]))
 
@@ -107,8 +107,8 @@ BOUNDS = st.integers(-5, 5)
 
 
 def numbers() -> st.SearchStrategy[Any]:
-    def bounded(kind: str, low: int, room: int, keys: tuple[str, str]) -> dict[str, Any]:
-        return {"type": kind, keys[0]: low, keys[1]: low + room}
+    def bounded(kind: str, low: int, span: int, keys: tuple[str, str]) -> dict[str, Any]:
+        return {"type": kind, keys[0]: low, keys[1]: low + span}
 
     ends = st.sampled_from(
         [(low, high) for low in ("minimum", "exclusiveMinimum") for high in ("maximum", "exclusiveMaximum")]
@@ -241,8 +241,8 @@ async def test_a_function_plays_an_agent() -> None:
     model = ScriptedModel(play)
     asked = asking("what is the time?", tools=[ToolDefinition("time")])
     (call,) = collect_calls(await deltas(model, asked))
-    told = {"type": "tool", "content": "12:00", "toolCallId": call["id"]}
-    assert await answer(model, ModelRequest([*asked.messages, told], tools=asked.tools)) == "12:00"
+    result = {"type": "tool", "content": "12:00", "toolCallId": call["id"]}
+    assert await answer(model, ModelRequest([*asked.messages, result], tools=asked.tools)) == "12:00"
 
 
 async def test_a_message_can_be_empty() -> None:

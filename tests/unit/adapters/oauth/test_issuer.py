@@ -42,7 +42,7 @@ class TestDiscovery:
             tokens = AccessTokens(server.url, AUDIENCE, FakeClock())
             assert await tokens.verify(token("rsa", iss=server.url)) is not None
             assert await tokens.verify(token("ec", iss=server.url)) is not None
-            assert [heard.line.split()[1] for heard in server.heard] == [
+            assert [request.line.split()[1] for request in server.received] == [
                 "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration", "/jwks"
             ]  # fmt: skip
 
@@ -51,7 +51,7 @@ class TestDiscovery:
         async with serving(said(jwks())) as server:
             tokens = AccessTokens("https://issuer.example", AUDIENCE, FakeClock(), jwks_url=f"{server.url}/k")
             assert await tokens.verify(token(iss="https://issuer.example")) is not None
-            assert len(server.heard) == 1
+            assert len(server.received) == 1
 
     @pytest.mark.parametrize(
         ("metadata", "why"),
@@ -72,7 +72,7 @@ class TestDiscovery:
             server.answers = [said(json.loads(json.dumps(metadata).replace("SELF", server.url)))]
             with pytest.raises(KeysUnavailable, match=why):
                 await Issuer(server.url).keys()
-            assert len(server.heard) == 1
+            assert len(server.received) == 1
 
     async def test_an_https_issuer_needs_an_https_jwks_uri(self) -> None:
         """An https issuer cannot name a `jwks_uri` with http."""
@@ -120,4 +120,4 @@ class TestDiscovery:
         async with serving(answer(200, b"<html>"), answer(404)) as server:
             with pytest.raises(KeysUnavailable, match="metadata cannot be read"):
                 await Issuer(server.url).keys()
-            assert len(server.heard) == 2
+            assert len(server.received) == 2

@@ -115,7 +115,7 @@ async def test_the_second_address_is_tried_after_the_first(world: World) -> None
         world.places = {PUBLIC: server, "10.0.0.1": server}
         assert (await get(world, "http://many.example:81/")).body == b"x"
     assert world.made == [(OTHER, 81), (PUBLIC, 81)]
-    assert server.heard[0].headers["host"] == "many.example:81"
+    assert server.received[0].headers["host"] == "many.example:81"
 
 
 async def test_no_proxy_of_the_environment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,11 +126,11 @@ async def test_no_proxy_of_the_environment(world: World, monkeypatch: pytest.Mon
         world.places = {PUBLIC: server}
         assert (await get(world, "http://a.example/")).status == 200
     assert world.made == [(PUBLIC, 80)]
-    assert server.heard[0].line == "GET / HTTP/1.1"
+    assert server.received[0].line == "GET / HTTP/1.1"
 
 
 class Handshake(httpcore2.AsyncNetworkStream):
-    """A connection on which nothing but the order to begin TLS is heard."""
+    """A connection that only records the start of TLS."""
 
     context: ssl.SSLContext | None = None
     name: str | None = None
@@ -193,7 +193,7 @@ class TestRedirects:
             world.places = {PUBLIC: server}
             given = {"content-type": "application/json"} if body else {}
             await client(world).send(method, "http://a.example/a", given, body)
-        first, second = server.heard
+        first, second = server.received
         assert (first.line, first.body) == (f"{method} /a HTTP/1.1", body or b"")
         assert second.line == f"{following} /b?c HTTP/1.1"
         kept = body if following == method else None
@@ -206,20 +206,20 @@ class TestRedirects:
         async with serving(redirect(location), redirect("http://a.example/back"), answer()) as server:
             world.places = {PUBLIC: server, OTHER: server}
             await get(world, "http://a.example/", **SECRETS, accept="text/plain")
-        first, *others = server.heard
+        first, *others = server.received
         assert SECRETS.items() <= first.headers.items()
         assert len(others) == 2
-        for heard in others:
-            assert "canary" not in str(heard.headers)
-            assert heard.headers["accept"] == "text/plain"
+        for request in others:
+            assert "canary" not in str(request.headers)
+            assert request.headers["accept"] == "text/plain"
 
     async def test_credentials_stay_within_one_origin(self, world: World) -> None:
         """A redirect to another path of the same origin has all headers."""
         async with serving(redirect("http://A.example:80/x", 307), answer()) as server:
             world.places = {PUBLIC: server}
             await get(world, "http://a.example/", **SECRETS)
-        assert SECRETS.items() <= server.heard[1].headers.items()
-        assert server.heard[1].headers["host"] == "a.example"
+        assert SECRETS.items() <= server.received[1].headers.items()
+        assert server.received[1].headers["host"] == "a.example"
 
     def test_https_does_not_become_http(self) -> None:
         """A redirect from https to http is refused; from http to https is another origin."""
@@ -239,7 +239,7 @@ class TestRedirects:
             else:
                 with pytest.raises(AddressRefused, match="more than 5 redirects"):
                     await get(world, "http://a.example/")
-        assert len(server.heard) == 6
+        assert len(server.received) == 6
 
     @pytest.mark.parametrize("status", [300, 304, 305, 306])
     async def test_other_statuses_are_responses(self, world: World, status: int) -> None:
@@ -257,7 +257,7 @@ class TestRedirects:
         async with serving(setting, answer()) as server:
             world.places = {PUBLIC: server}
             await get(world, "http://a.example/")
-        assert "cookie" not in server.heard[1].headers
+        assert "cookie" not in server.received[1].headers
 
 
 def chunked(*parts: bytes, end: bytes = b"0\r\n\r\n") -> bytes:

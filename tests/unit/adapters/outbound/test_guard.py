@@ -163,7 +163,7 @@ def test_a_refusal_shows_no_credential() -> None:
 
 
 class Names:
-    """A resolver that knows what it is told, and counts."""
+    """A resolver with configured names, which counts its calls."""
 
     def __init__(self, **names: str) -> None:
         self.names = {name.replace("_", "."): addresses.split() for name, addresses in names.items()}

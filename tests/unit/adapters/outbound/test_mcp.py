@@ -139,10 +139,10 @@ async def test_tools_that_cannot_be_used_are_left_out(listed: Mapping[str, Any],
     """One invalid definition is reported with its reason, and does not affect other tools."""
     found = await listing({**ADD, "name": "good"}, listed)
     assert [tool.name for tool in found.tools] == ["good"]
-    ((name, told),) = found.left_out.items()
+    ((name, reason),) = found.left_out.items()
     assert len(name) <= 128
-    assert why in told
-    assert len(told) <= LONGEST_MESSAGE
+    assert why in reason
+    assert len(reason) <= LONGEST_MESSAGE
 
 
 async def test_tools_of_one_name_are_left_out() -> None:

@@ -49,14 +49,14 @@ def lists(stub: Stub) -> int:
 
 
 @pytest.mark.parametrize(
-    ("told", "holds"),
+    ("ttl", "holds"),
     [(None, FRESH), (0, LEAST_FRESH), (20_000, 20.0), (10**9, MOST_FRESH)],
     ids=["nothing", "not at all", "a while", "for ever"],
 )
-async def test_a_listing_is_fresh_for_a_time(told: int | None, holds: float) -> None:
+async def test_a_listing_is_fresh_for_a_time(ttl: int | None, holds: float) -> None:
     """The server's time applies, within bounds; then the listing is requested again. `refresh` always requests it."""
-    listed = {"tools": [ADD]} if told is None else {"tools": [ADD], "ttlMs": told, "cacheScope": "private"}
-    async with serving(told is not None, tools_list=listed) as stub:
+    listed = {"tools": [ADD]} if ttl is None else {"tools": [ADD], "ttlMs": ttl, "cacheScope": "private"}
+    async with serving(ttl is not None, tools_list=listed) as stub:
         asking = Asking(stub.port)
         for _ in range(3):
             assert await asking.names() == ["add"]
@@ -150,14 +150,14 @@ async def test_refused_credentials_drop_the_listing(method: str) -> None:
 async def test_a_reported_change_drops_the_listing(modern: bool) -> None:
     """A change that the server reports during a call makes the next listing a new request."""
 
-    def told(body: Mapping[str, Any]) -> bytes:
+    def with_notification(body: Mapping[str, Any]) -> bytes:
         notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
         result = {"content": [], **({"resultType": "complete"} if modern else {})}
         parts = [notice, {"jsonrpc": "2.0", "id": body["id"], "result": result}]
         return http_response(body=b"".join(b"data: %s\n\n" % json.dumps(part).encode() for part in parts),
                       kind="text/event-stream")  # fmt: skip
 
-    async with serving(modern, tools_call=told) as stub:
+    async with serving(modern, tools_call=with_notification) as stub:
         asking = Asking(stub.port)
         await asking.names()
         await asking.call(a=1)
@@ -179,7 +179,7 @@ async def test_closing_cancels_requests() -> None:
     async with serving(server_discover=lambda _: None) as stub, asyncio.timeout(3):
         asking = Asking(stub.port)
         task = asyncio.create_task(asking.names())
-        while not stub.received:  # noqa: ASYNC110  (the server tells in no other way)
+        while not stub.received:  # noqa: ASYNC110  (the server has no other signal)
             await asyncio.sleep(0)
         await asking.servers.close()
         with pytest.raises(asyncio.CancelledError):

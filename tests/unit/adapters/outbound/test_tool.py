@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from loopback import Heard, answer, redirect, serving
+from loopback import ReceivedRequest, answer, redirect, serving
 
 from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.adapters.outbound.tool import http_tool
@@ -23,11 +23,11 @@ async def run(url: str, call: ToolCall = CALL, **params: Any) -> Any:
     return await found
 
 
-async def heard(call: ToolCall = CALL, **params: Any) -> Heard:
+async def received(call: ToolCall = CALL, **params: Any) -> ReceivedRequest:
     """The request that these arguments become."""
     async with serving(answer()) as server:
         await run(f"{server.url}/x", call, **params)
-    return server.heard[0]
+    return server.received[0]
 
 
 async def body_of(body: bytes, kind: str | None = None, **headers: Any) -> Any:
@@ -45,7 +45,7 @@ async def failure(url: str, **params: Any) -> ToolFailed:
 class TestRequest:
     async def test_without_anything_it_is_a_get(self) -> None:
         """The least is a URL: a GET without a body, with the key of the effect."""
-        found = await heard()
+        found = await received()
         assert (found.line, found.body) == ("GET /x HTTP/1.1", b"")
         assert set(found.headers) == {"host", "accept", "accept-encoding", "user-agent", "idempotency-key"}
         assert found.headers["idempotency-key"] == CALL.key
@@ -53,29 +53,30 @@ class TestRequest:
     @pytest.mark.parametrize("body", [{"a": [1, None, "ü"]}, [], {}, 0, False, 1.5])
     async def test_values_are_sent_as_json(self, body: Any) -> None:
         """An object, and any value that is neither text nor null, is sent as JSON."""
-        found = await heard(method="POST", body=body)
+        found = await received(method="POST", body=body)
         assert json.loads(found.body) == body
         assert found.headers["content-type"] == "application/json"
 
     async def test_text_is_sent_as_it_is(self) -> None:
         """A string is sent in UTF-8, as plain text unless the caller sets the type; null sends no body."""
-        found = await heard(method="PUT", body="ü=1")
+        found = await received(method="PUT", body="ü=1")
         assert (found.body, found.headers["content-type"]) == ("ü=1".encode(), "text/plain; charset=utf-8")
         kind = "application/x-www-form-urlencoded"
-        assert (await heard(method="PUT", body="a=1", headers={"Content-Type": kind})).headers["content-type"] == kind
-        assert (await heard(method="DELETE", body=None)).body == b""
+        found = await received(method="PUT", body="a=1", headers={"Content-Type": kind})
+        assert found.headers["content-type"] == kind
+        assert (await received(method="DELETE", body=None)).body == b""
 
     async def test_headers_are_sent(self) -> None:
         """Names in any case, values in UTF-8; the caller's headers replace the defaults."""
         given = {"X-Name": " Zoë ", "ACCEPT": "text/csv", "Idempotency-Key": "mine", "User-Agent": "shop/1"}
-        found = (await heard(headers=given)).headers
+        found = (await received(headers=given)).headers
         assert found["x-name"].encode("latin-1").decode() == "Zoë"
         assert (found["accept"], found["idempotency-key"], found["user-agent"]) == ("text/csv", "mine", "shop/1")
 
     @pytest.mark.parametrize("key", ["r:ü:1", "r:a b:1", "r:\r\nX: y:1", "r:%C3%BC:1"])
     async def test_any_key_can_be_sent(self, key: str) -> None:
         """Characters that a header does not allow are percent-encoded, so that keys stay distinct."""
-        sent = (await heard(ToolCall(key, 1, "org", "r", "u"))).headers
+        sent = (await received(ToolCall(key, 1, "org", "r", "u"))).headers
         assert "x" not in sent
         assert sent["idempotency-key"].isascii()
         assert sent["idempotency-key"] != key

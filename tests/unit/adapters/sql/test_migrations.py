@@ -77,7 +77,7 @@ async def test_a_newer_schema_is_refused(store: SqlStorage) -> None:
 
 
 async def test_an_older_schema_is_told(store: SqlStorage) -> None:
-    """A check tells what to do with the database of an older release."""
+    """The check of a database of an older release says what to do."""
     await store.upgrade()
     await set_revision(store, "0000")
     assert "`0000` is older" in (await store.check() or "")

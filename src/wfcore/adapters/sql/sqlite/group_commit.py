@@ -151,7 +151,7 @@ class GroupCommit:
                 self._pending[:0] = parts
                 return False
             _fail(parts, error)
-        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+        except Exception as error:  # noqa: BLE001 - returned to every caller
             _fail(parts, error)
         return True
 
@@ -160,7 +160,7 @@ class GroupCommit:
         commit = partial(self._commit, parts, round(BUSY_SECONDS * 1000))
         try:
             settle(parts, await asyncio.get_running_loop().run_in_executor(self._database.thread, commit))
-        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+        except Exception as error:  # noqa: BLE001 - returned to every caller
             _fail(parts, error)
 
     def _take(self) -> list[CommitPart]:

@@ -169,7 +169,7 @@ class TestTransactions:
             end_connections(url, but=other.info.backend_pid)
             outcomes = await asyncio.gather(*late[:3], return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {Unavailable}
-        await asyncio.gather(*late[3:], return_exceptions=True)  # told too, or done by a new connection once it can be
+        await asyncio.gather(*late[3:], return_exceptions=True)  # failed, or done by a new connection
         async with opened(url) as found:
             assert await SqlJournal(found).lengths(refs) == dict.fromkeys(refs, 1)
 

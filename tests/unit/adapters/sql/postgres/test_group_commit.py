@@ -24,9 +24,9 @@ class TestCommits:
         journal = SqlJournal(database)
         refs = [await begin(journal, f"r-{number}") for number in range(5)]
         lengths = [1, 1, 3, 0, 1]
-        asked = zip(refs, lengths, strict=True)
+        given = zip(refs, lengths, strict=True)
         outcomes = await asyncio.gather(
-            *(journal.append(ref, Append(length, steps(1, length))) for ref, length in asked), return_exceptions=True
+            *(journal.append(ref, Append(length, steps(1, length))) for ref, length in given), return_exceptions=True
         )
         assert [type(outcome) for outcome in outcomes] == [
             type(None), type(None), JournalConflict, JournalConflict, type(None),
@@ -57,8 +57,8 @@ class TestCommits:
 
     async def test_functions_with_different_keys_run_concurrently(self, database: PostgresDatabase) -> None:
         """They alternate within one transaction, and each gets its own results."""
-        order, told = list[str](), list[float]()
-        commits = database.commits(told.append)
+        order, durations = list[str](), list[float]()
+        commits = database.commits(durations.append)
 
         def work(name: str) -> Callable[[PostgresCommitTransaction], Any]:
             def ask(hot: PostgresCommitTransaction) -> Any:
@@ -71,24 +71,24 @@ class TestCommits:
 
         await commits.run(work("first"))
         order.clear()
-        told.clear()
+        durations.clear()
         outcomes = await asyncio.gather(*(commits.run(work(name), name) for name in "abc"))
         assert outcomes == [("a1",), ("b1",), ("c1",)]
         assert order == ["a0", "b0", "c0", "a1", "b1", "c1"]
-        assert len(told) == 1
+        assert len(durations) == 1
 
     async def test_many_writers_commit_in_halves(self, database: PostgresDatabase) -> None:
         """While one half commits, the other half works; few writers share one commit."""
         for writers, expected in ((60, 8), (16, 4)):
-            told = list[float]()
-            commits = database.commits(told.append)
+            durations = list[float]()
+            commits = database.commits(durations.append)
 
             async def write(number: int, commits: Any = commits) -> None:
                 for _ in range(4):
                     await commits.run(lambda hot: hot.execute("SELECT 1"), number)
 
             await asyncio.gather(*map(write, range(writers)))
-            assert len(told) == expected
+            assert len(durations) == expected
 
     async def test_functions_with_one_key_run_in_order(self, database: PostgresDatabase) -> None:
         """They run in the order of the calls; so do those without a key, and the parts beside them."""
@@ -102,8 +102,8 @@ class TestCommits:
 
             return ask
 
-        asked = [("a", 1), ("b", 2), ("c", 1), ("d", None), ("e", 1), ("f", 2)]
-        await asyncio.gather(*(commits.run(work(name), about) for name, about in asked))
+        given = [("a", 1), ("b", 2), ("c", 1), ("d", None), ("e", 1), ("f", 2)]
+        await asyncio.gather(*(commits.run(work(name), about) for name, about in given))
         assert "".join(order) == "ababccddefef"
 
     async def test_a_refused_function_does_not_affect_others(self, database: PostgresDatabase) -> None:
@@ -143,11 +143,11 @@ class TestCommits:
 
     async def test_durations_of_commits_are_reported(self, database: PostgresDatabase) -> None:
         """Once for each transaction, however many parts share it."""
-        told = list[float]()
-        commits = database.commits(told.append)
+        durations = list[float]()
+        commits = database.commits(durations.append)
         await asyncio.gather(*(commits.run(lambda _: None) for _ in range(5)))
-        assert 1 <= len(told) < 5
-        assert all(0 < seconds < 10 for seconds in told)
+        assert 1 <= len(durations) < 5
+        assert all(0 < seconds < 10 for seconds in durations)
 
 
 class TestSeveralProcesses:

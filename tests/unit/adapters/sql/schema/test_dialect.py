@@ -8,7 +8,7 @@ from wfcore.adapters.sql.schema.dialect import named_values, to_driver_statement
 
 
 @pytest.mark.parametrize(
-    ("written", "values", "told"),
+    ("statement", "values", "expected"),
     [
         ("a = ?1 AND b = ?2 AND c = ?1", (1, 2), ("a = $1 AND b = $2 AND c = $1", (1, 2))),
         ("VALUES (?, ?)", (1, 2), ("VALUES ($1, $2)", (1, 2))),
@@ -16,13 +16,13 @@ from wfcore.adapters.sql.schema.dialect import named_values, to_driver_statement
         ("CAST(a::text AS json)", (), ("CAST(a::text AS json)", ())),
     ],
 )
-def test_server_statements_have_numbered_parameters(written: str, values: Any, told: Any) -> None:
+def test_server_statements_have_numbered_parameters(statement: str, values: Any, expected: Any) -> None:
     """The values are in the order of the numbers."""
-    assert to_server_statement(written, values) == told
+    assert to_server_statement(statement, values) == expected
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("statement", "expected"),
     [
         ("a = ?1 AND b = ?2 AND c = ?1", "a = %(p1)s AND b = %(p2)s AND c = %(p1)s"),
         ("VALUES (?, ?)", "VALUES (%(p1)s, %(p2)s)"),
@@ -31,9 +31,9 @@ def test_server_statements_have_numbered_parameters(written: str, values: Any, t
         ("o CROSS JOIN p ON a", "o JOIN p ON a"),
     ],
 )
-def test_driver_statements_are_translated(written: str, told: str) -> None:
+def test_driver_statements_are_translated(statement: str, expected: str) -> None:
     """SQLite's dialect becomes PostgreSQL's, with named parameters."""
-    assert to_driver_statement(written) == told
+    assert to_driver_statement(statement) == expected
 
 
 def test_values_by_name() -> None:

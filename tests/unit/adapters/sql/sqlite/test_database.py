@@ -214,9 +214,9 @@ async def test_closing_waits_and_leaves_nothing(tmp_path: Path) -> None:
     await database.close()
     assert not connection_threads() - others
     assert [path.name for path in database.path.parent.iterdir()] == ["a.db"]
-    for door in (database.writing, database.reading):
+    for transaction in (database.writing, database.reading):
         with pytest.raises(Unavailable, match="closed"):
-            async with door():
+            async with transaction():
                 pass
     with pytest.raises(Unavailable, match="closed"):
         _ = database.commit_connection

@@ -131,9 +131,7 @@ class TestWhere:
         await journal.append(ref, Append(1, steps(3000)))
         assert threading.get_ident() not in hot.threads
 
-    async def test_the_journal_waits_for_another_writer(
-        self, journal: SqlJournal, database: Database
-    ) -> None:
+    async def test_the_journal_waits_for_another_writer(self, journal: SqlJournal, database: Database) -> None:
         """While the storage writes, the journal waits and the event loop runs."""
         ref = await begin(journal)
         async with database.writing() as connection:
