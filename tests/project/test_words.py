@@ -52,9 +52,6 @@ FROZEN = {"src/wfcore/adapters/sql/migrations/versions"}
 
 PENDING = (
     "src/wfcore/adapters/outbound/mcp_servers.py",
-    "src/wfcore/domain/run",
-    "src/wfcore/runtime/execution",
-    "src/wfcore/testing/histories.py",
 )
 """Where banned words are still to be replaced. Remove a path once its files have none."""
 

@@ -135,7 +135,7 @@ class History:
         return self.apply(Succeeded(self.at, *place(effect), output, usage, effect.address[:-3]))
 
     def open(self, node: str, given: JSON = None, message: str | None = None, step: int | None = None) -> Self:
-        """The child that a node asks for was opened."""
+        """The child that a node requests was opened."""
         effect = self.effect(node, step)
         assert isinstance(effect, OpenChild)
         what = effect.kind, effect.resource_id, "v"
@@ -183,7 +183,7 @@ class History:
         return self.apply(TimePassed(self.at)) if self.machine.turn_open else self.resume(by=None)
 
     def pause(self, by: Actor = ANN) -> Self:
-        """Somebody asked the run to park."""
+        """Somebody paused the run."""
         return self.apply(Paused(self.at, by))
 
     def cancel(self, by: Actor = ANN) -> Self:

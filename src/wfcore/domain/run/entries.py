@@ -74,8 +74,8 @@ class Resumed(Struct, frozen=True):
 
 
 class Succeeded(Struct, frozen=True):
-    """An effect had its result. `usage` counts what a model call consumed. `guardrail` tells of an answer that was not
-    allowed as it was: `{"replaced": true}` when the output is what may be said, `{"blocked": why}` when nothing may be.
+    """An effect had its result. `usage` counts what a model call consumed. `guardrail` describes an answer that did not
+    pass as it was: `{"replaced": true}` when the output is what may be said, `{"blocked": why}` when nothing may be.
     """
 
     at: int
@@ -90,8 +90,8 @@ class Succeeded(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """One attempt of an effect failed; whether another follows is the machine's to say. `info` tells what a
-    `connection_required` or `definition_changed` asks for, `usage` what a model call consumed, as far as that is known.
+    """One attempt of an effect failed; the machine decides whether another follows. `info` has what a
+    `connection_required` or `definition_changed` requires, `usage` what a model call consumed, as far as that is known.
     """
 
     at: int
@@ -147,13 +147,13 @@ class Said(Struct, frozen=True):
 
 
 class TimePassed(Struct, frozen=True):
-    """The clock was read as `at`: every timer due by then goes off."""
+    """The clock was read as `at`: every timer due by then expires."""
 
     at: int
 
 
 class Paused(Struct, frozen=True):
-    """Somebody asked the run to park at the next step."""
+    """Somebody requested that the run parks at the next step."""
 
     at: int
     by: Actor

@@ -2,9 +2,9 @@
 
 A node may go when every edge into it has been decided; it runs if at least one was taken, else it is skipped
 and its own edges are not taken (dead-path elimination; Leymann and Roller, "Production Workflow", 2000).
-Edges that close a cycle are no part of joins: taken, one re-arms the nodes of its cycle and starts the head
-anew at once. An edge that leads out of a cycle is held until the cycle is left, that is, until all its nodes
-have settled in a pass that does not start another; it then counts as taken if any pass took it.
+An edge that closes a cycle does not count in joins. When it is taken, it re-arms the nodes of its cycle and starts the
+head anew at once. An edge that leads out of a cycle is held until the cycle is left, that is, until all its nodes have
+settled in a pass that does not start another; it then counts as taken if any pass took it.
 
 `Flow` is changed in place and belongs to one machine. It knows nothing of what nodes do.
 """

@@ -1,4 +1,4 @@
-"""A variation's graph made ready to run: everything that is the same in every run of it, worked out once.
+"""A variation's graph made ready to run: everything that is the same in all its runs, computed once.
 
 Nodes are addressed by their position. Edges carry what the joins need to know: whether they close a cycle,
 and which cycle has to be left before their fate may be known downstream.
@@ -62,9 +62,9 @@ class Retry:
 class NodePlan:
     """One node, compiled. `routes` has an entry for every handle that some edge leaves by.
 
-    `key` is the id as it stands in the keys of effects: ASCII and without a colon. `catches` tells whether a
-    failure leads on by `error` edges, `plain` whether the node is one call of a tool and no more, `composed` whether
-    an agent works with a context that is composed for it (if not, it asks a model once), `assistant` whether it is the
+    `key` is the id as it stands in the keys of effects: ASCII and without a colon. `catches`: a failure
+    leads on by `error` edges. `plain`: the node is one call of a tool and nothing else. `composed`:
+    an agent has a context that is composed for it (if not, it calls a model once). `assistant`: it is the
     organization's own.
     """
 
@@ -108,7 +108,7 @@ class NodePlan:
 class Plan:
     """The whole graph, compiled. Shared by all runs of a variation; never changed.
 
-    `names_skills` tells whether an agent node names a skill, to which its deployer may have lost access.
+    `names_skills`: an agent node names a skill, to which its deployer may have lost access.
     """
 
     nodes: tuple[NodePlan, ...]
@@ -175,7 +175,7 @@ def skill_plan(skill_id: int) -> Plan:
 
 
 def assistant_plan() -> Plan:
-    """What a run of the organization's assistant follows. No graph that somebody wrote can say the same."""
+    """What a run of the organization's assistant follows. No stored graph can express it."""
     plan = compile_plan(_pair("agent", NodeType.AGENT, {}))
     start, agent = plan.nodes
     return attrs.evolve(plan, nodes=(start, attrs.evolve(agent, composed=True, assistant=True)))

@@ -30,7 +30,7 @@ class MessageRecord:
 
 @attrs.frozen
 class UsageRecord:
-    """What one answer of a model cost: tokens, calls, and milliseconds as far as the provider's adapter tells them."""
+    """What one completion cost: tokens, calls, and milliseconds, as far as the provider's adapter reports them."""
 
     model: str | None
     skill_id: int | None

@@ -1,9 +1,9 @@
-"""A workflow made ready to be simulated: what becomes of each of its nodes is the outcome of an effect.
+"""A workflow made ready to be simulated: each of its nodes ends by the outcome of an effect.
 
-Of the world a simulation knows nothing: what tools, models, children and people say, and so what expressions
-read, is open. A node of which one outcome is good and any other fails it becomes a call of a tool. One that
-can be left by several exits becomes that call, which tells the exit, and a condition behind it, which takes
-it. The graph is otherwise the same, so that joins, cycles, dead paths and ends are the machine's own.
+A simulation knows nothing of the world: the results of tools, models, children and people, and so what expressions
+read, are open. A node with one good outcome becomes a call of a tool, which succeeds or fails. A node with several
+exits becomes such a call, whose result is the number of the exit, and a condition after it, which takes that exit. The
+rest of the graph is the same, so that the machine itself decides joins, cycles, dead paths and ends.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,13 +30,13 @@ class Way:
 
 SUCCESS, FAILURE, INVALID = Way(DONE, DONE), Way(FAILED, fails=True), Way(EXPRESSION, fails=True)
 DENIED = Way("denied", "error")
-"""A call that was not allowed: no failure of the run, even where no edge catches it."""
+"""A call that was denied. This does not fail the run, even if no edge catches it."""
 
 
 @attrs.frozen
 class RehearsedNode:
-    """The call that stands for a node. `fork`: a condition takes the exit that it tells. `instant`: in a run the
-    machine decides it by itself, before anything else can happen.
+    """The call that stands for a node. `fork`: a condition takes the exit that the call returns. `instant`: in a run
+    the machine decides it by itself, before anything else can happen.
     """
 
     node: NodePlan
@@ -46,12 +46,12 @@ class RehearsedNode:
 
     @property
     def exits(self) -> list[str]:
-        """The exits by which the node may be left; that of a fork is told by its number in here."""
+        """The exits by which the node can be left; the call of a fork returns an index of this list."""
         return list(dict.fromkeys(way.exit for way in self.ways if not way.fails))
 
     @property
     def fatal(self) -> bool:
-        """Whether the run cannot go on once it is here."""
+        """Whether the run cannot go on after it has reached the node."""
         return not self.node.catches and all(way.fails for way in self.ways)
 
 
@@ -69,33 +69,33 @@ class Rehearsal:
 def rehearse(structure: Mapping[str, JSON], given: JSON = None) -> Rehearsal:
     """Make a structure without issues ready. `given` is the run's input; None leaves that open, too."""
     workflow, known = compile_plan(structure), _Known(given)
-    asked = {node.index: _part(node, known) for node in workflow.nodes if node.kind is not NodeType.START}
-    nodes = [_stand_in(node, asked.get(node.index)) for node in workflow.nodes]
+    calls = {node.index: _part(node, known) for node in workflow.nodes if node.kind is not NodeType.START}
+    nodes = [_stand_in(node, calls.get(node.index)) for node in workflow.nodes]
     names = {node.id for node in workflow.nodes}
-    doors: dict[str, str] = {}
+    forks: dict[str, str] = {}
     parts: dict[int, RehearsedNode] = {}
-    for index, part in asked.items():
+    for index, part in calls.items():
         if part.fork:
-            name = doors[part.node.id] = _unused(f"ask_{index}", names)
+            name = forks[part.node.id] = _unused(f"ask_{index}", names)
             parts[len(nodes)] = part
-            nodes[index]["data"] = {"branches": [_branch(name, *told) for told in enumerate(part.exits)]}
+            nodes[index]["data"] = {"branches": [_branch(name, *numbered) for numbered in enumerate(part.exits)]}
             nodes.append({"id": name, "type": NodeType.ACTION, "data": CALL})
         else:
             parts[index] = part
-    edges = [_edge(edge, doors) for edge in structure.get("edges") or ()]
-    edges += [{"id": name, "source": name, "target": fork} for fork, name in doors.items()]
+    edges = [_edge(edge, forks) for edge in structure.get("edges") or ()]
+    edges += [{"id": name, "source": name, "target": fork} for fork, name in forks.items()]
     return Rehearsal(workflow, compile_plan({"nodes": nodes, "edges": edges}), parts)
 
 
 def _branch(name: str, number: int, handle: str) -> dict[str, JSON]:
-    """Taken when the call of this name tells this number."""
+    """The branch that is taken when the call of this name returns this number."""
     return {"handle": handle, "when": f"nodes.{name}.output == {number}"}
 
 
-def _edge(edge: Mapping[str, JSON], doors: Mapping[str, str]) -> dict[str, JSON]:
+def _edge(edge: Mapping[str, JSON], forks: Mapping[str, str]) -> dict[str, JSON]:
     """The same edge, to the call in front of a fork, and from a fork by the name of the exit."""
-    turned = {**edge, "target": doors.get(edge["target"], edge["target"])}
-    if edge["source"] in doors:
+    turned = {**edge, "target": forks.get(edge["target"], edge["target"])}
+    if edge["source"] in forks:
         turned["sourceHandle"] = edge.get("sourceHandle") or DONE
     return turned
 
@@ -133,15 +133,17 @@ def _part(node: NodePlan, known: "_Known") -> RehearsedNode:
     if not node.requires_approval:
         return RehearsedNode(node, ways, fork=False, instant=node.pure)
     caught = Way(FAILED, "error") if node.catches else FAILURE
-    told = (caught if way.fails else way for way in ways)
-    return RehearsedNode(node, (*told, DENIED), fork=True, instant=False)
+    approved = (caught if way.fails else way for way in ways)
+    return RehearsedNode(node, (*approved, DENIED), fork=True, instant=False)
 
 
 def _render(node: NodePlan, known: "_Known") -> None:
-    """Raises what a start of the node would raise by what it is to be told."""
+    """Evaluate the expressions of the node. Raises `ExpressionError` as its start would, `_Open` if they read what is
+    open.
+    """
     if node.for_each is not None:
         if not isinstance(node.for_each.evaluate(known), list):
-            raise ExpressionError(f"`{node.for_each.source}` gives no list")
+            raise ExpressionError(f"`{node.for_each.source}` is not a list")
     elif node.params is not None:
         node.params.render(known)
     if node.message is not None:
@@ -149,7 +151,7 @@ def _render(node: NodePlan, known: "_Known") -> None:
 
 
 def _branches(node: NodePlan, known: "_Known") -> Sequence[Way]:
-    """The branches that may hold, up to the first that surely does."""
+    """The branches that can hold, up to the first that always does."""
     found: dict[Way, None] = {}
     for handle, when in node.branches:
         try:
@@ -173,7 +175,7 @@ def _answers(node: NodePlan) -> Iterator[Way]:
 
 
 def _performed(node: NodePlan) -> Sequence[Way]:
-    """What a call comes to in the end, however often it was tried."""
+    """The ends of a call, after its retries."""
     if node.tool == FAIL and node.for_each is None:
         return (FAILURE,)
     if node.tool == WAIT or (node.tool == TRANSFORM and node.pure):
@@ -186,7 +188,7 @@ class _Open(Exception):
 
 
 class _Known(Mapping[str, JSON]):
-    """What expressions read, of which the run's input is known at most."""
+    """What expressions read, of which only the run's input can be known."""
 
     def __init__(self, given: JSON) -> None:
         self._given = given

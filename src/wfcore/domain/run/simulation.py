@@ -1,15 +1,14 @@
-"""All the ends that runs of a workflow can come to, each with a journal that leads there.
+"""All the ends that runs of a workflow can have, each with a journal that leads to it.
 
-The states of a rehearsal (`rehearse`) are visited by entries of every outcome that an effect may have: those first
-for which the fewest nodes ran again, of them the farthest on. States that differ in nothing that matters, times and
-numbers of visits for instance, are one: so cycles are gone round until a round adds nothing new. Without cycles, and
-without a node that is bound to end the run, the order in which effects end makes no difference, and one is taken;
-else all are.
+The search visits the states of a rehearsal (`rehearse`) by entries of every outcome that an effect can have: first the
+states for which the fewest nodes ran again, and of these the farthest. States that differ only in what does not matter,
+such as times and numbers of visits, count as one, so that a cycle is repeated until a round adds nothing new. Without
+cycles, and without a node that always ends the run, the order in which effects end makes no difference: one order is
+taken, else all are.
 
-Every journal folds with `plan` to the end that it is told for. What a simulation takes for granted: expressions
-over what is open give one of the values that they can give and do not fail, and bounds are not passed. Retries,
-the items of a `forEach` and the answers of a quorum are told as the one outcome that they come to; what happens
-inside a child or an agent, as its success or failure.
+Every journal folds with `plan` to the end of its path. A simulation assumes that expressions over what is open return
+one of their possible values and do not fail, and that no bound is passed. Retries, the items of a `forEach` and the
+votes of a quorum are shown as their one outcome; a child or an agent as its success or failure.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -32,7 +31,7 @@ from wfcore.domain.run.state import RunStatus
 
 MOST_PATHS: Final = 200
 STATES_PER_PATH: Final = 50
-"""States that are visited for each path that may be told, before a simulation is broken off."""
+"""States that are visited for each path that can be returned, before a simulation is cut short."""
 
 Ways = Mapping[str, str]
 """How nodes ended, when they last did, by node id."""
@@ -42,7 +41,7 @@ Ways = Mapping[str, str]
 class Path:
     """One end: `done` with the output of these nodes (none: null, several: an object by node id), `error` because
     `failed` ended the run, or `endless`: into a cycle that no outcome leaves. `steps` are nodes with how they
-    ended, in order; `journal` leads there.
+    ended, in order; `journal` leads to the end.
     """
 
     end: Literal["done", "error", "endless"]
@@ -67,8 +66,8 @@ class Simulation:
     """What a workflow can come to. `paths` are its ends, one way to each: those `done` differ in how their
     nodes ended, those in `error` in the node and how it failed.
 
-    Unless `complete` it was broken off, and there is more. `never_reached` is empty then. `can_expire` are approvals,
-    `dead_ends` exits `(node, exit)` that are taken and lead nowhere. `plan` is what the journals fold with.
+    If it is not `complete`, it was cut short, and there are more; `never_reached` is empty then. `can_expire` are
+    approvals, `dead_ends` exits `(node, exit)` that are taken and lead nowhere. `plan` is what the journals fold with.
     """
 
     paths: tuple[Path, ...]
@@ -86,7 +85,7 @@ class Simulation:
     @property
     def sound(self) -> bool:
         """Whether a path comes to `done`, every cycle can be left, and no expression is known to end a run in error.
-        What was not seen, because it was broken off, counts as sound.
+        What was not visited, because it was cut short, counts as sound.
         """
         ends = {path.end for path in self.paths}
         finishes = "done" in ends or not self.complete
@@ -95,7 +94,7 @@ class Simulation:
 
 def simulate(structure: Mapping[str, JSON], given: JSON = None, most_paths: int = MOST_PATHS) -> Simulation:
     """Simulate a structure that passed the rules for deployment. `given` is the run's input; with None what reads it
-    is open. It breaks off after `most_paths` paths. Invalid when the start node's `inputSchema` forbids the input.
+    is open. It is cut short after `most_paths` paths. Invalid when the start node's `inputSchema` forbids the input.
     """
     rehearsal = rehearse(structure, given)
     schema = rehearsal.workflow.nodes[rehearsal.workflow.start].schema
@@ -122,7 +121,7 @@ class _State:
 
 
 class _Search:
-    """Visits the states of a rehearsal. `led_from` tells for each state which ones lead to it."""
+    """Visits the states of a rehearsal. `led_from` has for each state those that lead to it."""
 
     def __init__(self, rehearsal: Rehearsal, given: JSON, most_paths: int) -> None:
         self._rehearsal, self._most = rehearsal, most_paths
@@ -154,7 +153,7 @@ class _Search:
         )
 
     def _visit(self) -> bool:
-        """Whether every state was visited, and not only as many as may be."""
+        """Visit states. False: there are more than can be visited."""
         while self._next and len(self._ends) <= self._most and len(self._states) <= STATES_PER_PATH * self._most:
             _, _, number = heappop(self._next)
             for address, way in self._options(self._states[number].machine):
@@ -182,7 +181,7 @@ class _Search:
         return _State(after, ways, number, entry, (part.node.id, way.name), state.depth + 1)
 
     def _arrive(self, state: _State) -> None:
-        """Note the state, and from where it was reached."""
+        """Record the state, and the state that leads to it."""
         key = self._key(state)
         number = self._known.setdefault(key, len(self._states))
         if number == len(self._states):
@@ -197,16 +196,16 @@ class _Search:
             self._led_from[number].append(state.before)
 
     def _key(self, state: _State) -> Hashable:
-        """All that matters for what can still happen, and for what is told of it."""
+        """All that matters for what can still happen, and for the path."""
         machine, root = state.machine, state.machine.root
         if machine.status is RunStatus.error:
             return state.step
-        told = frozenset(root.ends), frozenset(state.ways.items())
+        shown = frozenset(root.ends), frozenset(state.ways.items())
         if machine.ended:
-            return told
+            return shown
         flow = root.flow
         counts = tuple(flow.need), tuple(flow.taken), tuple(flow.unsettled)
-        return told, tuple(root.nodes), counts, frozenset(root.flow.edges.items())
+        return shown, tuple(root.nodes), counts, frozenset(root.flow.edges.items())
 
     def _place(self, index: int) -> int:
         """The node of the workflow that this node of the rehearsal stands for."""
@@ -249,6 +248,6 @@ _END: Mapping[RunStatus, Literal["done", "error"]] = {RunStatus.done: "done", Ru
 
 
 def _leads_nowhere(node: NodePlan, way: Way) -> bool:
-    """Whether an exit that may be taken has no edge, on a node that has others."""
-    asks = node.kind in (NodeType.CONDITION, NodeType.HUMAN_APPROVAL) or way == DENIED
-    return asks and not way.fails and bool(node.outgoing) and not node.route(way.exit)[0]
+    """Whether an exit that can be taken has no edge, on a node that has others."""
+    branches = node.kind in (NodeType.CONDITION, NodeType.HUMAN_APPROVAL) or way == DENIED
+    return branches and not way.fails and bool(node.outgoing) and not node.route(way.exit)[0]

@@ -44,8 +44,8 @@ class IllegalMove(IllegalEntry):
 
 
 class BrokenInvariant(AssertionError):
-    """The machine made an illegal move after it had accepted an entry: a defect of the program, not of the entry. The
-    machine must be dropped.
+    """The machine made an illegal move after it had accepted an entry: the error is in the program, not in the entry.
+    The machine must be dropped.
     """
 
 

@@ -1,4 +1,4 @@
-"""The rows that follow from a machine's state: what `append` writes beside entries, so that both change together."""
+"""Building appends: the rows that derive from a machine's state and are written with its entries."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from wfcore.ports.journal import Append, NewRun, RunChange
 
 
 def result_of(machine: Machine) -> dict[str, JSON]:
-    """What a run's record shows of its end; keys without anything to show are left out."""
+    """What a run's record shows of its end; keys without a value are left out."""
     result: dict[str, JSON] = {}
     if machine.status is RunStatus.done:
         result["output"] = machine.output
@@ -44,12 +44,12 @@ def settled(
     begun: NewRun | None = None,
     changes: Sequence[RunChange] = (),
     holder: int | None = None,
-    asked: bool = True,
+    had_interrupts: bool = True,
 ) -> Append:
     """The append that ends a turn: its row, the interrupts that are open now, the next wake-up, and no claim.
 
     `begun` is the row of a turn that has begun with these very entries, `changes` those of the turns before. Where
-    nothing was `asked` before, there is nothing to close.
+    none was open before (`had_interrupts`), there is none to close.
     """
     waiting = tuple(machine.interrupts.values())
     return Append(
@@ -57,7 +57,7 @@ def settled(
         entries,
         begun,
         changes if begun else (run_change(machine),),
-        waiting if waiting or asked else None,
+        waiting if waiting or had_interrupts else None,
         updates_claim=True,
         wake_at=machine.next_due(),
         holder=holder,

@@ -35,7 +35,7 @@ class Appender:
     def append_of(self, machine: Machine, expected: int, entries: Sequence[Entry]) -> Append:
         """The append of these entries, which the machine has applied; one that ends the turn releases the claim."""
         if machine.state.phase not in OPEN:
-            return settled(machine, expected, entries, holder=self.holder, asked=bool(self._interrupts))
+            return settled(machine, expected, entries, holder=self.holder, had_interrupts=bool(self._interrupts))
         records = machine.take_records() if machine.state.records else ()
         if machine.interrupts or self._interrupts:
             waiting = list(machine.interrupts.values())

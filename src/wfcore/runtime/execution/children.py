@@ -15,9 +15,9 @@ from wfcore.runtime.organization.directory import current_principal, is_former_m
 from wfcore.runtime.resources.deployment import lost_access
 
 MAX_CHILD_DEPTH = 8
-"""Children inside each other."""
+"""The depth of children inside each other."""
 MOST_ISSUES = 10
-"""Of an input's faults that are told at once."""
+"""Issues of an input that are reported at once."""
 
 
 class ChildRefused(Exception):
@@ -32,7 +32,7 @@ class ChildRefused(Exception):
 
 
 class Children:
-    """Resolves what a node or an agent asks for to what is opened."""
+    """Resolves what a node or an agent requests to a variation."""
 
     def __init__(self, ports: Ports, plans: Plans) -> None:
         self._ports = ports
@@ -41,8 +41,8 @@ class Children:
     async def pinned(self, execution: Execution, effect: OpenChild) -> str:
         """The id of the variation that the child runs. `ChildRefused` when there is none, or the input does not fit.
 
-        What does not exist, what is deleted, and what may not be used are told in the same words. An agent asks with
-        the access of who started the execution, a workflow's own node with that of who deployed the workflow.
+        The same message stands for what does not exist, what is deleted, and what cannot be used. An agent has the
+        access of the user who started the execution, a node of a workflow that of the user who deployed the workflow.
         """
         if effect.depth > MAX_CHILD_DEPTH:
             raise ChildRefused(f"children go at most {MAX_CHILD_DEPTH} levels deep", "depth")
@@ -64,7 +64,7 @@ class Children:
         return variation.id
 
     async def _frame(self, execution: Execution, within: Address) -> PlanKey:
-        """What runs in a frame. A child's was told when it was opened, at its address and attempt."""
+        """What runs in a frame. A child's is in its `Opened`, at its address and attempt."""
         if not within:
             return execution.kind, execution.resource_id or 0, execution.variation_id or ""
         for entry in await self._ports.journal.read(execution.ref):
@@ -85,7 +85,7 @@ class Children:
 
 
 async def _deployer(work: UnitOfWork, frame: PlanKey) -> str | None:
-    """Who deployed the workflow that runs in a frame. None for a draft on trial, and for what is no workflow."""
+    """Who deployed the workflow that runs in a frame. None for a trial of a draft, and for a skill."""
     kind, number, variation_id = frame
     variation = await work.workflows.variation(number, variation_id) if kind == Kind.WORKFLOW else None
     return None if variation is None else variation.deployed_by

@@ -1,4 +1,4 @@
-"""The driver: it lets the machine's effects happen and writes down what came of them, until nothing is left to do.
+"""The driver: it performs the machine's effects and records their outcomes, until nothing is left to do.
 
 Normal progress and recovery are the same code path: load the journal, fold it, perform what is pending.
 """
@@ -11,7 +11,7 @@ from wfcore.ports.journal import Execution, ExecutionRef
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.performer import ClaimLost, Performer
 from wfcore.runtime.execution.plans import Plans
-from wfcore.runtime.execution.poison_runs import DEFECTS, PoisonRuns
+from wfcore.runtime.execution.poison_runs import PROGRAM_ERRORS, PoisonRuns
 from wfcore.runtime.execution.session import Session
 from wfcore.runtime.execution.telemetry import turn
 from wfcore.runtime.execution.time_slice import TimeSlice
@@ -26,36 +26,36 @@ class Driver:
         self._ports = ports
         self._plans = plans
         self._performer = Performer(ports, plans)
-        self._defects = PoisonRuns(ports, plans)
+        self._poison_runs = PoisonRuns(ports, plans)
         self._time_slice = TimeSlice()
         self._sessions: dict[ExecutionRef, Session] = {}
         self._warm: dict[ExecutionRef, tuple[Execution, Machine]] = {}
 
     def warm(self, execution: Execution, machine: Machine) -> None:
-        """Spare the first read of an execution that was adopted a moment ago; not taken up at once, it is forgotten."""
+        """Keep the machine of an execution that this process has just claimed, until the next turn of the event loop."""
         self._warm[execution.ref] = (execution, machine)
         asyncio.get_running_loop().call_soon(self._warm.pop, execution.ref, None)
 
     def signal(self, ref: ExecutionRef) -> bool:
-        """The journal may have grown: have its session look. False when it is not driven here."""
+        """The journal may be longer now: the session reads it. False when the execution is not driven here."""
         session = self._sessions.get(ref)
         if session is not None:
             session.signal()
         return session is not None
 
     def lengths(self) -> dict[ExecutionRef, int]:
-        """How far each session has read, to notice entries that other processes wrote."""
+        """Entries that each session has read, to detect those of other processes."""
         return {ref: session.machine.length for ref, session in self._sessions.items()}
 
     async def handle(self, ref: ExecutionRef) -> None:
         """Drive the execution until it waits or ends. The dispatcher holds the claim meanwhile."""
         try:
             await self._drive(ref)
-        except DEFECTS as error:
-            if not await self._defects.end(ref, error):
+        except PROGRAM_ERRORS as error:
+            if not await self._poison_runs.end(ref, error):
                 raise
         else:
-            self._defects.forget(ref)
+            self._poison_runs.forget(ref)
 
     async def _drive(self, ref: ExecutionRef) -> None:
         execution, machine = self._warm.pop(ref, (None, None))

@@ -1,7 +1,7 @@
 """Following a run: everything that became durable, once, in order, whenever one joins.
 
-Events are a projection of the journal. A follower first listens, then folds the journal up to now, then goes on
-with what it hears. What is heard is a hint: a gap, silence, or falling behind leads back to the journal.
+Events are a projection of the journal. A follower first subscribes, then folds the journal up to now, then goes on
+with what it receives. What it receives is a hint: after a gap, a silence, or falling behind it reads the journal again.
 """
 
 from collections.abc import AsyncGenerator, Iterable
@@ -33,8 +33,8 @@ async def follow(
                 yield news
             patience = SOONEST if news else min(patience * 1.5, LATEST)
             try:
-                while not turn.ended and (heard := await listening.next(patience)) is not None:
-                    news = turn.take(heard)
+                while not turn.ended and (received := await listening.next(patience)) is not None:
+                    news = turn.take(received)
                     if news:
                         yield news
                     if turn.gap:
@@ -49,7 +49,7 @@ async def follow(
 
 
 async def outline(batches: AsyncGenerator[list[Event], None], after: int) -> AsyncGenerator[list[Event], None]:
-    """The outline of the turn that these batches tell."""
+    """The outline of the turn that these batches show."""
     async with aclosing(batches):
         async for events in batches:
             if news := [event for event in outlined(events) if event.seq > after]:
@@ -104,7 +104,7 @@ class _Turn:
 
 
 class Past:
-    """An execution's events as the journal tells them, read on from where the last reading ended."""
+    """The events of an execution from its journal, each read continuing where the last one ended."""
 
     def __init__(self, plans: Plans, execution: Execution) -> None:
         self._plans = plans

@@ -1,4 +1,4 @@
-"""The effects of one execution that are under way in this process."""
+"""The effects of one execution that are in flight in this process."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -24,8 +24,8 @@ class EffectsInFlight:
     """One task for each effect.
 
     A call of a tool that is not idempotent is announced in the journal before it is made, a call of a model by the
-    first text of its answer. One that was announced and is pending, although it is not under way here, was broken off:
-    with a worker that ended, or by this session. `tasks` is there to be looked at.
+    first text of its answer. One that was announced and is pending, although it is not in flight here, was broken off:
+    with a worker that ended, or by this session. `tasks` is read by the session.
     """
 
     def __init__(self, perform: Callable[[Effect], Coroutine[Any, Any, None]], tools: Tools) -> None:
@@ -40,7 +40,7 @@ class EffectsInFlight:
         return [effect for effect in pending.values() if effect.not_before <= now and key_of(effect) not in self.tasks]
 
     def announcements(self, pending: Mapping[Address, Effect], now: int) -> list[Sent | Failed]:
-        """What has to be durable before the effects that are due may begin."""
+        """What has to be durable before the effects that are due can begin."""
         found: list[Sent | Failed] = []
         harmless = self._harmless
         for effect in pending.values():
@@ -66,7 +66,7 @@ class EffectsInFlight:
             yield sent(effect, now)
 
     def _is_called_once(self, tool_id: str) -> bool:
-        """Whether no call of this tool may be made twice; asked once for each tool."""
+        """Whether a call of this tool must not be made twice. If it can be, the tool is remembered as harmless."""
         tool = self._tools.get(tool_id)
         if not is_served(tool_id) and (tool is None or tool.idempotent):
             self._harmless.add(tool_id)
@@ -74,7 +74,7 @@ class EffectsInFlight:
         return True
 
     def streamed(self, said: Said) -> None:
-        """The model call under way here has begun to answer."""
+        """The model call in flight here has streamed its first text."""
         self._announced.add((address_of(said), said.attempt))
 
     def launch(self, effect: Effect) -> None:

@@ -1,4 +1,4 @@
-"""The entries that tell what becomes of an effect: where it stands in the run, and when."""
+"""The entries with the outcomes of effects: the address of the effect, and when."""
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild
@@ -6,7 +6,7 @@ from wfcore.domain.run.entries import Failed, Opened, Outcome, Said, Sent, Succe
 from wfcore.domain.run.machine.requests import BROKEN_OFF
 
 LONGEST_MESSAGE = 500
-"""Characters of an exception's text that are kept; the rest would be somebody's data."""
+"""Characters of an exception's text that are kept; the rest could be personal data."""
 
 
 def address_of(outcome: Outcome) -> Address:
@@ -48,10 +48,10 @@ def _kept(message: object) -> str:
 
 
 def opened(effect: OpenChild, at: int, variation_id: str) -> Opened:
-    """The child that was asked for, with what is pinned for it."""
+    """The requested child, with what is pinned for it."""
     node, visit, step = effect.address[-3:]
-    asked = effect.kind, effect.resource_id, variation_id, effect.input, effect.message
-    return Opened(at, node, visit, step, effect.attempt, *asked, effect.address[:-3])
+    opened_with = effect.kind, effect.resource_id, variation_id, effect.input, effect.message
+    return Opened(at, node, visit, step, effect.attempt, *opened_with, effect.address[:-3])
 
 
 def said(effect: Effect, at: int, text: str) -> Said:
@@ -65,11 +65,11 @@ def sent(effect: CallTool, at: int) -> Sent:
 
 
 def unknown(effect: CallTool, at: int) -> Failed:
-    """Somebody was about to make this call, and nobody knows what came of it."""
+    """A worker announced this call and ended: its outcome is unknown."""
     message = f"the outcome of `{effect.tool}` is unknown: the worker ended while it ran"
     return failed(effect, at, message, "unknown_outcome", retryable=False)
 
 
 def broken_off(effect: CallModel, at: int) -> Failed:
-    """Somebody saw the model begin to answer, and the rest is lost: what it says when asked anew is another message."""
-    return failed(effect, at, "the worker ended while the model answered: it is asked again", BROKEN_OFF)
+    """Clients saw the model begin to answer, and the rest is lost: the next call produces another message."""
+    return failed(effect, at, "the worker ended while the model answered: it is called again", BROKEN_OFF)

@@ -1,4 +1,4 @@
-"""Performing effects: whatever the world does is turned into an entry."""
+"""Performing effects: every outcome becomes an entry."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ Stream = Callable[[Said], Awaitable[None]]
 
 
 class ClaimLost(Exception):
-    """Another worker has the execution, or nobody: whoever drives it here is to stop."""
+    """Another worker has claimed the execution, or nobody has: the session here must stop."""
 
 
 class Performer:
@@ -35,7 +35,7 @@ class Performer:
         self._children = Children(ports, plans)
 
     async def perform(self, execution: Execution, effect: Effect, stream: Stream) -> Succeeded | Opened | Failed:
-        """The entry that tells how the effect ended. A tool that takes too long is broken off.
+        """The entry with the outcome of the effect. A tool that takes too long is cancelled.
 
         `ClaimLost`, which only `stream` raises, goes through.
         """
@@ -61,7 +61,7 @@ class Performer:
             took = "no answer in time" if effect.timeout is None else f"no answer within {effect.timeout:g} seconds"
             return self._failed(effect, spent, took, "timeout")
         except (Exception, SystemExit) as error:  # noqa: BLE001  (a tool may raise anything; the run must learn of it)
-            return self._failed(effect, spent, _told(error))
+            return self._failed(effect, spent, _text_of(error))
 
     def _failed(
         self,
@@ -96,8 +96,8 @@ class Performer:
         await stream(said(effect, self._clock.now(), text))
 
 
-def _told(error: BaseException) -> str:
-    """What an exception says, with its type; that alone when it cannot say it."""
+def _text_of(error: BaseException) -> str:
+    """The type and the text of an exception; the type alone if the text cannot be made."""
     name = type(error).__name__
     try:
         return f"{name}: {error}"
@@ -106,6 +106,6 @@ def _told(error: BaseException) -> str:
 
 
 def _is_being_cancelled() -> bool:
-    """Whether somebody asked this very task to stop; if not, the cancellation came out of the tool."""
+    """Whether this task is being cancelled; if not, the cancellation came out of the tool."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -1,5 +1,5 @@
-"""What becomes of an execution that this program cannot drive: after a few tries it ends in error, so that nobody
-waits for it for ever."""
+"""Poison runs: an execution that the program cannot drive ends in error after a few tries, so that nobody waits for it
+for ever."""
 
 import logging
 from collections import Counter
@@ -13,11 +13,11 @@ from wfcore.runtime.execution.plans import Plans
 
 log = logging.getLogger("wfcore.drive")
 
-DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What a mistake in the program raises, in the next try too. A full disk or a lost database raises none of these."""
+PROGRAM_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What an error in the program raises, in the next try too. A full disk or a lost database raises none of these."""
 
 TRIES = 5
-"""How often an execution may fail to be driven, one time after the other, before it is ended."""
+"""Consecutive failures to drive an execution, after which it is ended."""
 
 
 class PoisonRuns:
@@ -38,13 +38,13 @@ class PoisonRuns:
         self._tries[ref] += 1
         if self._tries[ref] < TRIES:
             return False
-        told = {"execution": ref.id, "tries": self._tries[ref]}
+        details = {"execution": ref.id, "tries": self._tries[ref]}
         try:
             await self._abort(ref, f"the run could not be carried on: {type(error).__name__}")
-        except (*DEFECTS, IllegalEntry, JournalConflict):
-            log.exception("an execution cannot be driven, and not be ended either", extra=told)
+        except (*PROGRAM_ERRORS, IllegalEntry, JournalConflict):
+            log.exception("an execution can neither be driven nor be ended", extra=details)
             return False
-        log.error("an execution was ended, because it cannot be driven", exc_info=error, extra=told)
+        log.error("an execution was ended, because it cannot be driven", exc_info=error, extra=details)
         del self._tries[ref]
         return True
 

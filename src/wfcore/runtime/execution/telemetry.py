@@ -108,7 +108,7 @@ class Driven(Protocol):
 
 @contextmanager
 def turn(telemetry: Telemetry | None, execution: Execution, session: Driven) -> Iterator[None]:
-    """While this block runs, the session is driven: logs tell its run, and spans surround it and its effects."""
+    """While this block runs, the session is driven: logs have its run id, and spans surround it and its effects."""
     RUN.set(session.machine.run_id)  # for the whole of this task, which drives nothing else
     observed = None if telemetry is None else _Turn(telemetry, execution, session)
     began, outcome = perf_counter(), "broken_off"

@@ -100,8 +100,8 @@ def test_a_failing_tool_is_told() -> None:
     ("call", "error"),
     [
         ({"id": "c0", "name": "web.look", "args": {}}, "error: there is no tool `web.look`"),
-        ({"id": "c0", "name": "look", "args": "{"}, "error: the arguments are no JSON object"),
-        ({"id": "c0", "name": "look", "args": None}, "error: the arguments are no JSON object"),
+        ({"id": "c0", "name": "look", "args": "{"}, "error: the arguments are not a JSON object"),
+        ({"id": "c0", "name": "look", "args": None}, "error: the arguments are not a JSON object"),
         ({"id": "c0", "args": {}}, "error: there is no tool ``"),
     ],
 )

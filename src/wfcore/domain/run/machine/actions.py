@@ -70,7 +70,7 @@ def issue(run: RunState, frame: Frame, node: NodePlan) -> None:
         del frame.batches[node.index]
         finish(run, frame, node, [])
         return
-    while _has_room(run, frame, node, batch):
+    while _can_issue(run, frame, node, batch):
         step = batch.next
         batch.next += 1
         batch.live += 1
@@ -82,7 +82,7 @@ def issue(run: RunState, frame: Frame, node: NodePlan) -> None:
             call(run, frame, node, step, batch.calls[step], batch.many)
 
 
-def _has_room(run: RunState, frame: Frame, node: NodePlan, batch: Batch) -> bool:
+def _can_issue(run: RunState, frame: Frame, node: NodePlan, batch: Batch) -> bool:
     """Whether one more call of the batch can be under way. The batch is gone once its node has failed."""
     return (
         batch.next < len(batch.calls)

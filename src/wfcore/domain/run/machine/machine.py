@@ -123,7 +123,7 @@ class Machine:
 
     @property
     def paused(self) -> bool:
-        """Whether somebody asked the run to park, and no turn has taken over since."""
+        """Whether somebody paused the run, and no turn has taken over since."""
         return self.state.phase in HELD_BACK
 
     @property

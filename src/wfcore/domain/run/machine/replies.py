@@ -1,4 +1,4 @@
-"""What models and tools say, taken with care: calls out of an answer, results into messages."""
+"""Replies of models and results of tools, which are untrusted: calls from a reply, messages from results."""
 
 from collections.abc import Mapping
 
@@ -11,32 +11,32 @@ from wfcore.domain.kernel.errors import Invalid, Malformed
 from wfcore.domain.kernel.json_type import JSON
 
 MOST_CALLS = 64
-"""Calls of tools that one answer of a model may ask for; with more of them none is made."""
+"""Calls of tools that one reply of a model can request; with more of them none is made."""
 
 MOST_ISSUES = 10
-"""Of the faults of a call's arguments that are told at once."""
+"""Issues of a call's arguments that are reported at once."""
 
 LONGEST_RESULT = 50_000
-"""Characters of a tool's result that a model is told."""
+"""Characters of a tool's result that a model receives."""
 
 
 @attrs.frozen
 class ModelReply:
-    """What a model said: text, and the calls `{"id", "name", "args"}` that it asks for."""
+    """What a model said: text, and the calls `{"id", "name", "args"}` that it requests."""
 
     text: JSON
     calls: tuple[Mapping[str, JSON], ...] = ()
 
 
 def reply_of(output: JSON, step: int) -> ModelReply:
-    """The answer in the output of a model call, which may be anything. Ids of calls are made unique; `step` is that of
+    """The reply in the output of a model call, which can be any JSON. Ids of calls are made unique; `step` is that of
     the first call.
     """
     if not isinstance(output, dict):
         return ModelReply(said(output))
-    text, asked = output.get("text"), output.get("toolCalls")
+    text, requested = output.get("text"), output.get("toolCalls")
     calls: dict[str, Mapping[str, JSON]] = {}
-    for number, call in enumerate(asked if isinstance(asked, list) else (), step):
+    for number, call in enumerate(requested if isinstance(requested, list) else (), step):
         known = call if isinstance(call, dict) else {}
         name, ident = known.get("name"), known.get("id")
         if not isinstance(ident, str) or not ident or ident in calls:
@@ -50,12 +50,12 @@ def reply_of(output: JSON, step: int) -> ModelReply:
 def tool_of(context: Mapping[str, JSON], call: Mapping[str, JSON]) -> tuple[Mapping[str, JSON], str]:
     """The tool that a call names, of those the context offers, and why the call cannot be made ("" when it can).
 
-    Nobody is asked to approve arguments that the tool does not take; those of other calls are checked with the call.
+    The arguments are checked here if a person has to approve the call, else when the call is made.
     """
     for tool in context.get("tools") or ():
         if tool["name"] == call["name"]:
             if not isinstance(call["args"], dict):
-                return tool, "the arguments are no JSON object"
+                return tool, "the arguments are not a JSON object"
             return tool, _misfits(tool, call["args"]) if tool.get("requiresApproval") else ""
     return {}, f"there is no tool `{call['name'][:100]}`"
 
@@ -64,7 +64,7 @@ def _misfits(tool: Mapping[str, JSON], args: JSON) -> str:
     try:
         schema = compile_schema(tool.get("parameters", True))
     except Invalid:
-        return ""  # the tool will say for itself what it takes
+        return ""  # the tool reports by itself what it takes
     return "; ".join(f"`{issue.path}`: {issue.message}" for issue in schema.check(args, "params")[:MOST_ISSUES])
 
 

@@ -224,6 +224,6 @@ def check_aborted(run: RunState, _: e.Aborted) -> None:
 
 
 def aborted(run: RunState, entry: e.Aborted, _: None) -> None:
-    """The execution ends in error, because of a defect of the program."""
+    """The execution ends in error, because the program could not drive it."""
     run.at = entry.at
     fail_run(run, error_of(run, entry.message, {"reason": "defect"}))
