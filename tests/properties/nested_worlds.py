@@ -180,16 +180,16 @@ def opened_nodes(events: Sequence[Event]) -> None:
 
 
 def every_call_is_answered(records: Sequence[Record]) -> None:
-    """Behind each answer that asks for calls stands one tool message for each of them, by its id."""
+    """Behind each answer that requests calls stands one tool message for each of them, by its id."""
     said = [record for record in records if isinstance(record, MessageRecord)]
     assert len({record.id for record in said}) == len(said)
-    told = {record.id: record.tool_call_id for record in said if record.type == "tool"}
+    answered = {record.id: record.tool_call_id for record in said if record.type == "tool"}
     for record in said:
         if record.type == "ai":
             visit, step = record.id.rpartition(":")[0].rsplit(".", 1)
             for number, call in enumerate(record.tool_calls, int(step) + 1):
-                assert told.pop(f"{visit}.{number}") == call["id"]
-    assert told == {}
+                assert answered.pop(f"{visit}.{number}") == call["id"]
+    assert answered == {}
 
 
 # Random worlds

@@ -1,7 +1,7 @@
 """What a graph means, written down a second time: naive, slow, from the definition alone.
 
 Nothing is counted and nothing is kept up to date: which edges are decided, which nodes may go and which
-cycles have been left is worked out anew, from the set of outcomes, whenever somebody asks. Cycles are natural
+cycles have been left is worked out anew, from the set of outcomes, on each call. Cycles are natural
 loops: an edge closes one when its target is on the path of the depth-first walk that found its source.
 """
 
@@ -172,7 +172,7 @@ Outcome = tuple[str | None, Any]
 def interpret(structure: Mapping[str, Any], outcome: Callable[[str, int, Mapping[str, Any]], Outcome]) -> Any:
     """Run a graph to its end, each node at once: (status, output, how often each node ran).
 
-    `outcome` tells how a visit of a node ends: its id, the visit from 1, all outputs so far.
+    `outcome` returns how a visit of a node ends: its id, the visit from 1, all outputs so far.
     """
     known = Reference(structure)
     while ready := known.ready():

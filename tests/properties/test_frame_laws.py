@@ -215,7 +215,7 @@ def test_many_children_cost_as_much_as_each() -> None:
     """Twice as many children and rounds take about twice as many calls of functions."""
     counts = [_calls_of(_crowd, size) for size in (40, 80)]
     assert counts[1] / counts[0] < 2.2
-    counts = [_calls_of(_long_talk, size) for size in (40, 80)]
+    counts = [_calls_of(_long_conversation, size) for size in (40, 80)]
     assert counts[1] / counts[0] < 2.2
 
 
@@ -233,13 +233,13 @@ def _crowd(size: int) -> None:
     assert history.machine.output == [{"a": 1, "w": {"seconds": 1}}] * size
 
 
-def _long_talk(size: int) -> None:
-    asked = {"text": "", "toolCalls": [{"id": "c", "name": "look", "args": {}}]}
+def _long_conversation(size: int) -> None:
+    reply = {"text": "", "toolCalls": [{"id": "c", "name": "look", "args": {}}]}
     context = {"tools": [{"name": "look", "toolId": "look", "kind": "tool"}]}
     limits = Limits(max_agent_rounds=size + 1)
     history = History(sketch("s -> a", a={"type": "agent", "agent_id": 1}), limits=limits).succeed("a", context)
     for _ in range(size):
-        history.succeed("a", asked).succeed("a", "x")
+        history.succeed("a", reply).succeed("a", "x")
     assert history.succeed("a", "bye").machine.output == "bye"
 
 

@@ -101,7 +101,7 @@ def test_nested_blocks_do_what_the_reference_says(world: World) -> None:
 
 
 def naive(world: World) -> Callable[[str, int, Mapping[str, Any]], Outcome]:
-    """The outcome of one visit, told without the machine."""
+    """The outcome of one visit, computed without the machine."""
     position = {node["id"]: index for index, node in enumerate(world.structure["nodes"])}
 
     def outcome(name: str, visit: int, outputs: Mapping[str, Any]) -> Outcome:

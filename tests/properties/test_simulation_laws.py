@@ -1,4 +1,4 @@
-"""What a simulation tells is what runs do: every path is a run that can happen, and every run takes one of them."""
+"""What a simulation returns is what runs do: every path is a run that can happen, and every run takes one of them."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -66,7 +66,7 @@ def way_of(machine: Machine, name: str, output: Any) -> str:
 
 @SOME
 @given(worlds(structured() | tangled()), INPUTS)
-def test_every_run_takes_a_path_that_was_told(world: World, known: Any) -> None:
+def test_every_run_takes_a_path_of_the_simulation(world: World, known: Any) -> None:
     """On graphs of any shape, with any outcomes in any order, input known or not: the end of a real run, the way in
     which each of its nodes ended and whose output is the run's are those of a path of the simulation.
     """
@@ -84,7 +84,7 @@ def test_every_run_takes_a_path_that_was_told(world: World, known: Any) -> None:
 @SOME
 @given(st.tuples(deployable_graphs(), st.none()) | st.tuples(structured() | tangled(), INPUTS))
 def test_every_path_is_a_legal_journal_that_folds_to_its_end(workflow: tuple[Any, Any]) -> None:
-    """Whatever may be deployed: each journal is legal, comes to the end it is told for, and no end is told twice."""
+    """Whatever may be deployed: each journal is legal, comes to the end of its path, and no end is returned twice."""
     found = simulate(*workflow, most_paths=15)
     for path in found.paths:
         machine = fold(found.plan, path.journal)

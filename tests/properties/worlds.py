@@ -26,7 +26,7 @@ Structure = dict[str, Any]
 ANN = Actor("ann")
 
 
-# Random graphs. A node's `data.fate` tells how an approval ends; `data.model` is a condition in plain Python.
+# Random graphs. A node's `data.fate` is how an approval ends; `data.model` is a condition in plain Python.
 
 
 def action(**data: Any) -> Structure:
@@ -159,8 +159,8 @@ def tangled(draw: st.DrawFn) -> Structure:
     nodes: list[Structure] = [{"id": "n0", "type": "start"}]
     for index in range(1, count):
         once = {"handle": "again", "when": f"!has(nodes.n{index}.output)"}
-        asks = {"type": "condition", "data": {"branches": [once]}}
-        nodes.append({"id": f"n{index}", **draw(actions() | st.just(asks) | approvals())})
+        check = {"type": "condition", "data": {"branches": [once]}}
+        nodes.append({"id": f"n{index}", **draw(actions() | st.just(check) | approvals())})
     pairs = [(draw(st.integers(0, index - 1)), index) for index in range(1, count)]
     pairs += draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(1, count - 1)), max_size=count))
     edges = []

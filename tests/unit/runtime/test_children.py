@@ -41,8 +41,8 @@ async def test_an_approval_in_a_child(bench: Bench) -> None:
     touch what was pinned."""
     inner = await bench.deployed(graph("s>h h:approved>a", h=ask(), a=act("echo", value="old")))
     run = await bench.ran(one(child(inner)))
-    (asked,) = run.to_wire()["interrupts"]
-    assert (asked["nodeId"], asked["path"], asked["runId"]) == ("h", ["a"], run.id)
+    (interrupt,) = run.to_wire()["interrupts"]
+    assert (interrupt["nodeId"], interrupt["path"], interrupt["runId"]) == ("h", ["a"], run.id)
     ((item,), _) = await bench.core.runs.interrupts(bench.me)
     assert (item.to_wire()["path"], item.to_wire()["runId"]) == (["a"], run.id)
     await bench.core.workflows.patch(bench.me, inner, workflow_structure=one(act("echo", value="new")))
@@ -77,7 +77,7 @@ async def test_children_inside_children(bench: Bench) -> None:
 
 @pytest.mark.parametrize("case", ["missing", "private", "deleted", "draft"])
 async def test_what_cannot_be_opened(bench: Bench, case: str) -> None:
-    """A workflow that is not there, not the deployer's, or deleted is told in the same words; a draft as such."""
+    """A workflow that is not there, not the deployer's, or deleted has the same message; a draft as such."""
     number = 77
     if case != "missing":
         access = {"access": private()} if case == "private" else {}
@@ -88,12 +88,12 @@ async def test_what_cannot_be_opened(bench: Bench, case: str) -> None:
         if case == "deleted":
             await bench.core.workflows.delete(bench.other, number)
     message, _ = why(await bench.ran(one(child(number, retry={"maxAttempts": 3}))))
-    told = "is not deployed" if case == "draft" else "does not exist, or may not be used here"
-    assert message == f"workflow `{number}` {told}"
+    reason = "is not deployed" if case == "draft" else "does not exist, or may not be used here"
+    assert message == f"workflow `{number}` {reason}"
 
 
 async def test_a_deploy_warns_of_what_cannot_be_called(bench: Bench) -> None:
-    """No error, since it may be deployed later: a warning at the id, without telling private from missing."""
+    """No error, since it may be deployed later: a warning at the id, without distinguishing private from missing."""
     hidden = await bench.core.workflows.create(bench.other, name="T", structure=one(act("echo")), access=private())
     await bench.core.workflows.deploy(bench.other, hidden.id)
     fine = await bench.deployed(one(act("echo")))
@@ -170,7 +170,7 @@ async def test_a_restart_within_a_child(database: str) -> None:
 
 
 async def test_plans_outlive_the_cache(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With room for one plan in the process, runs with three at once go on, answers and followers included."""
+    """With one plan kept in the process, runs with three at once go on, answers and followers included."""
     monkeypatch.setattr(plans, "KEPT", 1)
     inner = await bench.deployed(graph("s>h h:approved>a", h=ask(), a=act("echo", value="end")))
     middle = await bench.deployed(one(child(inner)))

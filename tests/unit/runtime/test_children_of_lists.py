@@ -17,8 +17,8 @@ def child(number: int, **more: Any) -> dict[str, Any]:
 
 
 async def test_a_child_that_waits_under_a_time_limit_parks(bench: Bench) -> None:
-    """Its limit is no work: the turn ends as interrupted, the deadline passing makes the next turn, and an answer
-    before it goes on.
+    """Its limit does not count as work: the turn ends as interrupted, the deadline begins the next turn, and so
+    does an answer before it.
     """
     inner = await bench.deployed(graph("s>h h:approved>a", h=ask(), a=act("echo", value="yes")))
     outer = graph("s>c c:error>e", c=child(inner, timeoutSeconds=3_600), e=act("core.transform", value="late"))
@@ -53,20 +53,20 @@ async def test_which_item_a_child_is_of(bench: Bench) -> None:
     assert [one.get("items") for one in waiting if one["path"][0] == "lone"] == [None]
     second = next(one["interruptId"] for one in waiting if one.get("items") == [1, None])
     turn = await bench.ended(await bench.core.runs.resume(bench.me, run.id, decision="deny", interrupt_id=second))
-    told = [event.data for event in await bench.events(turn.id) if event.data.get("path") == ["each", "one"]]
-    assert {tuple(data["items"]) for data in told} == {(1, None)}
+    shown = [event.data for event in await bench.events(turn.id) if event.data.get("path") == ["each", "one"]]
+    assert {tuple(data["items"]) for data in shown} == {(1, None)}
 
 
 @pytest.mark.parametrize("more", [{}, {"retry": {"maxAttempts": 2, "initialIntervalSeconds": 0}}])
 async def test_a_failure_with_an_object(bench: Bench, more: dict[str, Any]) -> None:
-    """The `message` of `core.fail` is told as JSON text, whoever performs it."""
+    """The `message` of `core.fail` becomes JSON text, whoever performs it."""
     failing = act("core.fail", message={"code": "{{ input.code }}", "ok": False}, more=more)
     message, _ = why(await bench.ran(one(failing), {"code": 7}))
     assert message.endswith('{"code":7,"ok":false}')
 
 
-async def test_arguments_are_checked_before_anybody_is_asked(database: str) -> None:
-    """A model that calls wrongly is told so at once; a person is asked about the call that can be made."""
+async def test_arguments_are_checked_before_an_approval(database: str) -> None:
+    """A model that calls wrongly gets the error at once; a person approves the call that can be made."""
 
     @tool(idempotent=True)
     def pay(amount: int) -> str:
@@ -78,8 +78,8 @@ async def test_arguments_are_checked_before_anybody_is_asked(database: str) -> N
         await bench.core.skills.deploy(bench.me, skill.id)
         agent = {"type": "agent", "data": {"agent_id": skill.id, "message": "go"}}
         run = await bench.ran(one(agent))
-        (asked,) = run.to_wire()["interrupts"]
-        assert asked["arguments"] == {"amount": 5}
+        (interrupt,) = run.to_wire()["interrupts"]
+        assert interrupt["arguments"] == {"amount": 5}
         first = model.tool_results()[0]["content"]
         assert "`params.to`: `to` is not allowed" in first
         assert "`params.amount`: must be integer" in first

@@ -239,7 +239,7 @@ class TestRestart:
             number = await bench.deployed(skill_flow)
             await bench.core.skills.delete(bench.me, skill.id)
             refused = await bench.core.runs.start(bench.me, workflow=number, input={})
-            told = await bench.events(refused.id)
+            events = await bench.events(refused.id)
             run = await bench.ran(
                 graph("s>h h:approved>w w>a", h=ask(), w=act("hold"), a=act("echo", value="{{ run.message }}"))
             )
@@ -248,15 +248,15 @@ class TestRestart:
         async with opened(database, after := Toolbox(), org=bench.org) as again:
             after.free["it"].set()
             assert (await again.ended(turn.id)).output == "go on"
-            assert await again.events(refused.id) == told
-            assert kinds(told) == ["run_started", "error"]
+            assert await again.events(refused.id) == events
+            assert kinds(events) == ["run_started", "error"]
 
     async def test_waiting(self, database: str) -> None:
-        """A `core.wait` and an approval's deadline that fell due while nobody worked go off at the next start."""
+        """A `core.wait` and an approval's deadline that fell due while nobody worked expire at the next start."""
         clock = FakeClock()
         async with opened(database, clock=clock) as bench:
             waits = await bench.started(graph("s>w w>a", w=act("core.wait", seconds=3600), a=act("echo", value="up")))
-            asks = await bench.ran(one(ask(timeoutSeconds=3600)))
+            parked = await bench.ran(one(ask(timeoutSeconds=3600)))
             await given_back(bench, waits)
             clock.advance(1800)
         async with opened(database, org=bench.org, clock=clock) as again:
@@ -264,7 +264,7 @@ class TestRestart:
         clock.advance(1800)
         async with opened(database, org=bench.org, clock=clock) as again:
             assert (await again.ended(waits.id)).output == "up"
-            turn = await again.ended(await again.resumed_by(asks))
+            turn = await again.ended(await again.resumed_by(parked))
             assert turn.output["decision"] == "expired"
 
     async def test_without_the_tool(self, database: str) -> None:
@@ -276,7 +276,7 @@ class TestRestart:
             assert why(await again.ended(run.id)) == ("there is no tool `hold`", "failed")
 
     async def test_started_without_a_worker(self, database: str) -> None:
-        """What a process without a worker starts is queued, and taken up by the next one that works."""
+        """What a process without a worker starts is queued, and claimed by the next one that works."""
         async with opened(database, worker=False) as bench:
             run = await bench.started(one(act("echo", value=5)))
             assert run.status == "queued"
@@ -285,7 +285,7 @@ class TestRestart:
 
 
 async def test_a_driver_that_fails_tries_again(caplog: pytest.LogCaptureFixture) -> None:
-    """A store that fails for a while costs the run nothing: it is told, and the execution is driven again."""
+    """A store that fails for a while costs the run nothing: it is logged, and the execution is driven again."""
     async with opened("sqlite://") as bench:
         disk = Disk(bench, full=True)
         with caplog.at_level(logging.ERROR, "wfcore.dispatcher"):

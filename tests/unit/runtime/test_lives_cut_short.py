@@ -55,8 +55,8 @@ class TestAnswersBrokenOff:
 
     @pytest.mark.parametrize("beside", [False, True])
     async def test_the_next_life_says_another_message(self, database: str, beside: bool) -> None:
-        """What was seen stays as it is; the model is asked again under the same key, is told as a retry, and its
-        message has another id. That counts as no failed attempt: a node that tries once still has its try."""
+        """What was seen stays as it is; the model is called again under the same key, as a retry, and its message has
+        another id. That does not count as a failed attempt: a node that tries once still has its try."""
         structure = graph("s>a" + (" s>w" if beside else ""), a=agent(message="hi"),
                           **({"w": act("core.wait", seconds=0)} if beside else {}))  # fmt: skip
         before, after = Halting(), Halting(free=True)
@@ -76,7 +76,7 @@ class TestAnswersBrokenOff:
         assert (message["messageId"], message["content"]) == (f"{run.id}:a:1:2", "one two")
         assert before.keys == after.keys
 
-    async def test_nothing_seen_is_nothing_told(self, database: str) -> None:
+    async def test_nothing_seen_is_nothing_shown(self, database: str) -> None:
         """A call that was cut before a word was durable is made again as the same attempt."""
         mute = Halting(mute=True)
         async with opened(database, models={"default": mute}) as bench:
@@ -114,7 +114,7 @@ class TestExecutionsNobodyCanDrive:
     """The program fails at one of them, every time."""
 
     async def test_it_ends_in_error(self, caplog: pytest.LogCaptureFixture) -> None:
-        """After some tries it is ended, loudly, and nothing of it waits for ever; who follows it is told."""
+        """After some tries it is ended, loudly, and nothing of it waits for ever; its followers see the end."""
         async with opened("sqlite://") as bench:
             poisoned(bench)
             with caplog.at_level(logging.ERROR):
@@ -129,7 +129,7 @@ class TestExecutionsNobodyCanDrive:
             assert (await bench.core.ports.journal.execution(run.row.execution)).claimed_by is None
 
     async def test_tries_that_succeed_between_count_anew(self, caplog: pytest.LogCaptureFixture) -> None:
-        """A defect that goes away, as with a new version, costs the run nothing."""
+        """An error that goes away, as with a new version, costs the run nothing."""
         async with opened("sqlite://") as bench:
             heal = poisoned(bench)
             with caplog.at_level(logging.ERROR):
@@ -143,7 +143,7 @@ class TestExecutionsNobodyCanDrive:
 
 
 def poisoned(bench: Bench) -> Any:
-    """Have every write of a result fail as a mistake in the program does; what is given back ends that."""
+    """Have every write of a result fail as a mistake in the program does; the returned function ends that."""
     journal = bench.core.ports.journal
     append = journal.append
 
@@ -157,7 +157,7 @@ def poisoned(bench: Bench) -> Any:
 
 
 async def test_effects_of_two_organizations_share_no_key(bench: Bench) -> None:
-    """Both have a run `order-77` and a node `h`: a provider that they share can tell the two calls apart."""
+    """Both have a run `order-77` and a node `h`: a provider that they share can distinguish the two calls."""
     other = await bench.core.directory.create_organization("Other")
     they = bench.core.principal(other.uuid, "they", email="they@x.org")
     await bench.ran(one(act("echo", value=1)), key="order-77")

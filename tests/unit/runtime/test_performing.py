@@ -158,7 +158,7 @@ class TestTools:
 
 
 class Speaking:
-    """A model that says three words, remembers what it was asked, and fails at first if told to."""
+    """A model that says three words, remembers its requests, and fails at first if it must."""
 
     def __init__(self, fails: int = 0, reason: str = "stop", *, counts: bool = False) -> None:
         self.requests: list[ModelRequest] = []
@@ -237,7 +237,7 @@ class TestAgents:
             assert run.to_wire()["usage"] == {"calls": 1, "inputTokens": 7, "outputTokens": 3, "durationMs": 0}
 
     async def test_what_a_failed_attempt_cost_is_counted(self, database: str) -> None:
-        """As far as the model told it: of two attempts, the first of which broke off, both are in the run's usage."""
+        """As far as the model reported it: of two attempts, of which the first broke off, the run's usage has both."""
         model = Speaking(fails=1, counts=True)
         retry = {"maxAttempts": 2, "initialIntervalSeconds": 0}
         async with opened(database, models={"default": model}) as bench:
@@ -246,12 +246,12 @@ class TestAgents:
             assert kinds(await bench.events(run.id)).count("usage") == 2
 
     @pytest.mark.parametrize(
-        ("told", "counted"),
+        ("reported", "counted"),
         [(10**23, MOST_TOKENS), (float("inf"), MOST_TOKENS), (-5, 0), (float("nan"), 0), ("many", 0), (2.0, 2)],
     )
-    async def test_no_count_of_tokens_stops_a_run(self, database: str, told: Any, counted: int) -> None:
+    async def test_no_count_of_tokens_stops_a_run(self, database: str, reported: Any, counted: int) -> None:
         """What a provider says of its tokens is counted as far as any store can keep it."""
-        async with opened(database, models={"default": Boastful(told)}) as bench:
+        async with opened(database, models={"default": Boastful(reported)}) as bench:
             run = await bench.ran(one(agent(message="hi")))
             usage = {"calls": 1, "inputTokens": counted, "outputTokens": counted, "durationMs": 0}
             assert (run.status, run.to_wire()["usage"]) == ("done", usage)
@@ -316,7 +316,7 @@ class TestAgents:
         async with opened("sqlite://", models=models) as bench:
             assert why(await bench.ran(one(agent(message="hi", **data))))[0].startswith(message)
 
-    async def test_an_answer_that_does_not_fit_is_asked_for_again(self) -> None:
+    async def test_an_answer_that_does_not_fit_leads_to_another_call(self) -> None:
         """Within `maxAttempts`, and then it is the object."""
         model = ScriptedModel(["no JSON", '{"n": "x"}', '{"n": 1}'])
         schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

@@ -24,18 +24,18 @@ def chain(tool_id: str) -> dict[str, Any]:
     return graph(edges, **{name: act(tool_id) for name in names[1:]})
 
 
-def slow(clock: FakeClock, told: list[str], name: str, *, idempotent: bool) -> Callable[..., Any]:
+def slow(clock: FakeClock, done: list[str], name: str, *, idempotent: bool) -> Callable[..., Any]:
     """A tool that takes a millisecond of the loop's time and waits for nothing."""
 
     @tool(id=name, idempotent=idempotent)
     async def work() -> None:
         clock.advance(0.001)
-        told.append(name)
+        done.append(name)
 
     return work
 
 
-class TestBreath:
+class TestTimeSlice:
     """When a session gives way."""
 
     def test_one_alone_gives_way_once_a_millisecond(self) -> None:
@@ -62,34 +62,34 @@ class TestRuns:
 
     async def test_others_have_a_turn_at_every_millisecond(self, idempotent: bool) -> None:
         """Whoever else is on the loop goes on as often as the run takes milliseconds."""
-        clock, told = FakeClock(), list[str]()
-        work = slow(clock, told, "work", idempotent=idempotent)
+        clock, done = FakeClock(), list[str]()
+        work = slow(clock, done, "work", idempotent=idempotent)
         async with opened("sqlite://", clock=clock, tools=[work]) as bench:
-            turns = await turns_beside(bench, told)
-        assert len(told) == STEPS
+            turns = await turns_beside(bench, done)
+        assert len(done) == STEPS
         assert turns >= STEPS - 1
 
     async def test_two_runs_take_turns(self, idempotent: bool) -> None:
         """Neither waits for the other's end."""
-        clock, told = FakeClock(), list[str]()
-        tools = [slow(clock, told, name, idempotent=idempotent) for name in ("one", "other")]
+        clock, done = FakeClock(), list[str]()
+        tools = [slow(clock, done, name, idempotent=idempotent) for name in ("one", "other")]
         async with opened("sqlite://", clock=clock, tools=tools) as bench:
             runs = [await bench.started(chain(name)) for name in ("one", "other")]
             for run in runs:
                 assert (await bench.ended(run)).status == "done"
-        assert len(told) == 2 * STEPS
-        first_end = max(told.index("one"), told.index("other"))
+        assert len(done) == 2 * STEPS
+        first_end = max(done.index("one"), done.index("other"))
         assert first_end < STEPS, "one had ended before the other began"
 
 
-async def turns_beside(bench: Bench, told: list[str]) -> int:
+async def turns_beside(bench: Bench, done: list[str]) -> int:
     """How often a task beside a run goes on between its first step and its last."""
     turns = 0
 
     async def count() -> None:
         nonlocal turns
         while True:
-            turns += 0 < len(told) < STEPS
+            turns += 0 < len(done) < STEPS
             await asyncio.sleep(0)
 
     beside = asyncio.create_task(count())

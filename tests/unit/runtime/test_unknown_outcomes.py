@@ -63,13 +63,13 @@ async def left_in(database: str, structure: Any) -> tuple[str, str, Till]:
 async def test_stopped_while_it_ran(database: str, beside: bool) -> None:
     """Whoever takes the run up calls it no second time, retries or not: the node has failed, and its edge is taken."""
     structure = graph("s>a a>b a:error>c" + (" s>n" if beside else ""), a=charge(retry={"maxAttempts": 5}),
-                      b=act("note"), c=act("core.transform", value="asked"),
+                      b=act("note"), c=act("core.transform", value="requested"),
                       **({"n": act("note")} if beside else {}))  # fmt: skip
     org, run_id, before = await left_in(database, structure)
     async with opened(database, tools=(after := Till()).all(), org=org) as again:
         after.free.set()
         ended = await again.ended(run_id)
-        assert ended.output == ({"c": "asked", "n": "noted"} if beside else "asked")
+        assert ended.output == ({"c": "requested", "n": "noted"} if beside else "requested")
         (failed,) = [event for event in await again.events(run_id) if event.kind == "node_failed"]
         assert failed.data["error"]["info"]["reason"] == "unknown_outcome"
         assert [key for key, _ in after.calls] == (["n:1"] if beside else [])
@@ -80,8 +80,8 @@ async def test_without_an_error_edge(database: str) -> None:
     """The run ends in error and says which tool it was."""
     org, run_id, _ = await left_in(database, one(charge()))
     async with opened(database, tools=Till().all(), org=org) as again:
-        told = "the outcome of `charge` is unknown: the worker ended while it ran"
-        assert why(await again.ended(run_id)) == (told, "unknown_outcome")
+        message = "the outcome of `charge` is unknown: the worker ended while it ran"
+        assert why(await again.ended(run_id)) == (message, "unknown_outcome")
 
 
 async def test_an_idempotent_tool_is_called_again(database: str) -> None:
@@ -111,7 +111,7 @@ async def test_announcing_costs_no_write_of_its_own() -> None:
 
 
 async def test_every_attempt_is_announced() -> None:
-    """An attempt that failed by itself has a known outcome: the next one is made, and told before."""
+    """An attempt that failed by itself has a known outcome: the next one is made, and announced before."""
     till = Till()
     async with opened("sqlite://", tools=till.all()) as bench:
         run = await bench.ran(one(act("wobbly", more={"retry": {"maxAttempts": 3, "initialIntervalSeconds": 0}})))

@@ -21,19 +21,19 @@ TOOLS = [
 CONTEXT = {"model": "m", "settings": {"x": 1}, "human": {"content": "hi"}, "tools": TOOLS}
 
 
-def talking(plan: Plan | dict[str, Any] | None = None, **given: Any) -> History:
-    """A run of skill 1 whose context is composed and whose model is about to be asked."""
+def conversing(plan: Plan | dict[str, Any] | None = None, **given: Any) -> History:
+    """A run of skill 1 whose context is composed and whose model is about to be called."""
     limits, info = given.pop("limits", None), given.pop("info", {"message": "hi"})
     history = History(plan or skill_plan(1), info=info, limits=limits, children={2: skill_plan(2)})
     return history.succeed("agent", {**CONTEXT, **given})
 
 
 def calls(*names: str, text: str = "", **args: Any) -> dict[str, Any]:
-    asked = [{"id": f"c{number}", "name": name, "args": args} for number, name in enumerate(names)]
-    return {"text": text, "toolCalls": asked}
+    requested = [{"id": f"c{number}", "name": name, "args": args} for number, name in enumerate(names)]
+    return {"text": text, "toolCalls": requested}
 
 
-def told(history: History) -> list[tuple[str, str]]:
+def results_of(history: History) -> list[tuple[str, str]]:
     """The tool messages that the model is shown, by the ids of its calls."""
     effect = history.effect("agent")
     assert isinstance(effect, CallModel)
@@ -44,7 +44,7 @@ def told(history: History) -> list[tuple[str, str]]:
 
 
 def test_a_skill_composes_first() -> None:
-    """Step 0 asks for the context with what the run says and narrows; the model is asked with the composed one."""
+    """Step 0 requests the context with the message and config of the run; the model is called with the composed one."""
     history = History(skill_plan(7), {"n": 1}, info={"message": "hello", "config": {"model": "small"}})
     assert history.effect("agent") == ComposeContext(
         (1, 1, 0), 1, "run-1:agent:1.0", 7, False, "", "hello", config={"model": "small"}
@@ -72,16 +72,16 @@ def test_an_agent_node_passes_on_what_it_says() -> None:
     )
 
 
-def test_tools_are_called_at_once_and_told_in_order() -> None:
+def test_tools_are_called_at_once_and_their_results_are_in_order() -> None:
     """All calls of an answer are pending together; the model goes on when all have their results."""
-    history = talking().succeed("agent", calls("look", "look", text="let me see", q=1))
+    history = conversing().succeed("agent", calls("look", "look", text="let me see", q=1))
     assert [effect.key for effect in history.pending("agent")] == ["run-1:agent:1.2", "run-1:agent:1.3"]
     assert history.effect("agent") == CallTool(
         (1, 1, 2), 1, "run-1:agent:1.2", "web.look", {"q": 1}, agent=True, call_id="c0", skill_id=1,
         message_id="run-1:agent:1.1:1",
     )  # fmt: skip
     history.succeed("agent", {"n": 1}, step=3).succeed("agent", "plain", step=2)
-    assert told(history) == [("c0", "plain"), ("c1", '{"n":1}')]
+    assert results_of(history) == [("c0", "plain"), ("c1", '{"n":1}')]
     assert history.effect("agent").address == (1, 1, 4)
     assert history.succeed("agent", {"text": "done", "toolCalls": []}).machine.output == "done"
     assert history.kinds("agent") == [
@@ -89,10 +89,10 @@ def test_tools_are_called_at_once_and_told_in_order() -> None:
     ]  # fmt: skip
 
 
-def test_a_failing_tool_is_told() -> None:
+def test_a_failing_tool_is_reported_to_the_model() -> None:
     """It fails neither the node nor the run, is not tried again, and does not end the run by foretelling."""
-    history = talking().succeed("agent", calls("look")).fail("agent", "no such page")
-    assert told(history) == [("c0", "error: no such page")]
+    history = conversing().succeed("agent", calls("look")).fail("agent", "no such page")
+    assert results_of(history) == [("c0", "error: no such page")]
     assert "node_failed" not in history.kinds()
 
 
@@ -106,44 +106,44 @@ def test_a_failing_tool_is_told() -> None:
     ],
 )
 def test_what_is_not_offered_is_not_called(call: dict[str, Any], error: str) -> None:
-    """The model is told at once, and nothing is pending but its next turn."""
-    history = talking().succeed("agent", {"text": "", "toolCalls": [call]})
-    assert told(history) == [("c0", error)]
+    """The model gets the error at once, and only its next call is pending."""
+    history = conversing().succeed("agent", {"text": "", "toolCalls": [call]})
+    assert results_of(history) == [("c0", error)]
 
 
 def test_too_many_calls_at_once_are_refused_together() -> None:
     """None of them is made, each has its message."""
-    history = talking().succeed("agent", calls(*["look"] * (MOST_CALLS + 1)))
-    assert len(told(history)) == MOST_CALLS + 1
-    assert all("at most 64" in text for _, text in told(history))
+    history = conversing().succeed("agent", calls(*["look"] * (MOST_CALLS + 1)))
+    assert len(results_of(history)) == MOST_CALLS + 1
+    assert all("at most 64" in text for _, text in results_of(history))
 
 
-def test_calls_with_one_id_are_told_apart() -> None:
+def test_calls_with_one_id_get_ids_of_their_own() -> None:
     """Ids that are missing or used twice are made unique: each call has one result."""
-    asked = [{"id": "x", "name": "look", "args": {}}, {"id": "x", "name": "look", "args": {}}, "rubbish"]
-    history = talking().succeed("agent", {"text": 5, "toolCalls": asked})
+    requested = [{"id": "x", "name": "look", "args": {}}, {"id": "x", "name": "look", "args": {}}, "rubbish"]
+    history = conversing().succeed("agent", {"text": 5, "toolCalls": requested})
     history.succeed("agent", "a").succeed("agent", "b")
-    assert [ident for ident, _ in told(history)] == ["x", "call-3", "call-4"]
+    assert [ident for ident, _ in results_of(history)] == ["x", "call-3", "call-4"]
 
 
 def test_long_results_are_cut() -> None:
-    """A model is told so many characters, and how many it is not told."""
-    history = talking().succeed("agent", calls("look")).succeed("agent", "x" * (LONGEST_RESULT + 7))
-    assert told(history)[0][1].endswith("x\n(7 more characters)")
+    """A model gets so many characters, and the number of those that were cut."""
+    history = conversing().succeed("agent", calls("look")).succeed("agent", "x" * (LONGEST_RESULT + 7))
+    assert results_of(history)[0][1].endswith("x\n(7 more characters)")
 
 
 def test_rounds_are_bounded() -> None:
     """An agent that comes to no end fails its node."""
-    history = talking(limits=Limits(max_agent_rounds=2))
+    history = conversing(limits=Limits(max_agent_rounds=2))
     for _ in range(2):
         history.succeed("agent", calls("look")).succeed("agent", 1)
     assert history.machine.error["info"] == {"nodeId": "agent", "reason": "agent_rounds"}
 
 
 def test_model_calls_are_retried_where_they_stood() -> None:
-    """A model that fails in a later round is asked again with the same transcript."""
+    """A model that fails in a later round is called again with the same transcript."""
     data = {"type": "agent", "agent_id": 1, "retry": {"maxAttempts": 2}}
-    history = talking(sketch("s -> agent", agent=data)).succeed("agent", calls("look")).succeed("agent", 1)
+    history = conversing(sketch("s -> agent", agent=data)).succeed("agent", calls("look")).succeed("agent", 1)
     before = history.effect("agent")
     again = history.fail("agent").effect("agent")
     assert (again.attempt, again.transcript, again.key) == (2, before.transcript, before.key)
@@ -153,7 +153,9 @@ def test_model_calls_are_retried_where_they_stood() -> None:
 def test_the_last_answer_must_fit_the_output_schema() -> None:
     """Rounds with calls are not held against it."""
     data = {"type": "agent", "agent_id": 1, "outputSchema": {"type": "object"}, "retry": {"maxAttempts": 2}}
-    history = talking(sketch("s -> agent", agent=data)).succeed("agent", calls("look", text="hm")).succeed("agent", 1)
+    history = (
+        conversing(sketch("s -> agent", agent=data)).succeed("agent", calls("look", text="hm")).succeed("agent", 1)
+    )
     history.succeed("agent", "no json")
     assert history.succeed("agent", '{"n": 1}').machine.output == {"n": 1}
 
@@ -168,7 +170,7 @@ def test_a_context_that_is_none_fails_the_node() -> None:
 
 def test_an_approval_binds_the_call() -> None:
     """The call is shown with tool, arguments and digest; approved, exactly it is made, beside the others."""
-    history = talking().succeed("agent", calls("pay", "look", amount=7))
+    history = conversing().succeed("agent", calls("pay", "look", amount=7))
     waiting = history.waiting("agent")
     bound = {"toolId": "bank.pay", "arguments": {"amount": 7}}
     assert (waiting.tool_call_id, waiting.call) == ("c0", {**bound, "digest": fingerprint(bound)})
@@ -178,30 +180,33 @@ def test_an_approval_binds_the_call() -> None:
     history.succeed("agent", 1).decide("agent")
     (effect,) = history.pending("agent")
     assert (effect.tool, effect.params, effect.call_id) == ("bank.pay", {"amount": 7}, "c0")
-    assert told(history.succeed("agent", "paid")) == [("c0", "paid"), ("c1", "1")]
+    assert results_of(history.succeed("agent", "paid")) == [("c0", "paid"), ("c1", "1")]
 
 
-def test_a_denied_call_is_told() -> None:
+def test_a_denied_call_is_reported_to_the_model() -> None:
     """The model goes on with the denial as the call's result."""
-    history = talking().succeed("agent", calls("pay", "pay")).decide("agent", "deny").decide("agent")
+    history = conversing().succeed("agent", calls("pay", "pay")).decide("agent", "deny").decide("agent")
     history.succeed("agent", "paid")
-    assert told(history) == [("c0", "error: the call was denied by a person"), ("c1", "paid")]
+    assert results_of(history) == [("c0", "error: the call was denied by a person"), ("c1", "paid")]
 
 
 def test_a_tool_may_need_a_connection() -> None:
-    """Somebody connects and the very call is made again, or refuses and the model is told."""
+    """Somebody connects and the very call is made again, or refuses and the model gets an error."""
     needed = {"reason": "connection_required", "info": {"connectionId": 4}}
-    history = talking().succeed("agent", calls("look", "look")).fail("agent", step=2, **needed)
+    history = conversing().succeed("agent", calls("look", "look")).fail("agent", step=2, **needed)
     call, waiting = history.waiting("agent").call, history.waiting("agent")
     assert (waiting.type, waiting.tool_call_id, call) == ("connect", "c0", {"toolId": "web.look", "connectionId": 4})
     history.decide("agent", "connected").succeed("agent", "in", step=2).fail("agent", step=3, **needed)
     history.decide("agent", "cancelled")
-    assert told(history) == [("c0", "in"), ("c1", "error: the connection that the call needs was refused by a person")]
+    assert results_of(history) == [
+        ("c0", "in"),
+        ("c1", "error: the connection that the call needs was refused by a person"),
+    ]
 
 
 def test_a_tool_may_have_changed() -> None:
-    """What was approved of another definition is asked for again, under another id, and then called as it was shown."""
-    history = talking(tools=[{**TOOLS[1], "digest": "d0"}]).succeed("agent", calls("pay", amount=7))
+    """A call approved for another definition needs another approval, and is then made as it was shown."""
+    history = conversing(tools=[{**TOOLS[1], "digest": "d0"}]).succeed("agent", calls("pay", amount=7))
     seen = []
     for digest in ("d0", "d1", "d2"):
         seen.append(history.waiting("agent"))
@@ -213,14 +218,14 @@ def test_a_tool_may_have_changed() -> None:
     assert len({waiting.id for waiting in seen}) == 3
     assert {str(waiting.call) for waiting in seen} == {str(seen[0].call)}
     assert [("has changed" in waiting.message) for waiting in seen] == [False, True, True]
-    assert told(history.succeed("agent", "paid")) == [("c0", "paid")]
+    assert results_of(history.succeed("agent", "paid")) == [("c0", "paid")]
 
 
 def test_a_change_that_says_nothing_is_a_failure() -> None:
-    """A tool of the embedding program may fail in these words too: without a definition nobody is asked."""
-    history = talking().succeed("agent", calls("look"))
+    """A tool of the embedding program may fail in these words too: without a definition there is no approval."""
+    history = conversing().succeed("agent", calls("look"))
     history.fail("agent", reason="definition_changed", retryable=False, info={"provider": "p"})
-    assert [call_id for call_id, _ in told(history)] == ["c0"]
+    assert [call_id for call_id, _ in results_of(history)] == ["c0"]
 
 
 # Children
@@ -228,7 +233,7 @@ def test_a_change_that_says_nothing_is_a_failure() -> None:
 
 def test_a_subordinate_is_a_child() -> None:
     """The skill gets the message, works with its own pinned context, and its answer is the call's result."""
-    history = talking().succeed("agent", calls("ask_expert", message="why?"))
+    history = conversing().succeed("agent", calls("ask_expert", message="why?"))
     assert history.effect("agent") == OpenChild(
         (1, 1, 2), 1, "run-1:agent:1.2", "skill", 2, {"message": "why?"}, "why?", agent=True
     )
@@ -238,48 +243,48 @@ def test_a_subordinate_is_a_child() -> None:
     history.succeed("agent/agent", CONTEXT).succeed("agent/agent", calls("pay"))
     assert history.waiting("agent/agent").path == ("agent",)
     history.decide("agent/agent").succeed("agent/agent", "ok").succeed("agent/agent", "because")
-    assert told(history) == [("c0", "because")]
-    depths = {e.depth for e in (talking().succeed("agent", calls("ask_expert")).pending("agent"))}
+    assert results_of(history) == [("c0", "because")]
+    depths = {e.depth for e in (conversing().succeed("agent", calls("ask_expert")).pending("agent"))}
     assert depths == {1}
 
 
-def test_a_child_that_fails_is_told() -> None:
+def test_a_child_that_fails_is_reported_to_the_model() -> None:
     """Opened or not, its failure is the call's result, and ends nothing else."""
-    history = talking().succeed("agent", calls("ask_expert", "ask_expert"))
+    history = conversing().succeed("agent", calls("ask_expert", "ask_expert"))
     history.fail("agent", "too deep", step=2, retryable=False).open("agent", {})
     history.fail("agent/agent", "no model")
-    assert told(history) == [("c0", "error: too deep"), ("c1", "error: no model")]
+    assert results_of(history) == [("c0", "error: too deep"), ("c1", "error: no model")]
 
 
 # Bounds and turns
 
 
-def test_a_spent_budget_asks() -> None:
+def test_a_spent_budget_opens_an_approval() -> None:
     """Before the next model call; approved it goes on with as much again, denied it fails the node."""
     usage = {"inputTokens": 60, "outputTokens": 50, "model": "m"}
     for decision, reason in (("approve", None), ("deny", "budget")):
-        history = talking(budget={"maxTokens": 100}).succeed("agent", calls("look"), usage=usage)
+        history = conversing(budget={"maxTokens": 100}).succeed("agent", calls("look"), usage=usage)
         history.succeed("agent", 1)
         assert history.waiting("agent").call == {"budget": {"maxTokens": 100}}
         assert history.machine.pending == {}
         history.decide("agent", decision)
         assert (history.machine.error or {}).get("info", {}).get("reason") == reason
-    history = talking(budget={"maxCost": 0})
+    history = conversing(budget={"maxCost": 0})
     assert isinstance(history.decide("agent").effect("agent"), CallModel)
 
 
-def test_a_paused_agent_asks_for_nothing() -> None:
-    """Neither calls nor models, until the run is taken up; then it goes on where it stood."""
-    history = talking().pause().succeed("agent", calls("look"))
+def test_a_paused_agent_requests_nothing() -> None:
+    """Neither calls nor models, until the run is resumed; then it goes on where it stood."""
+    history = conversing().pause().succeed("agent", calls("look"))
     assert (history.machine.status, history.machine.pending) == ("interrupted", {})
     history.resume().pause().succeed("agent", 1)
     assert (history.machine.status, history.machine.pending) == ("interrupted", {})
-    assert told(history.resume()) == [("c0", "1")]
+    assert results_of(history.resume()) == [("c0", "1")]
 
 
 def test_a_crash_in_round_seven_goes_on_in_round_seven() -> None:
     """A fold of the stored journal has the same effects pending, and takes the same outcomes."""
-    history = talking()
+    history = conversing()
     for number in range(6):
         history.succeed("agent", calls("look", "look", n=number)).succeed("agent", number).succeed("agent", "x")
     history.succeed("agent", calls("pay", "look"))
@@ -295,7 +300,7 @@ def test_a_crash_in_round_seven_goes_on_in_round_seven() -> None:
 def test_messages_and_usage_are_recorded() -> None:
     """What the person, the agent and its tools said, and each answer's cost; a fold gives none again."""
     usage = {"model": "m", "inputTokens": 3, "outputTokens": 2, "calls": 1, "durationMs": 9}
-    history = talking().succeed("agent", calls("look", text="hm"), usage=usage).succeed("agent", "seen")
+    history = conversing().succeed("agent", calls("look", text="hm"), usage=usage).succeed("agent", "seen")
     history.succeed("agent", "bye")
     said = [(r.type, r.id, r.content, r.skill_id) for r in history.records if isinstance(r, MessageRecord)]
     assert said == [
@@ -309,7 +314,7 @@ def test_messages_and_usage_are_recorded() -> None:
 
 def test_calls_without_a_result_are_recorded_as_given_up() -> None:
     """However a round ends, each of its calls has one tool message in the conversation."""
-    history = talking().succeed("agent", calls("look", "pay", "ask_expert")).open("agent", {}, step=4)
+    history = conversing().succeed("agent", calls("look", "pay", "ask_expert")).open("agent", {}, step=4)
     history.succeed("agent/agent", CONTEXT).succeed("agent/agent", calls("look")).cancel()
     answered = [(r.path, r.tool_call_id) for r in history.records if isinstance(r, MessageRecord) and r.type == "tool"]
     assert sorted(answered) == [((), "c0"), ((), "c1"), ((), "c2"), (("agent",), "c0")]
@@ -331,7 +336,7 @@ def test_messages_of_a_child_that_is_opened_again_are_others() -> None:
 
 
 def test_an_agent_without_a_skill_records_its_usage_alone() -> None:
-    """It is no conversation."""
+    """It has no conversation."""
     history = History(sketch("s -> a", a={"type": "agent", "message": "x"}))
     history.succeed("a", "y", usage={"model": "m", "inputTokens": 1})
     assert history.records == [UsageRecord("m", None, "a", 1, at=history.at)]

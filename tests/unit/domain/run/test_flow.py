@@ -93,7 +93,7 @@ def test_an_edge_out_of_a_cycle_is_undecided_until_the_cycle_is_left() -> None:
 
 
 def test_an_edge_taken_in_an_earlier_pass_counts() -> None:
-    """A later pass that does not take it does not undo it; its source has led on and is no end."""
+    """A later pass that does not take it does not undo it; its source has led on and is not an end."""
     first = {"type": "condition", "branches": [{"handle": "first", "when": "nodes.a.output == 1"}]}
     graph = sketch("s -> a", "a -> f", "f -first-> x", "f -first-> c", "a -> c", "c -again-> a", f=first, c=AGAIN)
     history = History(graph, {"rounds": 2}).succeed("a", 1).succeed("a", 2).succeed("x", "x")
@@ -181,7 +181,7 @@ def test_of_two_closing_edges_the_outer_one_wins() -> None:
 
 
 def test_a_node_may_close_on_itself() -> None:
-    """An approval that leads back to itself asks again, as a new visit."""
+    """An approval that leads back to itself waits again, as a new visit."""
     history = History(sketch("s -> w", "w -denied-> w", "w -approved-> x", w=ASK))
     first = history.waiting("w").id
     history.decide("w", "deny")
@@ -209,8 +209,8 @@ def test_an_inner_cycle_counts_afresh_in_every_outer_pass() -> None:
     assert history.machine.output == "out"
 
 
-def test_only_the_last_pass_tells_the_ends() -> None:
-    """What led nowhere in one pass and on in the next is no end."""
+def test_only_the_last_pass_decides_the_ends() -> None:
+    """What led nowhere in one pass and on in the next is not an end."""
     second = {"type": "condition", "branches": [{"handle": "second", "when": "nodes.a.output == 2"}]}
     graph = sketch("s -> a", "a -> f", "f -second-> c", "a -> c", "c -again-> a", f=second, c=AGAIN)
     history = History(graph, {"rounds": 2}).succeed("a", 1).succeed("a", 2)

@@ -27,7 +27,7 @@ def nested(*edges: str, child: dict[str, Any], call: dict[str, Any] | None = Non
 # Opening
 
 
-def test_a_call_of_a_workflow_asks_for_a_child() -> None:
+def test_a_call_of_a_workflow_requests_a_child() -> None:
     """The effect names the workflow and its rendered input; the child starts with it, under the caller's key."""
     history = nested(child=sketch("s -> a", a={"params": {"x": "{{ input.n }}"}}))
     opener = history.effect("call")
@@ -69,7 +69,7 @@ def test_keys_of_frames_cannot_be_mixed_up() -> None:
 
 @pytest.mark.parametrize("workflow", ["{{ input.n > 1 }}", "1", 0, 1.5, None])
 def test_only_an_id_names_a_workflow(workflow: Any) -> None:
-    """Anything else fails the node before anything is asked for."""
+    """Anything else fails the node before anything is requested."""
     call = {"toolId": "core.workflow", "params": {"workflowId": workflow}}
     history = nested(child=sketch("s -> a"), call=call)
     assert history.machine.status == "error"
@@ -94,7 +94,7 @@ def test_a_child_whose_plan_is_missing_is_not_opened() -> None:
     assert len(history.entries) == 1
 
 
-def test_only_the_child_that_was_asked_for_is_opened() -> None:
+def test_only_the_requested_child_is_opened() -> None:
     """Another workflow, a tool's result or an opening that nobody waits for is refused."""
     history = nested("s -> b", child=sketch("s -> a"))
     for entry in (
@@ -148,7 +148,7 @@ def test_whether_a_failure_inside_ends_the_run_is_foretold() -> None:
 
 
 def test_a_cycle_that_starts_anew_gives_its_child_up() -> None:
-    """Nothing of a superseded child is pending, waits or rings."""
+    """Nothing of a superseded child is pending, waits or has a timer."""
     child = sketch("s -> a", "s -> w", "s -> wait", w=ASK, wait={"toolId": "core.wait", "params": {"seconds": 9}})
     check = {"type": "condition", "branches": [{"handle": "again", "when": "false"}]}
     edges = ("s -> m", "m -> call", "call -> c", "c -again-> m", "m -> v", "v -denied-> m")
@@ -213,7 +213,7 @@ def test_a_child_has_so_much_time() -> None:
     assert (history.machine.status, history.machine.timers) == ("done", {})
 
 
-def test_timers_of_several_children_ring_together() -> None:
+def test_timers_of_several_children_expire_together() -> None:
     """Each child goes on; the run ends only when all have."""
     child = sketch("s -> t", "t -> a", t={"toolId": "core.wait", "params": {"seconds": 3}})
     history = nested(child=child, call=calling(forEach="[1, 2]"))
@@ -224,7 +224,7 @@ def test_timers_of_several_children_ring_together() -> None:
 
 
 def test_a_paused_run_holds_its_children() -> None:
-    """Nothing new is asked for inside; a child opened meanwhile starts when the run is taken up."""
+    """Nothing new is requested inside; a child opened meanwhile starts when the run is resumed."""
     history = nested("s -> b", child=sketch("s -> a", "a -> z")).open("call").pause()
     history.succeed("call/a").succeed("b")
     assert (history.machine.status, history.machine.pending) == ("interrupted", {})
@@ -253,7 +253,7 @@ def test_answering_one_interrupt_releases_no_other() -> None:
 
 
 def test_cancelling_ends_all_frames() -> None:
-    """Nothing is left, and nothing is heard after the terminal."""
+    """Nothing is left, and no event follows the terminal."""
     history = nested(child=sketch("s -> a", "s -> w", w=ASK)).open("call").cancel()
     assert (history.machine.pending, history.machine.interrupts, history.machine.root.children) == ({}, {}, {})
     assert history.kinds()[-1] == "cancelled"
@@ -274,8 +274,8 @@ def test_what_was_sent_is_known_until_the_next_attempt() -> None:
 
 
 @pytest.mark.parametrize("data", [{}, {"forEach": "[1]"}])
-def test_a_missing_connection_asks_somebody(data: dict[str, Any]) -> None:
-    """The call waits for `connected`, is made again, asks again while it has to; `cancelled` fails the node."""
+def test_a_missing_connection_opens_an_interrupt(data: dict[str, Any]) -> None:
+    """The call waits for `connected`, is made again, waits again while it has to; `cancelled` fails the node."""
     history = History(sketch("s -> a", "a -error-> b", a=data))
     needed = {"reason": "connection_required", "info": {"provider": "mail"}}
     call = history.effect("a")

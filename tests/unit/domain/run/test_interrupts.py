@@ -129,7 +129,7 @@ def test_an_answer_may_void_another_of_the_same_turn() -> None:
 
 
 def test_what_waits_is_not_resumed_without_an_answer() -> None:
-    """Nor is what does not wait; the reason tells which."""
+    """Nor is what does not wait; the reason says which."""
     assert reason(asking()) == "decision_required"
     assert reason(History(sketch("s -> a"))) == "not_interrupted"
     assert reason(asking(timeoutSeconds=5), by=None) == "not_due"

@@ -10,7 +10,7 @@ from wfcore.domain.run.state import IllegalEntry
 from wfcore.testing.histories import ANN, BEGIN, History, sketch
 
 
-def test_one_action_asks_for_one_call() -> None:
+def test_one_action_requests_one_call() -> None:
     """An effect carries the tool, rendered parameters, time-out and a key of execution, node and visit."""
     history = History(
         sketch("s -> a", a={"params": {"x": "{{ input.n }}", "y": "n={{ input.n }}"}, "timeoutSeconds": 9}),
@@ -41,12 +41,12 @@ def test_a_run_starts_once() -> None:
 
 def test_an_aborted_run_ends_in_error() -> None:
     """Whatever it was doing, with the reason `defect`; what has ended or is parked cannot be aborted."""
-    history = History(sketch("s -> a")).apply(Aborted(1, "a defect"))
+    history = History(sketch("s -> a")).apply(Aborted(1, "a bug"))
     assert (history.machine.status, history.machine.pending, history.kinds()[-1]) == ("error", {}, "error")
     assert (history.machine.error or {})["info"] == {"reason": "defect"}
     for late in (history, History(sketch("s -> h", h={"type": "humanApproval"}))):
         with pytest.raises(IllegalEntry, match="`fail` is not possible in state"):
-            late.apply(Aborted(2, "a defect"))
+            late.apply(Aborted(2, "a bug"))
 
 
 def test_a_failure_takes_the_error_edges() -> None:
@@ -76,7 +76,7 @@ def test_an_expression_that_fails_fails_its_node() -> None:
 
 @pytest.mark.parametrize("when", ["1", "input.none", "'true'"])
 def test_a_condition_must_give_a_boolean(when: str) -> None:
-    """A branch that gives no boolean, or nothing, fails a condition, even with a branch called `error`."""
+    """A branch that is not a boolean, or nothing, fails a condition, even with a branch called `error`."""
     branches = [{"handle": "x", "when": when}, {"handle": "error", "when": "false"}]
     history = History(sketch("s -> c", "c -x-> a", "c -error-> a", c={"type": "condition", "branches": branches}), {})
     assert history.machine.status == "error"
@@ -158,7 +158,7 @@ def test_for_each_keeps_the_order_of_its_items() -> None:
 
 
 def test_for_each_of_nothing_gives_nothing() -> None:
-    """An empty list is an empty result, approval or not; what is no list fails the node."""
+    """An empty list is an empty result, approval or not; what is not a list fails the node."""
     assert History(sketch("s -> a", a={"forEach": "[]"})).machine.output == []
     assert History(sketch("s -> a", a={"forEach": "[]", "requiresApproval": True})).machine.output == []
     assert History(sketch("s -> a", a={"forEach": "{}"})).machine.status == "error"
@@ -202,7 +202,7 @@ def test_a_wait_has_a_time_limit(extra: dict[str, Any]) -> None:
 @pytest.mark.parametrize("seconds", [-1, True, "1", None, 1e11])
 @pytest.mark.parametrize("extra", [{}, {"forEach": "[1]"}])
 def test_a_wait_without_a_number_fails(seconds: object, extra: dict[str, Any]) -> None:
-    """What is no number of seconds fails the node."""
+    """What is not a number of seconds fails the node."""
     history = History(sketch("s -> a", a={"toolId": "core.wait", "params": {"seconds": seconds}, **extra}))
     assert history.machine.status == "error"
 
@@ -218,7 +218,7 @@ def test_an_approved_wait_may_fail_too() -> None:
 # Agents
 
 
-def test_an_agent_asks_its_model() -> None:
+def test_an_agent_calls_its_model() -> None:
     """Instructions and the rendered message become messages; the answer is the output; usage adds up."""
     data = {
         "type": "agent",
@@ -268,7 +268,7 @@ def test_only_a_model_streams_text() -> None:
 
 
 def test_the_output_is_that_of_the_ends() -> None:
-    """One end gives its output, several an object by node id, none null; what failed is no end."""
+    """One end gives its output, several an object by node id, none null; what failed is not an end."""
     assert History(sketch("s -> a", "s -> b")).succeed("b", 2).succeed("a", 1).machine.output == {
         "a": 1,
         "b": 2,
@@ -296,7 +296,7 @@ def test_pausing_waits_for_what_is_under_way() -> None:
 
 
 def test_a_paused_loop_over_items_starts_no_further_item() -> None:
-    """The next item is the next step; those that are left are asked for when the run goes on."""
+    """The next item is the next step; those that are left are requested when the run goes on."""
     history = History(sketch("s -> a", a={"forEach": "[1, 2, 3]", "maxConcurrency": 1})).pause().succeed("a", 1)
     assert (history.machine.status, history.machine.pending) == ("interrupted", {})
     history.resume().succeed("a", 2, 1).succeed("a", 3, 2)
@@ -309,7 +309,7 @@ def test_a_run_with_nothing_left_is_done_though_paused() -> None:
 
 
 def test_a_parked_timer_goes_off_when_the_run_goes_on() -> None:
-    """A run parked by hand has no deadline; a timer that passed meanwhile goes off at the resume."""
+    """A run parked by hand has no deadline; a timer that passed meanwhile expires at the resume."""
     history = History(sketch("s -> a", a={"toolId": "core.wait", "params": {"seconds": 5}})).pause()
     assert (history.machine.status, history.machine.next_due()) == ("interrupted", None)
     history.at += 9_000
@@ -317,7 +317,7 @@ def test_a_parked_timer_goes_off_when_the_run_goes_on() -> None:
 
 
 def test_a_retry_to_come_does_not_hold_up_a_pause() -> None:
-    """What is not due yet is nothing under way; it is still asked for in the next turn."""
+    """What is not due yet does not count as under way; it is still requested in the next turn."""
     history = History(sketch("s -> a", a={"retry": {"maxAttempts": 2}})).fail("a").pause()
     assert history.machine.status == "interrupted"
     assert history.resume().succeed("a", 1).machine.output == 1

@@ -11,11 +11,11 @@ from wfcore.testing.histories import ANN, History
 Wire = dict[str, Any]
 
 
-def tool(name: str, *, asks: bool = False) -> Wire:
-    return {"name": name, "toolId": name, "requiresApproval": asks, "digest": f"sha256:{name}"}
+def tool(name: str, *, approval: bool = False) -> Wire:
+    return {"name": name, "toolId": name, "requiresApproval": approval, "digest": f"sha256:{name}"}
 
 
-CONTEXT = {"model": "m", "system": "", "human": {"content": "hi"}, "tools": [tool("pay", asks=True), tool("look")]}
+CONTEXT = {"model": "m", "system": "", "human": {"content": "hi"}, "tools": [tool("pay", approval=True), tool("look")]}
 
 
 def calls(*names: str) -> Wire:
@@ -33,25 +33,25 @@ def resume(history: History, config: Wire) -> History:
     return history.apply(Resumed(history.at, f"run-{len(history.entries)}", ANN, (answer,), {"config": config}))
 
 
-def asked(history: History) -> CallModel:
+def model_call(history: History) -> CallModel:
     effect = history.effect("agent")
     assert isinstance(effect, CallModel)
     return effect
 
 
 def test_what_was_approved_is_done_and_then_the_tool_is_gone() -> None:
-    """The approval binds its one call; the next round is not offered the tool, and a call of it is told so."""
+    """The approval binds its one call; the next round is not offered the tool, and a call of it gets an error."""
     history = resume(waiting(), {"toolset": {"pay": {"enabled": False}}})
     assert isinstance(history.effect("agent"), CallTool)
-    context = asked(history.succeed("agent", "paid")).context
+    context = model_call(history.succeed("agent", "paid")).context
     assert context is not None
     assert [one["name"] for one in context["tools"]] == ["look"]
     assert context["digest"] == digest_of(context)
     history.succeed("agent", calls("pay"))
-    assert asked(history).transcript[-1]["content"] == "error: there is no tool `pay`"
+    assert model_call(history).transcript[-1]["content"] == "error: there is no tool `pay`"
 
 
-def test_a_tool_asks_from_now_on() -> None:
+def test_a_tool_needs_approval_from_now_on() -> None:
     """What was called freely waits for an approval after a turn that wants one."""
     history = resume(waiting(), {"toolset": {"look": {"enabled": True, "requiresApproval": True}}})
     history.succeed("agent", "paid").succeed("agent", calls("look"))
@@ -60,7 +60,9 @@ def test_a_tool_asks_from_now_on() -> None:
 
 def test_guardrails_come_on_top() -> None:
     """The next answer is checked by those that the turn adds."""
-    assert asked(resume(waiting(), {"guardrails": ["no-names"]}).succeed("agent", "paid")).guardrails == ["no-names"]
+    assert model_call(resume(waiting(), {"guardrails": ["no-names"]}).succeed("agent", "paid")).guardrails == [
+        "no-names"
+    ]
 
 
 def test_a_call_that_waited_for_its_budget_is_narrowed_too() -> None:
@@ -69,11 +71,14 @@ def test_a_call_that_waited_for_its_budget_is_narrowed_too() -> None:
     history.machine.usage["inputTokens"] = 5
     history = resume(history, {"budget": {"maxTokens": 1}}).succeed("agent", "paid")
     config = {"budget": {"maxTokens": 1}, "toolset": {"look": {"enabled": False}}, "guardrails": ["no-names"]}
-    effect = asked(resume(history, config))
+    effect = model_call(resume(history, config))
     assert effect.guardrails == ["no-names"]
     assert [one["name"] for one in (effect.context or {})["tools"]] == ["pay"]
 
 
 def test_without_a_config_nothing_changes() -> None:
     """The context is sent to the letter, under the digest that it was composed with."""
-    assert asked(resume(waiting(), {}).succeed("agent", "paid")).context == {**CONTEXT, "digest": digest_of(CONTEXT)}
+    assert model_call(resume(waiting(), {}).succeed("agent", "paid")).context == {
+        **CONTEXT,
+        "digest": digest_of(CONTEXT),
+    }

@@ -12,7 +12,7 @@ from wfcore.domain.run.simulation import Simulation, simulate
 from wfcore.testing.histories import History, sketch
 
 
-def told(found: Simulation) -> set[str]:
+def ends_of(found: Simulation) -> set[str]:
     """Each path in a line: the steps, the end, and whose output it has or who failed."""
     lines = set()
     for path in found.paths:
@@ -35,7 +35,7 @@ CHOICE = sketch("s -> c", "c -big-> a", "c -else-> b", c=condition(("big", "inpu
 def test_what_is_open_goes_every_way() -> None:
     """Without an input both branches are taken, and every action succeeds and fails."""
     found = simulate(CHOICE)
-    assert told(found) == {
+    assert ends_of(found) == {
         "c=big a=done | done a", "c=big a=failed | error a", "c=else b=done | done b", "c=else b=failed | error b",
     }  # fmt: skip
     assert (found.complete, found.sound, found.never_reached, found.can_fail) == (True, True, (), ("a", "b"))
@@ -46,21 +46,21 @@ def test_an_input_decides_what_reads_it(given: JSON, taken: str, left: str) -> N
     """A condition on the input goes the way that the run would go; the other branch is not reached."""
     handle, node = taken.split()
     found = simulate(CHOICE, given)
-    assert told(found) == {f"c={handle} {node}=done | done {node}", f"c={handle} {node}=failed | error {node}"}
+    assert ends_of(found) == {f"c={handle} {node}=done | done {node}", f"c={handle} {node}=failed | error {node}"}
     assert found.never_reached == (left,)
 
 
-def test_an_expression_that_fails_with_the_input_is_told() -> None:
+def test_an_expression_that_fails_with_the_input_is_shown() -> None:
     """A missing field ends the run in error at the condition: that is not sound."""
     found = simulate(CHOICE, {})
-    assert told(found) == {"c=expression | error c"}
+    assert ends_of(found) == {"c=expression | error c"}
     assert not found.sound
 
 
 def test_a_failing_expression_of_an_action_takes_its_error_edge() -> None:
     """Parameters that cannot be rendered fail the node, and are caught like any failure of it."""
     found = simulate(sketch("s -> a", "a -error-> b", a={"params": {"x": "{{ input.x }}"}}), {})
-    assert told(found) == {"a=expression b=done | done b", "a=expression b=failed | error b"}
+    assert ends_of(found) == {"a=expression b=done | done b", "a=expression b=failed | error b"}
     assert found.sound
 
 
@@ -94,14 +94,14 @@ def test_an_approval_is_approved_denied_or_expires(data: dict[str, JSON], edge: 
 def test_a_denied_call_ends_its_path_and_no_run() -> None:
     """An action that requires approval may be denied: no error, no output, and a failure of it is still one."""
     found = simulate(sketch("s -> a", "a -> b", a={"requiresApproval": True}, b={"toolId": "core.transform"}))
-    assert told(found) == {"a=denied | done", "a=failed | error a", "a=done b=done | done b"}
+    assert ends_of(found) == {"a=denied | done", "a=failed | error a", "a=done b=done | done b"}
     assert found.dead_ends == (("a", "denied"),)
 
 
 def test_branches_join_and_either_may_end_the_run() -> None:
     """Two actions side by side: both are needed for the end, and one that fails is enough for an error."""
     found = simulate(sketch("s -> a", "s -> b", "a -> c", "b -> c", c={"toolId": "core.transform"}))
-    assert told(found) == {"a=done b=done c=done | done c", "a=failed | error a", "a=done b=failed | error b"}
+    assert ends_of(found) == {"a=done b=done c=done | done c", "a=failed | error a", "a=done b=failed | error b"}
 
 
 def test_what_is_bound_to_fail_does_not_hide_what_may_fail_before() -> None:
@@ -116,15 +116,15 @@ def test_what_is_bound_to_fail_does_not_hide_what_may_fail_before() -> None:
 def test_nothing_comes_between_a_node_and_what_the_machine_does_at_once() -> None:
     """Where `core.fail` is reached, nothing else can end the run before: so it is in a real run."""
     structure = sketch("s -> b", "s -> f", f={"toolId": "core.fail", "params": {}})
-    assert told(simulate(structure)) == {"f=failed | error f"}
+    assert ends_of(simulate(structure)) == {"f=failed | error f"}
     assert History(structure).machine.status == "error"
 
 
 def test_a_cycle_is_gone_round_until_nothing_new_comes() -> None:
-    """The way out with the fewest rounds is told; those that end alike are one path."""
+    """The way out with the fewest rounds is returned; those that end alike are one path."""
     again = condition(("again", "nodes.a.output"))
     found = simulate(sketch("s -> a", "a -> c", "c -again-> a", "c -else-> b", c=again))
-    assert told(found) == {"a=failed | error a", "a=done c=else b=done | done b", "a=done c=else b=failed | error b"}
+    assert ends_of(found) == {"a=failed | error a", "a=done c=else b=done | done b", "a=done c=else b=failed | error b"}
     assert found.complete
 
 
@@ -147,12 +147,12 @@ def test_a_cycle_that_nothing_leaves_is_endless() -> None:
     """Its way out is never taken: no run ends, and the node behind it is never reached."""
     again = condition(("again", "true"))
     found = simulate(sketch("s -> a", "a -> c", "c -again-> a", "c -else-> b", a={"toolId": "core.transform"}, c=again))
-    assert told(found) == {"a=done c=again a=done | endless"}
+    assert ends_of(found) == {"a=done c=again a=done | endless"}
     assert (found.sound, found.never_reached) == (False, ("b",))
 
 
 def test_a_simulation_is_broken_off() -> None:
-    """Ten choices in a row are a thousand paths: those that there was room for are told, and that there are more."""
+    """Ten choices in a row are a thousand paths: those within the bound are returned, and that there are more."""
     steps = [f"c{n} -{handle}-> c{n + 1}" for n in range(10) for handle in ("x", "else")]
     data: Any = {f"c{n}": condition(("x", "nodes.s.output")) for n in range(11)}
     found = simulate(sketch("s -> c0", *steps, **data), most_paths=100)

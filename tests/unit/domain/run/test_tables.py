@@ -50,7 +50,7 @@ def test_an_illegal_move_is_an_illegal_entry() -> None:
 
 
 def test_a_broken_invariant_is_another_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An illegal move behind the check of an entry is a defect of the program, and must not pass for a late entry."""
+    """An illegal move behind the check of an entry is an error of the program, and must not pass for a late entry."""
     history = History(sketch("s -> a"))
     table: Any = TABLES["Node"].table
     monkeypatch.setitem(table, "running", {})
@@ -123,7 +123,7 @@ def test_every_row_of_every_table_is_taken(taken: set[tuple[str, str, str]]) -> 
 def turns() -> None:
     """A turn goes on, is taken over, is paused, is parked, and ends, in each of its phases."""
     History(sketch("s -> a")).pass_time(1).succeed("a")
-    History(sketch("s -> a")).apply(Aborted(1, "a defect"))
+    History(sketch("s -> a")).apply(Aborted(1, "a bug"))
     History(sketch("s -> a")).cancel()
     beside = sketch("s -> a", "s -> w", w=ASK)
     History(beside).decide("w").succeed("a")
@@ -197,7 +197,7 @@ def children() -> None:
 
 
 def rounds() -> None:
-    """The visit of an agent goes round, hears more from the user, and is given up in each of its states."""
+    """The visit of an agent goes round, gets a message of the user, and is given up in each of its states."""
     agent = sketch("s -> a", a={**AGENT, **RETRY})
     History(agent).cancel()
     History(agent).pause().succeed("a", CONTEXT).cancel()

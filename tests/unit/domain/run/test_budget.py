@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from test_agents import calls, talking
+from test_agents import calls, conversing
 
 from wfcore.domain.agents.budgets import budget_key, times_spent
 from wfcore.domain.run.effects import CallModel
@@ -26,10 +26,10 @@ def answered(history: History, output: Any, **more: Any) -> History:
 
 @pytest.mark.parametrize("version", [None, 2])
 def test_a_replaced_answer(version: int | None) -> None:
-    """Told as a replacement to clients that know of such; the message, the output and the record have the same text."""
-    history = answered(talking(info={"streamProtocolVersion": version}), "[email]", guardrail=REPLACED)
-    told = [event.kind for event in history.events if event.kind.startswith("message")]
-    assert told == (["message_replaced", "message"] if version else ["message"])
+    """Shown as a replacement to clients that support it; the message, the output and the record have the same text."""
+    history = answered(conversing(info={"streamProtocolVersion": version}), "[email]", guardrail=REPLACED)
+    shown = [event.kind for event in history.events if event.kind.startswith("message")]
+    assert shown == (["message_replaced", "message"] if version else ["message"])
     assert history.machine.output == "[email]"
     assert [record.content for record in history.records if getattr(record, "type", "") == "ai"] == ["[email]"]
     assert [event.seq for event in history.events] == list(range(1, len(history.events) + 1))
@@ -37,8 +37,8 @@ def test_a_replaced_answer(version: int | None) -> None:
 
 
 def test_a_blocked_answer_is_counted_and_fails() -> None:
-    """It is no failed attempt that is tried again; what it consumed is in the usage."""
-    history = answered(talking(), None, usage={"inputTokens": 5}, guardrail={"blocked": "no"})
+    """It does not count as an attempt that is tried again; what it consumed is in the usage."""
+    history = answered(conversing(), None, usage={"inputTokens": 5}, guardrail={"blocked": "no"})
     error = history.machine.error or {}
     assert (error["message"], error["info"]["reason"]) == ("no", "guardrail")
     assert history.machine.usage["inputTokens"] == 5
@@ -46,7 +46,7 @@ def test_a_blocked_answer_is_counted_and_fails() -> None:
 
 def test_the_call_knows_its_guardrails() -> None:
     """Those that were composed, in every round."""
-    history = talking(guardrails=["redact-emails"]).succeed("agent", calls("look")).succeed("agent", 1)
+    history = conversing(guardrails=["redact-emails"]).succeed("agent", calls("look")).succeed("agent", 1)
     effect = history.effect("agent")
     assert isinstance(effect, CallModel)
     assert (effect.guardrails, effect.replaceable) == (["redact-emails"], False)
@@ -60,9 +60,9 @@ def spent(history: History, of: str, times: int) -> History:
     return history.apply(Failed(history.at, node, visit, step, effect.attempt, "spent", "budget", False, info=info))
 
 
-def test_each_budget_is_asked_about_by_itself() -> None:
+def test_each_budget_has_an_approval_of_its_own() -> None:
     """What was allowed of one is not allowed of another, and is still allowed in the next round."""
-    history = spent(talking(), "user", 3)
+    history = spent(conversing(), "user", 3)
     first = history.waiting("agent").id
     history = spent(history.decide("agent"), "organization", 1)
     assert history.waiting("agent").id != first
@@ -75,7 +75,7 @@ def test_each_budget_is_asked_about_by_itself() -> None:
 
 def test_what_is_denied_fails_the_node() -> None:
     """With reason `budget`; nothing is pending any more."""
-    history = spent(talking(), "user", 1).decide("agent", "deny")
+    history = spent(conversing(), "user", 1).decide("agent", "deny")
     assert (history.machine.error or {})["info"]["reason"] == "budget"
     assert history.machine.pending == {}
 

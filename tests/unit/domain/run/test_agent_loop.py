@@ -16,8 +16,8 @@ GATED = {"name": "pay", "toolId": "pay", "requiresApproval": True}
 CONTEXT = {"model": "m", "human": {"content": "hi"}, "tools": [GATED, {"name": "look", "toolId": "look"}]}
 
 
-def asking() -> History:
-    """A run of a skill whose model is about to be asked."""
+def before_the_first_call() -> History:
+    """A run of a skill whose model is about to be called."""
     return History(skill_plan(1), info={"message": "hi"}).succeed("agent", CONTEXT)
 
 
@@ -33,7 +33,7 @@ def resume(history: History, message: str, decision: str | None = None) -> Histo
 
 
 def shown(history: History) -> list[tuple[str, str]]:
-    """Type and text of what the model is told beside its context."""
+    """Type and text of what the model gets beside its context."""
     effect = history.effect("agent")
     assert isinstance(effect, CallModel)
     return [(str(m["type"]), str(m["content"])) for m in effect.transcript]
@@ -46,21 +46,21 @@ def kept(history: History) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("decision", "result"), [("approve", '"paid"'), ("deny", "error: the call was denied")])
 def test_it_follows_the_results(decision: str, result: str) -> None:
-    """The model is told the results of its calls, then what the user said; so is the conversation, once."""
-    history = resume(asking().succeed("agent", calls("pay")), "and hurry", decision)
+    """The model gets the results of its calls, then what the user said; the conversation has both, once."""
+    history = resume(before_the_first_call().succeed("agent", calls("pay")), "and hurry", decision)
     if decision == "approve":
         history.succeed("agent", "paid")
-    told = shown(history)
-    assert [kind for kind, _ in told] == ["ai", "tool", "human"]
-    assert told[1][1].startswith(result.strip('"'))
-    assert told[2] == ("human", "and hurry")
-    assert kept(history) == [("human", "hi"), *told]
+    received = shown(history)
+    assert [kind for kind, _ in received] == ["ai", "tool", "human"]
+    assert received[1][1].startswith(result.strip('"'))
+    assert received[2] == ("human", "and hurry")
+    assert kept(history) == [("human", "hi"), *received]
     assert history.succeed("agent", "so I do").machine.output == "so I do"
 
 
-def test_a_paused_agent_is_told_too() -> None:
-    """A run that was parked by hand before its model was asked goes on with what the user added."""
-    history = asking().succeed("agent", calls("look")).pause().succeed("agent", "seen")
+def test_a_paused_agent_gets_the_message_too() -> None:
+    """A run that was parked by hand before its model was called goes on with what the user added."""
+    history = before_the_first_call().succeed("agent", calls("look")).pause().succeed("agent", "seen")
     assert history.machine.status == "interrupted"
     assert shown(resume(history, "look twice"))[-1] == ("human", "look twice")
 
@@ -77,7 +77,7 @@ def test_an_answer_under_way_is_followed_by_another() -> None:
 
 def test_its_attachments_come_with_it() -> None:
     """Images and documents of the turn stand beside the message, for the model and in the conversation."""
-    history = asking().succeed("agent", calls("pay"))
+    history = before_the_first_call().succeed("agent", calls("pay"))
     answer = Decision(next(iter(history.machine.interrupts)), "deny")
     image = {"storageKey": "k", "mimeType": "image/png", "name": "a.png"}
     info = {"message": "see", "attachments": {"images": [image], "documents": []}}
@@ -99,8 +99,8 @@ def test_every_call_is_answered_once_whatever_is_said(data: st.DataObject) -> No
     """However calls, results, approvals, pauses and messages alternate: at each round the model is shown every call
     with exactly one result behind it and before anything else, and all that the user had said by then, once, in order.
     """
-    history, said = asking(), list[str]()
-    asked_after: dict[Any, list[str]] = {}
+    history, said = before_the_first_call(), list[str]()
+    said_before: dict[Any, list[str]] = {}
     for step in range(data.draw(st.integers(1, 12))):
         machine = history.machine
         if machine.ended:
@@ -112,8 +112,8 @@ def test_every_call_is_answered_once_whatever_is_said(data: st.DataObject) -> No
         if move == "outcome":
             effect = data.draw(st.sampled_from(list(machine.pending.values())))
             some = data.draw(st.lists(st.sampled_from(["pay", "look"]), max_size=3))
-            asked = isinstance(effect, CallModel) and some
-            history.succeed("agent", calls(*some) if asked else "text", step=effect.address[-1])
+            calls_tools = isinstance(effect, CallModel) and some
+            history.succeed("agent", calls(*some) if calls_tools else "text", step=effect.address[-1])
         elif move == "pause":
             history.pause()
         else:
@@ -122,8 +122,8 @@ def test_every_call_is_answered_once_whatever_is_said(data: st.DataObject) -> No
         for effect in history.machine.pending.values():
             if isinstance(effect, CallModel):
                 whole(effect)
-                told = [m["content"] for m in effect.transcript if m["type"] == "human"]
-                assert told == asked_after.setdefault(effect.address, list(said))
+                received = [m["content"] for m in effect.transcript if m["type"] == "human"]
+                assert received == said_before.setdefault(effect.address, list(said))
     names = [one.id for one in history.records if isinstance(one, MessageRecord)]
     assert len(names) == len(set(names))
 
