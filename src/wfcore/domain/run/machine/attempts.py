@@ -81,6 +81,14 @@ OUTCOMES: Final[Mapping[type, Mapping[type, AttemptEvent]]] = {
 }
 """Effect -> entry -> event."""
 
+POSSIBLE: Final[Mapping[type, Mapping[AttemptState, frozenset[type]]]] = {
+    effect: {
+        state: frozenset(entry for entry, event in events.items() if event in row) for state, row in ATTEMPTS.items()
+    }
+    for effect, events in OUTCOMES.items()
+}
+"""Effect -> state -> entries that are possible then: both tables in one, for the check of every outcome."""
+
 AnEffect = TypeVar("AnEffect", bound=Effect)
 
 

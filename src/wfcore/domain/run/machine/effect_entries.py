@@ -8,7 +8,7 @@ from typing import cast
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.machine import agent_loop, outcomes
-from wfcore.domain.run.machine.attempts import ATTEMPTS, OUTCOMES, AttemptEvent, complete, drop, expect, moved
+from wfcore.domain.run.machine.attempts import POSSIBLE, AttemptEvent, complete, drop, expect, moved
 from wfcore.domain.run.machine.budget import count_usage
 from wfcore.domain.run.machine.nodes import finish
 from wfcore.domain.run.machine.progress import go_on, open_child
@@ -23,7 +23,7 @@ def check_outcome(run: RunState, entry: e.Outcome) -> Effect:
     effect = run.root.pending.get((*entry.within, entry.node, entry.visit, entry.step))
     if effect is None or effect.attempt != entry.attempt or run.phase not in OPEN:
         raise IllegalEntry("no effect waits for this outcome", "stale")
-    if OUTCOMES[type(effect)].get(type(entry)) not in ATTEMPTS[effect.state]:
+    if type(entry) not in POSSIBLE[type(effect)][effect.state]:
         raise IllegalEntry(f"an attempt that is `{effect.state}` cannot have this outcome", "stale")
     return effect
 
