@@ -44,6 +44,15 @@
     email = "email"                 # default: the member's own
     email_verified = "email_verified"
     groups = "groups"               # default: the member's own
+    [server]
+    keep_alive_seconds = 75         # how long an idle connection stays open
+    header_seconds = 10             # how long the head of a request can take to arrive
+    max_connections = 1_000         # default: four fifths of the open files that the system allows
+    failed_authentications_per_minute = 300  # of one address; 0: no limit
+    trusted_proxies = ["10.0.0.2"]  # addresses and networks whose X-Forwarded-* headers count
+    allowed_hosts = ["flows.example.org"]            # names of this server; default: any
+    browser_origins = ["https://app.example.org"]    # further pages that can write with a cookie
+    public_url = "https://flows.example.org"         # the address in links; default: that of the request
     [http]
     hosts = ["flows.example.org"]   # names of this server; without: browsers reach its MCP servers by address only
     [http_tool]
@@ -69,11 +78,14 @@ from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Limits
 from wfcore.ports.blobs import Blobs
-from wfcore.ports.identity import ClaimNames, TokenVerifier
+from wfcore.ports.identity import TokenVerifier
 from wfcore.ports.providers import ModelProvider
 from wfcore.ports.system import Clock
 from wfcore.runtime.common.installation import Settings
 from wfcore.settings.models import TEXT_FIELDS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
+from wfcore.settings.oauth import OAuthSettings
+from wfcore.settings.server import LISTS as SERVER_LISTS
+from wfcore.settings.server import Host, ServerSettings, check_proxies
 
 if TYPE_CHECKING:
     from wfcore.adapters.telemetry import Metrics, Traces
@@ -83,14 +95,12 @@ __all__ = ["BadSettings", "Configuration", "decode_key", "load", "read_file"]
 PREFIX: Final = "WFCORE_"
 PLAIN: Final = frozenset({"database", "blobs", "secret_key", "default_model"})
 LISTS: Final = frozenset({"previous_secret_keys"})
-TABLES: Final = frozenset({"budgets", "http", "http_tool", "limits", "oauth", "telemetry"})
+TABLES: Final = frozenset({"budgets", "http", "http_tool", "limits", "oauth", "server", "telemetry"})
 
 T = TypeVar("T")
 Cost = Annotated[float, Meta(gt=0, le=1e12)]
 Name = Annotated[str, Meta(min_length=1)]
 Token = Annotated[str, Meta(pattern=r"^[\x21-\x7e]+\Z")]
-Host = Annotated[str, Meta(pattern=r"^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\Z")]
-Url = Annotated[str, Meta(pattern=r"^https?://[^\s/?#@]+(?:/[^\s?#]*)?\Z")]
 
 
 class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -155,25 +165,6 @@ class HttpToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow: list[str] = []
 
 
-class ClaimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `[oauth.claims]`."""
-
-    organization: Name = ClaimNames().organization
-    user: Name = ClaimNames().user
-    email: Name | None = ClaimNames().email
-    email_verified: Name = ClaimNames().email_verified
-    groups: Name | None = ClaimNames().groups
-
-
-class OAuthSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `[oauth]`."""
-
-    issuer: Url
-    audience: Name
-    jwks_url: Url | None = None
-    claims: ClaimSettings = ClaimSettings()
-
-
 class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings. `options` are the other keys of the file: options of the command line."""
 
@@ -188,6 +179,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http: HttpSettings = HttpSettings()
     http_tool: HttpToolSettings = HttpToolSettings()
     oauth: OAuthSettings | None = None
+    server: ServerSettings = ServerSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     options: dict[str, Any] = {}
 
@@ -205,7 +197,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             organization_requests_per_minute=limits.organization_requests_per_minute,
             attachments=AttachmentLimits(limits.max_attachments, limits.max_attachment_bytes),
             graph=GraphLimits(limits.max_nodes, limits.max_edges),
-            hosts=tuple(self.http.hosts),
+            hosts=tuple(self.http.hosts or self.server.allowed_hosts),
             budgets=self.budgets.budgets(),
             prices={name: price for name, model in self.models.items() if (price := model.price())},
         )
@@ -231,7 +223,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return None
         from wfcore.adapters.oauth import AccessTokens
 
-        claims = ClaimNames(**msgspec.structs.asdict(oauth.claims))
+        claims = oauth.claims.names()
         return AccessTokens(oauth.issuer, oauth.audience, clock, jwks_url=oauth.jwks_url, claims=claims)
 
     def metrics(self) -> "Metrics | None":
@@ -297,6 +289,7 @@ def _configuration(tree: Mapping[str, JSON], source: str) -> Configuration:
     rest = {name: value for name, value in tree.items() if name not in own and name != "models"}
     found = _convert(own, Configuration, "", source)
     _check_allowed(found.http_tool.allow, source)
+    check_proxies(found.server.trusted_proxies, source)
     if found.telemetry.metrics is False and found.telemetry.metrics_token is not None:
         raise BadSettings(f"`telemetry.metrics_token` in {source}: requires metrics")
     return msgspec.structs.replace(found, models=models, options=rest)
@@ -352,6 +345,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
             (table if claims == rest else table.setdefault("claims", {}))[claims] = text
         elif area == "telemetry":
             tree.setdefault("telemetry", {})[rest] = text if rest == "metrics_token" else _boolean(text)
+        elif area == "server" and rest:
+            tree.setdefault("server", {})[rest] = _entries(text) if rest in SERVER_LISTS else _number(text)
         elif key == "http_hosts":
             tree["http"] = {"hosts": _entries(text)}
         elif key == "http_tool_allow":

@@ -21,6 +21,7 @@ Count = Annotated[int, Meta(ge=1)]
 Tries = Annotated[int, Meta(ge=0, le=10)]
 Seconds = Annotated[float, Meta(gt=0)]
 Amount = Annotated[float, Meta(ge=0, le=1e9)]
+Url = Annotated[str, Meta(pattern=r"^https?://[^\s/?#@]+(?:/[^\s?#]*)?\Z")]
 
 
 class BadSettings(ValueError):

@@ -1,4 +1,4 @@
-"""Writes that a browser sends with the user's cookies: only pages of this server and of listed origins can make them."""
+"""Writes that a browser sends with the user's cookies: only pages of this server and of listed origins make them."""
 
 import pytest
 from clients import FORBIDDEN, MALFORMED, Json, World, assert_envelope, flow

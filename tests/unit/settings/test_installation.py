@@ -288,3 +288,47 @@ def test_previous_keys_are_a_list() -> None:
     with pytest.raises(BadSettings, match="previous_secret_keys") as caught:
         load(environ={"WFCORE_PREVIOUS_SECRET_KEYS": "canary"})
     assert "canary" not in str(caught.value)
+
+
+def test_the_table_of_the_server(toml: Path) -> None:
+    """File, environment and options; an option overrides, and the names of the server are those of its MCP servers."""
+    toml.write_text('[server]\nheader_seconds = 3\nallowed_hosts = ["flows.example.org"]\ntrusted_proxies = ["::1"]\n')
+    environ = {"WFCORE_SERVER_TRUSTED_PROXIES": "10.0.0.0/8, 127.0.0.1", "WFCORE_SERVER_MAX_CONNECTIONS": "7"}
+    found = load(str(toml), environ)
+    server = found.server.overridden({"header_seconds": 4.0, "public_url": "https://a.example/x", "allowed_hosts": []})
+    assert server.trusted_proxies == ["10.0.0.0/8", "127.0.0.1"]
+    limits = server.limits()
+    assert (limits.keep_alive_seconds, limits.header_seconds, limits.max_connections) == (75, 4, 7)
+    assert server.names() == {
+        "allowed_hosts": ["flows.example.org"], "browser_origins": [], "public_url": "https://a.example/x",
+        "mount": "/x", "failed_authentications_per_minute": 300,
+    }  # fmt: skip
+    assert found.settings().hosts == ("flows.example.org",)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("trusted_proxies", '["proxy.example"]'),
+        ("allowed_hosts", '["flows.example.org:80"]'),
+        ("browser_origins", '["*"]'),
+        ("public_url", '"flows.example.org"'),
+        ("keep_alive_seconds", "0"),
+        ("max_connections", "0"),
+        ("failed_authentications_per_minute", "-1"),
+        ("no_such_key", "1"),
+    ],
+)
+def test_an_invalid_key_of_the_server_is_refused_by_name(toml: Path, key: str, value: str) -> None:
+    """The message names the key."""
+    toml.write_text(f"[server]\n{key} = {value}\n")
+    with pytest.raises(BadSettings, match=key if key != "no_such_key" else "server"):
+        load(str(toml), {})
+
+
+def test_an_invalid_option_of_the_server_is_refused_by_name() -> None:
+    """An option is checked as the key of the file is."""
+    with pytest.raises(BadSettings, match=r"server\.trusted_proxies"):
+        load(None, {}).server.overridden({"trusted_proxies": ["proxy.example"]})
+    with pytest.raises(BadSettings, match=r"server\.header_seconds"):
+        load(None, {}).server.overridden({"header_seconds": -1.0})

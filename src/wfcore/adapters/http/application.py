@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wfcore.adapters.http.core.access_log import RequestLog
 from wfcore.adapters.http.core.authentication import Authenticate, by_token, challenge, origin_of
 from wfcore.adapters.http.core.origins import Site
-from wfcore.adapters.http.core.rate_limits import RateLimits
+from wfcore.adapters.http.core.rate_limits import FailedAuthentications, RateLimits
 from wfcore.adapters.http.core.request_parsing import BodyLimits, Disconnected, parse_body, read_body, read_query
 from wfcore.adapters.http.core.responses import error_response
 from wfcore.adapters.http.core.route import Call, Route
@@ -65,6 +65,8 @@ def app(
     metrics_token: str | None = None,
     browser_origins: Iterable[str] = (),
     allowed_hosts: Iterable[str] = (),
+    public_url: str | None = None,
+    failed_authentications_per_minute: int | None = None,
 ) -> ASGIApp:
     """Both APIs over an open core, to be served alone or mounted in an existing application.
 
@@ -77,7 +79,9 @@ def app(
 
     A request that changes something and has no `Authorization` header must come from a page of this server or of
     `browser_origins` (such as `https://app.example.org`), else it is a 403. `allowed_hosts` are the names of this
-    server without a port: a request with another `Host` is a 400; by default every name is accepted.
+    server without a port: a request with another `Host` is a 400; by default every name is accepted. `public_url`
+    (such as `https://flows.example.org`) is the address in links, by default that of the request. An address with more
+    than `failed_authentications_per_minute` gets a 429, by default without a limit.
 
     Raises ValueError for both `authenticate` and `oauth`, and for an invalid host or origin.
     """
@@ -91,7 +95,8 @@ def app(
         PageTokens(secret or secrets.token_bytes(32)),
         BodyLimits(max_request_bytes or core.ports.settings.max_request_bytes, receive_timeout),
         MetricsPage(core.ports, metrics, metrics_token),
-        Site(allowed_hosts, browser_origins),
+        Site(allowed_hosts, browser_origins, public_url),
+        FailedAuthentications(failed_authentications_per_minute),
     )
 
 
@@ -108,6 +113,7 @@ class Application:
         limits: BodyLimits,
         metrics: MetricsPage,
         site: Site,
+        failures: FailedAuthentications,
     ) -> None:
         self._core = core
         self._authenticate = authenticate
@@ -116,6 +122,7 @@ class Application:
         self._tokens = tokens
         self._limits = limits
         self._site = site
+        self._failures = failures
         settings = core.ports.settings
         self._rates = RateLimits(settings.requests_per_minute, settings.organization_requests_per_minute)
         self._router = Router(route_table(core, oauth, metrics))
@@ -187,7 +194,7 @@ class Application:
                     root,
                     self._tokens,
                     headers["X-Request-Id"],
-                    origin_of(connection),
+                    self._site.public_origin or origin_of(connection),
                     partial(read_body, connection.headers, receive, self._limits.at_most(route.max_body_bytes)),
                 )
             )
@@ -197,7 +204,8 @@ class Application:
         return str(connection.scope.get("root_path", "")) + self._mount
 
     def _challenge(self, connection: HTTPConnection) -> str:
-        return challenge(connection, quote(self._root(connection)) + self._metadata(connection))
+        origin = self._site.public_origin or origin_of(connection)
+        return challenge(connection, origin + quote(self._root(connection)) + self._metadata(connection))
 
     def _metadata(self, connection: HTTPConnection) -> str:
         """The path of the metadata of the requested resource, or else of this server (RFC 9728, 3.1)."""
@@ -212,9 +220,10 @@ class Application:
         """The principal, who must have the route's token scopes; None on open routes. Counts for the rate limits."""
         if route.scopes is None:
             return None
-        me = access.caller = await self._authenticate(connection)
-        if me is None:
-            raise unauthenticated()
+        with self._failures.counted(connection):
+            me = access.caller = await self._authenticate(connection)
+            if me is None:
+                raise unauthenticated()
         self._site.check_same_site(route.method, connection.headers)
         self._rates.admit(me)
         check_scopes(me, route.scopes)

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Annotated, Final
 
+import attrs
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
@@ -17,7 +18,35 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
     from uvicorn import Server
 
+    from wfcore.settings.server import ServerSettings
+
 Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535))]
+
+Names = Annotated[list[str], Parameter(negative=())]
+
+
+@Parameter(name="*")
+@attrs.frozen
+class ServerOptions:
+    """Connections and names of the server; each option overrides the key of the table `[server]`."""
+
+    keep_alive_seconds: float | None = None
+    "How long an idle connection stays open (default: 75)."
+    header_seconds: float | None = None
+    "How long the head of a request can take to arrive (default: 10)."
+    max_connections: int | None = None
+    "The most open connections (default: four fifths of the open files that the system allows, at most 10,000)."
+    failed_authentications_per_minute: int | None = None
+    "The most invalid credentials of one address in a minute; 0: no limit (default: 300)."
+    trusted_proxies: Names = attrs.field(factory=list)
+    "An address or network whose X-Forwarded-For and X-Forwarded-Proto count; can be repeated."
+    allowed_hosts: Names = attrs.field(factory=list)
+    "A name of this server; a request with another Host is refused; can be repeated."
+    browser_origins: Names = attrs.field(factory=list)
+    "A further origin whose pages can write with a cookie, such as https://app.example.org; can be repeated."
+    public_url: str | None = None
+    "The address of this server in links, such as https://flows.example.org (default: that of the request)."
+
 
 DRAIN_SECONDS: Final = 3
 """Seconds that open requests can take to end after a stop signal. Streams end at once."""
@@ -30,6 +59,7 @@ async def serve(
     no_worker: Flag = False,
     log_format: Format = "text",
     log_level: LevelName = "warning",
+    connections: ServerOptions | None = None,
     tools: Tools = [],  # noqa: B006  (never changed)
     database: Database = DATABASE,
     config: Config = None,
@@ -57,6 +87,7 @@ async def serve(
 
     configure(log_format, log_level)
     given, configured = load_tools(tools), load(config)
+    settings = configured.server.overridden(attrs.asdict(connections or ServerOptions()))
     metrics, traces = configured.metrics(), configured.traces()
     telemetry = [each for each in (metrics, traces) if each is not None]
     with listen(host, port) as listener:
@@ -69,8 +100,9 @@ async def serve(
                 secret=_secret(configured.secret(), database),
                 metrics=metrics,
                 metrics_token=configured.telemetry.metrics_token,
+                **settings.names(),
             )
-            server = _server(application, url_of(host, listener))
+            server = _server(application, url_of(host, listener), settings)
             await server.serve([listener])
 
 
@@ -106,10 +138,12 @@ def _secret(configured: bytes | None, database: str) -> bytes:
     return key_beside(file_of(database)) if configured is None else configured
 
 
-def _server(application: "ASGIApp", url: str) -> "Server":
+def _server(application: "ASGIApp", url: str, options: "ServerSettings") -> "Server":
     with needs_extra("server", "the server"):
         from uvicorn import Config as Settings
         from uvicorn import Server
+
+        from wfcore.adapters.http.connections import uvicorn_options
 
     class AnnouncingServer(Server):
         """Prints a line when it accepts requests. A stop signal ends it without killing the process."""
@@ -132,5 +166,6 @@ def _server(application: "ASGIApp", url: str) -> "Server":
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=DRAIN_SECONDS,
+        **uvicorn_options(options.limits(), options.trusted_proxies),
     )
     return AnnouncingServer(settings)

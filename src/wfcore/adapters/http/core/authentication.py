@@ -42,10 +42,10 @@ def bearer_token(connection: HTTPConnection) -> str | None:
 def challenge(connection: HTTPConnection, metadata: str) -> str:
     """`WWW-Authenticate` of a 401 (RFC 6750, 3), with `invalid_token` when a token was sent.
 
-    `metadata` is the path of the protected resource metadata (RFC 9728, 5.1).
+    `metadata` is the URL of the protected resource metadata (RFC 9728, 5.1).
     """
     error = "" if bearer_token(connection) is None else 'error="invalid_token", '
-    return f'Bearer {error}resource_metadata="{origin_of(connection)}{metadata}"'
+    return f'Bearer {error}resource_metadata="{metadata}"'
 
 
 def origin_of(connection: HTTPConnection) -> str:

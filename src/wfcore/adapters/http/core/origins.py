@@ -41,6 +41,14 @@ def _origins(origins: Iterable[str]) -> frozenset[str]:
     return found
 
 
+def _origin_of(url: str | None) -> str | None:
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    (origin,) = _origins([f"{parts.scheme}://{parts.netloc}"])
+    return origin
+
+
 @attrs.frozen
 class Site:
     """The names of this server and of the pages that can write to it. Raises ValueError for an invalid name."""
@@ -49,6 +57,8 @@ class Site:
     """Names without a port; when it is empty, clients can use any name."""
     browser_origins: frozenset[str] = attrs.field(default=(), converter=_origins)
     """Further origins whose pages can write, such as `https://app.example.org`."""
+    public_origin: str | None = attrs.field(default=None, converter=_origin_of)
+    """The origin in links, from a URL; None: that of the request."""
 
     def check_host(self, headers: Headers) -> None:
         """Refuse a request for another server. Raises Malformed for a `Host` that is not among `allowed_hosts`."""

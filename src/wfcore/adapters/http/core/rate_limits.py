@@ -1,15 +1,21 @@
-"""Rate limits of a principal and of its organization, in requests per minute. Each process counts for itself.
+"""Rate limits: requests of a principal and of its organization, failed authentications of an address.
 
-A request counts when it is admitted, a stream as one request. A refused request does not count, so that a retry does
-not lengthen the wait. The times of the requests of the last minute are kept (a sliding window).
+All are per minute, and each process counts for itself. A request counts when it is admitted, a stream as one request.
+A refused request does not count, so that a retry does not lengthen the wait. The times of the requests of the last
+minute are kept (a sliding window).
 """
 
+import hashlib
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import IPv6Address, ip_address
 from time import monotonic_ns
-from typing import Final
+from typing import Final, TypeVar
 
-from wfcore.domain.kernel.errors import RateLimited
+from starlette.requests import HTTPConnection
+
+from wfcore.domain.kernel.errors import RateLimited, Unauthenticated
 from wfcore.domain.resources.access import Principal
 
 SECOND: Final = 1_000_000_000
@@ -71,3 +77,68 @@ class RateLimits:
             if times and times[-1] > now - WINDOW:
                 return
             del self._times[key]
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+MAX_ADDRESSES: Final = 10_000
+"""How many addresses, and how many credentials, are remembered: the latest ones."""
+
+
+class FailedAuthentications:
+    """Limits the invalid credentials of an address: a token bucket each. A limit of None means no limit.
+
+    A request without a credential does not count. A credential that was valid lately is accepted from any address, so
+    that others behind the same proxy cannot lock its user out.
+    """
+
+    def __init__(self, per_minute: int | None, *, now: Callable[[], int] = monotonic_ns) -> None:
+        self._limit = per_minute
+        self._now = now
+        self._full_at: OrderedDict[str, int] = OrderedDict()
+        """When the bucket of each address is full again."""
+        self._valid: OrderedDict[bytes, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many addresses and credentials are remembered."""
+        return len(self._full_at) + len(self._valid)
+
+    @contextmanager
+    def counted(self, connection: HTTPConnection) -> Iterator[None]:
+        """A block that authenticates the request. Raises RateLimited, with `info.limit` `address`, before it."""
+        given = ",".join(connection.headers.getlist("Authorization"))
+        if self._limit is None or not given:
+            yield
+            return
+        address, credential = _address_of(connection), hashlib.sha256(given.encode()).digest()
+        step, now = WINDOW // self._limit, self._now()
+        missing = max(0, self._full_at.get(address, 0) - now)
+        if missing > WINDOW - step and credential not in self._valid:
+            info = {"limit": "address", "retryAfterSeconds": -(-(missing - WINDOW + step) // SECOND)}
+            raise RateLimited(f"more than {self._limit} failed authentications in a minute by this address", info)
+        try:
+            yield
+        except Unauthenticated:
+            self._valid.pop(credential, None)
+            _remember(self._full_at, address, now + missing + step)
+            raise
+        _remember(self._valid, credential, None)
+
+
+def _remember(latest: OrderedDict[K, V], key: K, value: V) -> None:
+    latest[key] = value
+    latest.move_to_end(key)
+    if len(latest) > MAX_ADDRESSES:
+        latest.popitem(last=False)
+
+
+def _address_of(connection: HTTPConnection) -> str:
+    """The client's address; of IPv6 the network of 64 bits, which one client can have."""
+    host = connection.client.host if connection.client else ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if not isinstance(address, IPv6Address):
+        return host
+    return str(address.ipv4_mapped or address.exploded[:19])

@@ -3,9 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import HTTPConnection
 
-from wfcore.adapters.http.core.rate_limits import SECOND, WINDOW, RateLimits
-from wfcore.domain.kernel.errors import RateLimited
+from wfcore.adapters.http.core.rate_limits import MAX_ADDRESSES, SECOND, WINDOW, FailedAuthentications, RateLimits
+from wfcore.domain.kernel.errors import RateLimited, Unauthenticated
 from wfcore.domain.resources.access import Principal, Role
 
 ORG, OTHER = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
@@ -133,3 +134,59 @@ def test_storage_of_a_principal_is_bounded_by_its_limit(most: int) -> None:
     refused = sum(refusal(limits, who()) is not None for _ in range(most + 500))
     assert refused == 500
     assert [len(times) for times in limits._times.values()] == [most]
+
+
+def check(valid: bool) -> None:
+    if not valid:
+        raise Unauthenticated("no")
+
+
+class TestFailedAuthentications:
+    """A token bucket for each address."""
+
+    @staticmethod
+    def attempt(failures: FailedAuthentications, host: str, token: str, *, valid: bool = False) -> str:
+        headers = [(b"authorization", token.encode())] if token else []
+        connection = HTTPConnection({"type": "http", "headers": headers, "client": (host, 1)})
+        try:
+            with failures.counted(connection):
+                check(valid)
+        except (Unauthenticated, RateLimited) as error:
+            return f"{error.http} {error.info.get('retryAfterSeconds', '')}".strip()
+        return "200"
+
+    def test_the_bucket_of_an_address_empties_and_fills(self) -> None:
+        """Six failures a minute: the seventh is refused, and one more is tried after ten seconds."""
+        clock = [0]
+        failures = FailedAuthentications(6, now=lambda: clock[0])
+        assert [self.attempt(failures, "192.0.2.1", f"t{n}") for n in range(7)] == ["401"] * 6 + ["429 10"]
+        assert self.attempt(failures, "192.0.2.2", "t") == "401"
+        clock[0] += 10 * SECOND
+        assert [self.attempt(failures, "192.0.2.1", "t") for _ in range(2)] == ["401", "429 10"]
+
+    def test_a_valid_credential_is_not_locked_out(self) -> None:
+        """One that was valid lately is tried; a new one waits, and a missing one does not count."""
+        failures = FailedAuthentications(1, now=lambda: 0)
+        assert self.attempt(failures, "192.0.2.1", "good", valid=True) == "200"
+        assert self.attempt(failures, "192.0.2.1", "") == "401"
+        assert self.attempt(failures, "192.0.2.1", "bad") == "401"
+        assert self.attempt(failures, "192.0.2.1", "good", valid=True) == "200"
+        assert self.attempt(failures, "192.0.2.1", "other", valid=True) == "429 60"
+        assert self.attempt(failures, "192.0.2.1", "good") == "401"
+        assert self.attempt(failures, "192.0.2.1", "good", valid=True) == "429 120"
+
+    def test_a_network_of_ipv6_is_one_address(self) -> None:
+        """64 bits of IPv6 are one client; an IPv4 address written as IPv6 is itself."""
+        failures = FailedAuthentications(1, now=lambda: 0)
+        assert self.attempt(failures, "2001:db8::1", "a") == "401"
+        assert self.attempt(failures, "2001:db8::2", "a").startswith("429")
+        assert self.attempt(failures, "::ffff:192.0.2.1", "a") == "401"
+        assert self.attempt(failures, "::ffff:192.0.2.2", "a") == "401"
+
+    def test_the_memory_is_bounded(self) -> None:
+        """The latest addresses and credentials are remembered."""
+        failures = FailedAuthentications(1, now=lambda: 0)
+        for number in range(MAX_ADDRESSES + 100):
+            self.attempt(failures, f"host {number}", f"{number}")
+            self.attempt(failures, "192.0.2.1", f"{number}", valid=True)
+        assert len(failures) == 2 * MAX_ADDRESSES
