@@ -7,6 +7,7 @@ from uuid import NAMESPACE_URL, uuid5
 from wfcore.domain.agents.memories import text_hash
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.ports.faults import own_work
 from wfcore.ports.providers import Memory, MemoryBackend, Tool, ToolCall, ToolFailed
 from wfcore.ports.system import Clock
 
@@ -46,16 +47,18 @@ def memory_tools(memories: MemoryBackend, clock: Clock) -> list[Tool]:
 
     async def remember(params: Mapping[str, JSON], call: ToolCall) -> JSON:
         skill, name = _skill(call), str(uuid5(NAMESPACE_URL, f"{call.org}/{call.key}"))
-        if await memories.get(call.org, skill, name) is None:
-            text, now = params["memory"], clock.now()
-            metadata = {**params.get("metadata", {}), "runId": call.run_id, "messageId": call.message_id}
-            await memories.add(call.org, skill, Memory(name, text, text_hash(text), metadata, now, now, call.user_id))
+        text, now = params["memory"], clock.now()
+        metadata = {**params.get("metadata", {}), "runId": call.run_id, "messageId": call.message_id}
+        memory = Memory(name, text, text_hash(text), metadata, now, now, call.user_id)
+        with own_work():
+            if await memories.get(call.org, skill, name) is None:
+                await memories.add(call.org, skill, memory)
         return {"id": name}
 
     async def recall(params: Mapping[str, JSON], call: ToolCall) -> JSON:
-        found = await memories.search(
-            call.org, _skill(call), params["query"], limit=MAX_RECALLED, user_id=call.user_id, shared=True
-        )
+        skill, query = _skill(call), params["query"]
+        with own_work():
+            found = await memories.search(call.org, skill, query, limit=MAX_RECALLED, user_id=call.user_id, shared=True)
         return {"memories": [_to_wire(memory) for memory in found]}
 
     about = "of the user you talk with, for later conversations"

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from wfcore.domain.agents.prices import cost_of, to_money
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel
+from wfcore.ports.faults import own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import (
     Delta,
@@ -52,11 +53,13 @@ class ModelCalls:
         `on_text` receives the text as it grows, `usage` is filled. Raises `ModelError`.
         """
         guard = GuardrailChain.of(self._ports.guardrails, effect)
-        request = await self._request(execution, effect)
+        with own_work(ModelError):
+            request = await self._request(execution, effect)
         provider = self._ports.models.get(request.model or "")
         if provider is None:
             raise ModelError(f"the model `{request.model}` is not configured", retryable=False)
-        await self._budgets.check(execution, effect)
+        with own_work(ModelError):
+            await self._budgets.check(execution, effect)
         completion = _Completion(request, usage)
         publisher = _TextPublisher(
             self._ports, completion, on_text, guard, is_silent=guard is not None and not effect.replaceable

@@ -7,7 +7,7 @@ from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.machine.interrupts import interrupt_to_wire
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import Append, NewRun, RunChange
+from wfcore.ports.journal import Append, NewRun, RunChange, StarterKind
 
 
 def result_of(machine: Machine) -> dict[str, JSON]:
@@ -65,8 +65,17 @@ def settled(
     )
 
 
-def new_run(machine: Machine, user_id: str, fingerprint: bytes, parent: str | None, *, queued: bool = False) -> NewRun:
+def new_run(
+    machine: Machine,
+    user_id: str,
+    fingerprint: bytes,
+    parent: str | None,
+    *,
+    queued: bool = False,
+    started_by: StarterKind = "person",
+    origin: str = "api",
+) -> NewRun:
     """The row of a turn that has just begun, and perhaps ended at once; `queued` as long as nobody drives it."""
     status = RunStatus.queued if queued else machine.status
     result = None if machine.turn_open else result_of(machine) or None
-    return NewRun(machine.run_id, user_id, fingerprint, status, machine.at, parent, result)
+    return NewRun(machine.run_id, user_id, fingerprint, status, machine.at, parent, result, started_by, origin)

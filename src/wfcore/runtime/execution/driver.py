@@ -32,7 +32,7 @@ class Driver:
         self._warm: dict[ExecutionRef, tuple[Execution, Machine]] = {}
 
     def warm(self, execution: Execution, machine: Machine) -> None:
-        """Keep the machine of an execution that this process has just claimed, until the next turn of the event loop."""
+        """Keep the machine of an execution that this process has just claimed, until the loop turns."""
         self._warm[execution.ref] = (execution, machine)
         asyncio.get_running_loop().call_soon(self._warm.pop, execution.ref, None)
 

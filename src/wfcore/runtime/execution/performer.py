@@ -1,12 +1,14 @@
 """Performing effects: every outcome becomes an entry."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.entries import Failed, Opened, Said, Succeeded
+from wfcore.ports.faults import InternalFault, StoreUnavailable, own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ModelError, ToolFailed
 from wfcore.runtime.agents.contexts import Contexts
@@ -24,6 +26,14 @@ class ClaimLost(Exception):
     """Another worker has claimed the execution, or nobody has: the session here must stop."""
 
 
+log = logging.getLogger("wfcore.performer")
+
+INTERNAL = "an internal error occurred; the log of the server has its cause"
+
+FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0
+"""Seconds before an effect is repeated that the store kept from happening: the first time, and at most."""
+
+
 class Performer:
     """Performs one effect at a time for any number of executions; it never raises but for cancellation."""
 
@@ -37,8 +47,19 @@ class Performer:
     async def perform(self, execution: Execution, effect: Effect, stream: Stream) -> Succeeded | Opened | Failed:
         """The entry with the outcome of the effect. A tool that takes too long is cancelled.
 
-        `ClaimLost`, which only `stream` raises, goes through.
+        `ClaimLost`, which only `stream` raises, goes through. While the store does not respond, the effect waits and
+        is repeated: no attempt is counted, and the time does not count against the effect's timeout.
         """
+        wait = FIRST_RETRY
+        while True:
+            try:
+                return await self._perform(execution, effect, stream)
+            except StoreUnavailable as error:
+                log.warning("an effect waits for the store", extra={"why": str(error.__cause__), "seconds": wait})
+            await self._clock.sleep(wait)
+            wait = min(2 * wait, LONGEST_RETRY)
+
+    async def _perform(self, execution: Execution, effect: Effect, stream: Stream) -> Succeeded | Opened | Failed:
         spent: CallUsage = {}
         try:
             if type(effect) is CallTool and effect.timeout is None:  # nearly always: spared a coroutine of its own
@@ -51,8 +72,11 @@ class Performer:
         except (ToolFailed, ModelError, ChildRefused) as error:
             info = getattr(error, "info", None)
             return self._failed(effect, spent, error.message, error.reason, error.retryable, info)
-        except ClaimLost:
+        except (ClaimLost, StoreUnavailable):
             raise
+        except InternalFault as fault:
+            log.exception("an effect failed by a fault of the server", exc_info=fault.__cause__)
+            return self._failed(effect, spent, INTERNAL, "defect")
         except asyncio.CancelledError:
             if _is_being_cancelled():
                 raise
@@ -86,10 +110,12 @@ class Performer:
                 output, judged = await self._models.call(execution, effect, say, spent)
                 return succeeded(effect, self._clock.now(), output, spent, judged)
             case ComposeContext():
-                context = await self._contexts.composed(execution, effect)
+                with own_work(ModelError, ToolFailed):
+                    context = await self._contexts.composed(execution, effect)
                 return succeeded(effect, self._clock.now(), context)
             case OpenChild():
-                variation_id = await self._children.pinned(execution, effect)
+                with own_work(ChildRefused):
+                    variation_id = await self._children.pinned(execution, effect)
                 return opened(effect, self._clock.now(), variation_id)
 
     async def _say(self, effect: CallModel, stream: Stream, text: str) -> None:

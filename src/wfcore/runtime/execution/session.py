@@ -209,7 +209,7 @@ class Session:
         self._collect_events()
         machine.apply(turn)
         old = RunChange(parent, RunStatus.interrupted, now, left, turn.run_id)
-        run = new_run(machine, machine.starter.user_id, b"", parent)
+        run = new_run(machine, machine.starter.user_id, b"", parent, started_by="system", origin="other")
         if machine.turn_open:
             waiting, records = tuple(machine.interrupts.values()), machine.take_records()
             append = Append(expected, (turn,), run, (old,), waiting, holder=holder, records=records)

@@ -12,6 +12,7 @@ from wfcore.domain.json.nesting import MAX_VALUE_DEPTH, is_deeper
 from wfcore.domain.json.schema import Schema, compile_schema
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallTool
+from wfcore.ports.faults import StoreUnavailable, own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import Tool, ToolCall, ToolConnection, ToolFailed
 from wfcore.runtime.common.ports import Ports
@@ -50,9 +51,12 @@ class ToolCalls:
 
     async def _run_connected(self, tool: Tool, provider: str, execution: Execution, effect: CallTool) -> JSON:
         org = execution.ref.org
-        used = await self._use.of_provider(org, provider)
+        with own_work(ToolFailed):
+            used = await self._use.of_provider(org, provider)
         try:
             output = await self._run(tool, execution, effect, used.tool_connection)
+        except StoreUnavailable:
+            raise
         except (Exception, SystemExit) as error:  # noqa: BLE001  (reported without the secrets)
             await self._use.record_result(org, used, error)
             raise used.redacted(error) from None
@@ -60,7 +64,8 @@ class ToolCalls:
         return output
 
     async def _run_served(self, execution: Execution, effect: CallTool) -> JSON:
-        tool = await self._served.tool(execution.ref.org, effect.tool, refresh=bool(effect.definition))
+        with own_work(ToolFailed):
+            tool = await self._served.tool(execution.ref.org, effect.tool, refresh=bool(effect.definition))
         _check_arguments(compile_schema(tool.parameters), effect.params)
         if effect.definition:
             _check_definition(tool, effect.definition)

@@ -1,12 +1,16 @@
 """What a run leaves outside its state: events for its streams, errors in their envelope, messages of conversations."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.machine.state import Frame, RunState
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.records import MessageRecord
+
+DEFECT: Final = "defect"
+"""The reason of a failure that is the fault of the server."""
 
 
 def emit(run: RunState, frame: Frame, kind: EventKind, data: Mapping[str, JSON]) -> None:
@@ -18,10 +22,14 @@ def emit(run: RunState, frame: Frame, kind: EventKind, data: Mapping[str, JSON])
 
 
 def error_of(run: RunState, message: str, info: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The content of the error envelope (interface, Errors); the request id of a run's errors is the run id."""
+    """The content of the error envelope (interface, Errors); the request id of a run's errors is the run id.
+
+    Only a fault of the server, whose `info.reason` is `defect`, is an internal error.
+    """
+    defect = info.get("reason") == DEFECT
     return {
-        "code": "INTERNAL_ERROR",
-        "status": "INTERNAL",
+        "code": "INTERNAL_ERROR" if defect else "BAD_REQUEST",
+        "status": "INTERNAL" if defect else "INVALID_ARGUMENT",
         "message": message,
         "requestId": run.run_id,
         "info": dict(info),
