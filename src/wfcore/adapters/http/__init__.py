@@ -4,5 +4,6 @@ from wfcore.extras import needs_extra
 
 with needs_extra("server", "the HTTP interface"):
     from wfcore.adapters.http.application import app
+    from wfcore.adapters.http.studio.branding import Studio
 
-__all__ = ["app"]
+__all__ = ["Studio", "app"]

@@ -1,0 +1,47 @@
+"""`Studio`: the name, logo, colours and links of the studio, chosen by the product that serves it."""
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from wfcore.domain.kernel.json_type import JSON
+
+
+@attrs.frozen
+class Studio:
+    """Options of the studio's own pages: `wfcore.http.app(core, studio=Studio(title="Acme"))`.
+
+    Custom elements in a product's pages do not read them: they take attributes and CSS custom properties.
+    """
+
+    title: str = "Studio"
+    """The name in the window's title and above the navigation."""
+    logo: str | None = None
+    """The address of an image of this origin, or a `data:` image."""
+    theme: Mapping[str, str] = attrs.field(factory=dict)
+    """CSS custom properties by name, such as `{"--wf-color-accent": "#0a7a5c"}`."""
+    links: Sequence[tuple[str, str]] = ()
+    """Further entries of the navigation: pairs of a text and an address."""
+    locale: str | None = None
+    """The language of the texts, `en` or `de`; without it the browser's."""
+    oauth_client_id: str | None = None
+    """The public client id of the studio at the OAuth issuer. Without it, users sign in with a token."""
+    oauth_scope: str = "openid profile email"
+    """The scope that the sign-in requests."""
+    frame_ancestors: Sequence[str] = ("'none'",)
+    """The sources that may show the studio's pages in a frame (CSP Level 3)."""
+
+    def __attrs_post_init__(self) -> None:
+        for name in self.theme:
+            if not name.startswith("--wf-"):
+                raise ValueError(f"unknown property `{name}` of the theme: use names that begin with `--wf-`")
+
+    def to_wire(self) -> dict[str, JSON]:
+        """What the page reads."""
+        return {
+            "title": self.title,
+            "logo": self.logo,
+            "theme": dict(self.theme),
+            "links": [{"text": text, "url": url} for text, url in self.links],
+            "locale": self.locale,
+        }

@@ -1,0 +1,148 @@
+import type { Client } from "./client";
+import type {
+  Caller, Decision, InboxItem, Json, JsonObject, RunEvent, RunGraph, RunRecord, Structure, Workflow,
+} from "./types";
+
+const one = (id: string | number) => encodeURIComponent(String(id));
+
+export interface RunFilters {
+  status?: string;
+  workflowId?: string;
+  skillId?: string;
+  origin?: string;
+  startedBy?: string;
+  since?: string;
+  until?: string;
+}
+
+export interface Page<T> {
+  rows: T[];
+  next: string | null;
+  total?: number;
+}
+
+/** The calls of the API that the studio makes, by name. A test compares the paths with the OpenAPI document. */
+export class Api {
+  private readonly workflows = new Map<number, Promise<Workflow | null>>();
+
+  private paths: Promise<string[]> | undefined;
+
+  constructor(readonly client: Client) {}
+
+  me(): Promise<Caller> {
+    return this.client.get("/api/v1/me");
+  }
+
+  async runs(filters: RunFilters, pageToken: string | null, pageSize = 50): Promise<Page<RunRecord>> {
+    const found = await this.client.get<{ runs: RunRecord[]; nextPageToken: string | null }>("/agent/v1/runs", {
+      ...filters, pageSize, pageToken,
+    });
+    return { rows: found.runs, next: found.nextPageToken };
+  }
+
+  run(runId: string): Promise<RunRecord> {
+    return this.client.get(`/agent/v1/runs/${one(runId)}`);
+  }
+
+  graph(runId: string, path: string[]): Promise<RunGraph> {
+    return this.client.get(`/agent/v1/runs/${one(runId)}/graph`, { path: path.length ? path.join(",") : null });
+  }
+
+  async events(runId: string): Promise<RunEvent[]> {
+    return (await this.client.get<{ events: RunEvent[] }>(`/agent/v1/runs/${one(runId)}/events`)).events;
+  }
+
+  cancel(runId: string): Promise<JsonObject> {
+    return this.client.post(`/agent/v1/runs/${one(runId)}/cancel`);
+  }
+
+  park(runId: string): Promise<JsonObject> {
+    return this.client.post(`/agent/v1/runs/${one(runId)}/interrupt`);
+  }
+
+  resume(runId: string, body: JsonObject): Promise<{ runId: string; status: string }> {
+    return this.client.post(`/agent/v1/runs/${one(runId)}/resume`, body, { "Idempotency-Key": crypto.randomUUID() });
+  }
+
+  /** Whether this server retries runs: its description of itself, read once. */
+  canRetry(): Promise<boolean> {
+    this.paths ??= this.client.get<{ paths: JsonObject }>("/openapi.json").then((found) => Object.keys(found.paths), () => []);
+    return this.paths.then((paths) => paths.includes("/agent/v1/runs/{runId}/retry"));
+  }
+
+  retry(runId: string): Promise<{ runId: string; status: string }> {
+    return this.client.post(`/agent/v1/runs/${one(runId)}/retry`, {}, { "Idempotency-Key": crypto.randomUUID() });
+  }
+
+  async inbox(
+    status: "open" | "decided", order: string, workflowId: string, pageToken: string | null,
+  ): Promise<Page<InboxItem>> {
+    const found = await this.client.get<{ interrupts: InboxItem[]; nextPageToken: string | null; total?: number }>(
+      "/agent/v1/interrupts",
+      { pageSize: 50, pageToken, workflowId, status: status === "open" ? null : status, order: order || null },
+    );
+    const page: Page<InboxItem> = { rows: found.interrupts, next: found.nextPageToken };
+    return found.total === undefined ? page : { ...page, total: found.total };
+  }
+
+  async inboxCount(): Promise<number> {
+    return (await this.client.get<{ count: number }>("/api/v1/me/inbox/count")).count;
+  }
+
+  /** The item of the inbox, open or decided; null if the caller cannot see it. */
+  async interrupt(interruptId: string): Promise<InboxItem | null> {
+    for (const status of ["open", "decided"] as const) {
+      for (let token: string | null = null, pages = 0; pages < 20; pages++) {
+        const page: Page<InboxItem> = await this.inbox(status, "", "", token);
+        const found = page.rows.find((row) => row.interruptId === interruptId);
+        if (found) return found;
+        if ((token = page.next) === null) break;
+      }
+    }
+    return null;
+  }
+
+  /** Decide one interrupt: the new turn. Errors: 409 if it was decided before. */
+  decide(item: InboxItem, decision: Decision["decision"], data?: Json): Promise<{ runId: string; status: string }> {
+    const body: JsonObject = { interruptId: item.interruptId, decision };
+    if (data !== undefined) body.data = data;
+    return this.resume(item.runId, body);
+  }
+
+  async decideAll(decisions: Decision[]): Promise<JsonObject[]> {
+    const found = await this.client.post<JsonObject>("/agent/v1/interrupts/decide", { decisions });
+    return (Object.values(found).find(Array.isArray) ?? []) as JsonObject[];
+  }
+
+  async workflowPage(query: { q?: string; status?: string }, pageToken: string | null): Promise<Page<Workflow>> {
+    const found = await this.client.get<{ workflows: Workflow[]; nextPageToken: string | null }>("/api/v1/workflows", {
+      ...query, pageToken, pageSize: 50,
+    });
+    return { rows: found.workflows, next: found.nextPageToken };
+  }
+
+  /** The workflow, read once; null if the caller cannot see it. */
+  workflow(id: number): Promise<Workflow | null> {
+    let found = this.workflows.get(id);
+    if (!found) {
+      found = this.client.get<Workflow>(`/api/v1/workflows/${one(id)}`).catch(() => null);
+      this.workflows.set(id, found);
+    }
+    return found;
+  }
+
+  /** The graph that a run executes: the pinned variation, or else the active one. */
+  async structure(workflowId: number, variationId: string | null | undefined): Promise<Structure | null> {
+    if (variationId) {
+      try {
+        const path = `/api/v1/workflows/${one(workflowId)}/variations/${one(variationId)}`;
+        const found = await this.client.get<JsonObject>(path);
+        const structure = found.workflowStructure ?? (found.variation as JsonObject | undefined)?.workflowStructure;
+        if (structure) return structure as unknown as Structure;
+      } catch {
+        // an older server, or a variation that only managers can read
+      }
+    }
+    return (await this.workflow(workflowId))?.variation?.workflowStructure ?? null;
+  }
+}

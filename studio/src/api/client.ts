@@ -1,0 +1,156 @@
+import type { ErrorBody, JsonObject } from "./types";
+
+export type GetToken = () => Promise<string> | string;
+export type Query = Record<string, string | number | boolean | null | undefined>;
+
+/** An error response of the API, or a request that did not reach it (`status` 0). */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly info: JsonObject = {},
+    readonly code = "",
+    readonly requestId = "",
+  ) {
+    super(message);
+  }
+}
+
+/** The seconds since the epoch at which a JWT expires; null for another token. */
+export function expiryOf(token: string): number | null {
+  const body = token.split(".")[1];
+  if (!body) return null;
+  try {
+    const claims = JSON.parse(atob(body.replace(/-/g, "+").replace(/_/g, "/"))) as { exp?: unknown };
+    return typeof claims.exp === "number" ? claims.exp : null;
+  } catch {
+    return null;
+  }
+}
+
+export interface ClientOptions {
+  baseUrl: string;
+  getToken: () => GetToken | undefined;
+  onAuthRequired: () => void;
+}
+
+/**
+ * Calls the API of one server with one credential.
+ *
+ * A token is kept in memory until it expires or a response is 401; then it is requested once more.
+ */
+export class Client {
+  private token: { value: string; from: GetToken; expires: number | null } | null = null;
+
+  constructor(private readonly options: ClientOptions) {}
+
+  get baseUrl(): string {
+    return this.options.baseUrl.replace(/\/$/, "");
+  }
+
+  /** What identifies the credential: two clients with the same one can share a stream. */
+  get credential(): unknown {
+    return this.options.getToken() ?? "cookie";
+  }
+
+  get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+    return this.json<T>("GET", path, undefined, query, signal);
+  }
+
+  post<T>(path: string, body: unknown = {}, headers: Record<string, string> = {}): Promise<T> {
+    return this.json<T>("POST", path, body, {}, undefined, headers);
+  }
+
+  async open(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
+    const response = await this.send("GET", path, undefined, {}, signal, headers);
+    if (!response.ok) throw await errorOf(response);
+    return response;
+  }
+
+  private async json<T>(
+    method: string,
+    path: string,
+    body: unknown,
+    query: Query,
+    signal?: AbortSignal,
+    headers: Record<string, string> = {},
+  ): Promise<T> {
+    const response = await this.send(method, path, body, query, signal, { Accept: "application/json", ...headers });
+    if (!response.ok) throw await errorOf(response);
+    return (response.status === 204 ? null : await response.json()) as T;
+  }
+
+  private async send(
+    method: string,
+    path: string,
+    body: unknown,
+    query: Query,
+    signal: AbortSignal | undefined,
+    headers: Record<string, string>,
+  ): Promise<Response> {
+    for (let attempt = 0; ; attempt++) {
+      const token = await this.currentToken(attempt > 0);
+      const response = await this.fetch(method, path, body, query, signal, headers, token);
+      if (response.status !== 401) return response;
+      this.token = null;
+      if (!this.options.getToken() || attempt > 0) {
+        this.options.onAuthRequired();
+        return response;
+      }
+    }
+  }
+
+  private async fetch(
+    method: string,
+    path: string,
+    body: unknown,
+    query: Query,
+    signal: AbortSignal | undefined,
+    headers: Record<string, string>,
+    token: string | null,
+  ): Promise<Response> {
+    const sent = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+    const search = new URLSearchParams(sent.map(([name, value]) => [name, String(value)]));
+    try {
+      return await fetch(this.baseUrl + path + (sent.length ? `?${search}` : ""), {
+        method,
+        cache: "no-store",
+        credentials: token === null ? "same-origin" : "omit",
+        headers: {
+          ...headers,
+          ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+          ...(token === null ? {} : { Authorization: `Bearer ${token}` }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(signal ? { signal } : {}),
+      });
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      throw new ApiError(0, "the server cannot be reached");
+    }
+  }
+
+  private async currentToken(renew: boolean): Promise<string | null> {
+    const from = this.options.getToken();
+    if (!from) return null;
+    const kept = this.token;
+    const valid = kept && kept.from === from && (kept.expires === null || kept.expires * 1000 > Date.now() + 10_000);
+    if (valid && !renew) return kept.value;
+    const value = await from();
+    this.token = { value, from, expires: expiryOf(value) };
+    return value;
+  }
+}
+
+async function errorOf(response: Response): Promise<ApiError> {
+  let text = await response.text().catch(() => "");
+  if (response.headers.get("Content-Type")?.startsWith("text/event-stream")) {
+    text = /^data: ?(.*)$/m.exec(text)?.[1] ?? "";
+  }
+  try {
+    const error = (JSON.parse(text) as { error: ErrorBody }).error;
+    return new ApiError(response.status, error.message, error.info ?? {}, error.code, error.requestId ?? "");
+  } catch {
+    return new ApiError(response.status, `HTTP ${response.status}`);
+  }
+}

@@ -1,0 +1,168 @@
+/** The shapes of the API that the studio reads. A test compares their fields with the OpenAPI document. */
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type JsonObject = { [key: string]: Json };
+
+export type RunStatus = "queued" | "running" | "interrupted" | "done" | "error" | "cancelled";
+export type NodeStatus = "pending" | "running" | "waiting" | "done" | "error" | "skipped" | "cancelled";
+export const RUN_STATUSES: RunStatus[] = ["queued", "running", "interrupted", "done", "error", "cancelled"];
+
+export interface ErrorBody {
+  code: string;
+  status: string;
+  message: string;
+  requestId?: string;
+  info?: JsonObject;
+}
+
+export interface Target {
+  type: string;
+  id: number | null;
+}
+
+export interface Actor {
+  userId: string | null;
+  kind: string;
+}
+
+export interface Interrupt {
+  interruptId: string;
+  runId: string;
+  type: "approval" | "connect";
+  nodeId?: string;
+  path?: string[];
+  message?: string | null;
+  expiresAt?: string | null;
+  requiredApprovals?: number;
+  approvals?: number;
+  formSchema?: JsonObject;
+  toolId?: string;
+  arguments?: Json;
+  digest?: string;
+  provider?: string;
+  connectionId?: string;
+}
+
+export interface Decider {
+  userId: string;
+  email?: string | null;
+  name?: string | null;
+  at?: string;
+  decision?: string;
+  onBehalfOf?: string | null;
+}
+
+export interface InboxItem extends Interrupt {
+  target?: Target;
+  threadId?: string | null;
+  createdAt?: string;
+  workflowName?: string | null;
+  requestedBy?: Actor | { userId: string | null; email?: string | null; name?: string | null } | null;
+  decidedBy?: Decider[];
+  status?: string;
+  decision?: string;
+  decidedAt?: string | null;
+}
+
+export interface RunRecord {
+  runId: string;
+  status: RunStatus;
+  target: Target;
+  threadId: string | null;
+  parentRunId: string | null;
+  resumedBy: string | null;
+  retriedBy?: string | null;
+  output: Json;
+  error: ErrorBody | null;
+  interrupts: Interrupt[];
+  usage: JsonObject | null;
+  createdAt: string;
+  updatedAt: string;
+  finishedAt: string | null;
+  startedBy?: Actor | null;
+  executionStartedBy?: Actor | null;
+  origin?: string;
+  version?: string;
+  variationId?: string | null;
+}
+
+export interface RunEvent {
+  kind: string;
+  runId: string;
+  seq: number;
+  at: string;
+  nodeId?: string;
+  path?: string[];
+  items?: (number | null)[];
+  [field: string]: unknown;
+}
+
+export interface GraphNode {
+  id: string;
+  type: string;
+  data?: JsonObject;
+  position?: { x: number; y: number } | null;
+}
+
+export interface GraphEdge {
+  id: string;
+  source: string;
+  target: string;
+  sourceHandle?: string | null;
+}
+
+export interface Structure {
+  nodes: GraphNode[];
+  edges: GraphEdge[];
+}
+
+export interface Visit {
+  visit: number;
+  attempts?: number;
+  input?: Json;
+  output?: Json;
+  error?: ErrorBody | null;
+  startedAt?: string | null;
+  finishedAt?: string | null;
+  usage?: JsonObject | null;
+}
+
+export interface ItemState {
+  index: number;
+  status: NodeStatus;
+  attempts?: number;
+  output?: Json;
+  error?: ErrorBody | null;
+}
+
+export interface RunGraph {
+  nodes: (GraphNode & { status: NodeStatus; visits: Visit[]; items: ItemState[] | null })[];
+  edges: { id: string; taken: boolean | null; source?: string; target?: string; sourceHandle?: string | null }[];
+  path?: string[];
+}
+
+export interface Workflow {
+  id: number;
+  name: string;
+  description: string | null;
+  status: string;
+  isEnabled?: boolean;
+  hasUnpublishedChanges?: boolean;
+  updatedAt?: string;
+  ownerEmail?: string | null;
+  variation?: { id?: string; workflowStructure?: Structure | null } | null;
+}
+
+export interface Caller {
+  orgUuid: string;
+  userId: string;
+  email: string | null;
+  scopes: string[];
+  role: string;
+}
+
+export interface Decision {
+  interruptId: string;
+  decision: "approve" | "deny" | "connected" | "cancelled";
+  data?: Json;
+}

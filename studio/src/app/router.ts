@@ -1,0 +1,28 @@
+import type { Place } from "../elements/context";
+
+export interface Route {
+  page: string;
+  id: string | null;
+  query: Record<string, string>;
+}
+
+/** The place that an address below `base` shows. */
+export function routeOf(url: URL, base: string): Route {
+  const [page = "", id] = url.pathname.slice(base.length).split("/");
+  return { page: decode(page), id: id ? decode(id) : null, query: Object.fromEntries(url.searchParams) };
+}
+
+export function addressOf(place: Place, base: string): string {
+  const search = "query" in place && place.query ? new URLSearchParams(place.query).toString() : "";
+  const one = "id" in place ? `/${encodeURIComponent(place.id)}` : "";
+  const page = { run: "runs", runs: "runs", inbox: "inbox", approval: "inbox", workflows: "workflows" }[place.page];
+  return `${base}${page}${one}${search ? `?${search}` : ""}`;
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

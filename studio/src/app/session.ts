@@ -1,0 +1,70 @@
+/** The credential of this tab: a token in `sessionStorage`, or the cookie of the product. */
+
+const KEY = "wfcore-studio-token";
+const FLOW = "wfcore-studio-sign-in";
+
+export interface OAuth {
+  issuer: string;
+  clientId: string;
+  scope: string;
+  resource: string;
+}
+
+export const storedToken = () => sessionStorage.getItem(KEY);
+export const storeToken = (token: string) => sessionStorage.setItem(KEY, token);
+export const forgetToken = () => sessionStorage.removeItem(KEY);
+
+interface Metadata {
+  authorization_endpoint: string;
+  token_endpoint: string;
+}
+
+const base64url = (bytes: Uint8Array) => btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+const random = () => base64url(crypto.getRandomValues(new Uint8Array(32)));
+
+async function metadata(issuer: string): Promise<Metadata> {
+  const base = issuer.replace(/\/$/, "");
+  for (const path of ["/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"]) {
+    const response = await fetch(base + path).catch(() => null);
+    if (response?.ok) return (await response.json()) as Metadata;
+  }
+  throw new Error("the issuer has no metadata");
+}
+
+/** Go to the issuer (authorization code with PKCE, RFC 7636); `back` is where the user continues. */
+export async function beginSignIn(oauth: OAuth, redirect: string, back: string): Promise<void> {
+  const { authorization_endpoint } = await metadata(oauth.issuer);
+  const verifier = random();
+  const state = random();
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier));
+  sessionStorage.setItem(FLOW, JSON.stringify({ verifier, state, back, redirect }));
+  const url = new URL(authorization_endpoint);
+  const query = {
+    response_type: "code", client_id: oauth.clientId, redirect_uri: redirect, scope: oauth.scope, state, resource: oauth.resource,
+    code_challenge: base64url(new Uint8Array(digest)), code_challenge_method: "S256",
+  };
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  location.assign(url.href);
+}
+
+/** The place to continue at after the issuer sent the user here; null when this is no such address. */
+export async function endSignIn(oauth: OAuth, query: URLSearchParams): Promise<string | null> {
+  const kept = sessionStorage.getItem(FLOW);
+  const code = query.get("code");
+  if (!code || !kept) return null;
+  sessionStorage.removeItem(FLOW);
+  const { verifier, state, back, redirect } = JSON.parse(kept) as Record<string, string>;
+  if (query.get("state") !== state) throw new Error("unknown state");
+  const { token_endpoint } = await metadata(oauth.issuer);
+  const response = await fetch(token_endpoint, {
+    method: "POST",
+    headers: { "Content-Type": "application/x-www-form-urlencoded" },
+    body: new URLSearchParams({
+      grant_type: "authorization_code", code, redirect_uri: redirect!, client_id: oauth.clientId, code_verifier: verifier!, resource: oauth.resource,
+    }),
+  });
+  const answer = (await response.json()) as { access_token?: string };
+  if (!response.ok || !answer.access_token) throw new Error("no access token");
+  storeToken(answer.access_token);
+  return back ?? null;
+}

@@ -1,0 +1,209 @@
+import { Component, type ComponentType, type LazyExoticComponent, type ReactNode, Suspense } from "react";
+import { createRoot, type Root } from "react-dom/client";
+import { Api } from "../api/api";
+import { Client, type GetToken } from "../api/client";
+import { LanguageContext } from "../i18n/context";
+import { type Labels, language } from "../i18n/texts";
+import base from "../kit/base.css?inline";
+import { Failure, Loading } from "../kit/kit";
+import { type Host, HostContext, type Place } from "./context";
+
+const SHARED = ["base-url", "readonly", "locale", "color-scheme", "features"];
+const DEFAULT_BASE = new URL(/* @vite-ignore */ "..", import.meta.url).href.replace(/\/studio\/(assets\/)?$/, "").replace(/\/$/, "");
+const sheets = new Map<string, CSSStyleSheet>();
+
+/** A constructed stylesheet of this text: one for all elements, and allowed by every content security policy. */
+export function sheet(text: string): CSSStyleSheet {
+  let found = sheets.get(text);
+  if (!found) {
+    found = new CSSStyleSheet();
+    found.replaceSync(text);
+    sheets.set(text, found);
+  }
+  return found;
+}
+
+/** The settings of the elements inside; any of them can have its own instead. */
+export class ProviderElement extends HTMLElement {
+  static readonly observedAttributes = SHARED;
+  getToken: GetToken | undefined;
+  labels: Labels | undefined;
+
+  connectedCallback() {
+    upgrade(this, ["getToken", "labels"]);
+    this.style.display ||= "contents";
+    this.attributeChangedCallback();
+  }
+
+  attributeChangedCallback() {
+    this.dispatchEvent(new Event("wfcore-provider-change"));
+  }
+}
+
+/** Properties that were set before the module was loaded become properties of the class. */
+function upgrade(element: HTMLElement, names: string[]) {
+  for (const name of names) {
+    if (!Object.hasOwn(element, name)) continue;
+    const held = element as unknown as Record<string, unknown>;
+    const value = held[name];
+    delete held[name];
+    held[name] = value;
+  }
+}
+
+class Boundary extends Component<{ children: ReactNode; onError: (error: Error) => void }, { error: Error | null }> {
+  override state: { error: Error | null } = { error: null };
+  static getDerivedStateFromError(error: Error) {
+    return { error };
+  }
+  override componentDidCatch(error: Error) {
+    this.props.onError(error);
+  }
+  override render() {
+    return this.state.error
+      ? <Failure problem={{ status: -1, message: this.state.error.message }} onRetry={() => this.setState({ error: null })} />
+      : this.props.children;
+  }
+}
+
+type Page = ComponentType<Record<string, unknown>> | LazyExoticComponent<ComponentType<Record<string, unknown>>>;
+
+/** The base of the elements: an open shadow root with a React tree, and no state that two elements share. */
+export abstract class StudioElement extends HTMLElement {
+  static readonly own: string[] = [];
+  static get observedAttributes(): string[] {
+    return [...SHARED, ...this.own];
+  }
+
+  #root: Root | null = null;
+  #client: Client | null = null;
+  #host: Host | null = null;
+  #settings = "";
+  #getToken: GetToken | undefined;
+  #labels: Labels | undefined;
+  #provider: Element | null = null;
+  #pending = false;
+  #ready = false;
+
+  protected abstract page(): { page: Page; props: Record<string, unknown>; css: string[] };
+
+  /** Set by the application: the address of a place. */
+  hrefOf: ((place: Place) => string) | undefined;
+
+  get getToken(): GetToken | undefined {
+    return this.#getToken;
+  }
+  set getToken(value: GetToken | undefined) {
+    this.#getToken = value;
+    this.#host = null;
+    this.schedule();
+  }
+  get labels(): Labels | undefined {
+    return this.#labels;
+  }
+  set labels(value: Labels | undefined) {
+    this.#labels = value;
+    this.schedule();
+  }
+
+  connectedCallback() {
+    upgrade(this, ["getToken", "labels", "hrefOf"]);
+    this.#provider = this.closest("wfcore-provider") ?? providerAbove(this);
+    this.#provider?.addEventListener("wfcore-provider-change", this.schedule);
+    this.schedule();
+  }
+
+  disconnectedCallback() {
+    this.#provider?.removeEventListener("wfcore-provider-change", this.schedule);
+    // A move within the document disconnects and connects again: only a real removal ends the tree.
+    queueMicrotask(() => {
+      if (this.isConnected) return;
+      this.#root?.unmount();
+      this.#root = null;
+      this.#host = null;
+    });
+  }
+
+  attributeChangedCallback() {
+    this.schedule();
+  }
+
+  protected schedule = () => {
+    if (this.#pending) return;
+    this.#pending = true;
+    queueMicrotask(() => {
+      this.#pending = false;
+      if (this.isConnected) this.render();
+    });
+  };
+
+  private setting(name: string): string | null {
+    return this.getAttribute(name) ?? this.#provider?.getAttribute(name) ?? null;
+  }
+
+  private token(): GetToken | undefined {
+    return this.#getToken ?? (this.#provider as ProviderElement | null)?.getToken;
+  }
+
+  private host(): Host {
+    const baseUrl = this.setting("base-url") ?? DEFAULT_BASE;
+    const features = this.setting("features");
+    const isReadonly = this.hasAttribute("readonly") || (this.#provider?.hasAttribute("readonly") ?? false);
+    const settings = JSON.stringify([baseUrl, features, isReadonly]);
+    if (this.#host && settings === this.#settings) return this.#host;
+    this.#settings = settings;
+    const emit = (name: string, detail: object = {}) =>
+      this.dispatchEvent(new CustomEvent(`wfcore-${name}`, {
+        detail, bubbles: true, composed: true, cancelable: name.startsWith("before-") || name === "navigate",
+      }));
+    this.#client = new Client({ baseUrl, getToken: () => this.token(), onAuthRequired: () => void emit("auth-required") });
+    const names = features?.split(/[\s,]+/).filter(Boolean);
+    this.#host = {
+      client: this.#client,
+      api: new Api(this.#client),
+      readonly: isReadonly,
+      wants: (feature) => !names || names.includes(feature),
+      emit,
+      href: (place) => this.hrefOf?.(place),
+      navigate: (place) => void emit("navigate", place),
+    };
+    return this.#host;
+  }
+
+  private render() {
+    const { page: Shown, props, css } = this.page();
+    const scheme = this.setting("color-scheme");
+    if (scheme && !this.hasAttribute("color-scheme")) this.setAttribute("color-scheme", scheme);
+    if (!this.#root) {
+      const shadow = this.shadowRoot ?? this.attachShadow({ mode: "open" });
+      shadow.adoptedStyleSheets = [base, ...css].map(sheet);
+      const container = shadow.querySelector(".wf") ?? document.createElement("div");
+      container.className = "wf";
+      container.setAttribute("part", "panel");
+      shadow.append(container);
+      this.#root = createRoot(container);
+    }
+    const host = this.host();
+    const locale = this.setting("locale") || this.closest("[lang]")?.getAttribute("lang") || navigator.language;
+    const labels = { ...(this.#provider as ProviderElement | null)?.labels, ...this.#labels };
+    this.shadowRoot?.firstElementChild?.setAttribute("lang", language(locale).locale);
+    this.#root.render(
+      <LanguageContext value={language(locale, labels)}>
+        <HostContext value={host}>
+          <Boundary onError={(error) => void host.emit("error", { status: -1, message: error.message })}>
+            <Suspense fallback={<Loading />}><Shown {...props} /></Suspense>
+          </Boundary>
+        </HostContext>
+      </LanguageContext>,
+    );
+    if (!this.#ready) {
+      this.#ready = true;
+      host.emit("ready");
+    }
+  }
+}
+
+function providerAbove(element: Element): Element | null {
+  const root = element.getRootNode();
+  return root instanceof ShadowRoot ? (root.host.closest("wfcore-provider") ?? providerAbove(root.host)) : null;
+}

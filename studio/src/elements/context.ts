@@ -1,0 +1,116 @@
+import { createContext, useCallback, useContext, useEffect, useRef, useState } from "react";
+import { Api } from "../api/api";
+import { type Change, onChanges } from "../api/changes";
+import { ApiError, type Client } from "../api/client";
+import type { Problem } from "../kit/kit";
+
+/** What a page gets from the element that shows it. */
+export interface Host {
+  client: Client;
+  api: Api;
+  readonly: boolean;
+  /** Whether the host wants this feature; a feature list hides and never grants. */
+  wants: (feature: string) => boolean;
+  /** Dispatches `wfcore-NAME`; false when the host prevented it. */
+  emit: (name: string, detail?: object) => boolean;
+  /** Where the application shows this place; undefined in elements outside of the application. */
+  href: (place: Place) => string | undefined;
+  navigate: (place: Place) => void;
+}
+
+export type Place =
+  | { page: "runs"; query?: Record<string, string> }
+  | { page: "run"; id: string }
+  | { page: "inbox" }
+  | { page: "approval"; id: string }
+  | { page: "workflows" };
+
+export const HostContext = createContext<Host | null>(null);
+
+export function useHost(): Host {
+  const host = useContext(HostContext);
+  if (!host) throw new Error("a page is shown outside of an element");
+  return host;
+}
+
+export const problemOf = (error: unknown): Problem =>
+  error instanceof ApiError ? error : { status: -1, message: error instanceof Error ? error.message : String(error) };
+
+export interface Loaded<T> {
+  value: T | undefined;
+  problem: Problem | null;
+  loading: boolean;
+  reload: () => void;
+}
+
+/** The result of `load`, read again when `key` changes; the value before stays until the next one is there. */
+export function useLoaded<T>(key: string, load: () => Promise<T>): Loaded<T> {
+  const [state, setState] = useState<{ key: string; value?: T; problem: Problem | null; loading: boolean }>({
+    key, problem: null, loading: true,
+  });
+  const host = useHost();
+  const loader = useRef(load);
+  loader.current = load;
+  const turn = useRef(0);
+  const reload = useCallback(() => {
+    const mine = ++turn.current;
+    setState((old) => (old.key === key ? { ...old, loading: true } : { key, problem: null, loading: true }));
+    loader.current().then(
+      (value) => mine === turn.current && setState({ key, value, problem: null, loading: false }),
+      (error: unknown) => {
+        if (mine !== turn.current) return;
+        const problem = problemOf(error);
+        host.emit("error", { status: problem.status, message: problem.message });
+        setState((old) => ({ ...(old.value === undefined ? {} : { value: old.value }), key, problem, loading: false }));
+      },
+    );
+  }, [key, host]);
+  useEffect(() => {
+    reload();
+    return () => void turn.current++;
+  }, [reload]);
+  const current = state.key === key;
+  return {
+    value: current ? state.value : undefined,
+    problem: current ? state.problem : null,
+    loading: !current || state.loading,
+    reload,
+  };
+}
+
+/** Calls `listener` with changes of these kinds, collected for a moment. */
+export function useChanges(kinds: string[], listener: (changes: Change[]) => void, wait = 250): void {
+  const { client } = useHost();
+  const latest = useRef(listener);
+  latest.current = listener;
+  const wanted = kinds.join();
+  useEffect(() => {
+    let collected: Change[] = [];
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const stop = onChanges(client, (changes) => {
+      const fitting = changes.filter((change) => change.kind === "poll" || wanted.split(",").includes(change.kind));
+      if (!fitting.length) return;
+      collected.push(...fitting);
+      timer ??= setTimeout(() => {
+        const all = collected;
+        collected = [];
+        timer = undefined;
+        latest.current(all);
+      }, wait);
+    });
+    return () => {
+      clearTimeout(timer);
+      stop();
+    };
+  }, [client, wanted, wait]);
+}
+
+/** The current time, again every `every` milliseconds while the page is visible. */
+export function useNow(every: number): number {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || setNow(Date.now()), every);
+    return () => clearInterval(timer);
+  }, [every]);
+  return now;
+}

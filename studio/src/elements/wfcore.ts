@@ -1,0 +1,72 @@
+import { lazy } from "react";
+import flowCss from "@xyflow/react/dist/base.css?inline";
+import graphCss from "../canvas/graph.css?inline";
+import pagesCss from "../pages/pages.css?inline";
+import type { Skin } from "../pages/Approval";
+import { ProviderElement, StudioElement } from "./base";
+
+const pages = {
+  run: lazy(() => import("../pages/RunPage")),
+  runs: lazy(() => import("../pages/RunsPage")),
+  inbox: lazy(() => import("../pages/InboxPage")),
+  approval: lazy(() => import("../pages/ApprovalPage")),
+  workflows: lazy(() => import("../pages/WorkflowsPage")),
+};
+
+const skinOf = (element: Element): Skin => (element.getAttribute("skin") === "minimal" ? "minimal" : "detailed");
+const optional = (element: Element, name: string) => element.getAttribute(name) ?? undefined;
+
+export class RunElement extends StudioElement {
+  static override readonly own = ["run-id"];
+  protected override page() {
+    return { page: pages.run as never, props: { runId: this.getAttribute("run-id") ?? "" }, css: [flowCss, graphCss, pagesCss] };
+  }
+}
+
+export class RunsElement extends StudioElement {
+  static override readonly own = ["workflow-id"];
+  #query: Record<string, string> | undefined;
+  /** The filters, where the host keeps them; `onQuery` gets the changed ones. */
+  get query() {
+    return this.#query;
+  }
+  set query(value: Record<string, string> | undefined) {
+    this.#query = value;
+    this.schedule();
+  }
+  onQuery: ((query: Record<string, string>) => void) | undefined;
+  protected override page() {
+    const props = { workflowId: optional(this, "workflow-id"), query: this.#query, onQuery: (query: Record<string, string>) => this.onQuery?.(query) };
+    return { page: pages.runs as never, props, css: [pagesCss] };
+  }
+}
+
+export class InboxElement extends StudioElement {
+  static override readonly own = ["skin", "workflow-id"];
+  protected override page() {
+    return { page: pages.inbox as never, props: { skin: skinOf(this), workflowId: optional(this, "workflow-id") }, css: [pagesCss] };
+  }
+}
+
+export class ApprovalElement extends StudioElement {
+  static override readonly own = ["interrupt-id", "skin"];
+  protected override page() {
+    return { page: pages.approval as never, props: { interruptId: this.getAttribute("interrupt-id") ?? "", skin: skinOf(this) }, css: [pagesCss] };
+  }
+}
+
+export class WorkflowsElement extends StudioElement {
+  protected override page() {
+    return { page: pages.workflows as never, props: {}, css: [pagesCss] };
+  }
+}
+
+const ELEMENTS: Record<string, CustomElementConstructor> = {
+  "wfcore-provider": ProviderElement,
+  "wfcore-run": RunElement,
+  "wfcore-runs": RunsElement,
+  "wfcore-inbox": InboxElement,
+  "wfcore-approval": ApprovalElement,
+  "wfcore-workflows": WorkflowsElement,
+};
+for (const [name, element] of Object.entries(ELEMENTS)) if (!customElements.get(name)) customElements.define(name, element);

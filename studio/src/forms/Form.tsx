@@ -1,0 +1,182 @@
+import { useId, useState } from "react";
+import type { Json, JsonObject } from "../api/types";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { visible } from "../kit/safe";
+import { type Field, type FieldError, initial } from "./schema";
+
+interface Props {
+  field: Field;
+  value: Json | undefined;
+  errors: Map<string, FieldError>;
+  disabled: boolean;
+  onChange: (pointer: string, value: Json | undefined) => void;
+}
+
+const INPUT_TYPES: Record<string, string> = { date: "date", time: "time", email: "email", uri: "url" };
+
+/** The inputs of a JSON Schema. `errors` are shown at their fields. */
+export function Form(props: Props) {
+  return <Part {...props} at={props.field.pointer} top />;
+}
+
+function Part({ field, value, errors, disabled, onChange, at, top = false }: Props & { at: string; top?: boolean }) {
+  const { t } = useLanguage();
+  if (field.kind === "group") {
+    const held = (value ?? {}) as JsonObject;
+    const inner = field.fields.map((one) => (
+      <Part key={one.name} field={one} value={Object.hasOwn(held, one.name) ? held[one.name] : undefined} errors={errors} disabled={disabled}
+        onChange={onChange} at={`${at}/${one.pointer.slice(one.pointer.lastIndexOf("/") + 1)}`} />
+    ));
+    const hidden = field.hidden > 0 && <p className="hint">{t("form.tooMany", { count: field.hidden })}</p>;
+    if (top) return <div className="form">{inner}{hidden}<Message error={errors.get(at)} id={`${at}-problem`} /></div>;
+    return (
+      <fieldset className="group">
+        <legend>{visible(field.title)}</legend>
+        {field.description && <p className="hint text">{visible(field.description)}</p>}
+        <div className="form">{inner}{hidden}</div>
+      </fieldset>
+    );
+  }
+  if (field.kind === "list") {
+    const items = Array.isArray(value) ? value : [];
+    return (
+      <fieldset className="group">
+        <legend>{visible(field.title)}</legend>
+        {field.description && <p className="hint text">{visible(field.description)}</p>}
+        {items.map((one, index) => (
+          <div className="row entry" key={index}>
+            <div className="grow">
+              <Part field={{ ...field.item, name: `${index + 1}`, title: field.item.title || `${index + 1}` }} value={one} errors={errors}
+                disabled={disabled} onChange={onChange} at={`${at}/${index}`} />
+            </div>
+            <button type="button" className="button plain square" disabled={disabled} aria-label={t("form.remove", { n: index + 1 })}
+              onClick={() => onChange(at, items.filter((_, other) => other !== index))}>
+              <Icon name="close" />
+            </button>
+          </div>
+        ))}
+        <div>
+          <button type="button" className="button small" disabled={disabled}
+            onClick={() => onChange(at, [...items, initial(field.item) ?? (field.item.kind === "group" ? {} : "")])}>
+            <Icon name="plus" /> {t("form.add")}
+          </button>
+        </div>
+        <Message error={errors.get(at)} id={`${at}-problem`} />
+      </fieldset>
+    );
+  }
+  return <Leaf field={field} value={value} error={errors.get(at)} disabled={disabled} onChange={(next) => onChange(at, next)} />;
+}
+
+function Message({ error, id }: { error: FieldError | undefined; id: string }) {
+  const { t, has } = useLanguage();
+  if (!error) return null;
+  const key = `form.${error.rule}`;
+  const text = has(key) && (error.rule === "required" || error.rule === "json" || error.limit !== undefined)
+    ? t(key, { n: error.limit ?? "", type: error.limit ?? "" })
+    : error.rule === "server" ? error.message : t("form.invalid");
+  return <p className="problem" id={id}><Icon name="error" />{visible(text)}</p>;
+}
+
+function Leaf({ field, value, error, disabled, onChange }: {
+  field: Exclude<Field, { kind: "group" | "list" }>; value: Json | undefined; error: FieldError | undefined; disabled: boolean;
+  onChange: (value: Json | undefined) => void;
+}) {
+  const { t } = useLanguage();
+  const id = useId();
+  const described = [field.description && `${id}-hint`, error && `${id}-problem`].filter(Boolean).join(" ") || undefined;
+  const shared = { id, disabled, "aria-invalid": error ? true : undefined, "aria-describedby": described, "aria-required": field.required || undefined } as const;
+  const label = <>{visible(field.title)}{!field.required && field.kind !== "boolean" && <span className="hint"> · {t("form.optional")}</span>}</>;
+  const below = (
+    <>
+      {field.description && <p className="hint text" id={`${id}-hint`}>{visible(field.description)}</p>}
+      <Message error={error} id={`${id}-problem`} />
+    </>
+  );
+  if (field.kind === "boolean") {
+    return (
+      <div className="field">
+        <div className="check">
+          <input type="checkbox" {...shared} checked={value === true} onChange={(event) => onChange(event.target.checked)} />
+          <label htmlFor={id} className="label">{label}</label>
+        </div>
+        {below}
+      </div>
+    );
+  }
+  if (field.kind === "several" || (field.kind === "choice" && field.choices.length <= 4)) {
+    const many = field.kind === "several";
+    const held = many ? (Array.isArray(value) ? value : []) : [value];
+    const has = (choice: Json) => held.some((one) => JSON.stringify(one) === JSON.stringify(choice));
+    return (
+      <fieldset className="field" aria-describedby={described}>
+        <legend>{label}</legend>
+        {field.choices.map((choice, index) => (
+          <div className="check" key={index}>
+            <input type={many ? "checkbox" : "radio"} id={`${id}-${index}`} name={id} disabled={disabled} checked={has(choice)}
+              onChange={() => onChange(!many ? choice : has(choice)
+                ? (held as Json[]).filter((one) => JSON.stringify(one) !== JSON.stringify(choice)) : [...(held as Json[]), choice])} />
+            <label htmlFor={`${id}-${index}`}>{visible(field.labels[index] ?? "")}</label>
+          </div>
+        ))}
+        {below}
+      </fieldset>
+    );
+  }
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      {field.kind === "choice" ? (
+        <select className="input" {...shared} value={field.choices.findIndex((one) => JSON.stringify(one) === JSON.stringify(value))}
+          onChange={(event) => onChange(field.choices[Number(event.target.value)])}>
+          <option value={-1}>{t("form.choose")}</option>
+          {field.choices.map((_, index) => <option key={index} value={index}>{visible(field.labels[index] ?? "")}</option>)}
+        </select>
+      ) : field.kind === "json" ? (
+        <JsonInput shared={shared} value={value} onChange={onChange} />
+      ) : field.kind === "long" ? (
+        <textarea className="input" {...shared} value={typeof value === "string" ? value : ""} onChange={(event) => onChange(event.target.value || undefined)} />
+      ) : field.kind === "number" || field.kind === "integer" ? (
+        <NumberInput shared={shared} value={value} step={field.kind === "integer" ? 1 : "any"} onChange={onChange} />
+      ) : (
+        <input className="input" {...shared} type={INPUT_TYPES[String(field.schema.format)] ?? "text"} value={typeof value === "string" ? value : ""}
+          onChange={(event) => onChange(event.target.value || undefined)} />
+      )}
+      {below}
+    </div>
+  );
+}
+
+/** Keeps what is typed, so that an unfinished number is not lost. */
+function NumberInput({ shared, value, step, onChange }: { shared: object; value: Json | undefined; step: number | "any"; onChange: (value: Json | undefined) => void }) {
+  const [text, setText] = useState(value === undefined || value === null ? "" : String(value));
+  return (
+    <input className="input num" {...shared} type="number" step={step} value={text}
+      onChange={(event) => {
+        setText(event.target.value);
+        onChange(event.target.value === "" ? undefined : Number(event.target.value));
+      }} />
+  );
+}
+
+function JsonInput({ shared, value, onChange }: { shared: object; value: Json | undefined; onChange: (value: Json | undefined) => void }) {
+  const { t } = useLanguage();
+  const [text, setText] = useState(value === undefined ? "" : JSON.stringify(value, null, 2));
+  const [bad, setBad] = useState(false);
+  const change = (next: string) => {
+    setText(next);
+    try {
+      onChange(next.trim() ? (JSON.parse(next) as Json) : undefined);
+      setBad(false);
+    } catch {
+      setBad(true);
+    }
+  };
+  return (
+    <>
+      <textarea className="input mono" {...shared} spellCheck={false} placeholder={t("form.jsonHint")} value={text} onChange={(event) => change(event.target.value)} />
+      {bad && <p className="problem"><Icon name="error" />{t("form.json")}</p>}
+    </>
+  );
+}

@@ -1,0 +1,62 @@
+import de from "./de.json";
+import en from "./en.json";
+
+export type Labels = Record<string, string>;
+const TEXTS: Record<string, Labels> = { en, de };
+
+export type Translate = (key: string, values?: Record<string, string | number>) => string;
+
+export interface Language {
+  locale: string;
+  t: Translate;
+  has: (key: string) => boolean;
+  number: (value: number, options?: Intl.NumberFormatOptions) => string;
+  dateTime: (at: number | string) => string;
+  ago: (at: number | string, now?: number) => string;
+  duration: (ms: number) => string;
+}
+
+/** The texts and formats of a language. `labels` replace single texts; a missing text is the English one. */
+export function language(locale: string, labels: Labels = {}): Language {
+  const base = locale.split("-")[0] ?? "en";
+  const texts = { ...en, ...(TEXTS[base] ?? {}), ...labels } as Labels;
+  const known = base in TEXTS ? locale : "en";
+  const plural = new Intl.PluralRules(known);
+  const numbers = new Intl.NumberFormat(known);
+  const dates = new Intl.DateTimeFormat(known, { dateStyle: "medium", timeStyle: "medium" });
+  const relative = new Intl.RelativeTimeFormat(known, { numeric: "auto", style: "short" });
+  const number = (value: number, options?: Intl.NumberFormatOptions) =>
+    options ? new Intl.NumberFormat(known, options).format(value) : numbers.format(value);
+  const t: Translate = (key, values = {}) => {
+    const counted = typeof values.count === "number" ? texts[`${key}_${plural.select(values.count)}`] : undefined;
+    const text = counted ?? texts[key] ?? texts[`${key}_other`] ?? key;
+    return text.replace(/\{(\w+)\}/g, (all, name: string) => {
+      const value = values[name];
+      return value === undefined ? all : typeof value === "number" ? number(value) : value;
+    });
+  };
+  return {
+    locale: known,
+    t,
+    has: (key) => key in texts,
+    number,
+    dateTime: (at) => dates.format(typeof at === "string" ? Date.parse(at) : at),
+    ago: (at, now = Date.now()) => {
+      const seconds = ((typeof at === "string" ? Date.parse(at) : at) - now) / 1000;
+      const steps: [Intl.RelativeTimeFormatUnit, number][] = [["day", 86_400], ["hour", 3_600], ["minute", 60]];
+      for (const [unit, size] of steps) {
+        if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
+      }
+      return relative.format(Math.trunc(seconds), "second");
+    },
+    duration: (ms) => {
+      const unit = (value: number, name: string, digits = 0) =>
+        number(value, { style: "unit", unit: name, unitDisplay: "narrow", maximumFractionDigits: digits });
+      if (ms < 1_000) return unit(Math.max(0, Math.round(ms)), "millisecond");
+      if (ms < 60_000) return unit(ms / 1_000, "second", ms < 10_000 ? 1 : 0);
+      if (ms < 3_600_000) return `${unit(Math.floor(ms / 60_000), "minute")} ${unit(Math.floor((ms % 60_000) / 1_000), "second")}`;
+      if (ms < 86_400_000) return `${unit(Math.floor(ms / 3_600_000), "hour")} ${unit(Math.floor((ms % 3_600_000) / 60_000), "minute")}`;
+      return `${unit(Math.floor(ms / 86_400_000), "day")} ${unit(Math.floor((ms % 86_400_000) / 3_600_000), "hour")}`;
+    },
+  };
+}

@@ -1,0 +1,45 @@
+import type { ReactNode } from "react";
+
+const line = (...paths: string[]) => paths.map((d) => <path key={d} d={d} />);
+const ICONS: Record<string, ReactNode> = {
+  done: [<circle key="c" cx="12" cy="12" r="9" />, ...line("m8 12.2 2.8 2.8L16 9.5")],
+  error: [<circle key="c" cx="12" cy="12" r="9" />, ...line("M12 7.5v5.5", "M12 16.3v.2")],
+  waiting: [<circle key="c" cx="12" cy="12" r="9" />, ...line("M12 7v5l3 2")],
+  running: line("M12 3a9 9 0 1 0 9 9"),
+  pending: [<circle key="c" cx="12" cy="12" r="8.5" strokeDasharray="3 3.5" />],
+  skipped: [<circle key="c" cx="12" cy="12" r="9" />, ...line("M8 12h8")],
+  cancelled: [<circle key="c" cx="12" cy="12" r="9" />, ...line("m9 9 6 6", "m15 9-6 6")],
+  runs: line("M4 6h10", "M4 12h16", "M4 18h7"),
+  inbox: line("M3 13h5l1.5 3h5L16 13h5", "M5.5 5h13L21 13v6H3v-6z"),
+  workflows: [<rect key="a" x="3" y="4" width="7" height="6" rx="1.5" />, <rect key="b" x="14" y="14" width="7" height="6" rx="1.5" />, ...line("M10 7h4a3.5 3.5 0 0 1 3.5 3.5V14")],
+  start: line("M8 5.5v13l10-6.5z"),
+  action: line("M13 3 5 13.5h6L10.5 21 19 10h-6z"),
+  condition: line("M12 3.5 20.5 12 12 20.5 3.5 12z"),
+  agent: [<rect key="r" x="4.5" y="8" width="15" height="11" rx="3" />, ...line("M12 4v4", "M9.5 13v1.2", "M14.5 13v1.2")],
+  humanApproval: [<circle key="c" cx="10" cy="8" r="3.5" />, ...line("M3.5 20a6.5 6.5 0 0 1 11-4.7", "m15.5 18.5 2 2 3.5-4")],
+  close: line("m6 6 12 12", "m18 6-12 12"),
+  chevron: line("m9 6 6 6-6 6"),
+  back: line("m14.5 6-6 6 6 6"),
+  copy: [<rect key="r" x="9" y="9" width="11" height="11" rx="2" />, ...line("M5 15V6a2 2 0 0 1 2-2h8")],
+  plus: line("M12 5v14", "M5 12h14"),
+  minus: line("M5 12h14"),
+  fit: line("M4 9V4h5", "M20 9V4h-5", "M4 15v5h5", "M20 15v5h-5"),
+  link: line("M13 5h6v6", "M19 5l-9 9", "M17 14v4a1.5 1.5 0 0 1-1.5 1.5h-9A1.5 1.5 0 0 1 5 18V9a1.5 1.5 0 0 1 1.5-1.5H10"),
+  pause: line("M9 6v12", "M15 6v12"),
+  retry: line("M4 12a8 8 0 1 0 2.6-5.9", "M4 4.5V9h4.5"),
+  user: [<circle key="c" cx="12" cy="8" r="3.7" />, ...line("M4.8 20a7.2 7.2 0 0 1 14.4 0")],
+  clock: [<circle key="c" cx="12" cy="12" r="9" />, ...line("M12 7v5l3 2")],
+  filter: line("M4 6h16", "M7 12h10", "M10 18h4"),
+  signOut: line("M10 4H6a2 2 0 0 0-2 2v12a2 2 0 0 0 2 2h4", "m15 8 4 4-4 4", "M19 12H9"),
+  theme: [<circle key="c" cx="12" cy="12" r="8.5" />, ...line("M12 3.5v17"), <path key="h" d="M12 3.5a8.5 8.5 0 0 1 0 17z" fill="currentColor" />],
+  tool: line("M14.5 6.5a4 4 0 0 0 5 5L11 20l-4-4z", "M14.5 6.5 17 4"),
+};
+
+export function Icon({ name, spin = false }: { name: string; spin?: boolean }) {
+  return (
+    <svg className={`icon${spin ? " spin" : ""}`} viewBox="0 0 24 24" fill="none" stroke="currentColor" strokeWidth="1.9"
+      strokeLinecap="round" strokeLinejoin="round" aria-hidden="true">
+      {ICONS[name] ?? ICONS.pending}
+    </svg>
+  );
+}

@@ -1,0 +1,165 @@
+import { type KeyboardEvent, type ReactNode, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "./icons";
+
+const TONE: Record<string, string> = {
+  done: "ok", error: "bad", interrupted: "wait", waiting: "wait", running: "busy", queued: "busy",
+};
+const GLYPH: Record<string, string> = { interrupted: "waiting", queued: "pending", draft: "pending", active: "done", deleted: "cancelled" };
+
+export const toneOf = (status: string) => TONE[status] ?? "";
+
+export function Status({ value }: { value: string }) {
+  const { t, has } = useLanguage();
+  const key = `status.${value}`;
+  return (
+    <span className={`status ${toneOf(value)}`}>
+      <Icon name={GLYPH[value] ?? value} spin={value === "running"} />
+      {has(key) ? t(key) : value}
+    </span>
+  );
+}
+
+export function Empty({ icon, title, hint, action }: { icon: string; title: string; hint?: string; action?: ReactNode }) {
+  return (
+    <div className="state">
+      <Icon name={icon} />
+      <strong>{title}</strong>
+      {hint && <span>{hint}</span>}
+      {action}
+    </div>
+  );
+}
+
+export interface Problem {
+  status: number;
+  message: string;
+  requestId?: string;
+}
+
+export function Failure({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
+  const { t } = useLanguage();
+  const known: Record<number, string> = { 0: "error.offline", 401: "error.auth", 403: "error.forbidden", 404: "error.notFound" };
+  const text = known[problem.status];
+  return (
+    <div className="state" role="alert">
+      <Icon name="error" />
+      <strong>{text ? t(text) : t("error.title")}</strong>
+      {!text && <span>{problem.message}</span>}
+      {problem.requestId && <span className="mono">{t("error.requestId", { id: problem.requestId })}</span>}
+      {onRetry && problem.status !== 401 && (
+        <button type="button" className="button" onClick={onRetry}>{t("common.retry")}</button>
+      )}
+    </div>
+  );
+}
+
+export function Loading({ rows = 6 }: { rows?: number }) {
+  const { t } = useLanguage();
+  return (
+    <div className="pad stack" role="status" aria-label={t("common.loading")}>
+      {Array.from({ length: rows }, (_, index) => (
+        <div key={index} className="skeleton" style={{ width: `${88 - ((index * 17) % 45)}%` }} />
+      ))}
+    </div>
+  );
+}
+
+export interface TabItem {
+  id: string;
+  text: ReactNode;
+}
+
+export function Tabs({ items, value, onChange, label, panel }: {
+  items: TabItem[]; value: string; onChange: (id: string) => void; label: string; panel?: string;
+}) {
+  const list = useRef<HTMLDivElement>(null);
+  const onKey = (event: KeyboardEvent) => {
+    const at = items.findIndex((item) => item.id === value);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: items.length - 1 }[event.key];
+    const next = to === undefined ? undefined : items[(to + items.length) % items.length];
+    if (!next) return;
+    event.preventDefault();
+    onChange(next.id);
+    list.current?.querySelector<HTMLElement>(`[data-tab="${next.id}"]`)?.focus();
+  };
+  return (
+    <div className="tabs" role="tablist" aria-label={label} ref={list} onKeyDown={onKey}>
+      {items.map((item) => (
+        <button key={item.id} type="button" role="tab" className="tab" data-tab={item.id} aria-selected={item.id === value}
+          aria-controls={panel} tabIndex={item.id === value ? 0 : -1} onClick={() => onChange(item.id)}>
+          {item.text}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** A modal dialog: the browser keeps the focus inside and returns it. */
+export function Dialog({ title, children, actions, onClose }: {
+  title: string; children?: ReactNode; actions: ReactNode; onClose: () => void;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const name = useId();
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} aria-labelledby={name} onClose={onClose} onCancel={onClose}>
+      <div className="dialog">
+        <h2 id={name}>{title}</h2>
+        {children}
+        <div className="actions">{actions}</div>
+      </div>
+    </dialog>
+  );
+}
+
+export function CopyButton({ text, label }: { text: () => string; label?: string }) {
+  const { t } = useLanguage();
+  const [done, setDone] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard?.writeText(text()).catch(() => undefined);
+    setDone(true);
+    setTimeout(() => setDone(false), 1_500);
+  };
+  return (
+    <button type="button" className="button plain small square copy" onClick={() => void copy()}
+      aria-label={done ? t("common.copied") : (label ?? t("common.copy"))} title={label ?? t("common.copy")}>
+      <Icon name={done ? "done" : "copy"} />
+    </button>
+  );
+}
+
+/** Rows of one height, of which only those in sight are in the document. */
+export function VirtualRows({ count, height, row, onEnd, footer, label, role = "list" }: {
+  count: number; height: number; row: (index: number) => ReactNode; onEnd?: () => void; footer?: ReactNode; label: string; role?: string;
+}) {
+  const box = useRef<HTMLDivElement>(null);
+  const [range, setRange] = useState({ from: 0, to: 40 });
+  const measure = () => {
+    const element = box.current;
+    if (!element) return;
+    const from = Math.max(0, Math.floor(element.scrollTop / height) - 8);
+    const to = Math.ceil((element.scrollTop + (element.clientHeight || 600)) / height) + 8;
+    setRange((old) => (old.from === from && old.to === to ? old : { from, to }));
+    if (onEnd && element.scrollTop + element.clientHeight > count * height - 400) onEnd();
+  };
+  useLayoutEffect(measure);
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const watch = new ResizeObserver(measure);
+    watch.observe(element);
+    return () => watch.disconnect();
+  });
+  const to = Math.min(count, range.to);
+  return (
+    <div className="scroll" ref={box} onScroll={measure} tabIndex={-1}>
+      <div role={role} aria-label={label} className="rows" style={{ height: count * height, position: "relative" }}>
+        <div role="presentation" style={{ transform: `translateY(${range.from * height}px)` }}>
+          {Array.from({ length: Math.max(0, to - range.from) }, (_, index) => row(range.from + index))}
+        </div>
+      </div>
+      {footer}
+    </div>
+  );
+}

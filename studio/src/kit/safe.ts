@@ -1,0 +1,13 @@
+/** Characters that change the order or the look of other text without being seen. */
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
+/** The text with its invisible characters as escapes, so that what is shown is what is there. */
+export function visible(text: string): string {
+  return text.replace(UNSEEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** One line of at most `most` characters. */
+export function brief(text: string, most = 200): string {
+  const one = visible(text.slice(0, most + 1).replace(/\s+/g, " "));
+  return text.length > most ? `${one.slice(0, most)}…` : one;
+}

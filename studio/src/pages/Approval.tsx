@@ -1,0 +1,191 @@
+import { useMemo, useRef, useState } from "react";
+import { ApiError } from "../api/client";
+import type { Decision, InboxItem, Json } from "../api/types";
+import { problemOf, useHost, useNow } from "../elements/context";
+import { Form } from "../forms/Form";
+import { check, fieldOf, type FieldError, initial, pointerOf, withValue } from "../forms/schema";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { CopyButton, type Problem } from "../kit/kit";
+import { JsonBlock } from "../kit/JsonView";
+import { visible } from "../kit/safe";
+import { PlaceLink, useActorName, useTargetName } from "./parts";
+
+export type Skin = "detailed" | "minimal";
+
+export interface Outcome {
+  decision: string;
+  ok: boolean;
+}
+
+/** The text of a request: what the approver reads first. */
+export function useMessage(): (item: InboxItem) => string {
+  const { t } = useLanguage();
+  return (item) => visible(item.message || (item.type === "connect" ? t("approval.connect") : item.toolId || t("approval.default")));
+}
+
+export function Deadline({ at }: { at: string }) {
+  const { t, ago, dateTime } = useLanguage();
+  const now = useNow(15_000);
+  const over = Date.parse(at) <= now;
+  const soon = Date.parse(at) - now < 3_600_000;
+  return (
+    <span className={over || soon ? "tag wait" : "tag"} title={dateTime(at)}>
+      <Icon name="clock" />{over ? t("approval.expired") : ago(at, now)}
+    </span>
+  );
+}
+
+/** One request: what would happen, the form of the answer, and the two decisions. */
+export function Approval({ item, skin, onDecided }: { item: InboxItem; skin: Skin; onDecided: (outcome: Outcome) => void }) {
+  const { t, dateTime } = useLanguage();
+  const host = useHost();
+  const actor = useActorName();
+  const target = useTargetName(item.target);
+  const message = useMessage()(item);
+  const field = useMemo(() => (item.formSchema ? fieldOf(item.formSchema) : null), [item.formSchema]);
+  const [value, setValue] = useState<Json | undefined>(() => (field ? initial(field) : undefined));
+  const [errors, setErrors] = useState(new Map<string, FieldError>());
+  const [sending, setSending] = useState<string | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [done, setDone] = useState<string | null>(null);
+  const form = useRef<HTMLDivElement>(null);
+  const expired = item.expiresAt ? Date.parse(item.expiresAt) <= Date.now() : false;
+  const decided = item.status === "decided" || (item.decidedAt !== undefined && item.decidedAt !== null) || done !== null;
+  const mayDecide = !decided && !expired && !host.readonly && host.wants("decide");
+
+  const showErrors = (found: Map<string, FieldError>) => {
+    setErrors(found);
+    requestAnimationFrame(() => form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus());
+  };
+  const change = (pointer: string, next: Json | undefined) => {
+    const changed = withValue(value, pointer, next);
+    setValue(changed);
+    if (errors.size && item.formSchema) setErrors(check(item.formSchema, changed));
+  };
+  const decide = async (decision: Decision["decision"]) => {
+    const positive = decision === "approve" || decision === "connected";
+    setProblem(null);
+    if (positive && item.formSchema) {
+      const found = check(item.formSchema, value);
+      if (found.size) return showErrors(found);
+    }
+    const data = field && (positive || value !== undefined) && !(decision === "deny" && check(item.formSchema!, value).size) ? value : undefined;
+    if (!host.emit("before-decide", { interruptId: item.interruptId, runId: item.runId, decision, data: data ?? null })) return;
+    setSending(decision);
+    try {
+      const turn = await host.api.decide(item, decision, data);
+      setDone(decision);
+      host.emit("decided", { interruptId: item.interruptId, runId: turn?.runId ?? item.runId, decision });
+      onDecided({ decision, ok: true });
+    } catch (error) {
+      const fields = error instanceof ApiError ? serverErrors(error) : new Map<string, FieldError>();
+      if (fields.size) showErrors(fields);
+      else setProblem(problemOf(error));
+      if (error instanceof ApiError && error.status === 409) onDecided({ decision, ok: false });
+    }
+    setSending(null);
+  };
+
+  const buttons: [Decision["decision"], string, string][] = item.type === "connect"
+    ? [["connected", "approval.connected", "primary"], ["cancelled", "approval.cancelled", ""]]
+    : [["approve", "approval.approve", "primary"], ["deny", "approval.deny", "danger"]];
+  const technical = item.toolId !== undefined && (
+    <section className="stack" aria-label={t("approval.arguments")}>
+      <div className="row wrap between">
+        <h2>{t("approval.arguments")}</h2>
+        <span className="tag mono"><Icon name="tool" />{visible(item.toolId)}</span>
+      </div>
+      <JsonBlock value={item.arguments ?? {}} label={t("approval.arguments")} open={4} />
+      {item.digest && skin === "detailed" && (
+        <div className="row" title={t("approval.digestHint")}>
+          <span className="hint">{t("approval.digest")}</span><span className="digest clip">{item.digest}</span><CopyButton text={() => item.digest ?? ""} />
+        </div>
+      )}
+    </section>
+  );
+  return (
+    <article className={`approval ${skin}`} aria-label={message}>
+      <header className="stack" style={{ gap: 10 }}>
+        <div className="row wrap">
+          <span className="tag"><Icon name="workflows" />{item.workflowName ? visible(item.workflowName) : target}</span>
+          {item.expiresAt && <Deadline at={item.expiresAt} />}
+          {(item.requiredApprovals ?? 1) > 1 && (
+            <span className="tag"><Icon name="user" />{t("approval.quorum")}: {t("approval.quorumOf", { count: item.approvals ?? 0, required: item.requiredApprovals ?? 1 })}</span>
+          )}
+        </div>
+        <h1 className="message text">{message}</h1>
+        {item.type === "connect" && <p className="muted">{t("approval.connectHint", { provider: visible(item.provider ?? "") })}</p>}
+        {skin === "detailed" && (
+          <dl className="facts">
+            {actor(item.requestedBy) && <><dt>{t("approval.requestedBy")}</dt><dd>{actor(item.requestedBy)}</dd></>}
+            {item.createdAt && <><dt>{t("approval.created")}</dt><dd className="num">{dateTime(item.createdAt)}</dd></>}
+            {item.expiresAt && <><dt>{t(expired ? "approval.overdue" : "approval.due")}</dt><dd className="num">{dateTime(item.expiresAt)}</dd></>}
+            {item.nodeId && <><dt>{t("approval.from")}</dt><dd>{[...(item.path ?? []), item.nodeId].map(visible).join(" › ")}</dd></>}
+          </dl>
+        )}
+        {skin === "minimal" && actor(item.requestedBy) && <p className="muted">{t("approval.requestedBy")} {actor(item.requestedBy)}</p>}
+      </header>
+      {technical}
+      {field && !decided && (
+        <section className="stack" aria-label={t("approval.form")} ref={form}>
+          <h2>{t("approval.form")}</h2>
+          <Form field={field} value={value} errors={errors} disabled={!mayDecide || sending !== null} onChange={change} />
+        </section>
+      )}
+      {(item.decidedBy?.length ?? 0) > 0 && (
+        <section className="stack" aria-label={t("approval.history")} style={{ gap: 6 }}>
+          <h2>{t("approval.history")}</h2>
+          <ul>
+            {item.decidedBy!.map((who, index) => (
+              <li key={index} className="row wrap">
+                <Icon name="user" />{actor(who)}
+                {who.decision && <span className="muted">{t(who.decision === "approve" ? "approval.approved" : who.decision === "deny" ? "approval.denied" : `approval.${who.decision}`)}</span>}
+                {who.at && <span className="muted num">{dateTime(who.at)}</span>}
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {skin === "detailed" && host.wants("runs") && (
+        <div><PlaceLink to={{ page: "run", id: item.runId }} className="button small"><Icon name="link" />{t("approval.openRun")}</PlaceLink></div>
+      )}
+      <div className="decide" role="group" aria-label={t("approval.default")}>
+        {errors.size > 0 && <p className="problem" role="alert"><Icon name="error" />{t("approval.fix")}</p>}
+        {problem && <Refused problem={problem} />}
+        {done !== null ? (
+          <p className="status ok" role="status"><Icon name="done" />{t("approval.done")} <span className="muted">{t("approval.continued")}</span></p>
+        ) : decided ? (
+          <p className={`status ${item.decision === "deny" ? "bad" : "ok"}`} role="status"><Icon name={item.decision === "deny" ? "error" : "done"} />{t(item.decision === "deny" ? "approval.denied" : item.decision === "approve" || !item.decision ? "approval.approved" : `approval.${item.decision}`)}</p>
+        ) : expired ? (
+          <p className="status wait" role="status"><Icon name="clock" />{t("approval.expired")}</p>
+        ) : mayDecide && buttons.map(([decision, text, tone]) => (
+          <button key={decision} type="button" className={`button ${tone}`} data-decision={decision} disabled={sending !== null} onClick={() => void decide(decision)}>
+            {sending === decision ? <><Icon name="running" spin />{t("approval.sending")}</> : t(text)}
+          </button>
+        ))}
+      </div>
+    </article>
+  );
+}
+
+function Refused({ problem }: { problem: Problem }) {
+  const { t } = useLanguage();
+  return (
+    <p className="problem" role="alert">
+      <Icon name="error" />
+      <span>{problem.status === 409 ? <><b>{t("approval.decidedElsewhere")}</b> · {visible(problem.message)}</> : visible(problem.message)}</span>
+    </p>
+  );
+}
+
+/** The issues of the server that are about the answer, by field. */
+function serverErrors(error: ApiError): Map<string, FieldError> {
+  const found = new Map<string, FieldError>();
+  for (const issue of Array.isArray(error.info.errors) ? error.info.errors : []) {
+    const { path, message } = issue as { path?: string; message?: string };
+    const pointer = pointerOf(path ?? "");
+    if (pointer !== null) found.set(pointer, { rule: "server", message: message ?? "" });
+  }
+  return found;
+}

@@ -1,0 +1,250 @@
+import { type KeyboardEvent, useCallback, useEffect, useRef, useState } from "react";
+import { ApiError } from "../api/client";
+import type { Decision, InboxItem, JsonObject } from "../api/types";
+import { problemOf, useChanges, useHost } from "../elements/context";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { Dialog, Empty, Failure, Loading, type Problem, Tabs, VirtualRows } from "../kit/kit";
+import { brief } from "../kit/safe";
+import { Approval, Deadline, type Skin, useMessage } from "./Approval";
+import { Target, useActorName } from "./parts";
+
+type Box = "open" | "decided";
+const ROW = 74;
+
+export interface InboxProps {
+  skin: Skin;
+  workflowId?: string;
+}
+
+/** The requests that wait for the caller, and those that the caller decided. */
+export default function InboxPage({ skin, workflowId }: InboxProps) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const [box, setBox] = useState<Box>("open");
+  const [order, setOrder] = useState("");
+  const list = useInbox(box, order, workflowId);
+  const [selected, setSelected] = useState<InboxItem | null>(null);
+  const [checked, setChecked] = useState(new Set<string>());
+  const shown = selected && (list.rows.find((row) => row.interruptId === selected.interruptId) ?? selected);
+  const decidable = (item: InboxItem) => box === "open" && item.type === "approval" && !item.formSchema;
+  const picked = list.rows.filter((item) => checked.has(item.interruptId) && decidable(item));
+  const toggle = (item: InboxItem) => setChecked((old) => {
+    const next = new Set(old);
+    if (!next.delete(item.interruptId)) next.add(item.interruptId);
+    return next;
+  });
+  const change = (next: Box) => {
+    setBox(next);
+    setSelected(null);
+    setChecked(new Set());
+  };
+  const rows = useRef<HTMLDivElement>(null);
+  const onKey = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[event.key];
+    const target = event.target as HTMLElement;
+    if (target.matches("input[type=checkbox]") ? step === undefined : !target.matches(".open")) return;
+    if (step !== undefined) {
+      event.preventDefault();
+      const all = [...(rows.current?.querySelectorAll<HTMLElement>(".open") ?? [])];
+      all[all.findIndex((one) => one === target || one.closest(".request") === target.closest(".request")) + step]?.focus();
+    } else if ((event.key === "a" || event.key === "d") && box === "open") {
+      // Opens the request and goes to its decision: a second key takes it, with the arguments in sight.
+      const item = list.rows.find((row) => row.interruptId === target.closest<HTMLElement>(".request")?.dataset.id);
+      if (!item) return;
+      event.preventDefault();
+      setSelected(item);
+      const root = target.getRootNode() as ShadowRoot;
+      const wanted = event.key === "a" ? ["approve", "connected"] : ["deny", "cancelled"];
+      setTimeout(() => wanted.forEach((one) => root.querySelector<HTMLElement>(`[data-decision="${one}"]`)?.focus()), 30);
+    }
+  };
+
+  return (
+    <div className="page">
+      <div className="head">
+        <h1>{t("inbox.title")}</h1>
+        <span className="muted num" role="status">{box === "open" && !list.loading && t("inbox.count", { count: list.total ?? list.rows.length })}</span>
+        <label className="sr" htmlFor="order">{t("inbox.order")}</label>
+        <select id="order" className="input" style={{ width: "auto" }} value={order} onChange={(event) => setOrder(event.target.value)}>
+          <option value="">{t("inbox.newest")}</option>
+          <option value="deadline">{t("inbox.deadline")}</option>
+        </select>
+      </div>
+      <Tabs label={t("inbox.title")} value={box} onChange={(one) => change(one as Box)} panel="inbox-list" items={[
+        { id: "open", text: t("inbox.open") }, { id: "decided", text: t("inbox.decided") },
+      ]} />
+      {list.problem && !list.rows.length ? <Failure problem={list.problem} onRetry={list.reload} />
+        : list.loading && !list.rows.length ? <Loading rows={8} />
+        : !list.rows.length && !shown ? <Empty icon="inbox" title={t(box === "open" ? "inbox.empty" : "inbox.emptyDecided")} {...(box === "open" ? { hint: t("inbox.emptyHint") } : {})} />
+        : (
+          <div className={`inbox${shown ? " has-detail" : ""}`}>
+            <div className="list" id="inbox-list" role="tabpanel" onKeyDown={onKey} ref={rows}>
+              {picked.length > 0 && !host.readonly && <Batch items={picked} onDone={() => { setChecked(new Set()); list.reload(); }} />}
+              <VirtualRows count={list.rows.length} height={ROW} label={t("inbox.list")} onEnd={list.more} row={(index) => {
+                const item = list.rows[index]!;
+                return (
+                  <Request key={item.interruptId} item={item} current={item.interruptId === shown?.interruptId} checked={checked.has(item.interruptId)}
+                    checkable={decidable(item) && !host.readonly && host.wants("batch")} onToggle={() => toggle(item)} onOpen={() => setSelected(item)} />
+                );
+              }} />
+            </div>
+            <div className="detail" tabIndex={0} role="region" aria-label={t("approval.details")}>
+              {shown ? (
+                <>
+                  <div className="bar small-only">
+                    <button type="button" className="button plain small" onClick={() => setSelected(null)}><Icon name="back" />{t("common.back")}</button>
+                  </div>
+                  <Approval key={shown.interruptId} item={shown} skin={skin} onDecided={list.reload} />
+                </>
+              ) : <Empty icon="inbox" title={t("inbox.select")} />}
+            </div>
+          </div>
+        )}
+    </div>
+  );
+}
+
+function Request({ item, current, checked, checkable, onToggle, onOpen }: {
+  item: InboxItem; current: boolean; checked: boolean; checkable: boolean; onToggle: () => void; onOpen: () => void;
+}) {
+  const { t, ago } = useLanguage();
+  const actor = useActorName();
+  const message = useMessage()(item);
+  return (
+    <div role="listitem" className={`request${current ? " current" : ""}`} data-id={item.interruptId}>
+      <span className="check">
+        {checkable ? <input type="checkbox" checked={checked} onChange={onToggle} aria-label={t("inbox.selectRow", { name: brief(message, 80) })} />
+          : <span className="muted"><Icon name={item.type === "connect" ? "link" : item.toolId ? "tool" : "humanApproval"} /></span>}
+      </span>
+      <span style={{ minWidth: 0 }}>
+        <button type="button" className="open clip" aria-current={current || undefined} onClick={onOpen}>{brief(message, 160)}</button>
+        <span className="meta">
+          <span className="clip">{item.workflowName ? brief(item.workflowName, 80) : <Target of={item.target} />}</span>
+          {actor(item.requestedBy) && <span className="clip">· {actor(item.requestedBy)}</span>}
+          {item.createdAt && <span className="num" style={{ whiteSpace: "nowrap", marginInlineStart: "auto" }}>{ago(item.createdAt)}</span>}
+        </span>
+        <span className="meta">
+          {item.expiresAt && !item.decidedAt && <Deadline at={item.expiresAt} />}
+          {(item.requiredApprovals ?? 1) > 1 && <span className="tag">{t("approval.quorumOf", { count: item.approvals ?? 0, required: item.requiredApprovals ?? 1 })}</span>}
+          {item.decision && <span className="tag">{t(item.decision === "deny" ? "approval.denied" : "approval.approved")}</span>}
+          {item.toolId && <span className="mono clip">{brief(item.toolId, 60)}</span>}
+        </span>
+      </span>
+    </div>
+  );
+}
+
+/** Several requests at once, after a look at what each of them is. */
+function Batch({ items, onDone }: { items: InboxItem[]; onDone: () => void }) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const message = useMessage();
+  const [asking, setAsking] = useState<"approve" | "deny" | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [failed, setFailed] = useState<{ ok: number; bad: string[] } | null>(null);
+  const send = async (decision: "approve" | "deny") => {
+    const decisions = items.map((item): Decision => ({ interruptId: item.interruptId, decision }));
+    const allowed = items.filter((item) => host.emit("before-decide", { interruptId: item.interruptId, runId: item.runId, decision, data: null }));
+    setBusy(true);
+    const bad = await decideAll(host.api, allowed, decisions.filter((one) => allowed.some((item) => item.interruptId === one.interruptId)));
+    for (const item of allowed) if (!bad.has(item.interruptId)) host.emit("decided", { interruptId: item.interruptId, runId: item.runId, decision });
+    setBusy(false);
+    if (!bad.size) {
+      setAsking(null);
+      return onDone();
+    }
+    setFailed({ ok: allowed.length - bad.size, bad: [...bad.values()] });
+  };
+  const count = { count: items.length };
+  return (
+    <div className="batch" role="region" aria-label={t("inbox.selected", count)}>
+      <span className="grow num">{t("inbox.selected", count)}</span>
+      <button type="button" className="button small primary" onClick={() => setAsking("approve")}>{t("inbox.approveMany", count)}</button>
+      <button type="button" className="button small danger" onClick={() => setAsking("deny")}>{t("inbox.denyMany", count)}</button>
+      {asking && (
+        <Dialog title={t("inbox.batchAsk")} onClose={() => { setAsking(null); if (failed) { setFailed(null); onDone(); } }} actions={
+          <>
+            <button type="button" className="button" onClick={() => { setAsking(null); if (failed) { setFailed(null); onDone(); } }}>{t(failed ? "common.close" : "common.cancel")}</button>
+            {!failed && (
+              <button type="button" className={`button ${asking === "approve" ? "primary" : "danger solid"}`} disabled={busy} onClick={() => void send(asking)}>
+                {t(asking === "approve" ? "inbox.approveMany" : "inbox.denyMany", count)}
+              </button>
+            )}
+          </>
+        }>
+          {failed ? (
+            <div role="alert" className="stack">
+              <p>{t("inbox.batchDone", { ok: failed.ok, bad: failed.bad.length })}</p>
+              <ul>{[...new Set(failed.bad)].slice(0, 10).map((text) => <li key={text} className="problem">{brief(text, 200)}</li>)}</ul>
+            </div>
+          ) : (
+            <ul className="stack" style={{ gap: 8 }}>
+              {items.map((item) => (
+                <li key={item.interruptId}>
+                  <b className="text">{brief(message(item), 160)}</b>
+                  {item.toolId && <div className="mono muted">{brief(item.toolId, 60)} {brief(JSON.stringify(item.arguments ?? {}), 300)}</div>}
+                </li>
+              ))}
+            </ul>
+          )}
+        </Dialog>
+      )}
+    </div>
+  );
+}
+
+/** The reasons of those that could not be decided, by interrupt. */
+async function decideAll(api: ReturnType<typeof useHost>["api"], items: InboxItem[], decisions: Decision[]): Promise<Map<string, string>> {
+  const bad = new Map<string, string>();
+  try {
+    for (let from = 0; from < decisions.length; from += 100) {
+      for (const outcome of await api.decideAll(decisions.slice(from, from + 100))) {
+        const error = outcome.error as JsonObject | undefined | null;
+        if (error) bad.set(String(outcome.interruptId), String(error.message ?? ""));
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) {
+      for (const one of decisions) bad.set(one.interruptId, problemOf(error).message);
+      return bad;
+    }
+    for (const one of decisions) {
+      const item = items.find((other) => other.interruptId === one.interruptId)!;
+      await api.decide(item, one.decision).catch((reason: unknown) => void bad.set(one.interruptId, problemOf(reason).message));
+    }
+  }
+  return bad;
+}
+
+function useInbox(box: Box, order: string, workflowId: string | undefined) {
+  const { api } = useHost();
+  const key = JSON.stringify([box, order, workflowId]);
+  const [state, setState] = useState<{ key: string; rows: InboxItem[]; next: string | null; total?: number; problem: Problem | null; loading: boolean }>({
+    key, rows: [], next: null, problem: null, loading: true,
+  });
+  const busy = useRef(false);
+  const load = useCallback(async (token: string | null) => {
+    busy.current = true;
+    try {
+      const page = await api.inbox(box, order, workflowId ?? "", token);
+      setState((old) => ({
+        key, rows: token && old.key === key ? [...old.rows, ...page.rows] : page.rows, next: page.next, problem: null, loading: false,
+        ...(page.total === undefined ? {} : { total: page.total }),
+      }));
+    } catch (error) {
+      setState((old) => ({ ...old, key, rows: old.key === key ? old.rows : [], problem: problemOf(error), loading: false }));
+    }
+    busy.current = false;
+  }, [api, box, order, workflowId, key]);
+  useEffect(() => {
+    void load(null);
+  }, [load]);
+  useChanges(["interrupt", "run"], () => void load(null), 300);
+  const current = state.key === key;
+  return {
+    rows: current ? state.rows : [], total: current ? state.total : undefined, problem: current ? state.problem : null, loading: !current || state.loading,
+    more: () => { if (!busy.current && current && state.next) void load(state.next); },
+    reload: () => void load(null),
+  };
+}

@@ -1,0 +1,181 @@
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import type { RunFilters } from "../api/api";
+import { RUN_STATUSES, type RunRecord, type Workflow } from "../api/types";
+import { problemOf, useChanges, useHost, useNow } from "../elements/context";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { Empty, Failure, Loading, type Problem, Status, VirtualRows } from "../kit/kit";
+import { durationOf, PlaceLink, Target, useActorName } from "./parts";
+
+const SINCE: Record<string, number> = { hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
+const ROW = 47;
+
+export interface RunsProps {
+  workflowId?: string;
+  /** The filters of the address; without them the page keeps its own. */
+  query?: Record<string, string>;
+  onQuery?: (query: Record<string, string>) => void;
+}
+
+/** The runs that the caller may read, newest first. Turns that were carried on stand with their last one. */
+export default function RunsPage({ workflowId, query, onQuery }: RunsProps) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const [own, setOwn] = useState<Record<string, string>>({});
+  const chosen = query ?? own;
+  const list = useRuns(workflowId, chosen);
+  const filtered = Object.values(chosen).some(Boolean);
+  const set = (name: string, value: string) => {
+    const next = Object.fromEntries(Object.entries({ ...chosen, [name]: value }).filter(([, one]) => one));
+    setOwn(next);
+    onQuery?.(next);
+  };
+  const now = useNow(list.rows.some((run) => run.status === "running" || run.status === "queued") ? 1_000 : 30_000);
+
+  return (
+    <div className="page">
+      <div className="head">
+        <h1>{t("runs.title")}</h1>
+        <span className="muted num" role="status">
+          {!list.loading && (list.next ? t("runs.countMore", { count: list.rows.length }) : t("runs.count", { count: list.rows.length }))}
+        </span>
+      </div>
+      {host.wants("filters") && <Filters chosen={chosen} set={set} clear={() => { setOwn({}); onQuery?.({}); }} fixed={workflowId} />}
+      {list.problem && !list.rows.length ? <Failure problem={list.problem} onRetry={list.reload} />
+        : list.loading && !list.rows.length ? <Loading rows={10} />
+        : !list.rows.length ? (
+          <Empty icon="runs" title={filtered ? t("runs.noMatch") : t("runs.empty")} {...(filtered ? {} : { hint: t("runs.emptyHint") })} />
+        ) : (
+          <>
+            <div className="columns" aria-hidden="true">
+              <span>{t("runs.status")}</span><span>{t("runs.target")}</span><span>{t("runs.by")}</span><span>{t("runs.origin")}</span>
+              <span className="end">{t("runs.started")}</span><span className="end">{t("runs.duration")}</span>
+            </div>
+            <VirtualRows count={list.rows.length} height={ROW} label={t("runs.title")} onEnd={list.more}
+              row={(index) => <Line key={list.rows[index]!.runId} run={list.rows[index]!} now={now} />} />
+          </>
+        )}
+    </div>
+  );
+}
+
+function Line({ run, now }: { run: RunRecord; now: number }) {
+  const { t, ago, dateTime, duration } = useLanguage();
+  const actor = useActorName();
+  const took = durationOf(run, now);
+  return (
+    <div role="listitem" style={{ height: ROW }}>
+      <PlaceLink to={{ page: "run", id: run.runId }} className="line">
+        <span className="c-status"><Status value={run.status} /></span>
+        <span className="c-target" style={{ minWidth: 0 }}>
+          <span className="title clip" style={{ display: "block" }}><Target of={run.target} /></span>
+          <span className="sub clip" style={{ display: "block" }}>
+            {run.error && run.status === "error" ? <span className="errortext" style={{ fontFamily: "var(--font)" }}>{run.error.message.slice(0, 160)}</span> : run.runId}
+          </span>
+        </span>
+        <span className="c-by clip muted">{actor(run.executionStartedBy ?? run.startedBy)}</span>
+        <span className="c-origin clip muted">{run.origin ?? ""}</span>
+        <time className="c-started end muted num" dateTime={run.createdAt} title={dateTime(run.createdAt)}>{ago(run.createdAt, Math.max(now, Date.parse(run.createdAt)))}</time>
+        <span className="c-duration end num">{took === null ? "" : duration(took)}<span className="sr"> {t("runs.duration")}</span></span>
+      </PlaceLink>
+    </div>
+  );
+}
+
+function Filters({ chosen, set, clear, fixed }: {
+  chosen: Record<string, string>; set: (name: string, value: string) => void; clear: () => void; fixed: string | undefined;
+}) {
+  const { t } = useLanguage();
+  const { api } = useHost();
+  const [workflows, setWorkflows] = useState<Workflow[]>([]);
+  useEffect(() => {
+    let live = true;
+    if (fixed === undefined) void api.workflowPage({}, null).then((page) => live && setWorkflows(page.rows), () => undefined);
+    return () => void (live = false);
+  }, [api, fixed]);
+  const select = (name: string, label: string, options: [string, string][]) => (
+    <div className="field">
+      <label htmlFor={`f-${name}`}>{label}</label>
+      <select id={`f-${name}`} className="input" value={chosen[name] ?? ""} onChange={(event) => set(name, event.target.value)}>
+        <option value="">{t("common.all")}</option>
+        {options.map(([value, text]) => <option key={value} value={value}>{text}</option>)}
+      </select>
+    </div>
+  );
+  return (
+    <div className="filters" role="search" aria-label={t("runs.filters")}>
+      {select("status", t("runs.status"), RUN_STATUSES.map((status) => [status, t(`status.${status}`)]))}
+      {fixed === undefined && select("workflowId", t("runs.workflow"), workflows.map((one) => [String(one.id), one.name]))}
+      {select("since", t("runs.since"), [["hour", t("runs.hour")], ["day", t("runs.day")], ["week", t("runs.week")]])}
+      {Object.keys(chosen).length > 0 && <button type="button" className="button plain" onClick={clear}><Icon name="close" />{t("common.clear")}</button>}
+    </div>
+  );
+}
+
+interface RunList {
+  rows: RunRecord[];
+  next: string | null;
+  problem: Problem | null;
+  loading: boolean;
+  more: () => void;
+  reload: () => void;
+}
+
+function useRuns(workflowId: string | undefined, chosen: Record<string, string>): RunList {
+  const { api } = useHost();
+  const key = JSON.stringify([workflowId, chosen]);
+  const [state, setState] = useState<{ key: string; rows: RunRecord[]; next: string | null; problem: Problem | null; loading: boolean }>({
+    key, rows: [], next: null, problem: null, loading: true,
+  });
+  const busy = useRef(false);
+  const filters = useMemo<RunFilters>(() => {
+    const since = SINCE[chosen.since ?? ""];
+    const { since: _, ...rest } = chosen;
+    // A whole minute, so that the next pages ask with the same filter.
+    return { ...rest, ...(workflowId ? { workflowId } : {}), ...(since ? { since: new Date(Math.floor((Date.now() - since) / 60_000) * 60_000).toISOString() } : {}) };
+  }, [key]);
+
+  const load = useCallback(async (token: string | null, replace: boolean) => {
+    busy.current = true;
+    try {
+      const page = await api.runs(filters, token);
+      setState((old) => {
+        const before = replace || old.key !== key ? [] : old.rows;
+        const known = new Set(before.map((run) => run.runId));
+        const fresh = page.rows.filter((run) => !known.has(run.runId) && run.resumedBy === null);
+        return { key, rows: [...before, ...fresh], next: page.next, problem: null, loading: false };
+      });
+    } catch (error) {
+      setState((old) => ({ ...old, key, rows: old.key === key ? old.rows : [], problem: problemOf(error), loading: false }));
+    }
+    busy.current = false;
+  }, [api, filters, key]);
+
+  useEffect(() => {
+    setState((old) => (old.key === key ? { ...old, loading: true } : { key, rows: [], next: null, problem: null, loading: true }));
+    void load(null, true);
+  }, [load, key]);
+  /** The first page again: new rows come in above, known ones change in place, and what was scrolled to stays. */
+  const refresh = useCallback(async () => {
+    const page = await api.runs(filters, null).catch(() => null);
+    if (!page) return;
+    setState((old) => {
+      if (old.key !== key) return old;
+      const fresh = new Map(page.rows.map((run) => [run.runId, run]));
+      const known = new Set(old.rows.map((run) => run.runId));
+      const gone = (run: RunRecord) => fresh.get(run.runId)?.resumedBy;
+      const oldest = page.rows.at(-1)?.createdAt ?? "";
+      const kept = old.rows.filter((run) => !gone(run) && (fresh.has(run.runId) || run.createdAt < oldest)).map((run) => fresh.get(run.runId) ?? run);
+      const added = page.rows.filter((run) => !known.has(run.runId) && run.resumedBy === null);
+      return { ...old, rows: [...added, ...kept], problem: null };
+    });
+  }, [api, filters, key]);
+  useChanges(["run", "interrupt"], () => void refresh(), 400);
+
+  const current = state.key === key;
+  return {
+    rows: current ? state.rows : [], next: current ? state.next : null, problem: current ? state.problem : null, loading: !current || state.loading,
+    more: () => { if (!busy.current && current && state.next) void load(state.next, false); },
+    reload: () => void load(null, true),
+  };
+}
