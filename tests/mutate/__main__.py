@@ -5,7 +5,8 @@ the repository, prints for each file how many mutants were killed, and names the
 of them changed. The exit status is 0 whatever survived: a mutant can mean the same as the original.
 
 Mutants are tried in forks of one process that has imported everything. What a module does while it is imported is over
-by then, so that a mutant there survives whatever the tests say: each survivor is tried once more, in a new process.
+by then, so that a mutant there survives whatever the tests say. Survivors in functions that run during the import are
+therefore tried once more, each in a new process.
 """
 
 import argparse
@@ -41,6 +42,17 @@ MUTMUT: Final = (sys.executable, "-m", "mutmut")
 CORES: Final = os.cpu_count() or 1
 LIMIT: Final = 120
 """Seconds that the tests of one mutant may take in a process of their own."""
+
+IMPORTING: Final = """
+import importlib, sys
+called = set()
+sys.setprofile(lambda frame, event, value: called.add(frame.f_code.co_name) if event == "call" else None)
+for module in sys.argv[1:]:
+    importlib.import_module(module)
+sys.setprofile(None)
+print(*(name.partition("__mutmut_")[0] for name in called if "__mutmut_" in name))
+"""
+"""Prints which functions of a mutated module run while it is imported."""
 
 Results = dict[str, str]
 """What became of each mutant."""
@@ -86,10 +98,24 @@ def tried(folder: Path, files: list[str], patterns: list[str]) -> Results:
     if done.returncode:
         sys.exit(f"{done.stdout[-3000:]}{done.stderr}")
     found = dict(results(folder))
-    left = [mutant for mutant, status in found.items() if status == "survived"]
+    early = called_by_imports(folder / "mutants", {mutant.rpartition(".")[0] for mutant in found})
+    left = [mutant for mutant, status in found.items() if status == "survived" and function_of(mutant) in early]
     with ThreadPoolExecutor(CORES) as pool:
         again = pool.map(lambda mutant: tried_alone(folder / "mutants", mutant, tests), left)
         return found | dict(zip(left, again, strict=True))
+
+
+def function_of(mutant: str) -> str:
+    """The name of the changed function, as mutmut writes it."""
+    return mutant.partition("__mutmut_")[0].rpartition(".")[2]
+
+
+def called_by_imports(place: Path, modules: set[str]) -> set[str]:
+    """The functions that run while one of these modules is imported."""
+    environment = {**os.environ, "MUTANT_UNDER_TEST": "", "PYTHONPATH": "src"}
+    command = [sys.executable, "-c", IMPORTING, *sorted(modules)]
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
 
 
 def tried_alone(place: Path, mutant: str, tests: list[str]) -> str:
@@ -114,7 +140,7 @@ def report(found: Results) -> None:
     counts: dict[str, Counter[str]] = {}
     left: dict[str, Counter[str]] = {}
     for mutant, status in found.items():
-        module, _, function = mutant.partition("__mutmut_")[0].rpartition(".")
+        module, function = mutant.rpartition(".")[0], function_of(mutant)
         counts.setdefault(module, Counter())[status] += 1
         if status not in ("killed", "timeout"):
             left.setdefault(module, Counter())[f"{function.removeprefix('x_')} ({status})"] += 1

@@ -120,6 +120,13 @@ def test_each_issue(data: Any, path: str, message: str, rule: str) -> None:
     assert access.check_access(data, current=None, groups={SALES}) == [Issue(f"accessConfig{path}", message, rule)]
 
 
+@pytest.mark.parametrize("owner", [{"ownerUserId": "ann@x.org"}, {"ownerEmail": "u-ann"}])
+def test_an_address_is_not_a_user_id(owner: dict[str, str]) -> None:
+    """The two fields of the owner are compared each with its own value."""
+    (issue,) = access.check_access(body(**owner), current=CONFIG, groups=None)
+    assert issue == Issue(f"accessConfig.{next(iter(owner))}", READONLY, "readonly")
+
+
 def test_all_issues_of_one_body() -> None:
     """A refused value hides no other."""
     data = body(visibility="x", groupPermissions={"g": {}}, sharedWith=[{"email": 1}, {}], ownerUserId="u", more=1)
