@@ -216,7 +216,7 @@ HOSTILE: dict[str, Callable[[], str]] = {
     "full width dot": lambda: token().replace(".", "\uff0e"),
     "huge": lambda: token(blob="x" * 16_384),
     "a million dots": lambda: "." * 1_000_000,
-    "bytes that are no text": lambda: token() + "\xff\udcff",
+    "bytes that are not text": lambda: token() + "\xff\udcff",
 }  # fmt: skip
 
 
