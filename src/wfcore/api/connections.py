@@ -9,7 +9,7 @@ from msgspec import Meta
 from wfcore.api.resources import Body, Name
 from wfcore.domain.agents.connections import ConnectionKind, ConnectionStatus
 from wfcore.domain.json.codec import JsonObject, Time
-from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 
 Secret = Annotated[str, Meta(min_length=1, max_length=8_192, description="Write-only")]
 HeaderName = Annotated[str, Meta(max_length=100, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
@@ -85,7 +85,7 @@ PATCH_CONFIGS: Final[Mapping[str, type]] = MappingProxyType(
 )
 
 
-@value
+@creation
 class CreateConnection(Body):
     name: Name
     provider: Name

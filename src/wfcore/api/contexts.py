@@ -7,7 +7,7 @@ from msgspec import Meta
 from wfcore.api.resources import Body, ModelSettingsDto, Name
 from wfcore.api.runs import Key, RunConfig
 from wfcore.domain.json.codec import JsonObject, Time
-from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 
 Content = Annotated[str, Meta(max_length=100_000, pattern=r"\S", description="Not blank")]
 
@@ -20,7 +20,7 @@ class PatchContextItem(Body):
     content: Content | UnsetType = UNSET
 
 
-@value
+@creation
 class CreateContextItem(Body):
     title: Name
     content: Content

@@ -7,7 +7,7 @@ from msgspec import Meta
 from wfcore.api.resources import Body
 from wfcore.domain.channels.interfaces import InterfaceKind
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Time
-from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 from wfcore.domain.resources.access import By
 
 KindOfInterface = Annotated[str, Meta(extra_json_schema={"enum": list(InterfaceKind)})]
@@ -27,7 +27,7 @@ class TransferBody(Body):
     email: str | UnsetType = UNSET
 
 
-@value
+@creation
 class CreateInterface(Body):
     kind: KindOfInterface
     config: JsonObject | UnsetType = UNSET

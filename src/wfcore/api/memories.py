@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from wfcore.api.resources import Body
 from wfcore.domain.json.codec import JsonObject, Positive, Time
-from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 
 Text = Annotated[str, Meta(pattern=r"\S", description="Not blank")]
 Question = Annotated[str, Meta(max_length=2_000, description="Words to search for")]
@@ -18,7 +18,7 @@ class AboutUser(Body):
     user_id: EndUser | UnsetType = UNSET
 
 
-@value
+@creation
 class CreateMemory(AboutUser):
     memory: Text
     metadata: JsonObject | UnsetType = UNSET

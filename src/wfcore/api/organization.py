@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from wfcore.api.resources import Body, Name, TokenScope
 from wfcore.domain.json.codec import JsonObject, Time
-from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 
 UserId = Annotated[str, Meta(min_length=1, max_length=255, description="As the identity provider names the user")]
 RoleName = Literal["owner", "admin", "member"]
@@ -23,7 +23,7 @@ class PatchMember(Body):
     groups: GroupIds | UnsetType = UNSET
 
 
-@value
+@creation
 class CreateMember(PatchMember):
     user_id: UserId
 
@@ -59,7 +59,7 @@ class MemberDto(TypedDict):
     groups: list[str]
 
 
-@value
+@creation
 class CreateGroup(Body):
     name: Name
 

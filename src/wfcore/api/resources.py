@@ -23,7 +23,7 @@ from wfcore.domain.json.codec import (
     schema_ref,
     schemas_of,
 )
-from wfcore.domain.json.values import UNSET, UnsetType, is_value, value
+from wfcore.domain.json.values import UNSET, UnsetType, creation, is_value, value
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import TOKEN_SCOPES, Visibility
@@ -138,7 +138,7 @@ class Body:
     organization_id: str | UnsetType = UNSET
 
 
-@value
+@creation
 class CreateWorkflow(Body):
     name: Name
     type: WorkflowType
@@ -205,7 +205,7 @@ class SkillContent(Supervision):
     interfaces: list[JsonObject] | UnsetType = UNSET
 
 
-@value
+@creation
 class CreateSkill(SkillContent):
     name: Name
     description: str | UnsetType = UNSET
@@ -217,7 +217,7 @@ class PatchSkill(SkillContent):
     description: str | UnsetType | None = UNSET
 
 
-@value
+@creation
 class CreateToken(Body):
     name: Name
     scopes: list[TokenScope]

@@ -39,8 +39,6 @@ BAD = [
     (shapes.CreateWorkflow, WORKFLOW | {"type": "agent"}, "type", "enum"),
     (shapes.CreateWorkflow, WORKFLOW | {"type": 1}, "type", "type"),
     (shapes.CreateWorkflow, WORKFLOW | {"type": None}, "type", "type"),
-    (shapes.CreateWorkflow, WORKFLOW | {"description": None}, "description", "type"),
-    (shapes.CreateWorkflow, WORKFLOW | {"trigger": None}, "trigger", "type"),
     (shapes.CreateWorkflow, WORKFLOW | {"trigger": []}, "trigger", "type"),
     (shapes.CreateWorkflow, WORKFLOW | {"agentSelection": "x"}, "agentSelection", "type"),
     (shapes.CreateWorkflow, WORKFLOW | {"workflowStructure": 1}, "workflowStructure", "type"),
@@ -65,7 +63,6 @@ BAD = [
     # Scopes
     (shapes.CreateSkill, {}, "name", "required"),
     (shapes.CreateSkill, SKILL | {"type": "workflow"}, "type", "unknown"),
-    (shapes.CreateSkill, SKILL | {"description": None}, "description", "type"),
     (shapes.CreateSkill, SKILL | {"instructions": "be kind"}, "instructions", "type"),
     (shapes.CreateSkill, SKILL | {"instructions": ["a", 1]}, "instructions[1]", "type"),
     (shapes.CreateSkill, SKILL | {"toolset": {"core.http": {}}}, "toolset.core.http.enabled", "required"),

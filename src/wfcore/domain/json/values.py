@@ -40,6 +40,7 @@ __all__ = [
     "UNSET",
     "UnsetType",
     "changed",
+    "creation",
     "given",
     "is_value",
     "shape_of",
@@ -48,6 +49,7 @@ __all__ = [
     "value",
     "wire",
     "wire_name",
+    "without_nulls",
 ]
 
 T = TypeVar("T")
@@ -59,6 +61,26 @@ _WIRE = "wfcore.wire"
 def value(cls: type[T]) -> type[T]:
     """A frozen attrs class whose fields are given by keyword."""
     return attrs.frozen(kw_only=True)(cls)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(attrs.field,))
+def creation(cls: type[T]) -> type[T]:
+    """A value that creates something: null for an optional field is the same as absent."""
+    made = value(cls)
+    made.__null_is_absent__ = True  # type: ignore[attr-defined]
+    return made
+
+
+def without_nulls(cls: type, tree: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    """The tree without the nulls that mean absence: those of the optional fields of a `creation`."""
+    if not _null_is_absent(cls):
+        return tree
+    optional = {wire_name(field) for field in attrs.fields(cls) if field.default is not attrs.NOTHING}
+    return {name: item for name, item in tree.items() if item is not None or name not in optional}
+
+
+def _null_is_absent(cls: type) -> bool:
+    return bool(vars(cls).get("__null_is_absent__", False))
 
 
 def wire(name: str) -> dict[str, str]:
@@ -91,6 +113,8 @@ def shape_of(cls: type) -> type:
     hints = get_type_hints(cls, include_extras=True)
     if is_value(cls):
         fields = [(wire_name(field), hints[field.name], field.default is attrs.NOTHING) for field in attrs.fields(cls)]
+        if _null_is_absent(cls):
+            fields = [(name, hint if required else hint | None, required) for name, hint, required in fields]
     else:
         fields = [(name, _bare(hint), name in cls.__required_keys__) for name, hint in hints.items()]  # type: ignore[attr-defined]
     keys = {name: _shaped(hint, required=required) for name, hint, required in fields}

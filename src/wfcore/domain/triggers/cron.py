@@ -67,6 +67,11 @@ class Cron:
         """Whether every hour matches, in any spelling of the field (`*`, `*/1`, `0-23`)."""
         return len(self.hours) == 24
 
+    @property
+    def fires(self) -> bool:
+        """Whether some date matches: `0 0 30 2 *` has none."""
+        return self.either_day or any(self.days[0] <= _LONGEST[month] for month in self.months)
+
     def next_slot(self, zone: ZoneInfo, after: datetime) -> Slot | None:
         """The earliest slot whose instant is after `after`; None when there is none up to the horizon."""
         best: Slot | None = None

@@ -210,9 +210,12 @@ def _cron_expressions(value: list[JSON], path: str) -> Iterator[Issue]:
 
 def _cron(value: str, path: str) -> Iterator[Issue]:
     try:
-        parse_cron(value)
+        parsed = parse_cron(value)
     except ValueError as error:
         yield Issue(path, str(error), "cron")
+        return
+    if not parsed.fires:
+        yield Issue(path, f"{_shown(value)} never fires: none of its months has such a day", "cron")
 
 
 def _any_value(_value: JSON, _path: str) -> Iterator[Issue]:

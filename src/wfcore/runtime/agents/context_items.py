@@ -13,6 +13,7 @@ from wfcore.ports.storage import RecordRepository, UnitOfWork
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.organization_records import RecordServiceBase
+from wfcore.runtime.common.preconditions import check_match
 
 
 class ContextItems(RecordServiceBase[ContextItem]):
@@ -31,19 +32,26 @@ class ContextItems(RecordServiceBase[ContextItem]):
         **fields: Unpack[ContextItemFields],
     ) -> ContextItem:
         """Create a context item. `key` is an Idempotency-Key: the same key and body return the same response."""
-        new = parsed(CreateContextItem, body, fields, key=key, creates=True)
+        new = parsed(CreateContextItem, body, fields, key=key)
         now = self._ports.now()
         item = ContextItem(self._ports.ids.uuid(), new.title, new.content, now, now)
         return await self._create(me, item, key=key, request=to_json(new))
 
     @needs("*:write")
     async def patch(
-        self, me: Principal, id: str, body: PatchContextItem | Tree | None = None, **fields: Unpack[ContextItemFields]
+        self,
+        me: Principal,
+        id: str,
+        body: PatchContextItem | Tree | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: Unpack[ContextItemFields],
     ) -> ContextItem:
-        """Change the given fields."""
+        """Change the given fields. An outdated ETag `if_match` is a Conflict."""
         changes = parsed(PatchContextItem, body, fields)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = await self._found(work, id)
+            check_match(if_match, old.to_wire())
             title = old.title if changes.title is UNSET else changes.title
             content = old.content if changes.content is UNSET else changes.content
             if (title, content) == (old.title, old.content):

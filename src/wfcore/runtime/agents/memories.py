@@ -30,6 +30,7 @@ from wfcore.runtime.common.authorization import authorize, conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed, tree_of
 from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.preconditions import check_match
 
 SEARCH_LIMIT = 10
 MAX_SEARCH_LIMIT = 100
@@ -81,7 +82,7 @@ class Memories:
 
         `key` is an Idempotency-Key: the same key and body return the same response.
         """
-        new = parsed(CreateMemory, body, fields, key=key, creates=True)
+        new = parsed(CreateMemory, body, fields, key=key)
         await self._allow(me, skill, "manage")
         text, now, metadata = new.memory, self._ports.clock.now(), given(new.metadata) or {}
         made = Memory(self._ports.ids.uuid(), text, text_hash(text), metadata, now, now, given(new.user_id))
@@ -129,25 +130,29 @@ class Memories:
         body: PatchMemory | Tree | None = None,
         *,
         update_mask: str | None = None,
+        if_match: str | None = None,
         **fields: Unpack[PatchMemoryFields],
     ) -> MemoryView:
         """Change the fields in `update_mask`, such as `memory,metadata.tags`; without a mask the given fields.
 
-        Concurrent updates of other fields are not lost.
+        Concurrent updates of other fields are not lost. An outdated ETag `if_match` is a Conflict.
         """
         tree = tree_of(PatchMemory, body, fields)
         paths = mask_paths(update_mask, tree)
         data = to_json(parsed(PatchMemory, tree, {}, partial(mask_issues, paths)))
         await self._allow(me, skill, "manage")
         if not paths:
-            return MemoryView(await self._found(me, skill, id))
-        return MemoryView(await self._revise(me, skill, id, paths, data))
+            found = MemoryView(await self._found(me, skill, id))
+            check_match(if_match, found.to_wire())
+            return found
+        return MemoryView(await self._revise(me, skill, id, paths, data, if_match))
 
     @needs("memories:write")
-    async def delete(self, me: Principal, skill: int, id: str) -> MemoryView:
+    async def delete(self, me: Principal, skill: int, id: str, *, if_match: str | None = None) -> MemoryView:
         """Delete the memory permanently. Returns it as it was. A second call is NotFound."""
         await self._allow(me, skill, "manage")
         found = await self._found(me, skill, id)
+        check_match(if_match, MemoryView(found).to_wire())
         if not await self._backend.delete(me.org_uuid, skill, id):
             raise NotFound
         return MemoryView(found)
@@ -180,10 +185,17 @@ class Memories:
         return found
 
     async def _revise(
-        self, me: Principal, skill: int, id: str, paths: Iterable[Path], data: Mapping[str, JSON]
+        self,
+        me: Principal,
+        skill: int,
+        id: str,
+        paths: Iterable[Path],
+        data: Mapping[str, JSON],
+        if_match: str | None,
     ) -> Memory:
         for _ in range(ATTEMPTS):
             old = await self._found(me, skill, id)
+            check_match(if_match, MemoryView(old).to_wire())
             text, metadata = revised(old.memory, old.metadata, paths, data)
             new = attrs.evolve(
                 old, memory=text, hash=text_hash(text), metadata=metadata, updated_at=self._ports.clock.now()

@@ -6,7 +6,7 @@ from typing import TypeVar
 import attrs
 
 from wfcore.domain.json.codec import check
-from wfcore.domain.json.values import is_value, structure, to_json, wire_name
+from wfcore.domain.json.values import is_value, structure, to_json, wire_name, without_nulls
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.common.requests import key_issues
@@ -25,18 +25,17 @@ def parsed(
     *rules: Rule,
     names: Mapping[str, str] = NO_NAMES,
     key: str | None = None,
-    creates: bool = False,
 ) -> T:
     """The value of a body, which the caller gave as a value, as an object in wire names, or as keyword arguments.
 
     `fields` are the keyword arguments, in snake case; `names` has short forms of theirs. `rules` are the rules of the
-    domain on the tree; each must accept a tree of any shape. `key` is the Idempotency-Key. With `creates`, null for an
-    optional field is the same as absent, so that what was read can be created again.
+    domain on the tree; each must accept a tree of any shape. `key` is the Idempotency-Key. Null for an optional
+    field of a `creation` is the same as absent, so that what was read can be created again.
     Raises Malformed or Invalid with every fault of the key, the shape and the rules; TypeError for a body with fields.
     """
     tree = tree_of(cls, body, fields, names)
-    if creates and isinstance(tree, Mapping):
-        tree = _without_nulls(cls, tree)
+    if isinstance(tree, Mapping):
+        tree = without_nulls(cls, tree)
     refuse([*key_issues(key), *check(cls, tree), *(issue for rule in rules for issue in rule(tree))])
     return structure(cls, tree)
 
@@ -49,11 +48,6 @@ def tree_of(cls: type, body: object, fields: Mapping[str, object], names: Mappin
     if fields:
         raise TypeError("pass a body or keyword arguments, not both")
     return to_json(body) if is_value(type(body)) else body  # type: ignore[return-value]
-
-
-def _without_nulls(cls: type, tree: Tree) -> Tree:
-    optional = {wire_name(field) for field in attrs.fields(cls) if field.default is not attrs.NOTHING}
-    return {name: value for name, value in tree.items() if value is not None or name not in optional}
 
 
 def _plain(value: object) -> JSON:

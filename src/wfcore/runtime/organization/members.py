@@ -32,6 +32,7 @@ from wfcore.runtime.common.authorization import administer, conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.preconditions import check_match
 from wfcore.runtime.organization.directory import (
     Directory,
     audit_member,
@@ -83,7 +84,7 @@ class Members:
         `key` is an Idempotency-Key: the same key and body return the same response.
         """
         administer(me)
-        new = parsed(CreateMember, body, fields, key=key, creates=True)
+        new = parsed(CreateMember, body, fields, key=key)
         request = to_json(new)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             if kept := await stored_response(work, me, "member", key, request, MemberView):
@@ -115,17 +116,21 @@ class Members:
         me: Principal,
         user_id: str,
         body: PatchMember | Tree | None = None,
+        *,
+        if_match: str | None = None,
         **fields: Unpack[PatchMemberFields],
     ) -> MemberView:
-        """Change the given fields. Conflict `last_owner`, or `unmanaged` with the resources that lose all managers."""
+        """Change the given fields. Conflict `last_owner`, `unmanaged` with the resources that lose all managers, or
+        `stale` for an outdated ETag `if_match`."""
         administer(me)
         changes = parsed(PatchMember, body, fields)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = await _found(work, user_id)
+            check_match(if_match, MemberView(old).to_wire())
             return await self._save(work, me, old, await changed_member(work, old, changes))
 
     @needs("members:write")
-    async def delete(self, me: Principal, user_id: str) -> MemberView:
+    async def delete(self, me: Principal, user_id: str, *, if_match: str | None = None) -> MemberView:
         """Remove the member, revoke its tokens and withdraw the ownership transfers that name it.
 
         Conflicts as for `patch`, and `last_member`.
@@ -133,6 +138,7 @@ class Members:
         administer(me)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = await _found(work, user_id)
+            check_match(if_match, MemberView(old).to_wire())
             _check_owners(me, old.role, Role.MEMBER)
             await work.directory.revoke_tokens(user_id, self._ports.now())
             await work.directory.remove_member(user_id)
@@ -203,7 +209,7 @@ class Groups:
         `key` is an Idempotency-Key: the same key and body return the same response.
         """
         administer(me)
-        new = parsed(CreateGroup, body, fields, key=key, creates=True)
+        new = parsed(CreateGroup, body, fields, key=key)
         made, request = GroupView(Group(self._ports.ids.uuid(), new.name)), to_json(new)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             if kept := await stored_response(work, me, "group", key, request, GroupView):
@@ -225,12 +231,19 @@ class Groups:
 
     @needs("members:write")
     async def patch(
-        self, me: Principal, id: str, body: PatchGroup | Tree | None = None, **fields: Unpack[GroupFields]
+        self,
+        me: Principal,
+        id: str,
+        body: PatchGroup | Tree | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: Unpack[GroupFields],
     ) -> GroupView:
         administer(me)
         changes = parsed(PatchGroup, body, fields)
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            old = (await self._found(work, id)).group
+            old = (found := await self._found(work, id)).group
+            check_match(if_match, found.to_wire())
             new = Group(id, old.name if changes.name is UNSET else changes.name)
             if new != old:
                 await work.directory.rename_group(new)
@@ -238,11 +251,12 @@ class Groups:
         return GroupView(new)
 
     @needs("members:write")
-    async def delete(self, me: Principal, id: str) -> GroupView:
+    async def delete(self, me: Principal, id: str, *, if_match: str | None = None) -> GroupView:
         """Delete the group. Conflict `unmanaged`, with the resources that lose all managers."""
         administer(me)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = await self._found(work, id)
+            check_match(if_match, old.to_wire())
             await work.directory.remove_group(id)
             await check_still_managed(work, [f"g:{id}"])
             await audit(work, me, self._ports.now(), "group", "delete", id, {"name": old.group.name})
@@ -300,7 +314,7 @@ class Tokens:
         `key` is an Idempotency-Key. The text of a token is not stored, so the response cannot be repeated: the same
         key and body are a Conflict `shown_once` with the token's id.
         """
-        new = parsed(CreateToken, body, fields, key=key, creates=True)
+        new = parsed(CreateToken, body, fields, key=key)
         request = to_json(new)
         if missing := missing_scopes(me.scopes, new.scopes):
             raise Forbidden("a token cannot have a scope that your credential lacks", {"missing": missing})
@@ -332,10 +346,11 @@ class Tokens:
             return await self._found(work, me, id)
 
     @needs("tokens:write")
-    async def revoke(self, me: Principal, id: str) -> TokenView:
+    async def revoke(self, me: Principal, id: str, *, if_match: str | None = None) -> TokenView:
         """Revoke the token, with immediate effect in every process. A second call changes nothing."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             found = await self._found(work, me, id)
+            check_match(if_match, found.to_wire())
             if found.row.revoked_at is None:
                 await work.directory.revoke_token(id, self._ports.now())
                 await audit(work, me, self._ports.now(), "token", "revoke", id, {"userId": found.row.user_id})

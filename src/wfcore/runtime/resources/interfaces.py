@@ -50,7 +50,7 @@ class Interfaces(ResourceBase):
         **fields: Unpack[CreateInterfaceFields],
     ) -> Interface:
         """Add a row. `key` is an Idempotency-Key: the same key and body return the same response."""
-        new = parsed(CreateInterface, body, fields, _new_config_issues, key=key, creates=True)
+        new = parsed(CreateInterface, body, fields, _new_config_issues, key=key)
         kind, config = InterfaceKind(new.kind), given(new.config) or {}
         request = [workflow, to_json(new)]
         async with self._ports.storage.transaction(me.org_uuid) as work:

@@ -37,6 +37,7 @@ from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.resources.resource import CONTENT, Change, Kind, Resource, Variation
 from wfcore.domain.resources.supervision import form_issues, links_of
 from wfcore.domain.triggers.schedule import check_trigger
+from wfcore.ports.journal import RunFilter
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit_change
 from wfcore.runtime.common.authorization import needs
@@ -70,11 +71,13 @@ Fields = Mapping[str, object]
 class ResourceUseCases(OwnershipUseCases):
     """The lifecycle that workflows and skills share. Checks run in the order: scope, body, resource."""
 
+    validate_body: type
+
     async def _create(
         self, me: Principal, cls: type[Creation], body: Creation | Tree | None, fields: Fields, key: str | None
     ) -> ResourceView:
         """Create it in state `draft`. `key` is an Idempotency-Key: the same key and body return the same response."""
-        new = await self._parsed(me, cls, body, fields, key=key, creates=True)
+        new = await self._parsed(me, cls, body, fields, key=key)
         data = to_json(new)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             repository = work.resources(self.kind)
@@ -101,7 +104,7 @@ class ResourceUseCases(OwnershipUseCases):
             await repository.add(change.resource)
             if change.saved:
                 await repository.add_variation(number, change.saved)
-            made = ResourceView(change.resource, derive(me, change.resource.access), None, with_variation=True)
+            made = ResourceView(change.resource, derive(me, change.resource.access), change.saved, with_variation=True)
             await store_response(work, me, self.kind.value, key, data, made)
             await audit_change(work, me, self._ports.now(), None, change.resource)
         return made
@@ -210,6 +213,32 @@ class ResourceUseCases(OwnershipUseCases):
         """Delete the draft."""
         return await self._change(me, id, lambda old, *_: rules.discard_draft(old, now=self._ports.now()), if_match)
 
+    @needs("*:read")
+    async def validate(self, me: Principal, body: Tree) -> list[Issue]:
+        """Every issue of an unsaved body, including those that only prevent a deploy. Writes nothing."""
+        found = [*check(self.validate_body, body), *self._rule_issues(body)]
+        if isinstance(access := body.get("accessConfig"), dict):
+            async with self._ports.storage.reading(me.org_uuid) as work:
+                issues = await self._access_issues(work, me, access, None)
+            found += [issue for issue in issues if issue.rule != "readonly"]  # only a saved resource has an owner
+        if CONTENT[self.kind].keys().isdisjoint(issue.path.partition(".")[0] for issue in found):
+            content = {**CONTENT[self.kind], **self._content(body)}
+            found += await self._content_issues(me, content)
+        return found
+
+    @needs("*:read")
+    async def validate_saved(self, me: Principal, id: int, view: str = "draft") -> list[Issue]:
+        """Every issue that prevents a deploy of the draft (or of the active variation)."""
+        found = await self.get(me, id, view)
+        content = found.variation.content if found.variation else CONTENT[self.kind]
+        return await self._content_issues(me, content, id)
+
+    async def _content_issues(self, me: Principal, content: Mapping[str, JSON], id: int = 0) -> list[Issue]:
+        served = await look_up_tools(self._ports, me.org_uuid, content)
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            found = await self._deploy_issues(work, content, me, served)
+            return [*found, *await self._link_issues(work, me, id, content, content)]
+
     # Parts
 
     async def _change(self, me: Principal, id: int, operation: Any, if_match: str | None = None) -> ResourceView:
@@ -241,14 +270,13 @@ class ResourceUseCases(OwnershipUseCases):
         fields: Fields,
         *,
         key: str | None = None,
-        creates: bool = False,
         id: int | None = None,
     ) -> T:
         """The body of a create, or of a patch of the resource `id`. Reports the faults of `accessConfig` with all."""
         tree = tree_of(cls, body, fields, NAMES)
         access = tree.get("accessConfig") if isinstance(tree, Mapping) else None
         found = await self._access_faults(me, access, id) if isinstance(access, dict) else []
-        return parsed(cls, tree, {}, self._rule_issues, lambda _: found, key=key, creates=creates)
+        return parsed(cls, tree, {}, self._rule_issues, lambda _: found, key=key)
 
     async def _access_faults(self, me: Principal, access: Tree, id: int | None) -> list[Issue]:
         """The errors of an access configuration; its owner is only compared with that of a resource of the caller."""
@@ -302,7 +330,7 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
     """Workflows (interface, `/api/v1/workflows`). `interfaces` has the use cases of their interface rows."""
 
     kind, area = Kind.WORKFLOW, "workflows"
-    create_body, patch_body = CreateWorkflow, PatchWorkflow
+    create_body, patch_body, validate_body = CreateWorkflow, PatchWorkflow, ValidateBody
 
     def __init__(self, ports: Ports) -> None:
         super().__init__(ports)
@@ -362,32 +390,9 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
         """Its runs, newest first, older than the run with the `row.key` `before`. Requires use of the workflow."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             await self._authorized(work, me, id, "use")
-        history = (self.kind.value, id)
-        rows = await self._ports.journal.list_runs(me.org_uuid, limit=limit, before=before, resource=history)
+        history = RunFilter(kind=self.kind.value, resource_id=id)
+        rows = await self._ports.journal.list_runs(me.org_uuid, limit=limit, before=before, where=history)
         return await views(self._ports.journal, rows)
-
-    @needs("*:read")
-    async def validate(self, me: Principal, body: Mapping[str, JSON]) -> list[Issue]:
-        """Every issue of an unsaved workflow, including those that only prevent a deploy. Writes nothing."""
-        found = [*check(ValidateBody, body), *self._rule_issues(body)]
-        if isinstance(access := body.get("accessConfig"), dict):
-            async with self._ports.storage.reading(me.org_uuid) as work:
-                issues = await self._access_issues(work, me, access, None)
-            found += [issue for issue in issues if issue.rule != "readonly"]  # only a saved workflow has an owner
-        if CONTENT[self.kind].keys().isdisjoint(issue.path.partition(".")[0] for issue in found):
-            found += await self._content_issues(me, {**CONTENT[self.kind], **self._content(body)})
-        return found
-
-    @needs("*:read")
-    async def validate_saved(self, me: Principal, id: int, view: str = "draft") -> list[Issue]:
-        """Every issue that prevents a deploy of the draft (or of the active variation)."""
-        found = await self.get(me, id, view)
-        return await self._content_issues(me, found.variation.content if found.variation else CONTENT[self.kind])
-
-    async def _content_issues(self, me: Principal, content: Mapping[str, JSON]) -> list[Issue]:
-        served = await look_up_tools(self._ports, me.org_uuid, content)
-        async with self._ports.storage.reading(me.org_uuid) as work:
-            return await self._deploy_issues(work, content, me, served)
 
     def _rule_issues(self, data: Tree) -> list[Issue]:
         found = list[Issue]()
@@ -420,7 +425,7 @@ class Skills(ResourceUseCases):
     """Skills, the interface's scopes (`/api/v1/skills`). Their content is in the same body as name and access."""
 
     kind, area = Kind.SKILL, "skills"
-    create_body, patch_body = CreateSkill, PatchSkill
+    create_body, patch_body, validate_body = CreateSkill, PatchSkill, PatchSkill
 
     @needs("*:write")
     async def create(

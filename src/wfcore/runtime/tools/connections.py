@@ -38,6 +38,7 @@ from wfcore.ports.storage import RecordRepository, UnitOfWork
 from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.organization_records import RecordServiceBase
+from wfcore.runtime.common.preconditions import check_match
 
 
 def open_config(sealer: Sealer, org: str, connection: Connection) -> dict[str, JSON]:
@@ -64,7 +65,7 @@ class Connections(RecordServiceBase[Connection]):
         **fields: Unpack[CreateConnectionFields],
     ) -> Connection:
         """Create a connection. `key` is an Idempotency-Key: the same key and body return the same response."""
-        new = parsed(CreateConnection, body, fields, _new_config_issues, key=key, creates=True)
+        new = parsed(CreateConnection, body, fields, _new_config_issues, key=key)
         sealer, new_id = self._ports.sealer, self._ports.ids.uuid()
         plain, secret = split(new.config)
         kind, status = ConnectionKind(new.kind), ConnectionStatus(given(new.status) or "active")
@@ -80,16 +81,20 @@ class Connections(RecordServiceBase[Connection]):
         me: Principal,
         id: str,
         body: PatchConnection | Tree | None = None,
+        *,
+        if_match: str | None = None,
         **fields: Unpack[PatchConnectionFields],
     ) -> Connection:
         """Change the given fields, also within `config`: an absent field is kept, null removes it (RFC 7396).
 
         Kept secrets are sealed again with the current key; Conflict `secret_unreadable` when one cannot be opened.
-        Invalid when kept secrets would be sent to another provider, scheme, host or port.
+        Invalid when kept secrets would be sent to another provider, scheme, host or port. An outdated ETag `if_match`
+        is a Conflict.
         """
         changes = parsed(PatchConnection, body, fields)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = await self._found(work, id)
+            check_match(if_match, self._view(old).to_wire())
             return await self._save(work, me, self._changed(me.org_uuid, old, changes), to_json(changes))
 
     # Parts

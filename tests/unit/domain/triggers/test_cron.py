@@ -1,6 +1,6 @@
 """Cron expressions, and the effect of clock changes on them (interface, Schedule)."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
@@ -206,3 +206,22 @@ class TestCron:
         """Wall times end with `LAST_YEAR`."""
         times = list(parse_cron("0 0 1 1 *").wall_times(datetime(LAST_YEAR - 1, 6, 1)))  # noqa: DTZ001
         assert times == [datetime(LAST_YEAR, 1, 1)]  # noqa: DTZ001
+
+
+@pytest.mark.parametrize(
+    ("text", "fires"),
+    [
+        ("0 0 30 2 *", False),
+        ("0 0 31 4,6,9,11 *", False),
+        ("0 0 30,31 2 *", False),
+        ("0 0 29 2 *", True),
+        ("0 0 31 2,3 *", True),
+        ("0 0 31 2 1", True),
+        ("0 0 * 2 *", True),
+    ],
+)
+def test_an_expression_without_a_date_never_fires(text: str, fires: bool) -> None:
+    """A day that none of its months has never comes; a day of the week beside it is an alternative."""
+    cron = parse_cron(text)
+    assert cron.fires is fires
+    assert (cron.next_slot(ZoneInfo("UTC"), datetime(2026, 1, 1, tzinfo=UTC)) is not None) is fires

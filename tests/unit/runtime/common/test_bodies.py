@@ -2,7 +2,7 @@
 
 import pytest
 
-from wfcore.api.resources import CreateSkill, CreateWorkflow, ToolSetting
+from wfcore.api.resources import CreateSkill, CreateWorkflow, PatchWorkflow, ToolSetting
 from wfcore.domain.json.values import UNSET
 from wfcore.domain.kernel.errors import Invalid, Issue, Malformed
 from wfcore.runtime.common.bodies import parsed, tree_of
@@ -42,9 +42,9 @@ def test_all_faults_are_reported_at_once() -> None:
 
 def test_null_creates_as_if_absent() -> None:
     """What was read can be created again: null for an optional field is the same as absent, for a required one not."""
-    body = parsed(CreateWorkflow, {**WIRE, "description": None}, {}, creates=True)
+    body = parsed(CreateWorkflow, {**WIRE, "description": None}, {})
     assert body.description is UNSET
     with pytest.raises(Malformed):
-        parsed(CreateWorkflow, {**WIRE, "name": None}, {}, creates=True)
+        parsed(CreateWorkflow, {**WIRE, "name": None}, {})
     with pytest.raises((Malformed, Invalid)):
-        parsed(CreateWorkflow, {**WIRE, "description": None}, {})
+        parsed(PatchWorkflow, {"name": None}, {})

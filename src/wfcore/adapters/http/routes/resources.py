@@ -29,7 +29,7 @@ from wfcore.api.management import (
     SupervisionLinks,
     TransferBody,
 )
-from wfcore.api.resources import Body, Supervision, ToggleBody, ValidateBody
+from wfcore.api.resources import Body, Supervision, ToggleBody
 from wfcore.api.runs import RunRecord
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.kernel.errors import Issue
@@ -116,6 +116,7 @@ class ResourceRoutes:
             scopes_of(cases.rollback), body=RollbackBody, body_required=True, **changed,
         )  # fmt: skip
         yield from self._ownership()
+        yield from self._validation()
 
     def _ownership(self) -> Iterator[Route]:
         cases, transfer, changed = self._cases, "/{id}/ownership-transfer", {"headers": (IF_MATCH,)}
@@ -139,6 +140,18 @@ class ResourceRoutes:
             "explainAccess", "GET", "/{id}/access", self.explain_access,
             "Explain who can use and manage it, and by which rule",
             scopes_of(cases.explain_access), response=AccessExplanationDto, query=(_MEMBER,),
+        )  # fmt: skip
+
+    def _validation(self) -> Iterator[Route]:
+        cases, word = self._cases, str(self._cases.kind)
+        yield self._route(
+            "validate", "POST", "/validate", self.validate, f"List every issue of a {word} before it is saved",
+            scopes_of(cases.validate), body=cases.validate_body, body_required=True, response=Issues,
+        )  # fmt: skip
+        yield self._route(
+            "validateSaved", "POST", "/{id}/validate", self.validate_saved,
+            "List every issue that prevents a deployment",
+            scopes_of(cases.validate_saved), body=Body, query=(_view("draft"),), response=Issues,
         )  # fmt: skip
 
     def _route(
@@ -170,6 +183,12 @@ class ResourceRoutes:
 
     async def delete(self, call: Call) -> Response:
         return _response(await self._cases.delete(call.me, call.id, if_match=if_match(call.headers)))
+
+    async def validate(self, call: Call) -> Response:
+        return _issues(await self._cases.validate(call.me, call.body))
+
+    async def validate_saved(self, call: Call) -> Response:
+        return _issues(await self._cases.validate_saved(call.me, call.id, call.query["view"]))
 
     async def deploy(self, call: Call) -> Response:
         return _response(await self._cases.deploy(call.me, call.id, if_match=if_match(call.headers)))
@@ -208,7 +227,7 @@ class ResourceRoutes:
 
 
 class WorkflowRoutes(ResourceRoutes):
-    """Workflows also have a schedule, a graph to validate, runs, interfaces and a webhook."""
+    """Workflows also have a schedule, runs, interfaces and a webhook."""
 
     _cases: Workflows
 
@@ -218,15 +237,6 @@ class WorkflowRoutes(ResourceRoutes):
         yield self._route(
             "toggle", "POST", "/{id}/toggle", self.toggle, "Switch the schedule on or off", scopes_of(cases.toggle),
             body=ToggleBody, headers=(IF_MATCH,),
-        )  # fmt: skip
-        yield self._route(
-            "validate", "POST", "/validate", self.validate, "List every issue of a workflow before it is saved",
-            scopes_of(cases.validate), body=ValidateBody, body_required=True, response=Issues,
-        )  # fmt: skip
-        yield self._route(
-            "validateSaved", "POST", "/{id}/validate", self.validate_saved,
-            "List every issue that prevents a deployment",
-            scopes_of(cases.validate_saved), body=Body, query=(_view("draft"),), response=Issues,
         )  # fmt: skip
         yield self._route(
             "nextRuns", "GET", "/{id}/next-runs", self.next_runs, "List the next times of the schedule",
@@ -245,12 +255,6 @@ class WorkflowRoutes(ResourceRoutes):
 
     async def toggle(self, call: Call) -> Response:
         return _response(await self._cases.toggle(call.me, call.id, call.body, if_match=if_match(call.headers)))
-
-    async def validate(self, call: Call) -> Response:
-        return _issues(await self._cases.validate(call.me, call.body))
-
-    async def validate_saved(self, call: Call) -> Response:
-        return _issues(await self._cases.validate_saved(call.me, call.id, call.query["view"]))
 
     async def next_runs(self, call: Call) -> Response:
         found = await self._cases.next_runs(call.me, call.id, count=call.query["count"])
