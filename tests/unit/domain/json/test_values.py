@@ -1,15 +1,27 @@
 """Typed values: what a class declares is what is checked, shown, structured and given back."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
 
 import attrs
+import hypothesis
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Meta, UnsetType
 
 from wfcore.domain.json.codec import check, schemas_of
-from wfcore.domain.json.values import is_value, shape_of, structure, to_json, value, wire, wire_name
+from wfcore.domain.json.values import (
+    changed,
+    creation,
+    given,
+    is_value,
+    shape_of,
+    structure,
+    to_json,
+    value,
+    wire,
+    wire_name,
+    without_nulls,
+)
 
 
 @value
@@ -79,7 +91,7 @@ class TestStructure:
         with pytest.raises(Exception, match="more"):
             structure(Order, {"name": "a", "more": 1})
 
-    @given(st.fixed_dictionaries({"name": st.text(min_size=1)}, optional={
+    @hypothesis.given(st.fixed_dictionaries({"name": st.text(min_size=1)}, optional={
         "number": st.integers(1, 2**53), "note": st.none() | st.text(), "data": st.none() | st.booleans() | st.text(),
         "free": st.dictionaries(st.text(), st.integers()),
         "tools": st.dictionaries(st.text(), st.fixed_dictionaries({"enabled": st.booleans()})),
@@ -124,3 +136,51 @@ class TestShape:
         """A class that `value` decorates, and nothing else."""
         assert is_value(Order)
         assert not any(map(is_value, (dict, str, 7, Order(name="a"), list[Order])))
+
+
+@creation
+class CreateOrder(Named):
+    """A new order."""
+
+    note: str | UnsetType = UNSET
+
+
+class Page(TypedDict, total=False):
+    """A page of orders."""
+
+    orders: Required[list[Order]]
+    token: NotRequired[str]
+
+
+class TestCreation:
+    """Values that create something."""
+
+    def test_null_means_absent(self) -> None:
+        """A null of an optional field is dropped and accepted; a null of a required field is not."""
+        assert without_nulls(CreateOrder, {"name": None, "note": None}) == {"name": None}
+        assert check(CreateOrder, {"name": "a", "note": None}) == []
+        assert [issue.path for issue in check(CreateOrder, {"name": None})] == ["name"]
+
+    def test_other_values_keep_nulls(self) -> None:
+        """Only a class that `creation` decorates drops nulls."""
+        tree = {"name": "a", "note": None}
+        assert without_nulls(Order, tree) is tree
+
+
+class TestFields:
+    """Fields of values."""
+
+    def test_changed(self) -> None:
+        """The other fields stay."""
+        assert changed(Order(name="a", number=1), number=2) == Order(name="a", number=2)
+
+    def test_given(self) -> None:
+        """An absent field is None; null and other values stay."""
+        assert (given(UNSET), given(None), given(0)) == (None, None, 0)
+
+
+def test_shapes_of_other_classes() -> None:
+    """In a TypedDict the values are replaced by their shapes; any other class is returned unchanged."""
+    assert shape_of(int) is int
+    assert schemas_of([Page])["Page"]["required"] == ["orders"]
+    assert check(Page, {"orders": [{}]})[0].path == "orders[0].name"
