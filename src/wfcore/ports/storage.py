@@ -200,10 +200,12 @@ class IdempotencyRepository(Protocol):
 
 
 class OrganizationRecord(Protocol):
-    """A row with an id."""
+    """A row with an id and a representation on the wire."""
 
     @property
     def id(self) -> str: ...
+
+    def to_wire(self) -> dict[str, JSON]: ...
 
 
 Row = TypeVar("Row", bound=OrganizationRecord)

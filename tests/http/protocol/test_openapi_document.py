@@ -76,6 +76,43 @@ class TestDocument:
                 for response in operation["responses"].values():
                     assert "$ref" in response or {"description", "content"} <= response.keys()
 
+    def test_every_operation_has_a_tag_and_a_description(self, described: Json) -> None:
+        """One tag of the document, and what the docstring of the use case says; the scopes stand at its end."""
+        tags = {tag["name"] for tag in described["tags"]}
+        for path, item in described["paths"].items():
+            for operation in item.values():
+                assert set(operation["tags"]) <= tags, path
+                assert len(operation["tags"]) == 1
+                assert operation["description"], path
+        create = described["paths"]["/api/v1/workflows"]["post"]
+        assert create["description"].startswith("Create a workflow in state `draft`")
+        assert create["description"].endswith("Needs the token scopes `workflows:write`.")
+
+    def test_the_limit_of_the_memory_list_is_deprecated(self, described: Json) -> None:
+        """Only that parameter."""
+        marked = [
+            (path, parameter["name"])
+            for path, item in described["paths"].items()
+            for operation in item.values()
+            for parameter in operation["parameters"]
+            if parameter.get("deprecated")
+        ]
+        assert marked == [("/api/v1/skills/{id}/memories", "limit")]
+
+    def test_a_conflict_of_a_stream_is_an_event_too(self, described: Json) -> None:
+        """A reused key is refused on the stream that the client asked for."""
+        for path in ("/agent/v1/runs", "/agent/v1/runs/{runId}/resume", "/agent/v1/skills/{id}/chat"):
+            responses = described["paths"][path]["post"]["responses"]
+            assert responses["409"]["content"].keys() == {"application/json", "text/event-stream"}
+
+    def test_reads_by_id_are_conditional(self, described: Json) -> None:
+        """Each lists `If-None-Match` and 304."""
+        for path, item in described["paths"].items():
+            read = item.get("get", {"security": []})
+            if path.endswith("}") and read["security"]:
+                assert "304" in read["responses"], path
+                assert "If-None-Match" in {parameter["name"] for parameter in read["parameters"]}
+
     def test_the_alias_is_deprecated_and_nothing_else(self, described: Json) -> None:
         """Every operation below `/api/v1/agents` is marked, with the scopes of its successor."""
         for path, item in described["paths"].items():

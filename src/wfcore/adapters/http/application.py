@@ -21,7 +21,7 @@ from wfcore.adapters.http.core.authentication import Authenticate, by_token, cha
 from wfcore.adapters.http.core.origins import Site
 from wfcore.adapters.http.core.rate_limits import FailedAuthentications, RateLimits
 from wfcore.adapters.http.core.request_parsing import BodyLimits, Disconnected, parse_body, read_body, read_query
-from wfcore.adapters.http.core.responses import error_response
+from wfcore.adapters.http.core.responses import error_response, tagged, unless_known
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.core.router import Router, segments_of
 from wfcore.adapters.http.route_table import Services, route_table
@@ -184,7 +184,7 @@ class Application:
             me = await self._authorize(connection, route, access)
             query = read_query(scope["query_string"], route.query)
             body = await self._body(connection, receive, route)
-            return await route.handle(
+            response = await route.handle(
                 Call(
                     me,
                     connection.headers,
@@ -198,6 +198,9 @@ class Application:
                     partial(read_body, connection.headers, receive, self._limits.at_most(route.max_body_bytes)),
                 )
             )
+        if route.has_etag:
+            response = tagged(response)
+        return unless_known(response, connection.headers) if route.method == "GET" else response
 
     def _root(self, connection: HTTPConnection) -> str:
         """The path prefix under which this application is reached."""

@@ -1,5 +1,6 @@
 """Authorization of use cases: token scopes, roles, and access to resources."""
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -34,9 +35,17 @@ def needs(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def scopes_of(use_case: Any) -> tuple[str, ...]:
+class RequiredScopes(tuple[str, ...]):  # noqa: SLOT001  (a tuple has no slots for further values)
+    """The token scopes of a use case. `description` is its docstring, for documents that are generated from routes."""
+
+    description: str = ""
+
+
+def scopes_of(use_case: Any) -> RequiredScopes:
     """The token scopes of a bound use case."""
-    return _named(use_case.scopes, use_case.__self__)
+    scopes = RequiredScopes(_named(use_case.scopes, use_case.__self__))
+    scopes.description = inspect.cleandoc(use_case.__doc__ or "")
+    return scopes
 
 
 def _named(scopes: tuple[str, ...], owner: Any) -> tuple[str, ...]:

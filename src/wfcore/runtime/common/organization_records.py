@@ -15,6 +15,7 @@ from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.preconditions import check_match
 
 
 class RecordServiceBase(Generic[Row]):
@@ -38,10 +39,11 @@ class RecordServiceBase(Generic[Row]):
             return self._view(await self._found(work, id))
 
     @needs("*:write")
-    async def delete(self, me: Principal, id: str) -> Row:
-        """Delete the record permanently. Returns it as it was."""
+    async def delete(self, me: Principal, id: str, *, if_match: str | None = None) -> Row:
+        """Delete the record permanently. Returns it as it was. An outdated ETag `if_match` is a Conflict."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             row = await self._found(work, id)
+            check_match(if_match, self._view(row).to_wire())
             await self._rows(work).remove(id)
             await self._audit(work, me, "delete", row)
             return self._view(row)

@@ -62,6 +62,7 @@ class Query:
     schema: Mapping[str, JSON]
     description: str
     default: Any = None
+    deprecated: bool = False
 
 
 def read_query(text: bytes, known: Iterable[Query]) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 
+from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.errors import Malformed, RateLimited, Unauthenticated, WfcoreError
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.runtime.common.preconditions import tag_of_bytes
 
 
 class MethodNotAllowed(Malformed):
@@ -21,6 +23,22 @@ class MethodNotAllowed(Malformed):
 def json_response(value: JSON, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON response, UTF-8."""
     return Response(dumps(value).encode(), status, headers, "application/json")
+
+
+def tagged(response: Response) -> Response:
+    """The response with an `ETag`: its own, or the hash of its body."""
+    if response.status_code == 200:
+        response.headers.setdefault("ETag", tag_of_bytes(bytes(response.body)))
+    return response
+
+
+def unless_known(response: Response, headers: Headers) -> Response:
+    """The response to a read, or 304 without a body for a tag of `If-None-Match` (RFC 9110, 13.1.2)."""
+    known = {tag.strip().removeprefix("W/") for value in headers.getlist("If-None-Match") for tag in value.split(",")}
+    etag = response.headers.get("ETag")
+    if response.status_code != 200 or etag is None or not {"*", etag} & known:
+        return response
+    return Response(status_code=304, headers={"ETag": etag})
 
 
 def error_response(error: WfcoreError, request_id: str, *, challenge: str = "Bearer") -> Response:

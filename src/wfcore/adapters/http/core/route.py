@@ -24,6 +24,7 @@ PAGING = (PAGE_SIZE, PAGE_TOKEN)
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 IF_MATCH = "If-Match"
+IF_NONE_MATCH = "If-None-Match"
 LAST_EVENT_ID = "Last-Event-ID"
 
 
@@ -123,3 +124,9 @@ class Route:
     """The minimum `id` of its path: 0 where 0 means all resources."""
     error_info: Mapping[str, str] = attrs.field(factory=dict)
     """Path numbers that errors repeat: from the name in `info` to the path parameter."""
+
+    @property
+    def has_etag(self) -> bool:
+        """Whether its response is the representation of one resource, which has an entity tag."""
+        is_json = self.media_type == "application/json" and not self.streams
+        return self.method in ("GET", "PATCH") and self.scopes is not None and is_json and self.path.endswith("}")

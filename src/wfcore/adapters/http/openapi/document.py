@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query
-from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, LAST_EVENT_ID, Route
+from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH, LAST_EVENT_ID, Route
 from wfcore.adapters.http.openapi.examples import PARAMETERS, REQUESTS, RESPONSES
 from wfcore.api.resources import ErrorEnvelope, schema_components
 from wfcore.domain.json.codec import schema_ref
@@ -25,6 +25,7 @@ _HEADERS: Final[Mapping[str, tuple[str, JSON]]] = {
         "`v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64; several are separated by blanks",
         {"type": "string"},
     ),
+    IF_NONE_MATCH: ("The `ETag` that the client has; the response is then 304 without a body", {"type": "string"}),
     LAST_EVENT_ID: ("The stream continues after this event", {"type": "integer", "minimum": 0}),
 }
 _ERRORS: Final[Mapping[int, str]] = {
@@ -49,16 +50,51 @@ _CHAT_PAGE = (404,)
 _WITH_BODY = (408, 413, 422)
 
 
+TAGS: Final[Mapping[str, str]] = {
+    "workflows": "Graphs with drafts, deployed variations, access, schedules and interfaces",
+    "agents": "The earlier name of workflows",
+    "skills": "Agents with instructions, tools and subordinates",
+    "memories": "What the agents of a skill remember",
+    "context": "The context of a run, composed without a call of a model",
+    "conversations": "Threads of messages",
+    "runs": "Runs of workflows, skills and the assistant, their events and interrupts",
+    "uploads": "Content of attachments",
+    "interfaces": "What interface rows serve: chat pages, protocol servers, team chats, webhooks",
+    "members": "Members of the organization",
+    "groups": "Groups of members",
+    "tokens": "Personal access tokens",
+    "audit": "The audit trail",
+    "tools": "The tool catalog",
+    "contextItems": "Texts for all agents of the organization",
+    "connections": "Access to external services",
+    "usage": "Usage of models",
+    "suggestions": "Suggested prompts",
+    "server": "Health, metadata and documentation of this server",
+}
+_AREAS: Final[Mapping[str, str]] = {
+    "actions": "runs",
+    "chat": "runs",
+    "interrupts": "runs",
+    "mcp": "interfaces",
+    "chatapp": "interfaces",
+    "teamchat": "interfaces",
+    "webhooks": "interfaces",
+    "contexts": "context",
+}
+
+
 def document(routes: Iterable[Route]) -> dict[str, JSON]:
     """The OpenAPI document of these routes."""
     paths: dict[str, Any] = {}
-    shapes = list[type]()
+    shapes, used = list[type](), set[str]()
     for route in routes:
+        used.add(_tag(route))
         shapes += [shape for shape in (route.body, route.raw_body_shape, route.response) if isinstance(shape, type)]
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
         "info": {"title": "wfcore", "version": "1.0.0", "description": "Workflows, scopes and runs."},
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in used],
         "paths": paths,
         "components": {
             "schemas": _with_examples(schema_components(*shapes)),
@@ -66,6 +102,19 @@ def document(routes: Iterable[Route]) -> dict[str, JSON]:
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _tag(route: Route) -> str:
+    """The area of a route: the first part of its name, or `server`."""
+    area = route.name.partition(".")[0]
+    return _AREAS.get(area, area if area in TAGS else "server")
+
+
+def _description(route: Route) -> str:
+    """What its use case says, else the summary; the scopes that it needs."""
+    text = getattr(route.scopes, "description", "")
+    needed = f"Needs the token scopes {', '.join(f'`{scope}`' for scope in route.scopes)}." if route.scopes else ""
+    return "\n\n".join(part for part in (text or f"{route.summary}.", needed) if part)
 
 
 def _with_examples(schemas: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -80,10 +129,13 @@ def _operation(route: Route) -> dict[str, JSON]:
     operation: dict[str, JSON] = {
         "operationId": route.name,
         "summary": route.summary,
+        "description": _description(route),
+        "tags": [_tag(route)],
         "parameters": [
             *_path_parameters(route),
             *map(_query, route.query),
             *map(_header, route.headers),
+            *([_header(IF_NONE_MATCH)] if _is_conditional(route) else []),
             *(_header(name) | {"required": True} for name in route.signature_headers),
         ],
         "responses": _responses(route),
@@ -106,6 +158,10 @@ def _operation(route: Route) -> dict[str, JSON]:
     return operation
 
 
+def _is_conditional(route: Route) -> bool:
+    return route.has_etag and route.method == "GET"
+
+
 def _path_parameters(route: Route) -> list[JSON]:
     number = {"type": "integer", "minimum": route.min_id}
     return [
@@ -116,7 +172,8 @@ def _path_parameters(route: Route) -> list[JSON]:
 
 
 def _query(query: Query) -> JSON:
-    return {"name": query.name, "in": "query", "description": query.description, "schema": query.schema}
+    described = {"name": query.name, "in": "query", "description": query.description, "schema": query.schema}
+    return described | ({"deprecated": True} if query.deprecated else {})
 
 
 def _header(name: str) -> JSON:
@@ -133,10 +190,14 @@ def _responses(route: Route) -> dict[str, JSON]:
     }
     if route.streams:
         responses["200"] = _response(200, content | {"text/event-stream": {"schema": _FRAMES}})
-    for status in route.empty_statuses:
+    for status in (*route.empty_statuses, *((304,) if _is_conditional(route) else ())):
         responses[str(status)] = _response(status, {})
     for status in _error_statuses(route):
         responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
+    if route.streams and route.error_shape is None:
+        frames = {"text/event-stream": {"schema": _FRAMES}}
+        refused = _error(409)
+        responses["409"] = refused | {"content": refused["content"] | frames}
     if route.error_shape is not None:
         responses |= {str(status): _error_of_shape(status, route.error_shape) for status in (400, 404)}
     return responses

@@ -11,16 +11,18 @@ from wfcore.adapters.http.core.request_parsing import (
     OPAQUE_ID,
     Query,
     idempotency_key,
+    if_match,
     opaque_id,
     page_size,
     whole_number,
 )
 from wfcore.adapters.http.core.responses import json_response
-from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, PAGE_TOKEN, Call, Handler, Route
+from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGE_TOKEN, Call, Handler, Route
 from wfcore.api.memories import CreateMemory, FoundMemories, MemoryDto, PatchMemory, SearchMemories
 from wfcore.domain.json.codec import page_of
 from wfcore.runtime.agents.memories import Memories
 from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.common.preconditions import etag_of
 
 BASE = "/api/v1/skills/{id}/memories"
 ONE = f"{BASE}/{{memoryId}}"
@@ -38,7 +40,9 @@ def _limit(text: str) -> int:
 _WHOLE = {"type": "integer", "minimum": 1}
 _SIZE = Query("pageSize", page_size, _WHOLE, "Items of a page; more than 100 is read as 100. Default: 100 without "
               "`pageToken` and `limit`, else 25")  # fmt: skip
-_LIMIT = Query("limit", _limit, _WHOLE, "Deprecated: use `pageSize`, which wins. More than 1000 is read as 1000")
+_LIMIT = Query(
+    "limit", _limit, _WHOLE, "Use `pageSize`, which wins. More than 1000 is read as 1000", deprecated=True
+)  # fmt: skip
 _USER = Query("userId", opaque_id, OPAQUE_ID, "Only those of this end user")
 _MASK = Query("updateMask", str, {"type": "string"}, "What to change, separated by commas: `memory`, `metadata`, "
               "`metadata.<key>`. Default: the fields of the body")  # fmt: skip
@@ -67,14 +71,17 @@ class MemoryRoutes:
         yield _route("get", "GET", ONE, self.get, "Read a memory", cases.get, MemoryDto)
         yield _route(
             "patch", "PATCH", ONE, self.patch, "Change a memory", cases.patch, MemoryDto, body=PatchMemory,
-            query=(_MASK,), error_info={"skillId": "id"},
+            query=(_MASK,), error_info={"skillId": "id"}, headers=(IF_MATCH,),
         )  # fmt: skip
-        yield _route("delete", "DELETE", ONE, self.delete, "Delete a memory", cases.delete, MemoryDto)
+        yield _route(
+            "delete", "DELETE", ONE, self.delete, "Delete a memory", cases.delete, MemoryDto, headers=(IF_MATCH,)
+        )  # fmt: skip
 
     async def create(self, call: Call) -> Response:
         created = await self._memories.create(call.me, call.id, call.body, key=idempotency_key(call.headers))
         location = call.url("/api/v1/skills", call.id, "memories", created.id)
-        return json_response(created.to_wire(), HTTPStatus.CREATED, {"Location": location})
+        headers = {"Location": location, "ETag": etag_of(created.to_wire())}
+        return json_response(created.to_wire(), HTTPStatus.CREATED, headers)
 
     async def list(self, call: Call) -> Response:
         user, size = call.query["userId"], _page_size(call.query)
@@ -93,12 +100,20 @@ class MemoryRoutes:
 
     async def patch(self, call: Call) -> Response:
         changed = await self._memories.patch(
-            call.me, call.id, call.path["memoryId"], call.body, update_mask=call.query["updateMask"]
+            call.me,
+            call.id,
+            call.path["memoryId"],
+            call.body,
+            update_mask=call.query["updateMask"],
+            if_match=if_match(call.headers),
         )
         return json_response(changed.to_wire())
 
     async def delete(self, call: Call) -> Response:
-        return json_response((await self._memories.delete(call.me, call.id, call.path["memoryId"])).to_wire())
+        etag = if_match(call.headers)
+        return json_response(
+            (await self._memories.delete(call.me, call.id, call.path["memoryId"], if_match=etag)).to_wire()
+        )
 
 
 def _route(

@@ -11,12 +11,13 @@ from wfcore.adapters.http.core.request_parsing import (
     OPAQUE_ID,
     Query,
     idempotency_key,
+    if_match,
     instant,
     opaque_id,
     short_text,
 )
 from wfcore.adapters.http.core.responses import json_response
-from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, PAGING, Call, Route
+from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Route
 from wfcore.api import organization as shapes
 from wfcore.api.resources import CreateToken
 from wfcore.domain.json.codec import page_of
@@ -71,7 +72,7 @@ class OrganizationRoutes:
         yield Route("tokens.get", "GET", one, self.get_token, "Read a token", scopes_of(cases.get), shapes.TokenDto)
         yield Route(
             "tokens.revoke", "DELETE", one, self.revoke_token, "Revoke a token", scopes_of(cases.revoke),
-            shapes.TokenDto,
+            shapes.TokenDto, headers=(IF_MATCH,),
         )  # fmt: skip
 
     async def create_token(self, call: Call) -> Response:
@@ -82,7 +83,8 @@ class OrganizationRoutes:
         return json_response((await self.tokens.get(call.me, call.path["tokenId"])).to_wire())
 
     async def revoke_token(self, call: Call) -> Response:
-        return json_response((await self.tokens.revoke(call.me, call.path["tokenId"])).to_wire())
+        etag = if_match(call.headers)
+        return json_response((await self.tokens.revoke(call.me, call.path["tokenId"], if_match=etag)).to_wire())
 
     async def list_tokens(self, call: Call) -> Response:
         bound_to, size = ("tokens", user := call.query["userId"] or call.me.user_id), call.query["pageSize"]

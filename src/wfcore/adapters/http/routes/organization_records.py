@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import attrs
 from starlette.responses import Response
 
-from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query, idempotency_key, opaque_id
+from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query, idempotency_key, if_match, opaque_id
 from wfcore.adapters.http.core.responses import json_response
-from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, PAGING, Call, Route
+from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Route
 from wfcore.api.connections import ConnectionDto, CreateConnection, PatchConnection
 from wfcore.api.contexts import ContextItemDto, CreateContextItem, PatchContextItem
 from wfcore.api.organization import CreateGroup, CreateMember, GroupDto, MemberDto, PatchGroup, PatchMember
@@ -18,6 +18,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.runtime.agents.context_items import ContextItems
 from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.common.preconditions import etag_of
 from wfcore.runtime.organization.members import Groups, Members
 from wfcore.runtime.tools.connections import Connections
 
@@ -41,9 +42,11 @@ class RecordService(Protocol):
 
     async def get(self, me: Principal, id: str, /) -> RecordView: ...
 
-    async def patch(self, me: Principal, id: str, /, body: Mapping[str, JSON]) -> RecordView: ...
+    async def patch(
+        self, me: Principal, id: str, /, body: Mapping[str, JSON], *, if_match: str | None
+    ) -> RecordView: ...
 
-    async def delete(self, me: Principal, id: str, /) -> RecordView: ...
+    async def delete(self, me: Principal, id: str, /, *, if_match: str | None) -> RecordView: ...
 
 
 @attrs.frozen
@@ -77,16 +80,17 @@ class RecordRoutes:
         )  # fmt: skip
         yield Route(
             f"{self.field}.patch", "PATCH", one, self.patch, f"Change a {self.noun}", scopes_of(cases.patch),
-            self.shape, body=self.patch_shape, body_required=True,
+            self.shape, body=self.patch_shape, body_required=True, headers=(IF_MATCH,),
         )  # fmt: skip
         yield Route(
             f"{self.field}.delete", "DELETE", one, self.delete, f"Remove a {self.noun}", scopes_of(cases.delete),
-            self.shape,
+            self.shape, headers=(IF_MATCH,),
         )  # fmt: skip
 
     async def create(self, call: Call) -> Response:
         created = await self.cases.create(call.me, call.body, key=idempotency_key(call.headers))
-        return json_response(created.to_wire(), HTTPStatus.CREATED, {"Location": call.url(self.base, created.id)})
+        headers = {"Location": call.url(self.base, created.id), "ETag": etag_of(created.to_wire())}
+        return json_response(created.to_wire(), HTTPStatus.CREATED, headers)
 
     async def list(self, call: Call) -> Response:
         filters = {name: call.query[query.name] for name, query in self.filters.items()}
@@ -99,10 +103,12 @@ class RecordRoutes:
         return json_response((await self.cases.get(call.me, call.path[self.id_parameter])).to_wire())
 
     async def patch(self, call: Call) -> Response:
-        return json_response((await self.cases.patch(call.me, call.path[self.id_parameter], call.body)).to_wire())
+        one, etag = call.path[self.id_parameter], if_match(call.headers)
+        return json_response((await self.cases.patch(call.me, one, call.body, if_match=etag)).to_wire())
 
     async def delete(self, call: Call) -> Response:
-        return json_response((await self.cases.delete(call.me, call.path[self.id_parameter])).to_wire())
+        one, etag = call.path[self.id_parameter], if_match(call.headers)
+        return json_response((await self.cases.delete(call.me, one, if_match=etag)).to_wire())
 
 
 def member_routes(cases: Members) -> RecordRoutes:

@@ -1,0 +1,100 @@
+"""`ETag`, `If-None-Match` and `If-Match` of every resource that can be read by id (RFC 9110, 8.8.3, 13.1)."""
+
+from typing import Any
+
+import httpx
+import pytest
+from clients import CONFLICT, Json, World, assert_envelope, chain, counting, deployed, flow
+
+pytestmark = pytest.mark.anyio
+
+RECORDS: list[tuple[str, Json, Json]] = [
+    ("/api/v1/context-items", {"title": "Rules", "content": "30 days"}, {"title": "Other"}),
+    ("/api/v1/connections", {"name": "Shop", "provider": "shop", "kind": "api_key", "config": {"apiKey": "k"}},
+     {"name": "Other"}),
+    ("/api/v1/members", {"userId": "bob", "email": "bob@x.org"}, {"name": "Bob"}),
+    ("/api/v1/groups", {"name": "Clerks"}, {"name": "Other"}),
+    ("/api/v1/skills/1/memories", {"memory": "tea"}, {"memory": "coffee"}),
+    ("/api/v1/workflows", flow(), {"name": "Other"}),
+    ("/api/v1/skills", {"name": "S"}, {"name": "Other"}),
+]  # fmt: skip
+
+
+async def owner(world: World) -> httpx.AsyncClient:
+    ada = await world.user(role="owner")
+    assert (await ada.post("/api/v1/skills", json={"name": "S"})).status_code == 201
+    return ada
+
+
+@pytest.mark.parametrize(("base", "body", "change"), RECORDS)
+async def test_a_stale_write_changes_nothing(world: World, base: str, body: Json, change: Json) -> None:
+    """409 `stale` with the current tag for a change and a removal; the current tag and `*` are accepted."""
+    ada = await owner(world)
+    made = await ada.post(base, json=body)
+    place, first = made.headers["Location"], made.headers["ETag"]
+    assert (await ada.get(place)).headers["ETag"] == first
+    changed = await ada.patch(place, json=change, headers={"If-Match": f'"x", {first}'})
+    assert changed.status_code == 200
+    second = (await ada.get(place)).headers["ETag"]
+    assert changed.headers["ETag"] == second != first
+    for method, sent in (("PATCH", body if base == "" else change), ("DELETE", None)):
+        answer = await ada.request(method, place, json=sent, headers={"If-Match": first})
+        assert assert_envelope(answer, *CONFLICT)["info"] == {"reason": "stale", "etag": second}
+    assert (await ada.get(place)).headers["ETag"] == second
+    assert (await ada.patch(place, json=change, headers={"If-Match": "*"})).status_code == 200
+    now = (await ada.get(place)).headers["ETag"]
+    assert (await ada.delete(place, headers={"If-Match": now})).status_code == 200
+
+
+@pytest.mark.parametrize(("base", "body", "change"), RECORDS)
+async def test_a_known_representation_is_not_sent_again(world: World, base: str, body: Json, change: Json) -> None:
+    """304 with the tag and without a body for `If-None-Match`, weak and among others too; HEAD as GET."""
+    ada = await owner(world)
+    place = (await ada.post(base, json=body)).headers["Location"]
+    etag = (await ada.get(place)).headers["ETag"]
+    for sent in (etag, f"W/{etag}", f'"x", {etag}', "*"):
+        for method in ("GET", "HEAD"):
+            answer = await ada.request(method, place, headers={"If-None-Match": sent})
+            assert (answer.status_code, answer.content, answer.headers["ETag"]) == (304, b"", etag)
+    assert (await ada.get(place, headers={"If-None-Match": '"x"'})).status_code == 200
+    await ada.patch(place, json=change)
+    assert (await ada.get(place, headers={"If-None-Match": etag})).status_code == 200
+    assert (await ada.get(f"{base}/none", headers={"If-None-Match": "*"})).status_code == 404
+
+
+async def test_tokens_interfaces_and_runs_have_tags(world: World) -> None:
+    """What can be read by id has a tag; a revoke takes it."""
+    ada = await owner(world)
+    made = await ada.post("/api/v1/tokens", json={"name": "t", "scopes": ["workflows:read"]})
+    assert "ETag" not in made.headers  # its body has the secret, which no read returns
+    token = made.headers["Location"]
+    first = (await ada.get(token)).headers["ETag"]
+    assert (await ada.delete(token, headers={"If-Match": '"x"'})).status_code == 409
+    assert (await ada.delete(token, headers={"If-Match": first})).status_code == 200
+    assert (await ada.get(token)).headers["ETag"] != first
+    number = await deployed(ada, chain(counting("tags")))
+    row = (await ada.post(f"/api/v1/workflows/{number}/interfaces", json={"kind": "chatapp"})).json()["id"]
+    await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}, "runId": "r"})
+    for place in (f"/api/v1/workflows/{number}/interfaces/{row}", "/agent/v1/runs/r"):
+        etag = (await ada.get(place)).headers["ETag"]
+        assert (await ada.get(place, headers={"If-None-Match": etag})).status_code == 304
+    for place in ("/api/v1/workflows", "/agent/v1/runs/r/events", "/healthz"):
+        assert "ETag" not in (await ada.get(place)).headers
+
+
+@pytest.mark.parametrize(("base", "body"), [
+    ("/api/v1/workflows", flow(chain(counting("draft")), trigger={"trigger_type": "manual"})),
+    ("/api/v1/skills", {"name": "S", "instructions": ["Be brief"], "budget": {"maxTokens": 5}}),
+])  # fmt: skip
+async def test_a_create_returns_its_draft_and_a_read_can_be_created(world: World, base: str, body: Any) -> None:
+    """`variation` of a create is the draft, with an Idempotency-Key again; what was read is a create body."""
+    ada = await owner(world)
+    made, again = [await ada.post(base, json=body, headers={"Idempotency-Key": "k"}) for _ in range(2)]
+    assert made.status_code == 201
+    assert again.json() == made.json()
+    read = (await ada.get(made.headers["Location"], params={"view": "draft"})).json()
+    assert made.json()["variation"] == read["variation"] != {}
+    keys = [key for key in ("name", "description", "type", "accessConfig") if key in read]
+    copied = await ada.post(base, json={key: read[key] for key in keys} | read["variation"])
+    assert copied.status_code == 201, copied.text
+    assert copied.json()["variation"] == read["variation"]
