@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal, Required, TypedDict, is_typed
 from msgspec import Meta
 
 from wfcore.domain.json.codec import (
+    VISIBLE,
     JsonObject,
     NonEmpty,
     Positive,
@@ -28,7 +29,7 @@ from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import TOKEN_SCOPES, Visibility
 
-Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=VISIBLE)]
 TokenScope = Annotated[str, Meta(extra_json_schema={"enum": list(TOKEN_SCOPES)})]
 WorkflowType = Annotated[Literal["task", "workflow"], Meta(description="`task` is deprecated: `workflow`")]
 

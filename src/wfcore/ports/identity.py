@@ -1,5 +1,6 @@
 """Access tokens of external issuers, and the identities that they state (interface, Authentication 2)."""
 
+from datetime import datetime
 from typing import Protocol
 
 import attrs
@@ -18,6 +19,7 @@ class Identity:
     email: str | None = None
     email_verified: bool = False
     groups: frozenset[str] | None = None
+    expires_at: datetime | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen

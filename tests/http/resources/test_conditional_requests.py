@@ -37,9 +37,10 @@ async def test_a_stale_write_changes_nothing(world: World, base: str, body: Json
     assert changed.status_code == 200
     second = (await ada.get(place)).headers["ETag"]
     assert changed.headers["ETag"] == second != first
-    for method, sent in (("PATCH", body if base == "" else change), ("DELETE", None)):
+    for method, sent in (("PATCH", change), ("DELETE", None)):
         answer = await ada.request(method, place, json=sent, headers={"If-Match": first})
-        assert assert_envelope(answer, *CONFLICT)["info"] == {"reason": "stale", "etag": second}
+        info = assert_envelope(answer, *CONFLICT)["info"]
+        assert (info["reason"], info["etag"]) == ("stale", second)
     assert (await ada.get(place)).headers["ETag"] == second
     assert (await ada.patch(place, json=change, headers={"If-Match": "*"})).status_code == 200
     now = (await ada.get(place)).headers["ETag"]

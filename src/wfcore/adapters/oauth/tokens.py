@@ -7,6 +7,7 @@ its type must match. Before the signature is verified, only the parts that selec
 import logging
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from wfcore.adapters.oauth.cache import KeyCache
@@ -20,6 +21,9 @@ from wfcore.ports.identity import ClaimNames, Identity
 from wfcore.ports.system import Clock
 
 logger = logging.getLogger(__name__)
+
+LATEST: Final = 253_402_300_799
+"""The last second that a `datetime` can have."""
 
 LEEWAY: Final = 60
 """Seconds by which two clocks can differ."""
@@ -116,6 +120,7 @@ def _identity(claims: Tree, names: ClaimNames) -> Identity:
         normalize_email(email) if isinstance(email, str) else None,
         claims.get(names.email_verified) is True,
         None if names.groups is None else frozenset(_texts(claims.get(names.groups, []), names.groups)),
+        datetime.fromtimestamp(min(_instant(claims, "exp"), LATEST), UTC),
     )
 
 

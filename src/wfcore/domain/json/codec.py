@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import msgspec
 import orjson
@@ -29,6 +29,15 @@ NonEmpty = Annotated[str, Meta(min_length=1)]
 """The type of a shape's field: a string of at least one character."""
 
 # --- text, canonical form, fingerprint ---
+
+
+_CONTROL: Final = r"\x00-\x1f\x7f-\x9f"
+_INVISIBLE: Final = (
+    r"\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    r"\ufe00-\ufe0f\ufeff\uffa0"
+)
+VISIBLE: Final = f"^[^{_CONTROL}]*[^{_CONTROL}{_INVISIBLE}][^{_CONTROL}]*$"
+"""The pattern of a name: it has a visible character, and no control characters."""
 
 
 def dumps(value: JSON) -> str:
@@ -267,6 +276,8 @@ def _issues(error: "EvaluationErrorEntry", schema: JSON, data: JSON) -> Iterator
             yield _option_issue(place, keyword, expected if keyword == "enum" else [expected], value)
         case "pattern" if expected == r"\S":
             yield Issue(place, "must not be blank", "pattern")
+        case "pattern" if expected == VISIBLE:
+            yield Issue(place, "must have a visible character and no control character", "pattern")
         case "multipleOf":
             yield Issue(place, "must be a whole number", "integer")
         case _:

@@ -8,6 +8,7 @@ The default is deny. Only a grant allows something: a role in the organization d
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import Final, Literal, get_args
@@ -65,6 +66,8 @@ class Principal:
     scopes: frozenset[str]
     role: Role
     email_verified: bool = True
+    expires_at: datetime | None = None
+    """When the credential ends: a token that the caller makes ends no later. None: it does not end."""
 
     def all_groups(self) -> frozenset[str]:
         """The groups, with the implicit group of every member, whose UUID is that of the organization."""

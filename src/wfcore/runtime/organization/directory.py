@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from wfcore.api.organization import CreateMember, PatchMember
+from wfcore.api.organization import CreateGroup, CreateMember, PatchMember
 from wfcore.domain.json.codec import check
 from wfcore.domain.json.values import UNSET, given, structure
 from wfcore.domain.kernel.errors import Conflict, Issue, NotFound, Unauthenticated, refuse
@@ -114,7 +114,7 @@ class Directory:
         if found is None or not genuine or not self._is_valid(found[0]):
             raise unauthenticated()
         kept, member = found
-        return principal_of(token.org_uuid, member, kept.scopes)
+        return attrs.evolve(principal_of(token.org_uuid, member, kept.scopes), expires_at=kept.expires_at)
 
     async def recognize(self, identity: Identity) -> Principal:
         """The principal of a verified access token: a member, with that member's role.
@@ -133,7 +133,7 @@ class Directory:
             member = attrs.evolve(member, groups=frozenset(group.id for group in known))
         if identity.email is not None:
             member = attrs.evolve(member, email=identity.email, email_verified=identity.email_verified)
-        return principal_of(identity.org_uuid, member, identity.scopes)
+        return attrs.evolve(principal_of(identity.org_uuid, member, identity.scopes), expires_at=identity.expires_at)
 
     def _is_valid(self, token: AccessToken) -> bool:
         now = self._ports.now()
@@ -247,8 +247,7 @@ def unauthenticated() -> Unauthenticated:
 
 
 def _name_issues(name: str) -> list[Issue]:
-    good = 1 <= len(name) <= 200
-    return [] if good else [Issue("name", "must have 1 to 200 characters", "minLength")]
+    return check(CreateGroup, {"name": name})
 
 
 def _uuid_issues(path: str, uuids: Iterable[str]) -> list[Issue]:

@@ -309,7 +309,9 @@ class Tokens:
         key: str | None = None,
         **fields: Unpack[CreateTokenFields],
     ) -> TokenView:
-        """Create a token of the caller. Forbidden for a scope that the caller's credential lacks.
+        """Create a token of the caller, which ends no later than the caller's credential.
+
+        Forbidden for a scope that the credential lacks.
 
         `key` is an Idempotency-Key. The text of a token is not stored, so the response cannot be repeated: the same
         key and body are a Conflict `shown_once` with the token's id.
@@ -320,6 +322,8 @@ class Tokens:
             raise Forbidden("a token cannot have a scope that your credential lacks", {"missing": missing})
         seconds = given(new.expires_in_seconds)
         row, text = self._directory.new_token(me.org_uuid, me.user_id, new.name, new.scopes, seconds)
+        if me.expires_at is not None and (row.expires_at is None or me.expires_at < row.expires_at):
+            row = attrs.evolve(row, expires_at=me.expires_at)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             if await work.directory.member(me.user_id) is None:
                 raise conflict("only members of the organization can have tokens", "not_a_member")

@@ -61,7 +61,7 @@ class ToolCalls:
             await self._use.record_result(org, used, error)
             raise used.redacted(error) from None
         await self._use.record_result(org, used)
-        return output
+        return used.masked(output)
 
     async def _run_served(self, execution: Execution, effect: CallTool) -> JSON:
         with own_work(ToolFailed):

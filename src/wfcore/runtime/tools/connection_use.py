@@ -1,7 +1,11 @@
 """The use of an organization's connections: select one for a call, and record whether its credentials work."""
 
+import base64
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from urllib.parse import quote, quote_plus
 
 import attrs
 
@@ -14,6 +18,9 @@ from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.tools.connections import open_config
 
 log = logging.getLogger("wfcore.connections")
+
+SHORTEST_MASKED = 4
+"""The length from which a secret is masked in results: a shorter one can be part of any text."""
 
 PAGE = 100
 CHECK_INTERVAL = 60_000
@@ -45,6 +52,14 @@ class OpenedConnection:
     def secrets(self) -> Iterator[str]:
         yield from (value for value in split(self.tool_connection.config)[1].values() if isinstance(value, str))
 
+    def masked(self, output: JSON) -> JSON:
+        """The result of a tool with `***` in place of the connection's secrets, also of encoded ones."""
+        forms = {form for secret in self.secrets() if len(secret) >= SHORTEST_MASKED for form in _forms_of(secret)}
+        if not forms:
+            return output
+        pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
+        return _replaced(output, partial(pattern.sub, "***"))
+
     def redacted(self, error: BaseException) -> ToolFailed:
         """The failure with the connection's secrets removed from its message."""
         message = error.message if isinstance(error, ToolFailed) else f"{type(error).__name__}: {error}"
@@ -53,6 +68,30 @@ class OpenedConnection:
         if isinstance(error, ConnectionRequired):
             return ConnectionMissing({"provider": self.row.provider, "connectionId": self.row.id}, message)
         return ToolFailed(message, retryable=error.retryable if isinstance(error, ToolFailed) else True)
+
+
+def _forms_of(secret: str) -> Iterator[str]:
+    """The secret as it is, in a URL, and in base64 at each position of a longer text."""
+    yield from (secret, quote(secret, safe=""), quote(secret), quote_plus(secret))
+    raw = secret.encode()
+    for skipped in range(3):
+        start, end = -(-skipped * 8 // 6), (skipped + len(raw)) * 8 // 6
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            inner = encode(bytes(skipped) + raw).decode()[start:end]
+            if len(inner) > 2 * SHORTEST_MASKED:
+                yield inner
+    yield from (base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode())
+
+
+def _replaced(value: JSON, replace: Callable[[str], str]) -> JSON:
+    """The JSON value with every string and key replaced."""
+    if isinstance(value, str):
+        return replace(value)
+    if isinstance(value, list):
+        return [_replaced(item, replace) for item in value]
+    if isinstance(value, dict):
+        return {replace(key): _replaced(item, replace) for key, item in value.items()}
+    return value
 
 
 class ConnectionUse:

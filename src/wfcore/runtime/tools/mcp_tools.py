@@ -116,7 +116,7 @@ class ServedTools:
                 await self._use.record_result(org, opened, error)
                 raise opened.redacted(error) from None
             await self._use.record_result(org, opened)
-            return output
+            return opened.masked(output)
 
         tool_id = served_id(opened.row.id, served.name)
         name = f"{opened.row.name[:LONGEST_PREFIX]} {served.name}"

@@ -278,6 +278,17 @@ class TestTokens:
         with pytest.raises(Unauthenticated):
             await bench.core.directory.authenticate(str(made.text))
 
+    async def test_a_token_ends_no_later_than_its_maker(self, bench: Bench) -> None:
+        """The end of the credential bounds that of the token, and of the tokens that are made with it."""
+        ann = await bench.joined("ann")
+        first = await bench.core.tokens.create(ann, name="a", scopes=["tokens:write"], expires_in_seconds=10)
+        maker = await bench.core.directory.authenticate(str(first.text))
+        for seconds in ({}, {"expires_in_seconds": 60}):
+            made = await bench.core.tokens.create(maker, name="b", scopes=[], **seconds)
+            assert made.to_wire()["expiresAt"] == first.to_wire()["expiresAt"]
+        short = await bench.core.tokens.create(maker, name="c", scopes=[], expires_in_seconds=5)
+        assert short.to_wire()["expiresAt"] == "2026-01-01T12:00:05.000Z"
+
     async def test_a_token_cannot_exceed_its_creator(self, bench: Bench) -> None:
         """A missing scope is in `info.missing`; an implied scope is not missing."""
         ann = attrs.evolve(await bench.joined("ann"), scopes=frozenset({"tokens:write", "skills:write"}))

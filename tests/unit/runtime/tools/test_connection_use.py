@@ -1,8 +1,10 @@
 """Tools that need a connection: what they receive, the interrupt without one, and what is never shown."""
 
+import base64
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from bench import Bench, act, graph, one, opened, why
@@ -38,9 +40,24 @@ async def refused(call: ToolCall) -> str:
     return "paid"
 
 
+@tool(provider="payments", idempotent=True)
+async def echo(call: ToolCall) -> dict[str, Any]:
+    """Returns the headers that it sent, as a service that reflects requests does."""
+    assert call.connection is not None
+    key = call.connection.config["apiKey"]
+    basic = [base64.b64encode(f"{user}:{key}".encode()).decode() for user in ("", "u", "us")]
+    return {
+        "sent": f"Bearer {key}",
+        "url": f"/?key={quote(key, safe='')}",
+        "basic": basic,
+        key: [{"deep": key}],
+        "n": 1,
+    }
+
+
 @pytest.fixture
 async def bench(database: str) -> AsyncIterator[Bench]:
-    async with opened(database, tools=[pay, indiscreet, refused], secret=KEY) as made:
+    async with opened(database, tools=[pay, indiscreet, refused, echo], secret=KEY) as made:
         yield made
 
 
@@ -105,3 +122,26 @@ async def test_secrets_are_never_shown(bench: Bench, caplog: pytest.LogCaptureFi
     assert why(run)[0].startswith("RuntimeError: 401 for *** (ToolCall(")
     shown = dumps([run.to_wire(), *(event.to_wire() for event in await bench.events(run.id))])
     assert CANARY not in shown + caplog.text
+
+
+async def test_a_result_shows_no_secret(bench: Bench) -> None:
+    """A result that succeeds is masked too: the secret, and its forms in URLs and in base64 at any position."""
+    key = "canary/5d8f secret+="
+    await connect(bench, key)
+    output = (await bench.ran(one(act("echo")))).output
+    assert (output["sent"], output["url"], output["***"], output["n"]) == (
+        "Bearer ***",
+        "/?key=***",
+        [{"deep": "***"}],
+        1,
+    )
+    for text in output["basic"]:
+        assert "***" in text
+        assert len(text) < 10
+    assert "5d8f" not in dumps(output)
+
+
+async def test_a_short_secret_is_not_masked(bench: Bench) -> None:
+    """Three characters could be part of any text."""
+    await connect(bench, "e")
+    assert (await bench.ran(one(act("echo")))).output["sent"] == "Bearer e"
