@@ -149,9 +149,8 @@ function App({ element, config }: { element: ApplicationElement; config: Config 
   }
   return (
     <div className="shell">
-      <a className="button skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.focus(); }}>{t("nav.skip")}</a>
       <Nav config={config} route={route} who={who} base={base} theme={element.getAttribute("color-scheme") ?? "auto"} onTheme={(theme) => element.setTheme(theme)}
-        onSignOut={storedToken() ? () => { forgetToken(); element.useToken(); setReason(null); setState("out"); } : undefined} />
+        onSkip={() => main.current?.focus()} onSignOut={storedToken() ? () => { forgetToken(); element.useToken(); setReason(null); setState("out"); } : undefined} />
       <main className="view" id="main" ref={main} tabIndex={-1}>
         <Page route={route} base={base} go={go} element={element} config={config} token={host.client} />
       </main>
@@ -206,8 +205,8 @@ function Brand({ config }: { config: Config }) {
   );
 }
 
-function Nav({ config, route, who, base, theme, onTheme, onSignOut }: {
-  config: Config; route: Route; who: string; base: string; theme: string; onTheme: (theme: string) => void; onSignOut: (() => void) | undefined;
+function Nav({ config, route, who, base, theme, onTheme, onSkip, onSignOut }: {
+  config: Config; route: Route; who: string; base: string; theme: string; onTheme: (theme: string) => void; onSkip: () => void; onSignOut: (() => void) | undefined;
 }) {
   const { t } = useLanguage();
   const host = useHost();
@@ -229,6 +228,7 @@ function Nav({ config, route, who, base, theme, onTheme, onSignOut }: {
   );
   return (
     <nav className="nav" aria-label={t("nav.main")}>
+      <button type="button" className="button skip" onClick={onSkip}>{t("nav.skip")}</button>
       <Brand config={config} />
       {entry({ page: "runs" }, "runs", t("nav.runs"))}
       {entry({ page: "inbox" }, "inbox", t("nav.inbox"), count)}

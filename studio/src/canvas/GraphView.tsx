@@ -36,7 +36,7 @@ export interface States {
   version: () => number;
 }
 
-const WIDTH = 208;
+const WIDTH = 188;
 const HEIGHT = 54;
 const CULL_FROM = 300;
 const StatesContext = createContext<States | null>(null);
@@ -127,7 +127,7 @@ function Canvas({ nodes, edges, states, selected, onSelect, label }: GraphProps)
   return (
     <div className="graph" role="group" aria-label={label}>
       <ReactFlow
-        nodes={picked} edges={lines} nodeTypes={NODE_TYPES} fitView fitViewOptions={{ padding: 0.14, maxZoom: 1.1 }} minZoom={0.05} maxZoom={2}
+        nodes={picked} edges={lines} nodeTypes={NODE_TYPES} fitView fitViewOptions={{ padding: 0.08, maxZoom: 1.1, minZoom: 0.3 }} minZoom={0.05} maxZoom={2}
         nodesDraggable={false} nodesConnectable={false} elementsSelectable edgesFocusable={false} deleteKeyCode={null} selectionKeyCode={null}
         multiSelectionKeyCode={null} onlyRenderVisibleElements={nodes.length >= CULL_FROM} onNodeClick={(_, node) => onSelect(node.id)}
         onPaneClick={() => onSelect(null)} onNodesChange={(changes) => {
@@ -139,7 +139,7 @@ function Canvas({ nodes, edges, states, selected, onSelect, label }: GraphProps)
       <div className="gtools">
         <button type="button" className="button square" aria-label={t("run.zoomIn")} onClick={() => void flow.zoomIn()}><Icon name="plus" /></button>
         <button type="button" className="button square" aria-label={t("run.zoomOut")} onClick={() => void flow.zoomOut()}><Icon name="minus" /></button>
-        <button type="button" className="button square" aria-label={t("run.fit")} onClick={() => void flow.fitView({ padding: 0.14, maxZoom: 1.1 })}><Icon name="fit" /></button>
+        <button type="button" className="button square" aria-label={t("run.fit")} onClick={() => void flow.fitView({ padding: 0.08, maxZoom: 1.1, minZoom: 0.3 })}><Icon name="fit" /></button>
       </div>
     </div>
   );
@@ -156,7 +156,7 @@ function Follow({ selected }: { selected: string | null }) {
     if (!width || !height) return;
     const one = chosen.current ? flow.getNode(chosen.current) : undefined;
     if (!one) {
-      void flow.fitView({ padding: 0.14, maxZoom: 1.1 });
+      void flow.fitView({ padding: 0.08, maxZoom: 1.1, minZoom: 0.3 });
       return;
     }
     const { x, y, zoom } = flow.getViewport();

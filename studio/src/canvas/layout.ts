@@ -11,7 +11,7 @@ export interface LayoutEdge {
   target: string;
 }
 
-export const GAP_X = 56;
+export const GAP_X = 48;
 export const GAP_Y = 24;
 const SWEEPS = 8;
 

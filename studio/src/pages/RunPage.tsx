@@ -95,7 +95,7 @@ function OneRun({ runId }: RunProps) {
         { id: "events", text: t("run.events") }, { id: "output", text: t("run.output") },
       ]} />
       {path.length > 0 && <Crumbs path={path} onPath={(at) => select(at, null)} />}
-      <div className="split">
+      <div className={`split${selected === null ? " alone" : ""}`}>
         <div className="main">
           <div className="panelbody" id="run-view" role="tabpanel">
             {!snapshot.loaded ? <Loading rows={8} />
@@ -105,9 +105,8 @@ function OneRun({ runId }: RunProps) {
               : <Timeline model={model} version={snapshot.version} live={run.status === "running"} selected={selected === null ? null : keyOf(path, selected)} onSelect={select} />}
           </div>
         </div>
-        <aside className={`side${selected === null ? " none" : ""}`} aria-label={t("node.details")} tabIndex={0}>
-          {selected === null ? <Empty icon="workflows" title={t("node.select")} />
-            : <NodePanel key={keyOf(path, selected)} {...inputs} id={selected} onSelect={select} onClose={() => setSelected(null)} />}
+        <aside className="side" aria-label={t("node.details")} tabIndex={0} hidden={selected === null}>
+          {selected !== null && <NodePanel key={keyOf(path, selected)} {...inputs} id={selected} onSelect={select} onClose={() => setSelected(null)} />}
         </aside>
       </div>
     </div>

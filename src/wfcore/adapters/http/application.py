@@ -27,6 +27,8 @@ from wfcore.adapters.http.core.router import Router, segments_of
 from wfcore.adapters.http.route_table import Services, route_table
 from wfcore.adapters.http.routes.metrics import MetricsPage
 from wfcore.adapters.http.routes.oauth import METADATA_PATH
+from wfcore.adapters.http.studio.branding import Studio
+from wfcore.adapters.http.studio.routes import StudioRoutes
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
@@ -51,6 +53,8 @@ _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-sto
 _SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
 
+STUDIO: Final = Studio()
+
 
 def app(
     core: Services,
@@ -63,6 +67,7 @@ def app(
     receive_timeout: float = 30.0,
     metrics: Exposition | None = None,
     metrics_token: str | None = None,
+    studio: Studio | None = STUDIO,
     browser_origins: Iterable[str] = (),
     allowed_hosts: Iterable[str] = (),
     public_url: str | None = None,
@@ -75,7 +80,8 @@ def app(
     outer application sets `root_path`. `secret` seals page tokens: processes that serve the same clients must share it;
     without it, page tokens are valid only until the process ends. `max_request_bytes` is the size limit of a body
     (default: the core's settings), `receive_timeout` the seconds that it can take to arrive. `metrics` are served at
-    `/metrics`; with `metrics_token`, only to requests with that bearer token.
+    `/metrics`; with `metrics_token`, only to requests with that bearer token. `studio` has the name and colours of the
+    pages at `/studio/`; None leaves them out.
 
     A request that changes something and has no `Authorization` header must come from a page of this server or of
     `browser_origins` (such as `https://app.example.org`), else it is a 403. `allowed_hosts` are the names of this
@@ -97,6 +103,7 @@ def app(
         MetricsPage(core.ports, metrics, metrics_token),
         Site(allowed_hosts, browser_origins, public_url),
         FailedAuthentications(failed_authentications_per_minute),
+        studio,
     )
 
 
@@ -114,6 +121,7 @@ class Application:
         metrics: MetricsPage,
         site: Site,
         failures: FailedAuthentications,
+        studio: Studio | None = None,
     ) -> None:
         self._core = core
         self._authenticate = authenticate
@@ -125,7 +133,8 @@ class Application:
         self._failures = failures
         settings = core.ports.settings
         self._rates = RateLimits(settings.requests_per_minute, settings.organization_requests_per_minute)
-        self._router = Router(route_table(core, oauth, metrics))
+        pages = () if studio is None else StudioRoutes(studio, oauth).table()
+        self._router = Router([*route_table(core, oauth, metrics), *pages])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -182,7 +191,7 @@ class Application:
             headers |= _deprecation(route, root, segments)
         with _errors_with_info({name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}):
             me = await self._authorize(connection, route, access)
-            query = read_query(scope["query_string"], route.query)
+            query = {} if route.any_query else read_query(scope["query_string"], route.query)
             body = await self._body(connection, receive, route)
             response = await route.handle(
                 Call(

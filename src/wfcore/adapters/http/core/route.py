@@ -101,6 +101,8 @@ class Route:
     body: type | None = None
     body_required: bool = False
     query: tuple[Query, ...] = ()
+    any_query: bool = False
+    """Whether the route ignores its query: the script of a page reads it in the browser."""
     headers: tuple[str, ...] = ()
     streams: bool = False
     signature_headers: tuple[str, ...] = ()

@@ -66,7 +66,9 @@ class StudioRoutes:
         yield self._route("studio.asset", f"{BASE}/assets/{{name}}", self.asset, "A built file of the studio")
 
     def _route(self, name: str, path: str, handle: Handler, summary: str) -> Route:
-        return Route(name, "GET", path, handle, summary, None, {"type": "string"}, media_type="text/html")
+        return Route(
+            name, "GET", path, handle, summary, None, {"type": "string"}, any_query=True, media_type="text/html"
+        )
 
     async def root(self, call: Call) -> Response:
         """Programs get the 404 of an unknown path; browsers, which state that they accept HTML, are redirected."""

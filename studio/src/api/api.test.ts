@@ -1,0 +1,84 @@
+import { describe, expect, it, vi } from "vitest";
+import { addressOf, routeOf } from "../app/router";
+import de from "../i18n/de.json";
+import en from "../i18n/en.json";
+import { language } from "../i18n/texts";
+import { brief, visible } from "../kit/safe";
+import { Client, expiryOf } from "./client";
+import { FrameParser } from "./sse";
+
+describe("FrameParser", () => {
+  const text = ":hello\n\nid: 1\ndata: {\"a\":1}\n\nid: 2\r\ndata: x\r\ndata: y\r\n\r\nid:3\ndata:last\n\n";
+  it("gives the same frames for every cut of the text", () => {
+    const whole = new FrameParser().push(text);
+    expect(whole).toEqual([{ id: "1", data: '{"a":1}' }, { id: "2", data: "x\ny" }, { id: "3", data: "last" }]);
+    for (let at = 0; at <= text.length; at++) {
+      const parser = new FrameParser();
+      expect([...parser.push(text.slice(0, at)), ...parser.push(text.slice(at))]).toEqual(whole);
+    }
+  });
+});
+
+describe("Client", () => {
+  const answer = (status: number) => new Response(JSON.stringify(status === 200 ? { ok: 1 } : { error: { message: "no", code: "X" } }), { status });
+
+  it("requests a token once, keeps it, and once more after a 401", async () => {
+    const sent: (string | null)[] = [];
+    const statuses = [200, 401, 200];
+    vi.stubGlobal("fetch", async (_: string, options: RequestInit) => {
+      sent.push(new Headers(options.headers).get("Authorization"));
+      return answer(statuses[sent.length - 1]!);
+    });
+    let made = 0;
+    const getToken = async () => `t${++made}`;
+    const client = new Client({ baseUrl: "/x/", getToken: () => getToken, onAuthRequired: () => expect.unreachable() });
+    await client.get("/a");
+    await client.get("/b");
+    expect(sent).toEqual(["Bearer t1", "Bearer t1", "Bearer t2"]);
+  });
+
+  it("reports a missing credential and throws the error of the server", async () => {
+    vi.stubGlobal("fetch", async () => answer(401));
+    const required = vi.fn();
+    const client = new Client({ baseUrl: "", getToken: () => undefined, onAuthRequired: required });
+    await expect(client.get("/a")).rejects.toMatchObject({ status: 401, message: "no" });
+    expect(required).toHaveBeenCalledOnce();
+  });
+
+  it("reads the expiry of a JWT only", () => {
+    expect(expiryOf(`a.${btoa('{"exp":12}')}.c`)).toBe(12);
+    expect(expiryOf("svc_abc")).toBeNull();
+    expect(expiryOf("a.%%%.c")).toBeNull();
+  });
+});
+
+describe("texts", () => {
+  it("are complete in both languages, with the same values", () => {
+    const names = (text: string) => (text.match(/\{\w+\}/g) ?? []).sort().join();
+    expect(Object.keys(de).sort()).toEqual(Object.keys(en).sort());
+    for (const [key, text] of Object.entries(en)) expect(names((de as Record<string, string>)[key]!), key).toBe(names(text));
+  });
+
+  it("count and can be replaced", () => {
+    expect(language("en").t("runs.count", { count: 1 })).toBe("1 run");
+    expect(language("de").t("runs.count", { count: 1_200 })).toBe("1.200 Läufe");
+    expect(language("en", { "runs.title": "Jobs" }).t("runs.title")).toBe("Jobs");
+    expect(language("fr").t("runs.title")).toBe("Runs");
+  });
+
+  it("show what cannot be seen", () => {
+    expect(visible("a\u202eb\u200b")).toBe("a\\u202eb\\u200b");
+    expect(brief("x".repeat(1_000_000), 10)).toBe("xxxxxxxxxx…");
+  });
+});
+
+describe("routes", () => {
+  it("are found again from their addresses", () => {
+    const base = "/a b/studio/".replace(" ", "%20");
+    for (const id of ["1", "a/b", "%2F", "ü?#"]) {
+      const url = new URL(addressOf({ page: "run", id }, base), "http://x");
+      expect(routeOf(url, base)).toEqual({ page: "runs", id, query: {} });
+    }
+    expect(addressOf({ page: "runs", query: { status: "error" } }, base)).toBe(`${base}runs?status=error`);
+  });
+});

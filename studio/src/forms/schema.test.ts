@@ -1,0 +1,77 @@
+import { describe, expect, it } from "vitest";
+import type { JsonObject } from "../api/types";
+import { check, fieldOf, initial, MOST_FIELDS, pointerOf, withValue } from "./schema";
+
+const ORDER: JsonObject = {
+  type: "object",
+  required: ["amount", "contact"],
+  properties: {
+    amount: { type: "number", minimum: 1, default: 3 },
+    kind: { enum: ["a", "b"] },
+    tags: { type: "array", items: { enum: ["x", "y"] } },
+    lines: { type: "array", items: { type: "object", properties: { sku: { type: "string" } } } },
+    contact: { $ref: "#/$defs/contact" },
+    anything: { anyOf: [{ type: "string" }, { type: "number" }] },
+  },
+  $defs: { contact: { type: "object", required: ["email"], properties: { email: { type: "string", minLength: 3 } } } },
+};
+
+const fields = (schema: JsonObject) => {
+  const field = fieldOf(schema);
+  return field.kind === "group" ? field.fields : [];
+};
+
+describe("fieldOf", () => {
+  it("finds an input for each kind of schema", () => {
+    expect(fields(ORDER).map((field) => [field.name, field.kind])).toEqual([
+      ["amount", "number"], ["kind", "choice"], ["tags", "several"], ["lines", "list"], ["contact", "group"], ["anything", "json"],
+    ]);
+    expect(initial(fieldOf(ORDER))).toEqual({ amount: 3, contact: {} });
+  });
+
+  it("shows circles and unknown references as JSON, and many fields in part", () => {
+    const circle: JsonObject = { type: "object", properties: { self: { $ref: "#" }, gone: { $ref: "#/$defs/none" }, far: { $ref: "https://x/y" } } };
+    expect(fields(circle).slice(1).map((field) => field.kind)).toEqual(["json", "json"]);
+    const many = { type: "object", properties: Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`f${index}`, { type: "string" }])) };
+    const field = fieldOf(many);
+    expect(field.kind === "group" && field.fields.length).toBeLessThan(MOST_FIELDS);
+    expect(field.kind === "group" && field.hidden).toBeGreaterThan(9_000);
+  });
+
+  it("takes names of prototypes as plain names", () => {
+    const hostile = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string","default":"p"},"constructor":{"type":"string"}}}') as JsonObject;
+    expect(fields(hostile).map((field) => field.name)).toEqual(["__proto__", "constructor"]);
+    const value = withValue({}, "/__proto__", "x");
+    expect(Object.keys(value as object)).toEqual(["__proto__"]);
+    expect(({} as Record<string, unknown>).x).toBeUndefined();
+  });
+});
+
+describe("check", () => {
+  it("reports each error at its field", () => {
+    const errors = check(ORDER, { amount: 0, contact: { email: "a" }, tags: ["z"] });
+    expect(errors.get("/amount")).toMatchObject({ rule: "min", limit: 1 });
+    expect(errors.get("/contact/email")).toMatchObject({ rule: "minLength", limit: 3 });
+    expect(errors.get("/tags/0")?.rule).toBe("invalid");
+    expect(check(ORDER, { amount: 2 }).get("/contact")?.rule).toBe("required");
+    expect(check(ORDER, { amount: 2, contact: { email: "abc" } }).size).toBe(0);
+  });
+
+  it("leaves a schema that it cannot read to the server", () => {
+    expect(check({ $ref: "#/nowhere" }, {}).size).toBe(0);
+  });
+});
+
+describe("values", () => {
+  it("are set at their place", () => {
+    expect(withValue({ a: [{ b: 1 }] }, "/a/0/b", 2)).toEqual({ a: [{ b: 2 }] });
+    expect(withValue({ a: 1, b: 2 }, "/a", undefined)).toEqual({ b: 2 });
+    expect(withValue(undefined, "/a~1b", 1)).toEqual({ "a/b": 1 });
+  });
+
+  it("have the issues of the server at their pointer", () => {
+    expect(pointerOf("data.items[2].name")).toBe("/items/2/name");
+    expect(pointerOf("data")).toBe("");
+    expect(pointerOf("decision")).toBeNull();
+  });
+});

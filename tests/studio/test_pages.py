@@ -1,0 +1,220 @@
+"""The pages in a real browser, with real data: what they show, by pointer and by keyboard, in every appearance."""
+
+import re
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from demo import run, settle
+from playwright.sync_api import Page, expect
+from servers import Server
+from watching import Open
+
+APPEARANCES: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light"},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "has_touch": True},
+    "forced colours": {"forced_colors": "active", "reduced_motion": "reduce"},
+    "German": {"locale": "de-DE"},
+}
+
+
+def pages(ids: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """The address of each page, and what it shows when it is ready."""
+    return {
+        "runs": ("/studio/runs", "wfcore-runs .line"),
+        "run": (f"/studio/runs/{ids['failed']}", ".react-flow__node[data-id=price_lines]"),
+        "inbox": ("/studio/inbox", "wfcore-inbox .request"),
+        "workflows": ("/studio/workflows", "wfcore-workflows .line"),
+    }
+
+
+def check_accessibility(page: Page) -> None:
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]})
+    problems = [
+        (each["id"], node["target"], node.get("failureSummary", "")[:300])
+        for each in found.response["violations"]
+        for node in each["nodes"][:3]
+    ]
+    assert problems == []
+
+
+@pytest.mark.parametrize("appearance", APPEARANCES)
+@pytest.mark.parametrize("name", ["runs", "run", "inbox", "workflows"])
+def test_accessible(open_page: Open, ids: dict[str, str], name: str, appearance: str) -> None:
+    """No finding of axe, in shadow roots too, and nothing wider than the window."""
+    path, ready = pages(ids)[name]
+    page = open_page(path, **APPEARANCES[appearance])
+    expect(page.locator(ready).first).to_be_visible()
+    if name == "inbox":
+        page.locator(".request .open").filter(has_text="Refund order").click()
+        expect(page.locator("wfcore-inbox .approval")).to_be_visible()
+    if name == "run":
+        page.locator(".react-flow__node[data-id=price_lines]").click()
+        expect(page.locator("wfcore-run aside h2")).to_have_text("price_lines")
+    check_accessibility(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if appearance == "German":
+        assert page.evaluate("document.documentElement.lang").startswith("de")
+
+
+def test_sign_in_and_out(open_page: Open, server: Server) -> None:
+    """A wrong token is refused, a right one is kept for this tab only, and none is in the address."""
+    page = open_page("/studio/inbox", token=None)
+    field = page.get_by_label("Access token")
+    check_accessibility(page)
+    field.fill("svc_wrong")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("This token is not valid")).to_be_visible()
+    field.fill(server.token)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+    assert server.token not in page.url
+    assert page.evaluate("localStorage.length") == 0
+    page.get_by_role("button", name="Sign out").click()
+    expect(field).to_be_visible()
+    assert page.evaluate("sessionStorage.getItem('wfcore-studio-token')") is None
+
+
+def test_filters_are_in_the_address(open_page: Open, ids: dict[str, str]) -> None:
+    page = open_page("/studio/runs")
+    page.get_by_label("Status").select_option("error")
+    expect(page).to_have_url(re.compile(r"\?status=error$"))
+    expect(page.locator(".line .status.bad").first).to_be_visible()
+    expect(page.locator(".line .status.ok")).to_have_count(0)
+    page.reload()
+    expect(page.get_by_label("Status")).to_have_value("error")
+    page.get_by_label("Status").select_option("cancelled")
+    expect(page.get_by_text("No run matches these filters")).to_be_visible()
+    page.get_by_role("button", name="Clear filters").click()
+    expect(page.locator(".line").first).to_be_visible()
+
+
+def test_a_failed_run_leads_to_its_cause(open_page: Open, ids: dict[str, str]) -> None:
+    """From the list to the child that failed, with its input's story: graph, timeline, events, detail."""
+    page = open_page("/studio/runs?status=error")
+    page.locator(".line").filter(has_text="Fulfil order").first.click()
+    expect(page).to_have_url(re.compile(ids["failed"]))
+    states = {
+        "load_order": "done", "price_lines": "error", "reserve": "cancelled", "greet_vip": "skipped", "ship": "pending",
+    }  # fmt: skip
+    for node, state in states.items():
+        shown = page.locator(f".react-flow__node[data-id={node}] .gnode")
+        assert shown.get_attribute("data-status") in (state, "pending" if state == "skipped" else state)
+    page.get_by_role("button", name=re.compile(r"price_lines \[3\] . refuse")).click()
+    expect(page.locator("wfcore-run aside h2")).to_have_text("refuse")
+    expect(page.locator("wfcore-run aside").get_by_text("the catalog has no article C-404").first).to_be_visible()
+    expect(page.locator(".react-flow__node[data-id=refuse] .gnode[data-status=error]")).to_be_visible()
+    page.get_by_role("tab", name="Timeline").click()
+    expect(page.locator(".trow[aria-current=true]")).to_contain_text("refuse")
+    page.get_by_role("tab", name="Events").click()
+    expect(page.locator(".erow").first).to_contain_text("Run started")
+
+
+def test_a_form_shows_errors_at_their_fields(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Ten fields with defaults; the answer that reaches the run is exactly what was entered."""
+    with server.client() as client:
+        run_id = run(client, int(ids["refund_workflow"]), order=99)
+        (waiting,) = settle(client, run_id)["interrupts"]
+        page = open_page(f"/studio/inbox/{waiting['interruptId']}")
+        expect(page.get_by_role("heading", name="Refund order 99 to Ada Lovelace?")).to_be_visible()
+        expect(page.get_by_label("Amount")).to_have_value("120.5")
+        page.get_by_role("button", name="Approve").click()
+        reason = page.get_by_label("Reason")
+        expect(reason).to_be_focused()
+        expect(reason).to_have_attribute("aria-invalid", "true")
+        check_accessibility(page)
+        reason.fill("late")
+        expect(page.get_by_text("At least 5 characters")).to_be_visible()
+        reason.fill("late delivery")
+        page.get_by_label("Account").select_option(label="savings")
+        page.get_by_label("fast").check()
+        page.get_by_label("vip").check()
+        page.get_by_label("Email").fill("ada@acme.test")
+        page.get_by_role("button", name="Add entry").click()
+        page.locator(".entry input").fill("+1 555")
+        page.get_by_label("I checked the account").check()
+        page.get_by_role("button", name="Approve").click()
+        expect(page.get_by_text("Your decision is recorded")).to_be_visible()
+        record = settle(client, str(client.get(f"/agent/v1/runs/{run_id}").json()["resumedBy"]))
+        assert record["status"] == "done"
+        assert record["output"] == {
+            "amount": 120.5, "reason": "late delivery", "account": "savings", "speed": "fast", "count": 1,
+            "tags": ["vip"],
+            "contact": {"email": "ada@acme.test", "phones": ["+1 555"]}, "confirm": True,
+        }  # fmt: skip
+
+
+def test_a_link_opens_one_request_after_the_sign_in(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    with server.client() as client:
+        (waiting,) = client.get(f"/agent/v1/runs/{ids['call']}").json()["interrupts"]
+    page = open_page(f"/studio/inbox/{waiting['interruptId']}", token=None)
+    page.get_by_label("Access token").fill(server.token)
+    page.keyboard.press("Enter")
+    expect(page.locator("wfcore-approval .approval")).to_have_count(1)
+    expect(page.get_by_text(waiting["digest"])).to_be_visible()
+    expect(page.locator("wfcore-approval .json")).to_contain_text("ledger")
+    expect(page.locator("wfcore-approval .json")).to_contain_text("1250")
+
+
+def test_two_keys_approve(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """By keyboard alone from the list: one key opens the request at its decision, the second takes it."""
+    with server.client() as client:
+        run_id = run(client, int(ids["plain_workflow"]), order=777)
+        settle(client, run_id)
+        page = open_page("/studio/inbox")
+        row = page.locator(".request .open").filter(has_text="Publish release 777?")
+        expect(row).to_be_visible()
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate(FOCUSED) == "open clip":
+                break
+        while page.evaluate(FOCUSED_TEXT) != "Publish release 777?":
+            page.keyboard.press("ArrowDown")
+        page.keyboard.press("a")
+        expect(page.get_by_role("button", name="Approve", exact=True)).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(row).to_have_count(0)
+        record = settle(client, str(client.get(f"/agent/v1/runs/{run_id}").json()["resumedBy"]))
+        assert record["status"] == "done"
+
+
+DEEP = "let e = document.activeElement; while (e.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;"
+FOCUSED = f"() => {{ {DEEP} return e.className }}"
+FOCUSED_TEXT = f"() => {{ {DEEP} return e.textContent }}"
+
+
+def test_a_decision_of_somebody_else_shows(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """No decision is assumed: what was decided meanwhile is refused by the server, and the page shows it."""
+    with server.client() as client:
+        run_id = run(client, int(ids["plain_workflow"]), order=888)
+        (waiting,) = settle(client, run_id)["interrupts"]
+        page = open_page(f"/studio/inbox/{waiting['interruptId']}")
+        page.route("**/api/v1/changes", lambda route: route.abort())
+        expect(page.get_by_role("button", name="Approve")).to_be_visible()
+        done = client.post(
+            f"/agent/v1/runs/{run_id}/resume", json={"decision": "deny"}, headers={"Accept": "application/json"}
+        )
+        assert done.status_code in (200, 202)
+        approve = page.get_by_role("button", name="Approve")
+        if approve.count():
+            approve.click()
+        expect(page.get_by_text(re.compile("decided meanwhile|does not exist|Denied"))).to_be_visible()
+
+
+def test_several_at_once(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    with server.client() as client:
+        runs = [run(client, int(ids["plain_workflow"]), order=number) for number in (9001, 9002)]
+        for each in runs:
+            settle(client, each)
+        page = open_page("/studio/inbox")
+        for number in (9001, 9002):
+            page.get_by_label(f"Select Publish release {number}?").check()
+        page.get_by_role("button", name="Approve 2").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("Publish release 9002?")
+        check_accessibility(page)
+        dialog.get_by_role("button", name="Approve 2").click()
+        expect(page.get_by_label("Select Publish release 9001?")).to_have_count(0)
+        for each in runs:
+            assert settle(client, str(client.get(f"/agent/v1/runs/{each}").json()["resumedBy"]))["status"] == "done"

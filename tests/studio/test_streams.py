@@ -1,0 +1,70 @@
+"""Live pages: a run that goes on while it is watched, and a server that is killed and started again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import demo
+import pytest
+from playwright.sync_api import expect
+from servers import Server
+from watching import Open
+
+SLOW = demo.graph(
+    [
+        demo.transform("first", "one"),
+        demo.node("pause", "action", toolId="core.wait", params={"seconds": 6}),
+        demo.transform("last", "two"),
+    ],
+    ("start", "first"), ("first", "pause"), ("pause", "last"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Server]:
+    found = Server(tmp_path)
+    found.create()
+    found.start()
+    yield found
+    found.kill()
+
+
+def test_a_killed_server_is_joined_again(open_page: Open, own_server: Server) -> None:
+    """The page shows that it connects again, and then the rest of the run: each node once, in its final state."""
+    with own_server.client() as client:
+        run_id = demo.run(client, demo.workflow(client, "Slow", SLOW), order=1)
+    page = open_page(f"/studio/runs/{run_id}", token=own_server.token, origin=own_server.url)
+    pause = page.locator(".react-flow__node[data-id=pause] .gnode")
+    expect(pause).to_have_attribute("data-status", "running")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    own_server.kill()
+    expect(page.get_by_text("Connecting again")).to_be_visible()
+    own_server.start()
+    expect(page.locator(".react-flow__node[data-id=last] .gnode")).to_have_attribute(
+        "data-status", "done", timeout=30_000
+    )
+    expect(page.locator(".head .status.ok")).to_be_visible(timeout=15_000)
+    page.get_by_role("tab", name="Timeline").click()
+    expect(page.locator(".trow")).to_have_count(4)
+
+
+def test_cancel_asks_first(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """The safe choice has the focus; a cancelled run ends on the page too."""
+    with server.client() as client:
+        run_id = demo.run(client, demo.workflow(client, "To cancel", SLOW), order=1)
+    page = open_page(f"/studio/runs/{run_id}")
+    page.get_by_role("button", name="Cancel run").click()
+    expect(page.get_by_role("button", name="Keep running")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Cancel run").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel run").click()
+    expect(page.locator(".head .status").get_by_text("Cancelled")).to_be_visible()
+
+
+def test_new_requests_appear(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """The inbox is live by the change stream, where the server has one."""
+    page = open_page("/studio/inbox")
+    expect(page.locator(".request").first).to_be_visible()
+    with server.client() as client:
+        demo.run(client, int(ids["plain_workflow"]), order=31337)
+    expect(page.get_by_text("Publish release 31337?")).to_be_visible(timeout=20_000)
