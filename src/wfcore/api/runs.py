@@ -269,16 +269,58 @@ class EventDto(TypedDict, total=False):
     items: list[int | None]
 
 
+class RunSums(TypedDict):
+    """How many runs there are, and how many of each status."""
+
+    total: int
+    byStatus: dict[str, int]
+
+
+class WorkflowRunSums(RunSums):
+    workflowId: int
+
+
+class HourRunSums(RunSums):
+    """The runs that began in the hour that begins at `hour`. Hours without runs are left out."""
+
+    hour: Time
+
+
+class RunStatsDto(RunSums):
+    """The runs that began in a period."""
+
+    since: Time
+    until: Time
+    byWorkflow: list[WorkflowRunSums]
+    byHour: list[HourRunSums]
+
+
 class RunAccepted(TypedDict):
     runId: str
     status: Literal["queued", "running", "interrupted", "done", "error", "cancelled"]
 
 
+class StarterDto(TypedDict):
+    """Who or what started a turn. `userId` is null for `system`: a deadline."""
+
+    userId: str | None
+    kind: Literal["person", "schedule", "webhook", "child", "teamchat", "mcp", "system"]
+
+
 class RunRecord(RunAccepted):
+    """One turn. `startedBy` and `origin` are of this turn, `executionStartedBy` of the first turn of its execution."""
+
     target: JsonObject
     threadId: str | None
     parentRunId: str | None
     resumedBy: str | None
+    retriedBy: str | None
+    forkedFrom: str | None
+    startedBy: StarterDto
+    executionStartedBy: StarterDto
+    origin: str
+    version: Literal["published", "draft"] | None
+    variationId: str | None
     output: Any
     error: ErrorBody | None
     interrupts: list[InterruptDto]

@@ -7,7 +7,7 @@ and the other gets `JournalConflict`. A write is acknowledged only when it is du
 """
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import attrs
 from msgspec import Struct
@@ -27,6 +27,10 @@ class JournalConflict(Exception):
 
 class RunExists(Exception):
     """The organization already has a run with this id. Nothing was written."""
+
+
+StarterKind = Literal["person", "schedule", "webhook", "child", "teamchat", "mcp", "system"]
+"""What started a turn. `system` is a deadline."""
 
 
 class ExecutionRef(Struct, frozen=True):
@@ -49,12 +53,16 @@ class Execution:
     root_run_id: str
     length: int
     claimed_by: int | None = None
+    is_draft: bool = False
+    started_by: StarterKind = "person"
 
 
 @attrs.frozen
 class RunRow:
     """One turn. `fingerprint` is a digest of target, body and principal; `result` holds output, error, interrupts and
     usage. `key` orders the organization's runs by their start; it is 0 for a row that was not read from the store.
+
+    `started_by` and `origin` are of this turn; `root_user_id` and `root_started_by` of the first turn of its execution.
     """
 
     id: str
@@ -72,6 +80,45 @@ class RunRow:
     resource_id: int | None
     thread_id: str
     key: int = 0
+    started_by: StarterKind = "person"
+    origin: str = "api"
+    variation_id: str | None = None
+    is_draft: bool = False
+    root_user_id: str = ""
+    root_started_by: StarterKind = "person"
+
+
+@attrs.frozen
+class RunFilter:
+    """The runs of a list: those that match every given field.
+
+    `started_by` is the user who started the turn; `since` (inclusive) and `until` (exclusive) limit `created_at`.
+    """
+
+    status: RunStatus | None = None
+    kind: str | None = None
+    resource_id: int | None = None
+    thread_id: str | None = None
+    started_by: str | None = None
+    origin: str | None = None
+    variation_id: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+
+@attrs.frozen
+class RunCount:
+    """How many turns of one status and target began in one hour. `hour` is its begin in epoch milliseconds."""
+
+    status: RunStatus
+    kind: str
+    resource_id: int | None
+    hour: int
+    count: int
+
+
+HOUR: Final = 3_600_000
+"""Milliseconds."""
 
 
 @attrs.frozen
@@ -88,6 +135,7 @@ class NewExecution:
     user_id: str
     thread_id: str
     is_draft: bool = False
+    started_by: StarterKind = "person"
 
 
 def run_info(kind: str, resource_id: int | None, thread_id: str) -> dict[str, JSON]:
@@ -106,13 +154,16 @@ class NewRun:
     at: int
     parent_run_id: str | None = None
     result: JSON = None
+    started_by: StarterKind = "person"
+    origin: str = "api"
 
     def row(self, execution: Execution, key: int = 0) -> RunRow:
         """The row that the store returns after the run was written."""
         finished = None if self.status.under_way else self.at
         return RunRow(self.id, execution.ref, self.user_id, self.fingerprint, self.status, self.parent_run_id, None,
                       self.result, self.at, self.at, finished, execution.kind, execution.resource_id,
-                      execution.thread_id, key)  # fmt: skip
+                      execution.thread_id, key, self.started_by, self.origin, execution.variation_id,
+                      execution.is_draft, execution.user_id, execution.started_by)  # fmt: skip
 
 
 @attrs.frozen
@@ -226,14 +277,17 @@ class Journal(Protocol):
         *,
         limit: int,
         before: int | None = None,
-        status: RunStatus | None = None,
-        resource: tuple[str, int] | None = None,
+        where: RunFilter = RunFilter(),
         principal: Principal | None = None,
     ) -> list[RunRow]:
-        """Runs with a `key` smaller than `before`, latest start first; `resource` is (kind, id).
+        """Runs with a `key` smaller than `before`, latest start first.
 
-        With `principal`: only the runs that it started, and runs of resources that it can use.
+        With `principal`: only runs of resources that it can use, and its own runs without a resource.
         """
+        ...
+
+    async def count_runs(self, org: str, *, since: int, until: int, principal: Principal) -> list[RunCount]:
+        """The runs that `list_runs` returns for the period, counted by status, target and hour, in no order."""
         ...
 
     async def open_interrupts(

@@ -36,6 +36,13 @@ NARROWING = {
     "from": ("2026-01-01T00:00:00Z",),
     "to": ("2100-01-01T00:00:00Z",),
     "action": ("workflow.deploy",),
+    "assistant": ("true",),
+    "threadId": ("thread_1",),
+    "startedBy": ("ada",),
+    "origin": ("chatapp", "api"),
+    "variationId": ("11111111-1111-4111-8111-111111111111",),
+    "since": ("2026-01-01T00:00:00Z",),
+    "until": ("2100-01-01T00:00:00Z",),
 }
 """Values of the query parameters of lists. A new parameter must be added here."""
 

@@ -377,6 +377,26 @@ class TestStarting:
 class TestHistory:
     """`GET /agent/v1/runs`, newest first."""
 
+    async def test_runs_are_filtered_by_how_they_began(self, either: World) -> None:
+        """By user, origin, thread, variation and time; the record has these values. The counts are of the same runs."""
+        ada, bob = await either.user(), await either.user("bob")
+        does = await deployed(ada, chain(counting(f"{either.org}began")))
+        for client, key, origin in ((ada, "a", "chatapp"), (bob, "b", "api")):
+            body = {"workflowId": does, "input": {}, "origin": origin, "fileThreadId": key}
+            assert (await client.post("/agent/v1/runs", json=body, headers=keyed(key, **POLL))).status_code < 300
+        record = (await bob.get("/agent/v1/runs/a")).json()
+        assert record["startedBy"] == record["executionStartedBy"] == {"userId": "ada", "kind": "person"}
+        assert (record["origin"], record["version"], record["forkedFrom"]) == ("chatapp", "published", None)
+        variation = record["variationId"]
+        for query, expected in (("startedBy=ada", ["a"]), ("origin=chatapp", ["a"]), ("origin=api", ["b"]),
+                                ("threadId=b", ["b"]), (f"variationId={variation}", ["b", "a"]),
+                                ("assistant=true", []), ("since=2020-01-01T00:00:00Z&startedBy=bob", ["b"]),
+                                ("until=2020-01-01T00:00:00Z", [])):  # fmt: skip
+            assert [run["runId"] for run in (await ada.get(f"/agent/v1/runs?{query}")).json()["runs"]] == expected
+        found = (await ada.get("/agent/v1/runs/stats?since=2020-01-01T00:00:00Z")).json()
+        assert (found["total"], [row["workflowId"] for row in found["byWorkflow"]]) == (2, [does])
+        assert sum(row["total"] for row in found["byHour"]) == 2
+
     async def test_runs_are_paged_and_filtered(self, either: World) -> None:
         """Pages of every size have every run once, newest first; status and workflow are filters."""
         ada = await either.user()
@@ -393,5 +413,8 @@ class TestHistory:
         for query, expected in ((f"workflowId={does}", ["d"]), ("status=done", ["d"]), ("status=cancelled", []),
                                 (f"status=interrupted&workflowId={does}", []), ("workflowId=99", [])):  # fmt: skip
             assert [run["runId"] for run in (await ada.get(f"/agent/v1/runs?{query}")).json()["runs"]] == expected
+        both = "workflowId=1&assistant=true"
+        for query in ("assistant=x", "origin=x", "variationId=x", "since=x", both, "startedBy="):
+            assert_envelope(await ada.get(f"/agent/v1/runs?{query}"), 400, "BAD_REQUEST", "INVALID_ARGUMENT")
         for query in ("status=x", "workflowId=0", "workflowId=01", "workflowId=x", "pageToken=x"):
             assert_envelope(await ada.get(f"/agent/v1/runs?{query}"), 400, "BAD_REQUEST", "INVALID_ARGUMENT")

@@ -1,6 +1,7 @@
 """The port `Journal` in dicts. No method suspends, so no two calls interleave."""
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
@@ -15,6 +16,7 @@ from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.audit import AuditRow, decision_rows
 from wfcore.ports.conversations import message_records
 from wfcore.ports.journal import (
+    HOUR,
     Append,
     Execution,
     ExecutionRef,
@@ -23,7 +25,9 @@ from wfcore.ports.journal import (
     NewExecution,
     OpenInterrupt,
     RunChange,
+    RunCount,
     RunExists,
+    RunFilter,
     RunRow,
 )
 from wfcore.ports.usage import usage_records
@@ -97,7 +101,8 @@ class MemoryJournal:
         if run is None or append.expected or append.holder is not None:
             raise ValueError("the first append of an execution must have a new run, `expected` 0 and no holder")
         ref = ExecutionRef(new.org, len(self._executions) + 1)
-        row = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, 0)
+        row = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, 0, None,
+                        new.is_draft, new.started_by)  # fmt: skip
         stored = _StoredExecution(row, [], claimed_by=append.claimed_by)
         self._check(new.org, stored, append)
         self._executions[ref.id] = stored
@@ -146,19 +151,23 @@ class MemoryJournal:
         *,
         limit: int,
         before: int | None = None,
-        status: RunStatus | None = None,
-        resource: tuple[str, int] | None = None,
+        where: RunFilter = RunFilter(),  # noqa: B008  (immutable)
         principal: Principal | None = None,
     ) -> list[RunRow]:
         found = [
             run
             for run in self._runs.get(org, {}).values()
             if (before is None or run.key < before)
-            and (status is None or run.status == status)
-            and (resource is None or (run.kind, run.resource_id) == resource)
+            and _matches(run, where)
             and (principal is None or self._may_see(org, principal, run))
         ]
         return sorted(found, key=lambda run: run.key, reverse=True)[:limit]
+
+    async def count_runs(self, org: str, *, since: int, until: int, principal: Principal) -> list[RunCount]:
+        period = RunFilter(since=since, until=until)
+        found = await self.list_runs(org, limit=len(self._runs.get(org, {})), where=period, principal=principal)
+        keys = Counter((run.status, run.kind, run.resource_id, run.created_at // HOUR * HOUR) for run in found)
+        return [RunCount(*key, count) for key, count in keys.items()]
 
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
@@ -276,9 +285,9 @@ class MemoryJournal:
     def _may_see(self, org: str, principal: Principal, run: RunRow) -> bool:
         if principal.org_uuid != org:
             return False
-        if run.user_id == principal.user_id:
-            return True
-        return run.resource_id is not None and self._usable(org, principal, run.kind, run.resource_id)
+        if run.resource_id is None:
+            return run.root_user_id == principal.user_id
+        return self._usable(org, principal, run.kind, run.resource_id)
 
     def _begin_runs(self, stored: _StoredExecution, now: int) -> None:
         runs = self._runs[stored.row.ref.org]
@@ -294,6 +303,17 @@ class MemoryJournal:
 
 def _row(stored: _StoredExecution) -> Execution:
     return attrs.evolve(stored.row, length=len(stored.entries), claimed_by=stored.claimed_by)
+
+
+def _matches(run: RunRow, where: RunFilter) -> bool:
+    wanted = attrs.asdict(where, recurse=False)
+    since, until, starter = wanted.pop("since"), wanted.pop("until"), wanted.pop("started_by")
+    return (
+        all(value is None or getattr(run, name) == value for name, value in wanted.items())
+        and (since is None or run.created_at >= since)
+        and (until is None or run.created_at < until)
+        and (starter is None or (run.user_id == starter and run.started_by != "system"))
+    )
 
 
 def _changed(run: RunRow, change: RunChange) -> RunRow:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import attrs
 
 from wfcore.adapters.sql.repositories import journal_statements as sql
+from wfcore.adapters.sql.repositories import run_lists
 from wfcore.adapters.sql.repositories.audit import add_rows
 from wfcore.adapters.sql.repositories.conversations import SqlConversations, add_messages
 from wfcore.adapters.sql.repositories.row_values import to_key
@@ -21,6 +22,7 @@ from wfcore.domain.run.versions import decode_stored
 from wfcore.ports.audit import AuditRow, decision_rows
 from wfcore.ports.conversations import message_records
 from wfcore.ports.journal import (
+    HOUR,
     Append,
     Execution,
     ExecutionRef,
@@ -30,7 +32,9 @@ from wfcore.ports.journal import (
     NewRun,
     OpenInterrupt,
     RunChange,
+    RunCount,
     RunExists,
+    RunFilter,
     RunRow,
 )
 from wfcore.ports.usage import usage_records
@@ -70,7 +74,7 @@ class SqlJournal:
         if run is None or append.expected or append.holder is not None:
             raise ValueError("the first append of an execution must have a new run, `expected` 0 and no holder")
         pinned = new.kind, new.resource_id, to_key(new.variation_id), new.is_draft, new.user_id, new.thread_id
-        execution = (org, *pinned, 0 if append.wakes else append.wake_at, append.claimed_by)
+        execution = (org, *pinned, new.started_by, 0 if append.wakes else append.wake_at, append.claimed_by)
         texts = _texts(sql.compacted(append.entries, run, new))
         interrupts = [sql.interrupt_text(one) for one in append.interrupts or ()]
 
@@ -157,15 +161,21 @@ class SqlJournal:
         *,
         limit: int,
         before: int | None = None,
-        status: RunStatus | None = None,
-        resource: tuple[str, int] | None = None,
+        where: RunFilter = RunFilter(),  # noqa: B008  (immutable)
         principal: Principal | None = None,
     ) -> list[RunRow]:
         if principal and principal.org_uuid != org:
             return []
-        who = (principal.user_id, sql.to_json(sorted(principal.subjects))) if principal else (None, None)
-        values = (MAX_KEY if before is None else before, status, *(resource or (None, None)), *who, limit)
-        return [sql.to_run(org, row) for row in await self._list(sql.LIST_RUNS, await self._org(org), *values)]
+        before = MAX_KEY if before is None else before
+        text, values = run_lists.list_runs(await self._org(org), limit, before, where, principal)
+        return [sql.to_run(org, row) for row in await self._list(text, *values)]
+
+    async def count_runs(self, org: str, *, since: int, until: int, principal: Principal) -> list[RunCount]:
+        if principal.org_uuid != org:
+            return []
+        text, values = run_lists.count_runs(await self._org(org), since, until, principal)
+        rows = await self._list(text, *values)
+        return [RunCount(RunStatus(status), kind, id_, hour * HOUR, count) for status, kind, id_, hour, count in rows]
 
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
@@ -283,7 +293,8 @@ def _add_decisions(
 def _add_run(transaction: CommitTransaction, number: int, org: int | None, run: NewRun) -> None:
     finished = None if run.status.under_way else run.at
     result = None if run.result is None else sql.to_json(run.result)
-    row = (org, run.id, number, run.user_id, run.fingerprint, run.status, run.parent_run_id, result, run.at, finished)
+    row = (org, run.id, number, run.user_id, run.fingerprint, run.status, run.parent_run_id, result, run.at, finished,
+           run.started_by, run.origin)  # fmt: skip
     if not transaction.execute(sql.ADD_RUN, row).rowcount:
         raise RunExists(f"run `{run.id}` already exists")
 

@@ -108,7 +108,7 @@ class TeamChats:
     async def _start(self, received: _ReceivedMessage, me: Principal, body: dict[str, object]) -> RunView:
         """Start the run of the message, or return it when a concurrent request for the same message started it."""
         try:
-            return await self._runs.start(me, body, key=received.run_id)
+            return await self._runs.start_from(me, "teamchat", body, key=received.run_id)
         except (Conflict, Invalid, NotFound, Forbidden):
             row = await self._ports.journal.find_run(received.endpoint.org, received.run_id)
             if row is not None:

@@ -104,7 +104,7 @@ class WorkflowTools:
     async def _call(self, me: Principal, id: str, arguments: Mapping[str, JSON], key: str | None) -> RunView:
         workflow = (await self.endpoint(me, id)).workflow
         body = {"workflowId": workflow.id, "input": dict(arguments), "origin": "mcp"}
-        begun = await self._runs.start(me, body, key=None if key is None else run_id_of(me, id, key))
+        begun = await self._runs.start_from(me, "mcp", body, key=None if key is None else run_id_of(me, id, key))
         return begun if begun.row.resumed_by is None else RunView(await self._latest(me, begun.id))
 
     async def _batches(self, me: Principal, view: RunView) -> Batches:

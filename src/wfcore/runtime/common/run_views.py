@@ -11,7 +11,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.interrupts import interrupt_to_wire
 from wfcore.domain.run.state import Interrupt, RunStatus
-from wfcore.ports.journal import ExecutionRef, Journal, OpenInterrupt, RunRow
+from wfcore.ports.journal import ExecutionRef, Journal, OpenInterrupt, RunRow, StarterKind
 
 MOST_OPEN: Final = 1_000
 """The most open interrupts that a run's record shows."""
@@ -56,6 +56,13 @@ class RunView:
             "threadId": row.thread_id,
             "parentRunId": row.parent_run_id,
             "resumedBy": row.resumed_by,
+            "retriedBy": None,
+            "forkedFrom": None,
+            "startedBy": starter_to_wire(row.user_id, row.started_by),
+            "executionStartedBy": starter_to_wire(row.root_user_id, row.root_started_by),
+            "origin": row.origin,
+            "version": None if row.variation_id is None else "draft" if row.is_draft else "published",
+            "variationId": row.variation_id,
             "output": result.get("output"),
             "error": result.get("error"),
             "interrupts": [{**interrupt, "runId": row.id} for interrupt in waiting],
@@ -86,6 +93,11 @@ async def latest_turn(journal: Journal, org: str, run_id: str) -> RunRow | None:
 
 def _may_wait(row: RunRow) -> bool:
     return row.status.under_way or (row.status is RunStatus.interrupted and row.resumed_by is None)
+
+
+def starter_to_wire(user_id: str, kind: StarterKind) -> dict[str, JSON]:
+    """Who started a turn (interface, Run records). A turn that a deadline began has no user."""
+    return {"userId": None if kind == "system" else user_id, "kind": kind}
 
 
 def target_to_wire(kind: str, resource_id: int | None) -> dict[str, JSON]:

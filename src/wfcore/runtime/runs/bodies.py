@@ -10,6 +10,8 @@ on, and those of a resume replace the earlier ones. `config` is kept as far as i
 from collections.abc import Mapping
 from functools import partial
 
+import attrs
+
 from wfcore.api.runs import Action, AttachmentsDto, Chat, CreateRun, ResumeRun, RunAction
 from wfcore.domain.agents.attachments import AttachmentLimits, attachment_issues
 from wfcore.domain.expressions.templates import template_issues
@@ -19,6 +21,7 @@ from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.triggers.schedule import time_zones
+from wfcore.ports.journal import StarterKind
 from wfcore.runtime.common.bodies import Tree, parsed
 
 Sent = CreateRun | ResumeRun | RunAction
@@ -29,6 +32,18 @@ NAMES = {"workflow": "workflowId", "skill": "skillId"}
 CARRIED = ("message", "userContext", "origin", "debug", "experimentalFeatures", "timezone", "streamProtocolVersion")
 TARGETS = ("workflowId", "skillId", "assistant")
 DECISION_FIELDS = ("decision", "decisions", "interruptId", "data")
+
+
+@attrs.frozen
+class RequestedRun:
+    """The run of a request. `key` is the prefix of its effects' keys ("": the id)."""
+
+    id: str
+    fingerprint: bytes
+    thread_id: str
+    key: str
+    started_by: StarterKind
+    origin: str
 
 
 def start_body(

@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from typing import TypeGuard, Unpack
 
 import attrs
 
-from wfcore.domain.kernel.errors import Forbidden, NotFound
+from wfcore.domain.kernel.errors import Forbidden, Issue, NotFound, refuse
 from wfcore.domain.kernel.ids import is_run_id
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
@@ -13,13 +14,17 @@ from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.interrupts import may_decide, may_see
 from wfcore.domain.run.machine.machine import Machine
-from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Execution, OpenInterrupt, RunRow
 from wfcore.runtime.common.authorization import authorize, needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import InboxItem, RunView, single_events, views
 from wfcore.runtime.execution.event_stream import follow, outline, outlined
 from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.runs.filters import RunFilters, run_filter
+from wfcore.runtime.runs.stats import RunStats
+
+DAY = 86_400_000
+"""Milliseconds."""
 
 
 class RunReading:
@@ -34,8 +39,8 @@ class RunReading:
     @needs("workflows:read")
     async def get(self, me: Principal, run_id: str) -> RunView:
         """The run's record. An approver without use sees only the interrupts that it can decide, and no result."""
-        row, execution, can_use = await self._visible(me, run_id)
-        return await self._view(me, row, may_read(me, execution, can_use))
+        row, _, can_use = await self._visible(me, run_id)
+        return await self._view(me, row, can_use)
 
     @needs("workflows:read")
     async def page(
@@ -44,19 +49,32 @@ class RunReading:
         *,
         limit: int = 25,
         before: int | None = None,
-        status: RunStatus | None = None,
         workflow: int | None = None,
         skill: int | None = None,
+        **filters: Unpack[RunFilters],
     ) -> list[RunView]:
-        """Runs of resources that the caller can use, and those that it started; newest first.
+        """Runs of resources that the caller can use, and its own runs of the assistant and of actions; newest first.
 
-        Only those older than the run with the `row.key` `before`. Pass `workflow`, `skill` or neither.
+        Only those older than the run with the `row.key` `before`, that match every filter. Pass at most one of
+        `workflow`, `skill` and `assistant`.
         """
-        resource = ("workflow", workflow) if workflow is not None else None if skill is None else ("skill", skill)
-        rows = await self._ports.journal.list_runs(
-            me.org_uuid, limit=limit, before=before, status=status, resource=resource, principal=me
+        where = run_filter(workflow, skill, filters)
+        rows = await self._ports.journal.list_runs(me.org_uuid, limit=limit, before=before, where=where, principal=me)
+        return await views(self._ports.journal, rows)
+
+    @needs("workflows:read")
+    async def stats(self, me: Principal, *, since: int | None = None, until: int | None = None) -> RunStats:
+        """The runs that `page` lists for a period, counted. Epoch milliseconds; default: the last 24 hours.
+
+        Invalid when `since` is later than `until`.
+        """
+        until = self._ports.clock.now() + 1 if until is None else until
+        since = until - DAY if since is None else since
+        if since > until:
+            refuse([Issue("since", "must not be later than `until`", "range")])
+        return RunStats(
+            since, until, await self._ports.journal.count_runs(me.org_uuid, since=since, until=until, principal=me)
         )
-        return [await self._listed(me, view) for view in await views(self._ports.journal, rows)]
 
     @needs("workflows:read")
     async def events(self, me: Principal, run_id: str, *, after: int = 0) -> list[Event]:
@@ -81,11 +99,10 @@ class RunReading:
         An approver without use can follow the turns that its own decisions began, and sees only their beginning and
         their end. Errors: NotFound; Forbidden with `info.canUse` false.
         """
-        row, execution, can_use = await self._visible(me, run_id)
-        whole = may_read(me, execution, can_use)
-        if not whole and me.user_id != row.user_id:
+        row, _, can_use = await self._visible(me, run_id)
+        if not can_use and me.user_id != row.user_id:
             raise Forbidden("reading events requires use of the run's target", {"canUse": False})
-        return await self._view(me, row, whole)
+        return await self._view(me, row, can_use)
 
     async def batches(self, view: RunView, *, after: int = 0) -> AsyncGenerator[list[Event], None]:
         """As `follow`, in batches of events that are available together. The view is the proof of authorization."""
@@ -130,48 +147,56 @@ class RunReading:
         return await self._plans.machine(execution)
 
     async def _can_use(self, me: Principal, execution: Execution) -> bool:
-        """Whether the caller can use the target. Only the starter can use the assistant or a single action."""
-        if execution.resource_id is None:
-            return me.user_id == execution.user_id
-        resource = await self._ports.storage.find_resource(me.org_uuid, Kind(execution.kind), execution.resource_id)
+        """Whether the caller can use the target now."""
         try:
-            authorize(me, resource, "use")
+            await self._authorize_use(me, execution)
         except (NotFound, Forbidden):
             return False
         return True
 
+    async def _authorize_use(self, me: Principal, execution: Execution) -> None:
+        """NotFound or Forbidden unless the caller can use the target. Only the starter can use what has no resource."""
+        if execution.resource_id is None:
+            if me.user_id != execution.user_id:
+                raise NotFound
+            return
+        resource = await self._ports.storage.find_resource(me.org_uuid, Kind(execution.kind), execution.resource_id)
+        authorize(me, resource, "use")
+
     async def _visible(self, me: Principal, run_id: str) -> tuple[RunRow, Execution, bool]:
-        """The run, if the caller started it, can use its target, or is a named approver of it. Else NotFound."""
+        """The run, and whether the caller can use its target. A named approver sees it without use.
+
+        Errors: NotFound; Forbidden with `info.canUse` false for a manager without use.
+        """
         found = await self._ports.journal.find_turn(me.org_uuid, run_id) if is_run_id(run_id) else None
         if found is None:
             raise NotFound
         row, execution = found
-        can_use = await self._can_use(me, execution)
-        if not can_use and me.user_id not in (row.user_id, execution.user_id):
-            await self._see_as_approver(me, execution)
-        return row, execution, can_use
+        try:
+            await self._authorize_use(me, execution)
+        except (NotFound, Forbidden):
+            if not await self._is_approver(me, execution):
+                raise
+            return row, execution, False
+        return row, execution, True
 
-    async def _see_as_approver(self, me: Principal, execution: Execution) -> None:
-        """NotFound unless the run names the caller as an approver, or the caller has decided in it before."""
+    async def _is_approver(self, me: Principal, execution: Execution) -> bool:
+        """Whether an interrupt names the caller as an approver, and is open or was decided by the caller."""
         waiting = await self._ports.journal.open_interrupts(me.org_uuid, limit=1_000, of=[execution.ref])
         if any(item.interrupt.named and may_see(me, item.interrupt, False) for item in waiting):
-            return
-        entries = await self._ports.journal.read(execution.ref)
-        if any(isinstance(entry, e.Resumed) and entry.by and entry.by.user_id == me.user_id for entry in entries):
-            return
-        raise NotFound
-
-    async def _listed(self, me: Principal, view: RunView) -> RunView:
-        """The view of a run in a list, whole or in outline."""
-        whole = view.row.user_id != me.user_id or await self._reads_own(me, view.row)
-        return view if whole else outline_of(me, view)
-
-    async def _reads_own(self, me: Principal, row: RunRow) -> bool:
-        """Whether the user who began this turn can read its result. Beginning a turn by a decision is not enough."""
-        if row.parent_run_id is None:
             return True
-        execution = await self._ports.journal.execution(row.execution)
-        return may_read(me, execution, await self._can_use(me, execution))
+        entries = await self._ports.journal.read(execution.ref)
+        if not any(_is_by(entry, me) for entry in entries):
+            return False
+        machine = Machine(await self._plans.of(execution, entries))
+        await self._plans.load(me.org_uuid, entries, machine)
+        for entry in entries:
+            if _is_by(entry, me):
+                decided = [machine.interrupts[one.interrupt_id] for one in entry.decisions]
+                if any(one.named and may_see(me, one, False) for one in decided):
+                    return True
+            machine.apply(entry)
+        return False
 
     async def _view(self, me: Principal, row: RunRow, whole: bool) -> RunView:
         (view,) = await views(self._ports.journal, [row])
@@ -184,6 +209,6 @@ def outline_of(me: Principal, view: RunView) -> RunView:
     return RunView(attrs.evolve(view.row, result=None), own, is_outline=True)
 
 
-def may_read(me: Principal, execution: Execution, can_use: bool) -> bool:
-    """Whether the caller can read the whole run: it has use, or started the execution. An approver cannot."""
-    return can_use or me.user_id == execution.user_id
+def _is_by(entry: e.Entry, me: Principal) -> TypeGuard[e.Resumed]:
+    """Whether the entry is a decision of the caller."""
+    return isinstance(entry, e.Resumed) and entry.by is not None and entry.by.user_id == me.user_id

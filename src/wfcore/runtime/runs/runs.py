@@ -36,6 +36,7 @@ from wfcore.ports.journal import (
     RunChange,
     RunExists,
     RunRow,
+    StarterKind,
     run_info,
 )
 from wfcore.runtime.agents.attachments import Attachments
@@ -48,6 +49,7 @@ from wfcore.runtime.execution.append import left_open, new_run, settled
 from wfcore.runtime.execution.driver import Driver
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.runs.bodies import (
+    RequestedRun,
     Sent,
     action_body,
     chat_body,
@@ -58,7 +60,7 @@ from wfcore.runtime.runs.bodies import (
     start_body,
 )
 from wfcore.runtime.runs.decisions import apply, check_latest_turn, decisions_of
-from wfcore.runtime.runs.reading import RunReading, may_read, outline_of
+from wfcore.runtime.runs.reading import RunReading, outline_of
 from wfcore.runtime.runs.targets import Target, Targets
 
 __all__ = ["RunView", "Runs"]
@@ -110,10 +112,20 @@ class Runs(RunReading):
         """Send a message to a skill, or to the assistant: starts or joins a run as `start` does."""
         return Turn(self._chat(me, skill, body, fields, key), self.batches)
 
+    @needs("workflows:invoke")
+    def start_from(self, me: Principal, channel: StarterKind, body: Tree, *, key: str | None) -> Turn:
+        """Start a run for a message of a channel, as `start` does; its record names the channel."""
+        return Turn(self._checked_start(me, body, {}, key, channel), self.batches)
+
     async def _checked_start(
-        self, me: Principal, body: CreateRun | Tree | None, fields: Mapping[str, object], key: str | None
+        self,
+        me: Principal,
+        body: CreateRun | Tree | None,
+        fields: Mapping[str, object],
+        key: str | None,
+        by: StarterKind = "person",
     ) -> RunView:
-        return await self._start(me, start_body(body, fields, key, self._ports.settings.attachments), key)
+        return await self._start(me, start_body(body, fields, key, self._ports.settings.attachments), key, by=by)
 
     async def _chat(
         self, me: Principal, skill: int | None, body: Chat | Tree | None, fields: Mapping[str, object], key: str | None
@@ -132,6 +144,7 @@ class Runs(RunReading):
         given: Mapping[str, JSON],
         more: Mapping[str, JSON],
         *,
+        by: StarterKind,
         fingerprint: bytes | None = None,
     ) -> RunView:
         """Start or join the run of a trigger, as `start` does for the deployer of the workflow.
@@ -139,7 +152,7 @@ class Runs(RunReading):
         `fingerprint` identifies the request where that is not its whole input.
         """
         body = CreateRun(workflow_id=workflow_id, input=dict(given), origin="other")
-        return await self._start(deployer, body, run_id, more, fingerprint)
+        return await self._start(deployer, body, run_id, more, fingerprint, by)
 
     async def _start(
         self,
@@ -148,6 +161,7 @@ class Runs(RunReading):
         key: str | None,
         more: Mapping[str, JSON] = NOTHING,
         fingerprint: bytes | None = None,
+        by: StarterKind = "person",
     ) -> RunView:
         """`more` are fields of the expression variable `run` in addition to those of the body."""
         chosen, fingerprint = key or given(body.run_id), fingerprint or request_fingerprint(me, "run", body)
@@ -159,7 +173,7 @@ class Runs(RunReading):
             refuse(schema.check(values, "input"), as_invalid=True)
         config = await self._targets.config(me.org_uuid, target, body.config)
         attached = await self._attachments.save(me, body.attachments)
-        run = self._requested_run(me, chosen, fingerprint, body)
+        run = self._requested_run(me, chosen, fingerprint, body, by)
         return await self._launch(me, target, run, values, {**run_fields(body), **more, **config, **attached})
 
     @needs("workflows:invoke")
@@ -190,36 +204,38 @@ class Runs(RunReading):
         return await self._launch(me, target, run, params, {**run_fields(body), "action": action})
 
     async def _launch(
-        self, me: Principal, target: Target, run: "_RequestedRun", given: JSON, info: Mapping[str, JSON]
+        self, me: Principal, target: Target, run: RequestedRun, given: JSON, info: Mapping[str, JSON]
     ) -> RunView:
         """Write the first entry of a checked request; `info` are the request's fields of the variable `run`."""
         new = NewExecution(me.org_uuid, target.kind, target.resource_id, target.variation_id, me.user_id,
-                           run.thread_id, target.is_draft)  # fmt: skip
+                           run.thread_id, target.is_draft, run.started_by)  # fmt: skip
         machine = Machine(target.plan)  # without a sink: a run that does not exist yet has no subscribers
         actor, limits = e.Actor(me.user_id, me.email), self._ports.settings.limits
         now, readable = self._ports.clock.now(), {**run_info(new.kind, new.resource_id, new.thread_id), **info}
         started = e.Started(now, run.id, actor, given, readable, limits, target.refusal, run.key)
         machine.apply(started)
         try:
-            return await self._begin(new, machine, started, run.fingerprint)
+            return await self._begin(new, machine, started, run)
         except RunExists:
             return await self._join(me, run.id, run.fingerprint)
 
-    async def _begin(self, new: NewExecution, machine: Machine, started: e.Started, fingerprint: bytes) -> RunView:
+    async def _begin(self, new: NewExecution, machine: Machine, started: e.Started, request: RequestedRun) -> RunView:
         """Write the first entry. This worker drives the run at once if it has free capacity, otherwise it is queued.
 
         A run that waits or ends at once needs no driver: this write settles it.
         """
-        now, worker, waiting = started.at, self._ports.dispatcher.worker, tuple(machine.interrupts.values())
+        worker, waiting = self._ports.dispatcher.worker, tuple(machine.interrupts.values())
         if not machine.turn_open:
-            worker, run = None, new_run(machine, new.user_id, fingerprint, None)
+            worker = None
+        run = new_run(machine, new.user_id, request.fingerprint, None, queued=machine.turn_open and worker is None,
+                      started_by=new.started_by, origin=request.origin)  # fmt: skip
+        if not machine.turn_open:
             append = settled(machine, 0, (started,), begun=run)
         else:
-            run = new_run(machine, new.user_id, fingerprint, None, queued=worker is None)
-            append = Append(0, (started,), run, (), waiting, updates_claim=True, wake_at=now, claimed_by=worker)
+            append = Append(0, (started,), run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker)
         ref = await self._ports.journal.begin(new, append)
         execution = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id,
-                              run.id, 1, worker)  # fmt: skip
+                              run.id, 1, worker, new.is_draft, new.started_by)  # fmt: skip
         if machine.turn_open:
             self._drive(execution, machine)
         return RunView(run.row(execution), waiting)
@@ -237,12 +253,16 @@ class Runs(RunReading):
         row = await self._ports.journal.find_run(me.org_uuid, run_id)
         if row is None or row.fingerprint != fingerprint or row.user_id != me.user_id:
             raise conflict(f"the run id `{run_id}` was used for another request", "key_reused")
-        return await self._view(me, row, await self._reads_own(me, row))
+        _, _, can_use = await self._visible(me, run_id)
+        return await self._view(me, row, can_use)
 
-    def _requested_run(self, me: Principal, chosen: str | None, fingerprint: bytes, body: Sent) -> "_RequestedRun":
+    def _requested_run(
+        self, me: Principal, chosen: str | None, fingerprint: bytes, body: Sent, by: StarterKind = "person"
+    ) -> RequestedRun:
         """A client's id need not be unique across organizations, so the effects of its run use a new key."""
-        new = self._ports.ids.uuid()
-        return _RequestedRun(chosen or new, fingerprint, self._thread_id(me, body), new if chosen else "")
+        new, origin = self._ports.ids.uuid(), given(body.origin) or "api"
+        key = new if chosen else ""
+        return RequestedRun(chosen or new, fingerprint, self._thread_id(me, body), key, by, origin)
 
     def _thread_id(self, me: Principal, body: Sent) -> str:
         """The thread that the body names, otherwise a new one."""
@@ -286,7 +306,7 @@ class Runs(RunReading):
             machine = await self._machine(execution)
             entry = await self._resume_entry(me, row, execution, machine, can_use, body, new_id)
             try:
-                return await self._take_over(me, row, execution, machine, entry, fingerprint, can_use)
+                return await self._take_over(me, row, execution, machine, entry, fingerprint, can_use, body)
             except JournalConflict:
                 continue
             except RunExists:
@@ -308,7 +328,7 @@ class Runs(RunReading):
         target = Target(execution.kind, machine.plan, execution.resource_id, execution.variation_id)
         config = await self._targets.config(me.org_uuid, target, body.config, machine.info.get("config"))
         attached = await self._attachments.save(me, body.attachments)
-        now, actor = self._ports.clock.now(), e.Actor(me.user_id, me.email)
+        now, actor = max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email)
         info = {**resumed_run_fields(body, machine.info), **config, **attached}
         return e.Resumed(now, new_id, actor, decisions, info or None)
 
@@ -321,6 +341,7 @@ class Runs(RunReading):
         entry: e.Resumed,
         fingerprint: bytes,
         can_use: bool,
+        body: ResumeRun,
     ) -> RunView:
         """Write the new turn. Active branches continue; a parked run is claimed for this worker."""
         expected, was_open, worker = machine.length, machine.turn_open, self._ports.dispatcher.worker
@@ -328,14 +349,14 @@ class Runs(RunReading):
         machine.sink = []
         apply(machine, entry)
         old = RunChange(row.id, RunStatus.interrupted, machine.at, left, resumed_by=entry.run_id)
+        queued = machine.turn_open and not was_open and worker is None
+        run = new_run(machine, me.user_id, fingerprint, row.id, queued=queued, origin=given(body.origin) or "api")
         if not machine.turn_open:
-            run = new_run(machine, me.user_id, fingerprint, row.id)
             append = settled(machine, expected, (entry,), begun=run, changes=(old,))
         else:
-            run = new_run(machine, me.user_id, fingerprint, row.id, queued=not was_open and worker is None)
             waiting = tuple(machine.interrupts.values())
             append = Append(expected, (entry,), run, (old,), waiting, updates_claim=not was_open, wakes=was_open,
-                            wake_at=machine.at, claimed_by=None if was_open else worker,
+                            wake_at=0, claimed_by=None if was_open else worker,
                             records=machine.take_records())  # fmt: skip
         await self._ports.journal.append(execution.ref, append)
         self._publish(execution.ref, machine)
@@ -344,7 +365,7 @@ class Runs(RunReading):
         else:
             self._ports.dispatcher.wake(execution.ref)
         view = RunView(run.row(execution), tuple(machine.interrupts.values()))
-        return view if may_read(me, execution, can_use) else outline_of(me, view)
+        return view if can_use else outline_of(me, view)
 
     @needs("workflows:invoke")
     async def cancel(self, me: Principal, run_id: str) -> RunView:
@@ -358,7 +379,7 @@ class Runs(RunReading):
 
     async def _cancel_or_pause(self, me: Principal, run_id: str, how: Literal["cancel", "pause"]) -> RunView:
         row, execution, can_use = await self._visible(me, run_id)
-        if not may_read(me, execution, can_use):
+        if not can_use:
             raise Forbidden("this requires use of the run's target", {"canUse": False})
         for _ in range(TRIES):
             machine = await self._machine(execution)
@@ -366,7 +387,7 @@ class Runs(RunReading):
             expected = machine.length
             machine.sink = []
             kind = e.Cancelled if how == "cancel" else e.Paused
-            entry = kind(self._ports.clock.now(), e.Actor(me.user_id, me.email))
+            entry = kind(max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email))
             apply(machine, entry)
             append = Append(expected, (entry,), wakes=True)
             if not machine.turn_open:
@@ -386,15 +407,3 @@ class Runs(RunReading):
         machine.sink = None
         if events and self._ports.events.has_subscribers(ref):
             self._ports.events.publish(ref, events)
-
-
-@attrs.frozen
-class _RequestedRun:
-    """The run of a request: its id, the fingerprint for joining it, its thread, and the prefix of its effects' keys
-    ("": the id).
-    """
-
-    id: str
-    fingerprint: bytes
-    thread_id: str
-    key: str

@@ -113,7 +113,8 @@ class Scheduler:
             return _paused(timer, slot, Pause("deployer_gone", "the deployer of this workflow is no longer a member"))
         run_id = slot_run_id(timer.workflow_id, slot)
         try:
-            await self._runs.start_for(read.deployer, timer.workflow_id, run_id, {}, {"scheduledAt": iso(slot)})
+            more = {"scheduledAt": iso(slot)}
+            await self._runs.start_for(read.deployer, timer.workflow_id, run_id, {}, more, by="schedule")
         except (NotFound, Forbidden):
             pause = Pause("deployer_lost_access", "the deployer of this workflow can no longer use it")
             return _paused(timer, slot, pause)

@@ -82,7 +82,7 @@ class Deliveries:
             deployer = await deployer_of(work, org, variation)
         more = {"webhookId": message_id}
         with as_deployer(deployer) as me:
-            return await self._runs.start_for(me, workflow.id, run_id, given, more, fingerprint=mark)
+            return await self._runs.start_for(me, workflow.id, run_id, given, more, by="webhook", fingerprint=mark)
 
 
 async def read_signed(secret: str, headers: Iterable[tuple[str, str]], body: ReadBody, now: int) -> tuple[str, JSON]:

@@ -43,21 +43,19 @@ from wfcore.testing.contracts.journal_values import (
     NOW,
     ORG,
     OTHER_ORG,
-    READERS,
     CancelledAt,
     begin,
     due,
     find,
     interrupt,
-    names,
     outcomes,
-    reader,
     steps,
 )
+from wfcore.testing.contracts.run_lists import RunListContract
 from wfcore.testing.contracts.run_records import RecordsContract
 
 
-class JournalContract(ClaimsContract, RecordsContract):
+class JournalContract(ClaimsContract, RecordsContract, RunListContract):
     """Inherit, name the class `Test...`, and write `open_journal`."""
 
     # "Write after exactly `append.expected` entries, else `JournalConflict`"
@@ -304,24 +302,6 @@ class JournalContract(ClaimsContract, RecordsContract):
                 (read,) = await journal.read(ref)
                 assert isinstance(read, Started)
                 assert (read, list(read.info)) == (entry, list(info))
-
-    async def test_runs_are_filtered(self, journal: Journal) -> None:
-        """By status and by resource; kind and number must both be equal."""
-        await begin(journal, "r-1", status=RunStatus.done)
-        await begin(journal, "r-2", resource_id=2)
-        assert await names(journal, status=RunStatus.done) == {"r-1"}
-        assert await names(journal, resource=("workflow", 2)) == {"r-2"}
-        assert await names(journal, resource=("skill", 2)) == set()
-
-    async def test_a_principal_sees_runs_it_can_use_or_started(self, journal: Journal) -> None:
-        """Its own runs and those of resources that it can use; none as a principal of another organization."""
-        await begin(journal, "r-1", resource_id=1)
-        await begin(journal, "r-2", resource_id=2)
-        await begin(journal, "r-3", resource_id=None)
-        assert await names(journal, principal=reader("ann")) == {"r-1", "r-2", "r-3"}
-        assert await names(journal, principal=reader("bob", READERS)) == {"r-1"}
-        assert await names(journal, principal=reader("bob")) == set()
-        assert await names(journal, principal=reader("ann", READERS, org=OTHER_ORG)) == set()
 
     # Interrupts
 

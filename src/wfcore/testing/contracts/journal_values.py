@@ -29,6 +29,7 @@ from wfcore.ports.journal import (
     Journal,
     NewExecution,
     NewRun,
+    RunFilter,
     RunRow,
 )
 
@@ -130,6 +131,6 @@ async def find(journal: Journal, run_id: str) -> RunRow:
     return row
 
 
-async def names(journal: Journal, **filters: Any) -> set[str]:
-    """The ids of all runs of `ORG` that match the filters."""
-    return {row.id for row in await journal.list_runs(ORG, limit=99, **filters)}
+async def names(journal: Journal, principal: Principal | None = None, **filters: Any) -> set[str]:
+    """The ids of all runs of `ORG` that match the filters and that the principal sees."""
+    return {row.id for row in await journal.list_runs(ORG, limit=99, where=RunFilter(**filters), principal=principal)}

@@ -84,7 +84,7 @@ def test_the_schema_of_the_release_has_no_difference(url: str) -> None:
             ["missing column `name` of `members`", "extra column `nickname` of `members`"],
         ),
         (["DROP INDEX runs_recent"], ["missing index `runs_recent` of `runs`"]),
-        (["CREATE INDEX runs_status ON runs (status)"], ["extra index `runs_status` of `runs`"]),
+        (["CREATE INDEX runs_ended ON runs (status)"], ["extra index `runs_ended` of `runs`"]),
         (
             ["DROP INDEX runs_recent", "CREATE INDEX runs_recent ON runs (org, key DESC)"],
             ["index `runs_recent` of `runs` is `(org, key DESC)` instead of `(org, key)`"],

@@ -67,8 +67,7 @@ async def test_the_turn_that_an_approver_began(bench: Bench) -> None:
     assert "node_finished" in kinds(await bench.core.runs.events(bench.me, turn))
     with pytest.raises(Forbidden):
         await bench.core.runs.cancel(boss, turn)
-    (listed,) = await bench.core.runs.page(boss)
-    assert (listed.id, listed.row.result) == (turn, None)
+    assert await bench.core.runs.page(boss) == []
 
 
 async def test_a_failed_turn_shows_no_details(bench: Bench) -> None:

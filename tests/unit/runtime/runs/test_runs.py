@@ -229,7 +229,8 @@ class TestInput:
         run = (await bench.ran(ECHO, {"n": 1})).to_wire()
         assert set(run) == {
             "runId", "status", "target", "threadId", "parentRunId", "resumedBy", "output", "error", "interrupts",
-            "usage", "createdAt", "updatedAt", "finishedAt",
+            "usage", "createdAt", "updatedAt", "finishedAt", "startedBy", "executionStartedBy", "origin", "version",
+            "variationId", "retriedBy", "forkedFrom",
         }  # fmt: skip
         assert (run["status"], run["output"], run["error"], run["interrupts"]) == ("done", 1, None, [])
         assert run["target"] == {"type": "workflow", "id": 1}

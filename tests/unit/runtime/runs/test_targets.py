@@ -81,15 +81,21 @@ class TestStarting:
                 assert why.value.info["reason"] == "not_deployed"
         assert (await chatted(bench, fresh, version="draft")).status == "done"
 
-    async def test_access_lost_later_hides_the_runs_of_others(self, bench: Bench) -> None:
-        """A caller sees its own runs always, and those of others while it can use the skill."""
+    async def test_access_lost_later_hides_the_runs(self, bench: Bench) -> None:
+        """A caller sees runs while it can use the skill, its own runs too; joining one by its key is also NotFound."""
         number = await deployed_skill(bench)
         mine, theirs = await chatted(bench, number), await chatted(bench, number, bench.other)
-        assert {run.id for run in await bench.core.runs.page(bench.other)} == {mine.id, theirs.id}
+        key, body = "k-1", {"message": "hello"}
+        assert (await bench.core.runs.chat(bench.other, number, body, key=key)).id == key
+        await bench.ended(key)
+        assert {run.id for run in await bench.core.runs.page(bench.other)} == {mine.id, theirs.id, key}
         await bench.core.skills.patch(bench.me, number, access=private())
+        for run_id in (mine.id, theirs.id):
+            with pytest.raises(NotFound):
+                await bench.core.runs.get(bench.other, run_id)
         with pytest.raises(NotFound):
-            await bench.core.runs.get(bench.other, mine.id)
-        assert [run.id for run in await bench.core.runs.page(bench.other)] == [theirs.id]
+            await bench.core.runs.chat(bench.other, number, body, key=key)
+        assert await bench.core.runs.page(bench.other) == []
 
 
 class TestConfig:

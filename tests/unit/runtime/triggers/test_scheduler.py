@@ -273,9 +273,9 @@ class TestTwice:
         runs, flows = bench.core.runs, bench.core.workflows
         begun = runs.start_for
 
-        async def start_for(*args: Any) -> RunView:
+        async def start_for(*args: Any, **fields: Any) -> RunView:
             await flows.toggle(bench.me, number, is_enabled=False)
-            return await begun(*args)
+            return await begun(*args, **fields)
 
         bench.core.scheduler._runs.start_for = start_for  # type: ignore[method-assign, assignment]
         await later(bench, HOUR)

@@ -7,23 +7,18 @@ from typing import TypedDict
 from starlette.responses import Response
 
 from wfcore.adapters.http.core import sse
-from wfcore.adapters.http.core.request_parsing import Query, last_event_id, one_of, prefers_json, resource_id
+from wfcore.adapters.http.core.request_parsing import last_event_id, prefers_json
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, LAST_EVENT_ID, PAGING, Call, Route
 from wfcore.adapters.http.core.turns import RUNS, Turns, accepted
+from wfcore.adapters.http.routes.run_filters import RUN_FILTERS, SINCE, UNTIL, filters_of, period_of
 from wfcore.api.resources import Body
-from wfcore.api.runs import CreateRun, EventDto, InterruptDto, ResumeRun, RunAccepted, RunRecord
+from wfcore.api.runs import CreateRun, EventDto, InterruptDto, ResumeRun, RunAccepted, RunRecord, RunStatsDto
 from wfcore.domain.json.codec import page_of
-from wfcore.domain.run.state import RunStatus
 from wfcore.runtime.common.authorization import scopes_of
-from wfcore.runtime.common.requests import bad_query
 from wfcore.runtime.runs.runs import Runs
 
 ONE = f"{RUNS}/{{runId}}"
-
-_STATUS = Query("status", one_of(*RunStatus), {"enum": list(RunStatus)}, "Only those in this state")
-_WORKFLOW = Query("workflowId", resource_id, {"type": "integer", "minimum": 1}, "Only runs of this workflow")
-_SKILL = Query("skillId", resource_id, {"type": "integer", "minimum": 1}, "Only runs of this skill")
 
 
 class Events(TypedDict):
@@ -49,7 +44,11 @@ class RunRoutes:
             )  # fmt: skip
         yield Route(
             "runs.list", "GET", RUNS, self.list, "List runs, newest first", scopes_of(runs.page),
-            page_of("runs", RunRecord), query=(_STATUS, _WORKFLOW, _SKILL, *PAGING),
+            page_of("runs", RunRecord), query=(*RUN_FILTERS, *PAGING),
+        )  # fmt: skip
+        yield Route(
+            "runs.stats", "GET", f"{RUNS}/stats", self.stats, "Count runs by status, workflow and hour",
+            scopes_of(runs.stats), RunStatsDto, query=(SINCE, UNTIL),
         )  # fmt: skip
         yield Route("runs.get", "GET", ONE, self.get, "Read a run", scopes_of(runs.get), RunRecord)
         yield Route(
@@ -81,20 +80,15 @@ class RunRoutes:
         return await self._turns.respond(call, lambda key: self._runs.resume(call.me, call.run_id, call.body, key=key))
 
     async def list(self, call: Call) -> Response:
-        status, workflow, skill = call.query["status"], call.query["workflowId"], call.query["skillId"]
-        if workflow and skill:
-            raise bad_query("skillId", "use either `skillId` or `workflowId`")
-        bound_to, size = ("runs", status, workflow, skill), call.query["pageSize"]
-        found = await self._runs.page(
-            call.me,
-            limit=size + 1,
-            before=call.position(*bound_to),
-            status=status and RunStatus(status),
-            workflow=workflow,
-            skill=skill,
-        )
+        filters, size = filters_of(call), call.query["pageSize"]
+        bound_to = ("runs", *filters.values())
+        found = await self._runs.page(call.me, limit=size + 1, before=call.position(*bound_to), **filters)
         last = found[size - 1].row if len(found) > size else None
         return call.page("runs", found[:size], last and last.key, *bound_to)
+
+    async def stats(self, call: Call) -> Response:
+        since, until = period_of(call)
+        return json_response((await self._runs.stats(call.me, since=since, until=until)).to_wire())
 
     async def get(self, call: Call) -> Response:
         return json_response((await self._runs.get(call.me, call.run_id)).to_wire())

@@ -65,8 +65,9 @@ JOIN organizations o ON o.key = e.org"""
 FIND_ORG: Final = "SELECT key FROM organizations WHERE uuid = ?1"
 
 ADD_EXECUTION: Final = """
-INSERT INTO executions (org, kind, resource_id, variation_id, is_draft, user_id, thread_id, wake_at, claimed_by)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
+INSERT INTO executions
+    (org, kind, resource_id, variation_id, is_draft, user_id, thread_id, started_by, wake_at, claimed_by)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
 
 SET_CLAIM: Final = "UPDATE executions SET wake_at = ?2, claimed_by = ?3 WHERE id = ?1"
 
@@ -74,8 +75,10 @@ WAKE: Final = "UPDATE executions SET wake_at = 0 WHERE id = ?1"
 
 ADD_RUN: Final = """
 INSERT INTO runs
-    (org, id, execution, user_id, fingerprint, status, parent_run_id, result, created_at, updated_at, finished_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10)
+    (org, id, execution, user_id, fingerprint, status, parent_run_id, result, created_at, updated_at, finished_at,
+     started_by, origin, kind, resource_id)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12,
+    coalesce((SELECT kind FROM executions WHERE id = ?3), ''), (SELECT resource_id FROM executions WHERE id = ?3))
 ON CONFLICT (org, id) DO NOTHING"""
 
 CHANGE_RUN: Final = """
@@ -102,13 +105,15 @@ _LENGTH: Final = "coalesce((SELECT max(pos) FROM journal WHERE execution = e.id)
 
 _EXECUTION: Final = f"""
 e.id, e.kind, e.resource_id, e.variation_id, e.user_id, e.thread_id,
-(SELECT id FROM runs WHERE execution = e.id ORDER BY key LIMIT 1), {_LENGTH}, e.claimed_by"""
+(SELECT id FROM runs WHERE execution = e.id ORDER BY key LIMIT 1), {_LENGTH}, e.claimed_by,
+e.is_draft, e.started_by"""
 
 FIND_EXECUTION: Final = f"SELECT {_EXECUTION} FROM executions e WHERE e.id = ?1 AND e.org = ?2"
 
 _RUN: Final = """
 r.id, r.execution, r.user_id, r.fingerprint, r.status, r.parent_run_id, r.resumed_by, r.result, r.created_at,
-r.updated_at, r.finished_at, e.kind, e.resource_id, e.thread_id, r.key"""
+r.updated_at, r.finished_at, r.kind, r.resource_id, e.thread_id, r.key, r.started_by, r.origin, e.variation_id,
+e.is_draft, e.user_id, e.started_by"""
 
 RUN_COLUMNS: Final = len(_RUN.split(","))
 
@@ -119,17 +124,8 @@ FIND_RUN: Final = f"SELECT {_RUN} {_RUNS} AND r.id = ?2"
 
 FIND_TURN: Final = f"SELECT {_RUN}, {_EXECUTION} {_RUNS} AND r.id = ?2"
 
-LIST_RUNS: Final = f"""
-SELECT {_RUN} {_RUNS} AND r.key < ?2
-AND (CAST(?3 AS text) IS NULL OR r.status = ?3)
-AND (CAST(?4 AS text) IS NULL OR (e.kind = ?4 AND e.resource_id = ?5))
-AND (CAST(?6 AS text) IS NULL OR r.user_id = ?6 OR (
-    SELECT 1 FROM resources s JOIN grants g ON g.resource = s.key
-    WHERE s.org = r.org AND s.kind = e.kind AND s.id = e.resource_id
-    AND g.use AND g.subject IN (SELECT value FROM json_each(?7)) LIMIT 1
-) = 1)
-ORDER BY r.key DESC LIMIT ?8"""
-"""A backward scan of an index. With EXISTS instead of the scalar subquery, PostgreSQL would read all grants first."""
+LIST_RUNS: Final = f"SELECT {_RUN} {_RUNS}"
+"""The beginning of a list; `run_lists` adds the filters."""
 
 _INTERRUPT: Final = f"""
 i.key, i.body, (SELECT id FROM runs WHERE execution = e.id ORDER BY key DESC LIMIT 1), {_EXECUTION}"""
@@ -231,12 +227,17 @@ def _begins_with(info: Mapping[str, JSON], shared: Mapping[str, JSON]) -> bool:
 
 
 def to_execution(org: str, row: Row) -> Execution:
-    number, kind, resource_id, variation, *rest = row
-    return Execution(ExecutionRef(org, number), kind, resource_id, from_key(variation), *rest)
+    number, kind, resource_id, variation, *rest, is_draft, started_by = row
+    user_id, thread_id, root, length, claimed_by = rest
+    ref, pinned = ExecutionRef(org, number), from_key(variation)
+    return Execution(ref, kind, resource_id, pinned, user_id, thread_id, root, length, claimed_by, bool(is_draft),
+                     started_by)  # fmt: skip
 
 
 def to_run(org: str, row: Row) -> RunRow:
     run_id, execution, user_id, fingerprint, status, parent, resumed_by, result, *rest = row
+    *rest, started_by, origin, variation, is_draft, root_user_id, root_started_by = rest
+    created_at, updated_at, finished_at, kind, resource_id, thread_id, key = rest
     return RunRow(
         run_id,
         ExecutionRef(org, execution),
@@ -246,7 +247,19 @@ def to_run(org: str, row: Row) -> RunRow:
         parent,
         resumed_by,
         _from_json(result),
-        *rest,
+        created_at,
+        updated_at,
+        finished_at,
+        kind,
+        resource_id,
+        thread_id,
+        key,
+        started_by,
+        origin,
+        from_key(variation),
+        bool(is_draft),
+        root_user_id,
+        root_started_by,
     )
 
 

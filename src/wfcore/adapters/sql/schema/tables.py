@@ -330,8 +330,11 @@ executions: Final = Table(
     _bool("is_draft"),
     _text("user_id"),
     _text("thread_id"),
+    _text("started_by"),
     _int("wake_at", null=True),
     _int("claimed_by", null=True),
+    Index("executions_thread", "org", "thread_id"),
+    Index("executions_variation", "variation_id"),
 )
 Index("executions_draft", executions.c.variation_id, **only_where(sa.text("is_draft")))
 Index(
@@ -367,10 +370,19 @@ runs: Final = Table(
     _int("created_at"),
     _int("updated_at"),
     _int("finished_at", null=True),
+    _text("started_by"),
+    _text("origin"),
+    _text("kind"),
+    _int("resource_id", null=True),
     sa.UniqueConstraint("org", "id"),
     Index("runs_recent", "org", "key"),
     Index("runs_execution", "execution"),
+    Index("runs_target", "org", "kind", "resource_id", "key"),
+    Index("runs_user", "org", "user_id", "key"),
+    Index("runs_created", "org", "created_at"),
 )
+Index("runs_status", runs.c.org, runs.c.status, runs.c.key, **only_where(runs.c.status != "done"))
+Index("runs_origin", runs.c.org, runs.c.origin, runs.c.key, **only_where(runs.c.origin != "api"))
 
 interrupts: Final = Table(
     "interrupts",

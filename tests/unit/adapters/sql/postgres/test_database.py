@@ -18,12 +18,13 @@ import wfcore.bootstrap
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.conversations import page_statement
-from wfcore.adapters.sql.repositories.journal_statements import LIST_RUNS
+from wfcore.adapters.sql.repositories.run_lists import list_runs
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.kernel.errors import Invalid, Unavailable
 from wfcore.domain.people.people import Organization
-from wfcore.ports.journal import Append, JournalConflict
+from wfcore.domain.resources.access import Principal, Role
+from wfcore.ports.journal import Append, JournalConflict, RunFilter
 from wfcore.testing.contracts.journal_values import ORG, OTHER_ORG, begin, steps
 
 pytestmark = pytest.mark.anyio
@@ -195,10 +196,12 @@ class TestTransactions:
 
 
 MANY = """
-INSERT INTO executions (org, kind, resource_id, is_draft, user_id, thread_id)
-SELECT 1, 'workflow', g % 9, false, 'u' || g % 9, 't' || g FROM generate_series(1, 4000) g;
-INSERT INTO runs (org, id, execution, user_id, fingerprint, status, created_at, updated_at)
-SELECT 1, 'r' || g, g, 'u' || g % 9, '', 'done', g, g FROM generate_series(1, 4000) g;
+INSERT INTO executions (org, kind, resource_id, is_draft, user_id, thread_id, started_by)
+SELECT 1, 'workflow', g % 9, false, 'u' || g % 9, 't' || g, 'person' FROM generate_series(1, 4000) g;
+INSERT INTO runs (org, id, execution, user_id, fingerprint, status, created_at, updated_at, started_by, origin, kind,
+    resource_id)
+SELECT 1, 'r' || g, g, 'u' || g % 9, '', 'done', g, g, 'person', 'api', 'workflow', g % 9
+FROM generate_series(1, 4000) g;
 INSERT INTO conversations (org, thread_id, user_id, created_at, updated_at)
 SELECT 1, 't' || g, 'u' || g % 9, g, g FROM generate_series(1, 4000) g;
 INSERT INTO participants SELECT g, 'workflow', g % 9, 1, g FROM generate_series(1, 4000) g;
@@ -215,11 +218,13 @@ async def test_pages_use_indexes(database: PostgresDatabase, url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(MANY)
     last, subjects = 2**63 - 1, '["u:u1"]'
-    runs = (1, last, None, None, None)
+    reader = Principal(ORG, "u1", None, frozenset(), frozenset(), Role.MEMBER)
     eyes = {"org": ORG, "user": "u1", "subjects": subjects, "at": last, "key": 0, "limit": 20}
     for statement, values in (
-        (LIST_RUNS, (*runs, None, None, 20)),
-        (LIST_RUNS, (*runs, "u1", subjects, 20)),
+        list_runs(1, 20, last, RunFilter(), None),
+        list_runs(1, 20, last, RunFilter(), reader),
+        list_runs(1, 20, last, RunFilter(kind="workflow", resource_id=1), reader),
+        list_runs(1, 20, last, RunFilter(started_by="u1"), None),
         (page_statement(None), eyes),
     ):
         async with database.reading() as transaction:

@@ -286,6 +286,7 @@ def _create_runs() -> None:
         _bool("is_draft"),
         _text("user_id"),
         _text("thread_id"),
+        _text("started_by"),
         _int("wake_at", null=True),
         _int("claimed_by", null=True),
     )
@@ -296,6 +297,8 @@ def _create_runs() -> None:
         ["wake_at"],
         **_only_where(sa.text("wake_at IS NOT NULL AND claimed_by IS NULL")),
     )
+    op.create_index("executions_thread", "executions", ["org", "thread_id"])
+    op.create_index("executions_variation", "executions", ["variation_id"])
     op.create_index("executions_claims", "executions", ["claimed_by"], **_only_where(sa.text("claimed_by IS NOT NULL")))
     op.create_table(
         "journal",
@@ -320,8 +323,15 @@ def _create_runs() -> None:
         _int("created_at"),
         _int("updated_at"),
         _int("finished_at", null=True),
+        *map(_text, ("started_by", "origin", "kind")),
+        _int("resource_id", null=True),
         sa.UniqueConstraint("org", "id"),
     )
+    op.create_index("runs_target", "runs", ["org", "kind", "resource_id", "key"])
+    op.create_index("runs_user", "runs", ["org", "user_id", "key"])
+    op.create_index("runs_created", "runs", ["org", "created_at"])
+    op.create_index("runs_status", "runs", ["org", "status", "key"], **_only_where(sa.text("status != 'done'")))
+    op.create_index("runs_origin", "runs", ["org", "origin", "key"], **_only_where(sa.text("origin != 'api'")))
     op.create_index("runs_recent", "runs", ["org", "key"])
     op.create_index("runs_execution", "runs", ["execution"])
     op.create_table(

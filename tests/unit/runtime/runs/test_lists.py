@@ -1,0 +1,78 @@
+"""Who and what started a run, the filters of lists, and the counts (interface, Runs)."""
+
+import pytest
+from bench import Bench, act, ask, graph, one
+
+from wfcore.domain.kernel.errors import Forbidden, Invalid, NotFound
+
+pytestmark = pytest.mark.anyio
+
+ECHO = one(act("echo", value=1))
+
+
+async def test_who_started_a_turn(bench: Bench) -> None:
+    """A resumed turn names who decided, and who started the execution; an origin that was left out is `api`."""
+    number = await bench.deployed(graph("s>g", g=ask()))
+    run = await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}, origin="chatapp"))
+    turn = await bench.ended(await bench.core.runs.resume(bench.other, run.id, decision="approve"))
+    first, second = run.to_wire(), turn.to_wire()
+    me, other = ({"userId": name, "kind": "person"} for name in ("me", "other"))
+    assert (first["startedBy"], first["executionStartedBy"], first["origin"]) == (me, me, "chatapp")
+    assert (second["startedBy"], second["executionStartedBy"], second["origin"]) == (other, me, "api")
+    variation = (await bench.core.workflows.get(bench.me, number)).resource.active_variation_id
+    assert [(wire["version"], wire["variationId"]) for wire in (first, second)] == [("published", variation)] * 2
+
+
+async def test_a_turn_of_a_deadline_has_no_user(bench: Bench) -> None:
+    """It is started by the system, and no filter by user finds it."""
+    run = await bench.ran(graph("s>g", g=ask(timeoutSeconds=5)))
+    bench.clock.advance(6)
+    turn = (await bench.core.runs.get(bench.me, await bench.resumed_by(run))).to_wire()
+    assert turn["startedBy"] == {"userId": None, "kind": "system"}
+    assert turn["executionStartedBy"] == {"userId": "me", "kind": "person"}
+    assert [view.id for view in await bench.core.runs.page(bench.me, started_by="me")] == [run.id]
+
+
+async def test_lists_are_filtered(bench: Bench) -> None:
+    """Every filter leaves out the runs that do not match it."""
+    first = await bench.ran(ECHO, file_thread_id="t", origin="other")
+    bench.clock.advance(1)
+    second = await bench.ran(ECHO)
+    for filters in (
+        {"workflow": 1}, {"thread_id": "t"}, {"origin": "other"}, {"variation_id": first.row.variation_id},
+        {"until": second.row.created_at, "workflow": 1},
+    ):  # fmt: skip
+        found = await bench.core.runs.page(bench.me, **filters)  # type: ignore[arg-type]
+        assert first.id in {view.id for view in found}, filters
+        assert second.id not in {view.id for view in found}, filters
+    assert await bench.core.runs.page(bench.me, assistant=True) == []
+    assert await bench.core.runs.page(bench.me, started_by="other") == []
+
+
+async def test_runs_are_counted(bench: Bench) -> None:
+    """By status, workflow and hour, of the runs that the caller sees in the period."""
+    await bench.ran(ECHO)
+    await bench.ran(graph("s>g", g=ask()))
+    found = (await bench.core.runs.stats(bench.me)).to_wire()
+    assert (found["total"], found["byStatus"]["done"], found["byStatus"]["interrupted"]) == (2, 1, 1)
+    assert [(row["workflowId"], row["total"]) for row in found["byWorkflow"]] == [(1, 1), (2, 1)]
+    assert sum(row["total"] for row in found["byHour"]) == 2
+    assert (await bench.core.runs.stats(bench.me, since=0, until=1)).to_wire()["total"] == 0
+    with pytest.raises(Invalid):
+        await bench.core.runs.stats(bench.me, since=2, until=1)
+
+
+async def test_a_manager_without_use_reads_no_run(bench: Bench) -> None:
+    """403 with `canUse` false on the run and its events."""
+    group = (await bench.core.directory.create_group(bench.org, "auditors")).id
+    boss = await bench.joined("boss", "member", group)
+    number = await bench.deployed(ECHO)
+    run = await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}))
+    groups = {group: {"use": False, "manage": True}}
+    await bench.core.workflows.patch(boss, number, access={"visibility": "shared", "groupPermissions": groups})
+    for call in (bench.core.runs.get, bench.core.runs.events):
+        with pytest.raises(Forbidden) as error:
+            await call(boss, run.id)
+        assert error.value.info == {"canUse": False}
+        with pytest.raises(NotFound):
+            await call(bench.me, run.id)
