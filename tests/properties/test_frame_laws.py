@@ -26,7 +26,7 @@ from wfcore.domain.run.entries import (
 )
 from wfcore.domain.run.events import TERMINAL, Event
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.machine.state import Frame
+from wfcore.domain.run.machine.states.state import Frame
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.replay import fold, step
 from wfcore.domain.run.state import IllegalEntry

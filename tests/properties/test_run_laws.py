@@ -25,7 +25,7 @@ from wfcore.domain.run.entries import (
 from wfcore.domain.run.events import TERMINAL, Event, EventKind
 from wfcore.domain.run.flow import Flow
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.machine.state import Batch, Frame, RunState
+from wfcore.domain.run.machine.states.state import Batch, Frame, RunState
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.replay import fold, step
 from wfcore.domain.run.state import IllegalEntry, RunStatus

@@ -13,15 +13,22 @@ NOON: Final = 1_767_268_800_000
 
 
 class FakeClock:
-    """`wfcore.ports.system.Clock` that stands still until a test advances it."""
+    """`wfcore.ports.system.Clock` that stands still until a test advances it.
+
+    `step` sets the wall time back or forward, as an operator or a time server does. Timers wait by monotonic time.
+    """
 
     def __init__(self, now: int = NOON) -> None:
         self._now = now
+        self._elapsed = 0
         self._order = count()
         self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
 
     def now(self) -> int:
         return self._now
+
+    def monotonic(self) -> int:
+        return self._elapsed
 
     async def sleep(self, seconds: float) -> None:
         """Wait until the clock has advanced by `seconds`. With 0 or less, yield to the event loop once."""
@@ -38,22 +45,27 @@ class FakeClock:
     def _awake(self, seconds: float) -> asyncio.Future[None]:
         """A future that is done once the clock has advanced by `seconds`."""
         awake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self._now + round(seconds * 1000), next(self._order), awake))
+        heapq.heappush(self._sleepers, (self._elapsed + round(seconds * 1000), next(self._order), awake))
         return awake
 
     def advance(self, seconds: float) -> None:
-        """Advance by `seconds`. Due sleepers wake up, the earliest first, in the next iteration of the loop."""
+        """Advance both times. Due sleepers wake up, the earliest first, in the next iteration of the loop."""
         self._now += round(seconds * 1000)
-        while self._sleepers and self._sleepers[0][0] <= self._now:
+        self._elapsed += round(seconds * 1000)
+        while self._sleepers and self._sleepers[0][0] <= self._elapsed:
             _, _, awake = heapq.heappop(self._sleepers)
             if not awake.done():
                 awake.set_result(None)
+
+    def step(self, seconds: float) -> None:
+        """Set the wall time forward, or back with a negative number. No sleeper wakes up."""
+        self._now += round(seconds * 1000)
 
     @property
     def next_timer(self) -> float | None:
         """Seconds until the first sleeper is due; None without sleepers."""
         due = [due for due, _, awake in self._sleepers if not awake.done()]
-        return (min(due) - self._now) / 1000 if due else None
+        return (min(due) - self._elapsed) / 1000 if due else None
 
 
 class SequentialIds:

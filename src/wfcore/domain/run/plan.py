@@ -84,6 +84,8 @@ class NodePlan:
     for_each: Expression | None = None
     max_concurrency: int = 50
     requires_approval: bool = False
+    names_child: bool = False
+    """Whether the graph itself names the workflow that an action calls."""
     retry: Retry = Retry()
     timeout: float | None = None
     branches: tuple[tuple[str, Expression], ...] = ()
@@ -245,8 +247,13 @@ def _action(data: Mapping[str, JSON]) -> dict[str, Any]:
         "for_each": compile_expression(data["forEach"]) if data.get("forEach") else None,
         "max_concurrency": int(data.get("maxConcurrency") or 50),
         "requires_approval": bool(data.get("requiresApproval")),
+        "names_child": data["toolId"] == WORKFLOW and _is_number((data.get("params") or {}).get("workflowId")),
         **_effect(data),
     }
+
+
+def _is_number(value: JSON) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _condition(data: Mapping[str, JSON]) -> dict[str, Any]:

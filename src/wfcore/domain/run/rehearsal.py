@@ -13,7 +13,7 @@ import attrs
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.graph.structure import ELSE, NodeType
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.machine.interrupts import Origin, approval_of, expiry
+from wfcore.domain.run.machine.states.interrupts import approval_of, expiry, InterruptOrigin
 from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT, NodePlan, Plan, compile_plan
 
 DONE, FAILED, EXPRESSION, EXPIRED = "done", "failed", "expression", "expired"
@@ -170,7 +170,7 @@ def _answers(node: NodePlan) -> Iterator[Way]:
     yield Way("approved", "approved")
     yield Way("denied", "denied")
     if node.timeout is not None:
-        handle, _ = expiry(approval_of(Origin(node, "", 1, 0), ""), node, 0)
+        handle, _ = expiry(approval_of(InterruptOrigin(node, "", 1, 0), ""), node, 0)
         yield Way(EXPIRED, handle or "", fails=handle is None)
 
 

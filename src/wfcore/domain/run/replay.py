@@ -12,7 +12,7 @@ from wfcore.domain.run.effects import Address, Effect
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
-from wfcore.domain.run.machine.state import NO_PLANS, Plans
+from wfcore.domain.run.machine.states.state import NO_PLANS, Plans
 from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.state import Interrupt
 

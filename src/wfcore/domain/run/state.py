@@ -34,7 +34,7 @@ class IllegalEntry(Exception):
         self.info: dict[str, JSON] = {"reason": reason, **info}
 
 
-class IllegalMove(IllegalEntry):
+class IllegalRunMove(IllegalEntry):
     """A table has no row for this event in this state; `legal` are the events that it has one for."""
 
     def __init__(self, state: StrEnum, operation: StrEnum, legal: tuple[str, ...], reason: str) -> None:
@@ -50,11 +50,11 @@ class BrokenInvariant(AssertionError):
 
 
 def move(table: Table[State, Operation], state: State, operation: Operation, reason: str = "illegal") -> State:
-    """The state after `operation`. Raises `IllegalMove` with this reason where the table has no such row."""
+    """The state after `operation`. Raises `IllegalRunMove` with this reason where the table has no such row."""
     try:
         return table[state][operation]
     except KeyError:
-        raise IllegalMove(state, operation, tuple(table[state]), reason) from None
+        raise IllegalRunMove(state, operation, tuple(table[state]), reason) from None
 
 
 class RunStatus(StrEnum):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Entry
-from wfcore.domain.run.machine.interrupts import interrupt_to_wire
 from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Append, NewRun, RunChange, StarterKind
 

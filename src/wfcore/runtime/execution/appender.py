@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.machine.turns import OPEN
+from wfcore.domain.run.machine.states.turns import OPEN
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.journal import Append, Execution, JournalConflict
 from wfcore.runtime.common.ports import Ports

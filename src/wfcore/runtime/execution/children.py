@@ -43,16 +43,21 @@ class Children:
 
         The same message stands for what does not exist, what is deleted, and what cannot be used. An agent has the
         access of the user who started the execution, a node of a workflow that of the user who deployed the workflow.
+        Where an expression chose the id, whoever started the execution needs use as well: a deployer lends access to
+        the children that the graph names, not to any that an input names.
         """
         if effect.depth > MAX_CHILD_DEPTH:
             raise ChildRefused(f"children go at most {MAX_CHILD_DEPTH} levels deep", "depth")
         org, kind, name = execution.ref.org, Kind(effect.kind), f"{effect.kind} `{effect.resource_id}`"
         opener = None if effect.agent else await self._frame(execution, effect.address[:-3])
+        chosen = opener is not None and await self._is_chosen_by_expression(org, opener, effect)
         async with self._ports.storage.reading(org) as work:
             user_id = execution.user_id if opener is None else await _deployer(work, opener) or execution.user_id
             found = await work.resources(kind).get(effect.resource_id)
             gone = opener is not None and await is_former_member(work, user_id)
-            if found is None or gone or not _is_usable(found, await current_principal(work, org, user_id)):
+            users = {user_id, execution.user_id} if chosen else {user_id}
+            principals = [await current_principal(work, org, user) for user in users]
+            if found is None or gone or not all(_is_usable(found, principal) for principal in principals):
                 raise ChildRefused(f"{name} does not exist, or may not be used here", "not_found")
             variation = await work.resources(kind).variation(found.id, found.active_variation_id or "")
             if variation is None:
@@ -62,6 +67,14 @@ class Children:
             raise ChildRefused(f"{name}: {lost}", "refused")
         await self._check_input(org, (effect.kind, found.id, variation.id), effect.input)
         return variation.id
+
+    async def _is_chosen_by_expression(self, org: str, opener: PlanKey, effect: OpenChild) -> bool:
+        """Whether the node of a workflow renders the id of its child instead of naming it."""
+        kind, number, variation_id = opener
+        if kind != Kind.WORKFLOW:
+            return True
+        plan = await self._plans.get(org, number, variation_id)
+        return not plan.nodes[effect.address[-3]].names_child
 
     async def _frame(self, execution: Execution, within: Address) -> PlanKey:
         """What runs in a frame. A child's is in its `Opened`, at its address and attempt."""

@@ -1,8 +1,12 @@
 """The entries with the outcomes of effects: the address of the effect, and when."""
 
+from typing import TypeVar
+
+from msgspec import structs
+
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild
-from wfcore.domain.run.entries import Failed, Opened, Outcome, Said, Sent, Succeeded
+from wfcore.domain.run.entries import Entry, Failed, Opened, Outcome, Said, Sent, Succeeded
 from wfcore.domain.run.machine.requests import BROKEN_OFF
 
 LONGEST_MESSAGE = 500
@@ -12,6 +16,14 @@ LONGEST_MESSAGE = 500
 def address_of(outcome: Outcome) -> Address:
     """The address of the effect that the entry is about."""
     return (*outcome.within, outcome.node, outcome.visit, outcome.step)
+
+
+E = TypeVar("E", bound=Entry)
+
+
+def stamped(entry: E, at: int) -> E:
+    """The entry at this time, in epoch milliseconds."""
+    return entry if entry.at == at else structs.replace(entry, at=at)
 
 
 def succeeded(

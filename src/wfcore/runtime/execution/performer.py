@@ -15,7 +15,7 @@ from wfcore.runtime.agents.contexts import Contexts
 from wfcore.runtime.agents.model_calls import CallUsage, ModelCalls
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.children import ChildRefused, Children
-from wfcore.runtime.execution.outcomes import failed, opened, said, succeeded
+from wfcore.runtime.execution.outcomes import failed, opened, said, stamped, succeeded
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.tools.calls import ToolCalls
 
@@ -44,8 +44,11 @@ class Performer:
         self._models = ModelCalls(ports, self._contexts)
         self._children = Children(ports, plans)
 
-    async def perform(self, execution: Execution, effect: Effect, stream: Stream) -> Succeeded | Opened | Failed:
-        """The entry with the outcome of the effect. A tool that takes too long is cancelled.
+    async def perform(
+        self, execution: Execution, effect: Effect, stream: Stream, now: Callable[[], int]
+    ) -> Succeeded | Opened | Failed:
+        """The entry with the outcome of the effect, at the time `now` of the execution. A tool that takes too long is
+        cancelled.
 
         `ClaimLost`, which only `stream` raises, goes through. While the store does not respond, the effect waits and
         is repeated: no attempt is counted, and the time does not count against the effect's timeout.
@@ -53,7 +56,7 @@ class Performer:
         wait = FIRST_RETRY
         while True:
             try:
-                return await self._perform(execution, effect, stream)
+                return stamped(await self._perform(execution, effect, stream), now())
             except StoreUnavailable as error:
                 log.warning("an effect waits for the store", extra={"why": str(error.__cause__), "seconds": wait})
             await self._clock.sleep(wait)

@@ -53,7 +53,7 @@ class PoisonRuns:
         execution = await self._ports.journal.execution(ref)
         machine = await self._plans.machine(execution)
         expected, machine.sink = machine.length, []
-        entry = e.Aborted(self._ports.clock.now(), message)
+        entry = e.Aborted(max(self._ports.clock.now(), machine.at), message)
         machine.apply(entry)
         await self._ports.journal.append(ref, settled(machine, expected, (entry,), holder=execution.claimed_by))
         self._ports.events.publish(ref, machine.take_events())

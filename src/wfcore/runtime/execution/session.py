@@ -18,12 +18,12 @@ from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.append import left_open, new_run, settled
 from wfcore.runtime.execution.appender import Appender
 from wfcore.runtime.execution.in_flight import EffectsInFlight
-from wfcore.runtime.execution.outcomes import address_of
+from wfcore.runtime.execution.outcomes import address_of, stamped
 from wfcore.runtime.execution.performer import ClaimLost
 from wfcore.runtime.execution.plans import Plans, opens
 from wfcore.runtime.execution.session_states import ACTIVITIES, VIEWS, Activity, ActivityEvent, View, ViewEvent
 from wfcore.runtime.execution.telemetry import Performs
-from wfcore.runtime.execution.time_slice import MomentTimer, TimeSlice
+from wfcore.runtime.execution.time_slice import ExecutionTime, MomentTimer, TimeSlice
 
 
 class Session:
@@ -48,7 +48,8 @@ class Session:
         self._appender = Appender(ports, execution, machine)
         self._in_flight = EffectsInFlight(self._perform, ports.tools)
         self._time_slice = time_slice
-        self._timer = MomentTimer(ports.clock, self._on_moment)
+        self._time = ExecutionTime(ports.clock, machine.at)
+        self._timer = MomentTimer(ports.clock, self._time, self._on_moment)
         self._activity = Activity.choosing
         self._view = View.current
         self._outcomes: list[e.Entry] = []
@@ -66,7 +67,7 @@ class Session:
     async def drive(self) -> None:
         """Go on until the turn has ended, or only time has to pass and the claim was released."""
         while True:
-            now = self._ports.clock.now()
+            now = self._time.now()
             await self._time_slice.take(self, now)
             if self._view in OUTDATED:
                 await self._catch_up()
@@ -130,7 +131,7 @@ class Session:
             effect = following
             self._activity = ACTIVITIES[self._activity][BEGIN]
             try:
-                outcome = await self.performer.perform(self._execution, effect, self._stream)
+                outcome = await self.performer.perform(self._execution, effect, self._stream, self._time.now)
             except asyncio.CancelledError:
                 if self._activity is not Activity.stopping or task.uncancel() > 0:
                     raise
@@ -170,13 +171,14 @@ class Session:
             self._lookup = None
 
     async def _perform(self, effect: Effect) -> None:
-        outcome = await self.performer.perform(self._execution, effect, self._stream)
+        outcome = await self.performer.perform(self._execution, effect, self._stream, self._time.now)
         self._outcomes.append(outcome)
         self._news.set()
 
     async def _stream(self, said: e.Said) -> None:
         """Record text of a model: at once when the effect runs alone, else with the next outcomes."""
         self._in_flight.streamed(said)
+        said = stamped(said, self._time.now())
         if self._activity in ALONE:
             await self._record([said])
         else:
@@ -258,9 +260,13 @@ class Session:
             await self._catch_up()
 
     def _applied(self, entries: Sequence[e.Entry]) -> list[e.Entry]:
-        """Those that could happen, without those that are too late: the node was given up, or the run has ended."""
+        """Those that could happen, without those that are too late: the node was given up, or the run has ended.
+
+        The time of an entry is not earlier than that of the entry before, which another process can have written.
+        """
         applied, apply = [], self.machine.apply
-        for entry in entries:
+        for one in entries:
+            entry = one if one.at >= self.machine.at else stamped(one, self.machine.at)
             try:
                 apply(entry)
             except IllegalEntry:
@@ -308,6 +314,7 @@ class Session:
         else:
             self.machine.sink = None
             await self._plans.catch_up(self._execution, self.machine)
+        self._time.reach(self.machine.at)
         self._appender.know_interrupts(self.machine.interrupts.values())
         self._in_flight.forget_finished(self.machine.pending)
         if (await self._ports.journal.execution(self._ref)).claimed_by != self._appender.holder:

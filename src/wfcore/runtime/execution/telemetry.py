@@ -1,7 +1,7 @@
 """Telemetry of what is driven and written, put around it from outside: without a listener nothing of this runs."""
 
 import logging
-from collections.abc import Collection, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
@@ -92,11 +92,14 @@ def _ended(append: Append) -> dict[str, RunStatus]:
 
 # Driving
 
+Now = Callable[[], int]
+"""Returns the time of the execution in epoch milliseconds."""
+
 
 class Performs(Protocol):
     """What makes effects happen: the performer."""
 
-    async def perform(self, execution: Execution, effect: Effect, stream: Any) -> Any: ...
+    async def perform(self, execution: Execution, effect: Effect, stream: Any, now: Now) -> Any: ...
 
 
 class Driven(Protocol):
@@ -166,10 +169,10 @@ class MeasuredPerformer:
         self._session = session
         self._telemetry = telemetry
 
-    async def perform(self, execution: Execution, effect: Effect, stream: Any) -> Any:
+    async def perform(self, execution: Execution, effect: Effect, stream: Any, now: Now) -> Any:
         span, outcome = self._telemetry.begin(WorkKind.effect, KINDS[_kind(effect)]), "broken_off"
         try:
-            entry = await self._performer.perform(execution, effect, stream)
+            entry = await self._performer.perform(execution, effect, stream, now)
             outcome = _outcome(entry)
             return entry
         finally:
@@ -186,14 +189,14 @@ class TracedPerformer(MeasuredPerformer):
         super().__init__(session, telemetry)
         self._visits: dict[Address, _Visit] = {}
 
-    async def perform(self, execution: Execution, effect: Effect, stream: Any) -> Any:
+    async def perform(self, execution: Execution, effect: Effect, stream: Any, now: Now) -> Any:
         visit = self._visit(effect)
         labels, ids = KINDS[_kind(effect)], self._ids(effect)
         span, outcome = self._telemetry.begin(WorkKind.effect, labels, ids, parent=visit.span), "broken_off"
         visit.running += 1
         try:
             with span:
-                entry = await self._performer.perform(execution, effect, stream)
+                entry = await self._performer.perform(execution, effect, stream, now)
             outcome = _outcome(entry)
             return entry
         finally:

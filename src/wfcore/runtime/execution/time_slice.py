@@ -1,4 +1,4 @@
-"""Time on the event loop that sessions share, and the timer of each."""
+"""Time on the event loop that sessions share, and the time and the timer of each."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,11 +31,41 @@ class TimeSlice:
             await asyncio.sleep(0)
 
 
-class MomentTimer:
-    """Calls back at one moment, in epoch milliseconds. It stays set as long as the moment does not change."""
+class ExecutionTime:
+    """The time of one execution: the wall time, but it never goes backwards.
 
-    def __init__(self, clock: Clock, callback: Callable[[], None]) -> None:
+    After the wall clock was set back, it continues by monotonic time until the wall clock has caught up.
+    """
+
+    __slots__ = ("_clock", "_latest", "_measured_at")
+
+    def __init__(self, clock: Clock, at: int) -> None:
+        """`at`: the time of the last entry in the journal, which a process with a faster clock can have written."""
         self._clock = clock
+        self._latest = at
+        self._measured_at = clock.monotonic()
+
+    def now(self) -> int:
+        """Milliseconds since the Unix epoch."""
+        measured_at = self._clock.monotonic()
+        self._latest = max(self._clock.now(), self._latest + measured_at - self._measured_at)
+        self._measured_at = measured_at
+        return self._latest
+
+    def reach(self, at: int) -> None:
+        """Another process wrote an entry of this time: no later entry is earlier."""
+        self._latest = max(self._latest, at)
+
+
+class MomentTimer:
+    """Calls back at one moment of an execution, in epoch milliseconds, even if the wall clock is set back meanwhile.
+
+    It stays set as long as the moment does not change.
+    """
+
+    def __init__(self, clock: Clock, time: ExecutionTime, callback: Callable[[], None]) -> None:
+        self._clock = clock
+        self._time = time
         self._callback = callback
         self._set: tuple[int, Callable[[], object]] | None = None
 
@@ -51,12 +81,12 @@ class MomentTimer:
             self._set[1]()
             self._set = None
         if moment is not None:
-            seconds = (moment - self._clock.now()) / 1000
+            seconds = (moment - self._time.now()) / 1000
             self._set = moment, self._clock.call_later(seconds, partial(self._expire, moment))
 
     def _expire(self, moment: int) -> None:
         self._set = None
-        if moment > self._clock.now():  # `call_later` may be early, and the moment is not there yet
+        if moment > self._time.now():  # `call_later` may be early, and the moment is not there yet
             self.set(moment)
         else:
             self._callback()

@@ -12,7 +12,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.machine.interrupts import may_decide, may_see
+from wfcore.domain.run.machine.states.interrupts import may_decide, may_see
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.ports.journal import Execution, OpenInterrupt, RunRow
 from wfcore.runtime.common.authorization import authorize, needs

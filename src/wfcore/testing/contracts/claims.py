@@ -10,7 +10,7 @@ import pytest
 
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Append, Holder, Journal, JournalConflict
-from wfcore.testing.contracts.journal_values import NOW, begin, due, find, steps
+from wfcore.testing.contracts.journal_values import NOW, OTHER_ORG, begin, due, find, steps
 from wfcore.testing.contracts.on_asyncio import OnAsyncio
 
 
@@ -47,7 +47,7 @@ class ClaimsContract(OnAsyncio):
 
     async def test_claims_come_in_the_order_of_being_due(self, journal: Journal) -> None:
         """The longest due first, at most `limit`, none before its due time, and none with a claim."""
-        worker = await journal.register("host", 1, NOW)
+        worker = await journal.register("host", 1)
         late, early = await due(journal, "r-1", NOW + 2), await due(journal, "r-2", NOW + 1)
         future = await due(journal, "r-3", NOW + 3)
         await begin(journal, "r-4", wake_at=NOW, claimed_by=9)
@@ -60,6 +60,38 @@ class ClaimsContract(OnAsyncio):
         assert await journal.next_wake() == NOW + 3
         assert await journal.claim_due(worker, NOW + 3, 9) == [future]
         assert await journal.next_wake() is None
+
+    async def test_organizations_share_the_claims(self, journal: Journal) -> None:
+        """With more due than `limit`, each organization gets the same share, and unused shares go to the others."""
+        flood = [await due(journal, f"r-{n}", NOW) for n in range(12)]
+        light = [await begin(journal, f"r-{n}", org=OTHER_ORG, wake_at=NOW + 1) for n in range(3)]
+        claims = [await journal.claim_due(1, NOW + 2, 4) for _ in range(4)]
+        assert [len(claim) for claim in claims] == [4, 4, 4, 3]
+        assert {*claims[0]} == {*flood[:2], *light[:2]}
+        assert {*claims[1]} == {*flood[2:5], light[2]}
+        assert [*claims[2], *claims[3]] == flood[5:]
+
+    async def test_claims_of_one_alternate(self, journal: Journal) -> None:
+        """With a `limit` of one, organizations get their claims in turn; a later due time alone is not claimed."""
+        for n in range(3):
+            await due(journal, f"r-{n}", 0)
+            await begin(journal, f"r-{n}", org=OTHER_ORG, wake_at=NOW)
+        await begin(journal, "r-9", org=OTHER_ORG, wake_at=NOW + 5)
+        claims = [await journal.claim_due(1, NOW, 1) for _ in range(7)]
+        assert claims.pop() == []
+        assert len({ref.org for (ref,) in claims[:2]}) == len({ref.org for (ref,) in claims[2:4]}) == 2
+        assert await journal.next_wake() == NOW + 5
+
+    async def test_since_when_the_next_one_is_due(self, journal: Journal) -> None:
+        """The due time of what the next claim takes; for what is due at once, the time of its latest turn."""
+        assert await journal.due_since(NOW) is None
+        await due(journal, "r-1", NOW - 5)
+        await due(journal, "r-2", NOW + 5)
+        assert [await journal.due_since(now) for now in (NOW - 6, NOW)] == [None, NOW - 5]
+        await begin(journal, "r-3", status=RunStatus.queued, at=NOW - 2, wakes=True)
+        assert await journal.due_since(0) == NOW - 2
+        await journal.claim_due(1, NOW, 2)
+        assert await journal.due_since(NOW) is None
 
     async def test_a_refused_append_sets_no_due_time(self, journal: Journal) -> None:
         """The due time is written with the entries or not at all, like the claim beside them."""
@@ -97,7 +129,7 @@ class ClaimsContract(OnAsyncio):
     async def test_exactly_one_claimant_gets_each(self, journal: Journal) -> None:
         """Of many simultaneous claimants each execution has exactly one."""
         refs = {await due(journal, f"r-{n}", NOW) for n in range(30)}
-        workers = [await journal.register("host", n, NOW) for n in range(8)]
+        workers = [await journal.register("host", n) for n in range(8)]
         claims = await asyncio.gather(*(journal.claim_due(worker, NOW, 4) for worker in workers))
         claimed = [ref for claim in claims for ref in claim]
         assert len(claimed) == 30
@@ -105,7 +137,7 @@ class ClaimsContract(OnAsyncio):
 
     async def test_what_a_dead_worker_held_is_due_at_once(self, journal: Journal) -> None:
         """A release ends all claims of the worker and no others; later writes of the worker are refused."""
-        dead, other = await journal.register("host", 1, NOW), await journal.register("host", 2, NOW)
+        dead, other = await journal.register("host", 1), await journal.register("host", 2)
         assert dead != other
         ref = await due(journal, "r-1", NOW)
         await journal.claim_due(dead, NOW, 9)
@@ -119,7 +151,7 @@ class ClaimsContract(OnAsyncio):
 
     async def test_a_worker_can_list_its_claims(self, journal: Journal) -> None:
         """Its begun and claimed executions of all organizations, by number; none of others, none released."""
-        worker, other = [await journal.register("host", number, NOW) for number in (1, 2)]
+        worker, other = [await journal.register("host", number) for number in (1, 2)]
         begun = await begin(journal, "r-1", claimed_by=worker)
         await begin(journal, "r-2", claimed_by=other)
         ref = await due(journal, "r-3", 0)
@@ -129,33 +161,43 @@ class ClaimsContract(OnAsyncio):
         await journal.release(worker)
         assert await journal.held_by(worker) == []
 
-    async def test_holders_have_their_latest_heartbeat(self, journal: Journal) -> None:
-        """Exactly the workers with a claim, by number, with their latest heartbeat."""
-        silent, loud, idle = [await journal.register("host", n, NOW) for n in (1, 2, 3)]
+    async def test_holders_have_the_number_of_their_heartbeats(self, journal: Journal) -> None:
+        """Exactly the workers with a claim, by number; every heartbeat changes the number."""
+        silent, loud, idle = [await journal.register("host", n) for n in (1, 2, 3)]
         for worker in (silent, loud):
             await begin(journal, f"r-{worker}", claimed_by=worker)
-        await journal.heartbeat(loud, NOW + 10)
-        assert await journal.holders() == [Holder(silent, "host", 1, NOW), Holder(loud, "host", 2, NOW + 10)]
+        await journal.heartbeat(loud)
+        assert await journal.holders() == [Holder(silent, "host", 1, 0), Holder(loud, "host", 2, 1)]
+        await journal.heartbeat(loud)
+        assert (await journal.holders())[1] == Holder(loud, "host", 2, 2)
         assert await journal.release(idle) == 0
         await journal.release(loud)
-        assert await journal.holders() == [Holder(silent, "host", 1, NOW)]
+        assert await journal.holders() == [Holder(silent, "host", 1, 0)]
 
     async def test_a_heartbeat_registers_a_worker(self, journal: Journal) -> None:
-        """A heartbeat or a claim registers a released worker again; an unknown worker has no heartbeat."""
-        worker = await journal.register("host", 7, NOW)
+        """A heartbeat or a claim registers a released worker again; an unknown worker has none."""
+        worker = await journal.register("host", 7)
         ref = await due(journal, "r-1", 0)
         await journal.release(worker)
         assert await journal.claim_due(worker, NOW, 9) == [ref]
-        assert await journal.holders() == [Holder(worker, "host", 7, NOW)]
-        await journal.heartbeat(worker, NOW + 6)
-        assert await journal.holders() == [Holder(worker, "host", 7, NOW + 6)]
+        assert await journal.holders() == [Holder(worker, "host", 7, 1)]
+        await journal.heartbeat(worker)
+        assert await journal.holders() == [Holder(worker, "host", 7, 2)]
         await begin(journal, "r-2", claimed_by=99)
         assert (await journal.holders())[-1] == Holder(99, "", 0, 0)
+
+    async def test_a_claim_is_a_heartbeat_whatever_the_clock_shows(self, journal: Journal) -> None:
+        """Claims of a worker whose wall clock is set back change the number of its heartbeats too."""
+        worker = await journal.register("host", 7)
+        for name, now in (("r-1", NOW), ("r-2", NOW - 3_600_000)):
+            await due(journal, name, 0)
+            await journal.claim_due(worker, now, 9)
+        assert await journal.holders() == [Holder(worker, "host", 7, 2)]
 
     async def test_a_worker_number_is_unique(self, journal: Journal) -> None:
         """A number is not used again, even after the release of its worker."""
         numbers = []
         for pid in range(5):
-            numbers.append(await journal.register("host", pid, NOW))
+            numbers.append(await journal.register("host", pid))
             await journal.release(numbers[-1])
         assert len(set(numbers)) == 5

@@ -25,6 +25,9 @@ from wfcore.testing.contracts.journal_values import NOW, begin, due, steps
 from wfcore.testing.contracts.on_asyncio import OnAsyncio
 from wfcore.testing.fakes import FakeClock
 
+HOUR = 3_600
+"""Seconds."""
+
 
 class Recorder:
     """A handler that records its executions and returns when a test lets it."""
@@ -261,6 +264,59 @@ class DispatcherContract(OnAsyncio):
         bench.clock.advance(1 + bench.dispatcher.capabilities.timer_lag)
         await bench.until_handled(ref)
 
+    # Wall clocks that are wrong
+
+    async def test_the_clock_is_set_back(self, bench: Bench) -> None:
+        """Rounds go on: what is due at once is handled within one poll, without a wake."""
+        await bench.dispatcher.start(bench.handler)
+        await bench.beats(1)
+        bench.clock.step(-HOUR)
+        await bench.beats(2)
+        for number in range(3):
+            ref = await due(bench.journal, f"r-{number}", 0)
+            bench.clock.advance(bench.dispatcher.capabilities.timer_lag)
+            await bench.until_handled(ref)
+
+    async def test_dead_workers_are_detected_after_a_step(self, bench: Bench) -> None:
+        """A worker that ended is detected in the usual time, although the clock is set back meanwhile."""
+        other = await bench.journal.register("another machine", 1)
+        ref = await begin(bench.journal, "r-1", wake_at=0, claimed_by=other)
+        await bench.dispatcher.start(bench.handler)
+        await bench.beats(1)
+        bench.clock.step(-HOUR)
+        await bench.beats(ceil(bench.dispatcher.capabilities.death_detected_within))
+        await bench.until_handled(ref)
+
+    async def test_steps_make_no_worker_dead(self, bench: Bench) -> None:
+        """A worker that sends heartbeats keeps its claim, whatever steps the clock of the observer makes."""
+        other = await bench.journal.register("another machine", 1)
+        ref = await begin(bench.journal, "r-1", wake_at=0, claimed_by=other)
+        await bench.dispatcher.start(bench.handler)
+        for hours in (1, -2, 24, -48, 1, 1, 1, 1):
+            bench.clock.step(hours * HOUR)
+            await bench.beats(3)
+            await bench.journal.heartbeat(other)
+            await bench.beats(1)
+        await bench.rounds()
+        assert bench.handler.handled[ref] == 0
+
+    async def test_due_times_are_wall_times(self, bench: Bench) -> None:
+        """A clock that is set forward makes a later due time come early; one that is set back delays it as long."""
+        early = await due(bench.journal, "early", NOW + HOUR * 1000)
+        late = await due(bench.journal, "late", NOW + 2 * HOUR * 1000)
+        await bench.dispatcher.start(bench.handler)
+        await bench.beats(1)
+        bench.clock.step(HOUR)
+        bench.clock.advance(bench.dispatcher.capabilities.timer_lag)
+        await bench.until_handled(early)
+        bench.clock.step(-HOUR)
+        await bench.beats(1)
+        bench.clock.advance(HOUR)
+        await bench.rounds()
+        assert bench.handler.handled[late] == 0
+        bench.clock.advance(HOUR)
+        await bench.until_handled(late)
+
     # Concurrency
 
     async def test_at_most_so_many_at_once(self, bench: Bench) -> None:
@@ -328,11 +384,11 @@ class DispatcherContract(OnAsyncio):
 
     async def test_a_worker_on_another_machine_that_stops(self, bench: Bench) -> None:
         """Its executions are claimed after `death_detected_within`, and not while the worker can be slow only."""
-        other = await bench.journal.register("another machine", 1, NOW)
+        other = await bench.journal.register("another machine", 1)
         ref = await begin(bench.journal, "r-1", wake_at=NOW, claimed_by=other)
         await bench.dispatcher.start(bench.handler)
         await bench.beats(3)
-        await bench.journal.heartbeat(other, bench.clock.now())
+        await bench.journal.heartbeat(other)
         await bench.beats(3)
         await bench.rounds()
         assert bench.handler.handled[ref] == 0

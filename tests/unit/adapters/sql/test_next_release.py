@@ -15,7 +15,7 @@ from filled import SECRET, as_read, file_url, fill, rows_of
 from postgres_server import with_schema
 
 from wfcore.adapters.sql.journal import SqlJournal
-from wfcore.adapters.sql.migrations import RELEASED, History
+from wfcore.adapters.sql.migrations import RELEASED, RevisionChain
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.memories import SqlMemories
 from wfcore.adapters.sql.sqlite.database import Database
@@ -23,7 +23,7 @@ from wfcore.adapters.sql.storage import SqlStorage
 
 pytestmark = pytest.mark.anyio
 
-NEXT = History("0002", (*RELEASED.folders, Path(__file__).with_name("next_release")))
+NEXT = RevisionChain("0002", (*RELEASED.folders, Path(__file__).with_name("next_release")))
 IMPORTED = ("", "unit/adapters", "unit/runtime")
 """Where modules that tests share are, below the folder of all tests."""
 CHANGES = {

@@ -9,7 +9,7 @@ import pytest
 from wfcore.domain.run.entries import Aborted, Resumed
 from wfcore.domain.run.machine.tables import TABLES, Moves, diagram
 from wfcore.domain.run.plan import skill_plan
-from wfcore.domain.run.state import BrokenInvariant, IllegalEntry, IllegalMove, move
+from wfcore.domain.run.state import BrokenInvariant, IllegalEntry, move, IllegalRunMove
 from wfcore.testing.histories import ANN, History, sketch
 
 NAMES = sorted(TABLES)
@@ -36,7 +36,7 @@ def test_every_other_move_is_refused(name: str) -> None:
             if event in moves.table[state]:
                 assert move(moves.table, state, event) is moves.table[state][event]
                 continue
-            with pytest.raises(IllegalMove) as refused:
+            with pytest.raises(IllegalRunMove) as refused:
                 move(moves.table, state, event, "late")
             error = refused.value
             assert (error.state, error.operation, error.legal) == (state, event, tuple(moves.table[state]))
@@ -46,7 +46,7 @@ def test_every_other_move_is_refused(name: str) -> None:
 
 def test_an_illegal_move_is_an_illegal_entry() -> None:
     """Whoever applies entries has one error to catch."""
-    assert issubclass(IllegalMove, IllegalEntry)
+    assert issubclass(IllegalRunMove, IllegalEntry)
 
 
 def test_a_broken_invariant_is_another_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ _HERE: Final = Path(__file__).parent
 
 
 @attrs.frozen
-class History:
+class RevisionChain:
     """A line of steps. They are numbered in order, so that a greater number is of a newer release."""
 
     head: str
@@ -21,14 +21,14 @@ class History:
     """Where the modules of the steps are, one `revision` each."""
 
 
-RELEASED: Final = History("0001", (_HERE / "versions",))
+RELEASED: Final = RevisionChain("0001", (_HERE / "versions",))
 """The history of this release."""
 
 _LOCK: Final = 7_766_070_001
 """Of several processes that upgrade a server's database at once, one does it while the others wait."""
 
 
-def fault(found: str | None, history: History = RELEASED) -> str | None:
+def fault(found: str | None, history: RevisionChain = RELEASED) -> str | None:
     """What is wrong, in words, with a database whose schema is `found`; None when it is this release's."""
     if found == history.head:
         return None
@@ -47,7 +47,7 @@ def revision(connection: sa.Connection) -> str | None:
     return found
 
 
-def upgrade(connection: sa.Connection, history: History = RELEASED) -> None:
+def upgrade(connection: sa.Connection, history: RevisionChain = RELEASED) -> None:
     """Bring the schema to that of the release, in the open transaction. Raises Unavailable for a newer one."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
@@ -59,7 +59,7 @@ def upgrade(connection: sa.Connection, history: History = RELEASED) -> None:
     _run_steps(connection, history)
 
 
-def _run_steps(connection: sa.Connection, history: History) -> None:
+def _run_steps(connection: sa.Connection, history: RevisionChain) -> None:
     from alembic import command
     from alembic.config import Config
 

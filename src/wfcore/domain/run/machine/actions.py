@@ -10,14 +10,14 @@ from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallTool, OpenChild
 from wfcore.domain.run.machine.approvals import origin_of, wait
-from wfcore.domain.run.machine.attempts import set_timer
-from wfcore.domain.run.machine.interrupts import call_approval_of
 from wfcore.domain.run.machine.nodes import fail, finish
-from wfcore.domain.run.machine.output import key_of
 from wfcore.domain.run.machine.replies import said
 from wfcore.domain.run.machine.requests import address_of, request
-from wfcore.domain.run.machine.state import Batch, Frame, RunState
-from wfcore.domain.run.machine.turns import HELD_BACK
+from wfcore.domain.run.machine.states.attempts import set_timer
+from wfcore.domain.run.machine.states.interrupts import call_approval_of
+from wfcore.domain.run.machine.states.output import key_of
+from wfcore.domain.run.machine.states.state import Batch, Frame, RunState
+from wfcore.domain.run.machine.states.turns import HELD_BACK
 from wfcore.domain.run.plan import FAIL, WAIT, WORKFLOW, NodePlan
 
 LONGEST_WAIT = 1e10

@@ -9,10 +9,11 @@ from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallTool, Effect
 from wfcore.domain.run.events import EventKind
-from wfcore.domain.run.machine.attempts import AttemptEvent, drop, moved
-from wfcore.domain.run.machine.interrupts import (
+from wfcore.domain.run.machine.nodes import NodeEvent, advance, fail, finish
+from wfcore.domain.run.machine.requests import CHANGED
+from wfcore.domain.run.machine.states.attempts import AttemptEvent, drop, moved
+from wfcore.domain.run.machine.states.interrupts import (
     InterruptEvent,
-    Origin,
     approval_of,
     changed_approval_of,
     close_interrupt,
@@ -20,11 +21,10 @@ from wfcore.domain.run.machine.interrupts import (
     expiry,
     interrupt_to_wire,
     open_interrupt,
+    InterruptOrigin,
 )
-from wfcore.domain.run.machine.nodes import NodeEvent, advance, fail, finish
-from wfcore.domain.run.machine.output import emit
-from wfcore.domain.run.machine.requests import CHANGED
-from wfcore.domain.run.machine.state import Frame, InterruptState, RunState
+from wfcore.domain.run.machine.states.output import emit
+from wfcore.domain.run.machine.states.state import Frame, InterruptState, RunState
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.state import Interrupt
 
@@ -37,10 +37,10 @@ def start_approval(run: RunState, frame: Frame, node: NodePlan) -> None:
     wait(run, frame, approval_of(origin_of(run, frame, node), text))
 
 
-def origin_of(run: RunState, frame: Frame, node: NodePlan, step: int = -1) -> Origin:
+def origin_of(run: RunState, frame: Frame, node: NodePlan, step: int = -1) -> InterruptOrigin:
     """The origin of an interrupt of the node's current visit."""
     place = frame.place
-    return Origin(node, run.id, frame.visits[node.index], run.at, place.within, place.path, step, place.items)
+    return InterruptOrigin(node, run.id, frame.visits[node.index], run.at, place.within, place.path, step, place.items)
 
 
 def wait(run: RunState, frame: Frame, interrupt: Interrupt, effect: Effect | None = None) -> None:

@@ -24,13 +24,13 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Address, Effect
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.machine import effect_entries as effects
-from wfcore.domain.run.machine import turn_entries as turns
+from wfcore.domain.run.machine.entries import effect_entries as effects
+from wfcore.domain.run.machine.entries import turn_entries as turns
+from wfcore.domain.run.machine.entries.outcomes import ends_run
 from wfcore.domain.run.machine.next_steps import NextSteps, next_due, next_steps
-from wfcore.domain.run.machine.outcomes import ends_run
 from wfcore.domain.run.machine.requests import is_broken_off, needs_person
-from wfcore.domain.run.machine.state import NO_PLANS, Frame, InterruptState, Plans, RunState, find_frame
-from wfcore.domain.run.machine.turns import ENDED, HELD_BACK, OPEN, STATUS
+from wfcore.domain.run.machine.states.state import NO_PLANS, Frame, InterruptState, Plans, RunState, find_frame
+from wfcore.domain.run.machine.states.turns import ENDED, HELD_BACK, OPEN, STATUS
 from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.records import Record
 from wfcore.domain.run.state import BrokenInvariant, IllegalEntry, Interrupt, RunStatus

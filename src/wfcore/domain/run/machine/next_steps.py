@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from wfcore.domain.run.effects import Address, Effect
-from wfcore.domain.run.machine.state import RunState
-from wfcore.domain.run.machine.turn_entries import deadlines
-from wfcore.domain.run.machine.turns import ENDED, HELD_BACK, OPEN
+from wfcore.domain.run.machine.entries.turn_entries import deadlines
+from wfcore.domain.run.machine.states.state import RunState
+from wfcore.domain.run.machine.states.turns import ENDED, HELD_BACK, OPEN
 
 
 class NextSteps(Struct, frozen=True):

@@ -10,12 +10,12 @@ from typing import Final
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import EventKind
-from wfcore.domain.run.machine.attempts import ATTEMPTS, AttemptEvent, discard, unset_timer
-from wfcore.domain.run.machine.interrupts import InterruptEvent, close_interrupt
-from wfcore.domain.run.machine.output import emit, node_error
-from wfcore.domain.run.machine.rounds import give_up_loop
-from wfcore.domain.run.machine.state import Frame, NodeState, RunState
-from wfcore.domain.run.machine.turns import break_bound, fail_run, give_up, give_up_child
+from wfcore.domain.run.machine.states.attempts import ATTEMPTS, AttemptEvent, discard, unset_timer
+from wfcore.domain.run.machine.states.interrupts import InterruptEvent, close_interrupt
+from wfcore.domain.run.machine.states.output import emit, node_error
+from wfcore.domain.run.machine.states.rounds import give_up_loop
+from wfcore.domain.run.machine.states.state import Frame, NodeState, RunState
+from wfcore.domain.run.machine.states.turns import break_bound, fail_run, give_up, give_up_child
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.state import Table, move
 

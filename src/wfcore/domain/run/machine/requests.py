@@ -7,11 +7,11 @@ from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, tries
 from wfcore.domain.run.events import EventKind
-from wfcore.domain.run.machine.attempts import ATTEMPTS, AttemptEvent, drop, expect, moved
 from wfcore.domain.run.machine.nodes import fail
-from wfcore.domain.run.machine.output import emit, node_error
-from wfcore.domain.run.machine.state import Frame, RunState
-from wfcore.domain.run.machine.turns import break_bound
+from wfcore.domain.run.machine.states.attempts import ATTEMPTS, AttemptEvent, drop, expect, moved
+from wfcore.domain.run.machine.states.output import emit, node_error
+from wfcore.domain.run.machine.states.state import Frame, RunState
+from wfcore.domain.run.machine.states.turns import break_bound
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.state import move
 

@@ -7,12 +7,12 @@ from typing import Any, Final
 import attrs
 
 from wfcore.domain.run.effects import AttemptState
-from wfcore.domain.run.machine.attempts import ATTEMPTS, AttemptEvent
-from wfcore.domain.run.machine.interrupts import INTERRUPTS, InterruptEvent
 from wfcore.domain.run.machine.nodes import NODES, NodeEvent
-from wfcore.domain.run.machine.rounds import ROUNDS, RoundEvent
-from wfcore.domain.run.machine.state import InterruptState, NodeState, Phase, RoundState
-from wfcore.domain.run.machine.turns import TURNS, TurnEvent
+from wfcore.domain.run.machine.states.attempts import ATTEMPTS, AttemptEvent
+from wfcore.domain.run.machine.states.interrupts import INTERRUPTS, InterruptEvent
+from wfcore.domain.run.machine.states.rounds import ROUNDS, RoundEvent
+from wfcore.domain.run.machine.states.state import InterruptState, NodeState, Phase, RoundState
+from wfcore.domain.run.machine.states.turns import TURNS, TurnEvent
 from wfcore.domain.run.state import Table
 
 

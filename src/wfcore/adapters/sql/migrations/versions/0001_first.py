@@ -297,6 +297,12 @@ def _create_runs() -> None:
         ["wake_at"],
         **_only_where(sa.text("wake_at IS NOT NULL AND claimed_by IS NULL")),
     )
+    op.create_index(
+        "executions_due_org",
+        "executions",
+        ["org", "wake_at"],
+        **_only_where(sa.text("wake_at IS NOT NULL AND claimed_by IS NULL")),
+    )
     op.create_index("executions_thread", "executions", ["org", "thread_id"])
     op.create_index("executions_variation", "executions", ["variation_id"])
     op.create_index("executions_claims", "executions", ["claimed_by"], **_only_where(sa.text("claimed_by IS NOT NULL")))
@@ -349,7 +355,7 @@ def _create_runs() -> None:
         Column("id", INT, primary_key=True),
         _text("host"),
         _int("pid"),
-        _int("seen_at"),
+        _int("beats"),
         sqlite_autoincrement=True,
     )
 

@@ -9,14 +9,14 @@ from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Address
 from wfcore.domain.run.events import EventKind
-from wfcore.domain.run.machine.agent_loop import add_message, narrow_loops
+from wfcore.domain.run.machine.agent.agent_loop import add_message, narrow_loops
 from wfcore.domain.run.machine.approvals import expire
-from wfcore.domain.run.machine.interrupts import ANSWERS, InterruptEvent, add_vote, decision_of
-from wfcore.domain.run.machine.outcomes import end_timer, notify_openers, settle
-from wfcore.domain.run.machine.output import emit, error_of
-from wfcore.domain.run.machine.progress import go_on, rest, resume_frame, run_frames
-from wfcore.domain.run.machine.state import Frame, Place, RunState, children_of, find_frame
-from wfcore.domain.run.machine.turns import (
+from wfcore.domain.run.machine.entries.outcomes import end_timer, notify_openers, settle
+from wfcore.domain.run.machine.entries.progress import go_on, rest, resume_frame, run_frames
+from wfcore.domain.run.machine.states.interrupts import ANSWERS, InterruptEvent, add_vote, decision_of
+from wfcore.domain.run.machine.states.output import emit, error_of
+from wfcore.domain.run.machine.states.state import Frame, Place, RunState, children_of, find_frame
+from wfcore.domain.run.machine.states.turns import (
     OPEN,
     STATUS,
     TURNS,
@@ -27,13 +27,13 @@ from wfcore.domain.run.machine.turns import (
     fail_run,
     show_parked,
 )
-from wfcore.domain.run.state import IllegalEntry, IllegalMove, Vote, move
+from wfcore.domain.run.state import IllegalEntry, Vote, move, IllegalRunMove
 
 
 def _check(run: RunState, event: TurnEvent, reason: str) -> None:
     try:
         move(TURNS, run.phase, event, reason)
-    except IllegalMove as error:
+    except IllegalRunMove as error:
         error.info["status"] = str(STATUS[run.phase])
         raise
 

@@ -21,7 +21,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.effects import CallTool
 from wfcore.domain.run.entries import Actor, Decision
 from wfcore.domain.run.events import place_to_wire
-from wfcore.domain.run.machine.state import Frame, InterruptState, RunState, outward
+from wfcore.domain.run.machine.states.state import Frame, InterruptState, RunState, outward
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.state import Interrupt, Table, move
 
@@ -113,7 +113,7 @@ def interrupt_id(root: str, node_id: str, visit: int, *where: JSON) -> str:
 
 
 @attrs.frozen
-class Origin:
+class InterruptOrigin:
     """Where an interrupt comes from: a visit of a node in a frame of an execution, at a time in epoch milliseconds; the
     step of the visit, or -1 for the whole visit. `root` is the id of the execution's first run.
     """
@@ -146,7 +146,7 @@ class Origin:
         )
 
 
-def approval_of(origin: Origin, message: str) -> Interrupt:
+def approval_of(origin: InterruptOrigin, message: str) -> Interrupt:
     """The approval of a humanApproval node."""
     data, timeout = origin.node.data, origin.node.timeout
     approvers = data.get("approvers") or {}
@@ -161,13 +161,13 @@ def approval_of(origin: Origin, message: str) -> Interrupt:
     )
 
 
-def call_approval_of(origin: Origin, tool: str, arguments: JSON, call_id: str = "") -> Interrupt:
+def call_approval_of(origin: InterruptOrigin, tool: str, arguments: JSON, call_id: str = "") -> Interrupt:
     """The approval of a call. It binds the tool and the exact arguments, with the digest of both."""
     call = _bound(tool, arguments)
     return origin.interrupt(f"allow `{tool}` with these arguments?", call=call, tool_call_id=call_id)
 
 
-def changed_approval_of(origin: Origin, call: CallTool, length: int) -> Interrupt:
+def changed_approval_of(origin: InterruptOrigin, call: CallTool, length: int) -> Interrupt:
     """The same for a tool that is not what was approved. It can change again: the journal's `length` is in the id."""
     message = f"`{call.tool}` has changed since it was approved: allow it with these arguments?"
     return origin.interrupt(message, length, call=_bound(call.tool, call.params), tool_call_id=call.call_id)
@@ -178,13 +178,15 @@ def _bound(tool: str, arguments: JSON) -> dict[str, JSON]:
     return {**bound, "digest": fingerprint(bound)}
 
 
-def connect_of(origin: Origin, tool: str, needed: Mapping[str, JSON], length: int, call_id: str = "") -> Interrupt:
+def connect_of(
+    origin: InterruptOrigin, tool: str, needed: Mapping[str, JSON], length: int, call_id: str = ""
+) -> Interrupt:
     """The wait for a connection that a call needs. It can be needed again, so the journal's `length` is in the id."""
     about = {"toolId": tool, **{name: needed[name] for name in ("provider", "connectionId") if name in needed}}
     return origin.interrupt(f"`{tool}` needs a connection", length, type="connect", call=about, tool_call_id=call_id)
 
 
-def budget_of(origin: Origin, budget: Mapping[str, JSON], length: int) -> Interrupt:
+def budget_of(origin: InterruptOrigin, budget: Mapping[str, JSON], length: int) -> Interrupt:
     """The approval of going on after a budget is spent. It can follow again, so the journal's `length` is in the id."""
     amounts = " and ".join(f"{budget[name]} {unit}" for name, unit in BUDGETS.items() if name in budget)
     whose = f"the {budget['of']}'s" if "of" in budget else "the"

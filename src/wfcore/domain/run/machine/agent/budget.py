@@ -13,11 +13,11 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.approvals import origin_of, wait
-from wfcore.domain.run.machine.interrupts import budget_of
 from wfcore.domain.run.machine.nodes import fail
-from wfcore.domain.run.machine.output import emit
 from wfcore.domain.run.machine.requests import request
-from wfcore.domain.run.machine.state import AgentLoop, Frame, InterruptState, RunState
+from wfcore.domain.run.machine.states.interrupts import budget_of
+from wfcore.domain.run.machine.states.output import emit
+from wfcore.domain.run.machine.states.state import AgentLoop, Frame, InterruptState, RunState
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.records import UsageRecord
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Address, AttemptState, CallModel, CallTool, ComposeContext, Effect, OpenChild
-from wfcore.domain.run.machine.state import Frame, outward
+from wfcore.domain.run.machine.states.state import Frame, outward
 from wfcore.domain.run.state import Table, move
 
 

@@ -12,11 +12,11 @@ from typing import Final
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import EventKind
-from wfcore.domain.run.machine.attempts import ATTEMPTS, AttemptEvent, discard, unset_timer
-from wfcore.domain.run.machine.interrupts import InterruptEvent, close_interrupt, interrupt_to_wire
-from wfcore.domain.run.machine.output import emit, error_of
-from wfcore.domain.run.machine.rounds import give_up_loop
-from wfcore.domain.run.machine.state import Frame, Phase, RunState
+from wfcore.domain.run.machine.states.attempts import ATTEMPTS, AttemptEvent, discard, unset_timer
+from wfcore.domain.run.machine.states.interrupts import InterruptEvent, close_interrupt, interrupt_to_wire
+from wfcore.domain.run.machine.states.output import emit, error_of
+from wfcore.domain.run.machine.states.rounds import give_up_loop
+from wfcore.domain.run.machine.states.state import Frame, Phase, RunState
 from wfcore.domain.run.state import RunStatus, Table, move
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
-from wfcore.domain.run.machine.state import Frame, RunState
+from wfcore.domain.run.machine.states.state import Frame, RunState
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.records import MessageRecord
 

@@ -13,15 +13,15 @@ from wfcore.domain.run.effects import Address, OpenChild
 from wfcore.domain.run.entries import Opened
 from wfcore.domain.run.events import EventKind, place_to_wire
 from wfcore.domain.run.machine.actions import issue, start_action
-from wfcore.domain.run.machine.agent_loop import resume_loops
-from wfcore.domain.run.machine.agents import start_agent
+from wfcore.domain.run.machine.agent.agent_loop import resume_loops
+from wfcore.domain.run.machine.agent.agents import start_agent
 from wfcore.domain.run.machine.approvals import start_approval
-from wfcore.domain.run.machine.attempts import ATTEMPTS, AttemptEvent, drop, moved, set_timer
+from wfcore.domain.run.machine.entries.outcomes import end_call, notify_openers
 from wfcore.domain.run.machine.nodes import NODES, NodeEvent, fail, finish, output_of_frame, skip
-from wfcore.domain.run.machine.outcomes import end_call, notify_openers
-from wfcore.domain.run.machine.output import emit
-from wfcore.domain.run.machine.state import Frame, Phase, Place, RunState, find_frame
-from wfcore.domain.run.machine.turns import (
+from wfcore.domain.run.machine.states.attempts import ATTEMPTS, AttemptEvent, drop, moved, set_timer
+from wfcore.domain.run.machine.states.output import emit
+from wfcore.domain.run.machine.states.state import Frame, Phase, Place, RunState, find_frame
+from wfcore.domain.run.machine.states.turns import (
     ENDED,
     HELD_BACK,
     TurnEvent,

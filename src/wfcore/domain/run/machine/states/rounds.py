@@ -8,8 +8,8 @@ meanwhile. A visit is given up with its node: after a failure, with its cycle, w
 from enum import StrEnum
 from typing import Final
 
-from wfcore.domain.run.machine.output import key_of, label_of, record
-from wfcore.domain.run.machine.state import AgentLoop, Frame, RoundState, RunState
+from wfcore.domain.run.machine.states.output import key_of, label_of, record
+from wfcore.domain.run.machine.states.state import AgentLoop, Frame, RoundState, RunState
 from wfcore.domain.run.state import Table, move
 
 

@@ -11,10 +11,10 @@ from wfcore.domain.agents.context_attachments import attached
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
-from wfcore.domain.run.machine.budget import spend
-from wfcore.domain.run.machine.output import key_of
+from wfcore.domain.run.machine.agent.budget import spend
 from wfcore.domain.run.machine.requests import address_of, request
-from wfcore.domain.run.machine.state import AgentLoop, Frame, Message, RunState
+from wfcore.domain.run.machine.states.output import key_of
+from wfcore.domain.run.machine.states.state import AgentLoop, Frame, Message, RunState
 from wfcore.domain.run.plan import NodePlan
 
 REPLACING: Final = 2

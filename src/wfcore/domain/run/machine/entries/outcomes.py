@@ -5,16 +5,17 @@ from collections.abc import Mapping
 from wfcore.domain.graph.structure import NodeType
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect
-from wfcore.domain.run.machine import actions, agent_loop
+from wfcore.domain.run.machine import actions
+from wfcore.domain.run.machine.agent import agent_loop
+from wfcore.domain.run.machine.agent.budget import decide_spending, hold_call
 from wfcore.domain.run.machine.approvals import close_wait, wait_for_call
-from wfcore.domain.run.machine.attempts import ATTEMPTS, AttemptEvent, drop, moved, unset_timer
-from wfcore.domain.run.machine.budget import decide_spending, hold_call
-from wfcore.domain.run.machine.interrupts import InterruptEvent, output_of
 from wfcore.domain.run.machine.nodes import fail, finish
 from wfcore.domain.run.machine.requests import fail_attempt, is_broken_off, is_final, needs_person, request, retry
-from wfcore.domain.run.machine.rounds import REFUSED
-from wfcore.domain.run.machine.state import Frame, InterruptState, RunState
-from wfcore.domain.run.machine.turns import give_up
+from wfcore.domain.run.machine.states.attempts import ATTEMPTS, AttemptEvent, drop, moved, unset_timer
+from wfcore.domain.run.machine.states.interrupts import InterruptEvent, output_of
+from wfcore.domain.run.machine.states.rounds import REFUSED
+from wfcore.domain.run.machine.states.state import Frame, InterruptState, RunState
+from wfcore.domain.run.machine.states.turns import give_up
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.state import Interrupt, move
 

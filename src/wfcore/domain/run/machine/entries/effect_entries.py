@@ -7,13 +7,14 @@ from typing import cast
 
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
-from wfcore.domain.run.machine import agent_loop, outcomes
-from wfcore.domain.run.machine.attempts import POSSIBLE, AttemptEvent, complete, drop, expect, moved
-from wfcore.domain.run.machine.budget import count_usage
+from wfcore.domain.run.machine.agent import agent_loop
+from wfcore.domain.run.machine.agent.budget import count_usage
+from wfcore.domain.run.machine.entries import outcomes
+from wfcore.domain.run.machine.entries.progress import go_on, open_child
 from wfcore.domain.run.machine.nodes import finish
-from wfcore.domain.run.machine.progress import go_on, open_child
-from wfcore.domain.run.machine.state import RunState, find_frame
-from wfcore.domain.run.machine.turns import OPEN
+from wfcore.domain.run.machine.states.attempts import POSSIBLE, AttemptEvent, complete, drop, expect, moved
+from wfcore.domain.run.machine.states.state import RunState, find_frame
+from wfcore.domain.run.machine.states.turns import OPEN
 from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.state import IllegalEntry
 

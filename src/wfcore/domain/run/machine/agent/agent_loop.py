@@ -18,18 +18,18 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.events import EventKind
-from wfcore.domain.run.machine.agents import config_of, model_call, replaces, tool_effect
+from wfcore.domain.run.machine.agent.agents import config_of, model_call, replaces, tool_effect
+from wfcore.domain.run.machine.agent.budget import count_usage, spend
 from wfcore.domain.run.machine.approvals import origin_of, wait
-from wfcore.domain.run.machine.attempts import AttemptEvent, complete, expect, moved
-from wfcore.domain.run.machine.budget import count_usage, spend
-from wfcore.domain.run.machine.interrupts import call_approval_of
 from wfcore.domain.run.machine.nodes import fail, finish
-from wfcore.domain.run.machine.output import emit, key_of, label_of, node_error, record
 from wfcore.domain.run.machine.replies import MOST_CALLS, ModelReply, bounded, fit, reply_of, said, tool_of
 from wfcore.domain.run.machine.requests import fail_attempt, request
-from wfcore.domain.run.machine.rounds import RoundEvent, advance
-from wfcore.domain.run.machine.state import AgentLoop, Frame, Message, RoundState, RunState
-from wfcore.domain.run.machine.turns import HELD_BACK
+from wfcore.domain.run.machine.states.attempts import AttemptEvent, complete, expect, moved
+from wfcore.domain.run.machine.states.interrupts import call_approval_of
+from wfcore.domain.run.machine.states.output import emit, key_of, label_of, node_error, record
+from wfcore.domain.run.machine.states.rounds import RoundEvent, advance
+from wfcore.domain.run.machine.states.state import AgentLoop, Frame, Message, RoundState, RunState
+from wfcore.domain.run.machine.states.turns import HELD_BACK
 from wfcore.domain.run.plan import NodePlan
 
 

@@ -1,0 +1,1 @@
+"""The agent loop: model calls, rounds of tool calls, budgets."""
