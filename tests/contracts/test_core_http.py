@@ -22,8 +22,8 @@ async def core(request: pytest.FixtureRequest, empty_database: Path, tmp_path: P
     """Open, with loopback let through."""
     shutil.copy(empty_database, tmp_path / "app.db")
     database = "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path / 'app.db'}"
-    settings = Settings(http_allow=["127.0.0.1"])
-    async with bootstrap.open(database, settings=settings, synchronous="NORMAL", grace=0) as opened:
+    settings = Settings(http_allow=["127.0.0.1"], synchronous="NORMAL", grace=0)
+    async with bootstrap.open(database, settings=settings) as opened:
         yield opened
 
 
@@ -95,7 +95,7 @@ async def test_a_timeout_closes_the_connection(core: Core) -> None:
 
 async def test_loopback_is_refused_by_default() -> None:
     """Without settings, an installation reaches no loopback address."""
-    async with bootstrap.open("sqlite://", grace=0) as core, WireStub([hangs_up]) as server:
+    async with bootstrap.open("sqlite://", settings=Settings(grace=0)) as core, WireStub([hangs_up]) as server:
         run = await ran(core, {"url": server.base_url})
         assert run.status == "error"
         assert "operator does not allow its port" in run.error["message"]

@@ -81,8 +81,8 @@ class EmbeddedContract(DispatcherContract):
 
     async def test_a_dead_process_of_this_machine(self, bench: Bench) -> None:
         """The process table shows that it ended: its executions are claimed at the start, without waiting."""
-        dead = await bench.journal.register(this_machine(), ended_process(), NOW)
-        alive = await bench.journal.register(this_machine(), os.getpid(), NOW)
+        dead = await bench.journal.register(this_machine(), ended_process())
+        alive = await bench.journal.register(this_machine(), os.getpid())
         lost = await begin(bench.journal, "lost", wake_at=NOW, claimed_by=dead)
         held = await begin(bench.journal, "held", wake_at=NOW, claimed_by=alive)
         await bench.dispatcher.start(bench.handler)
@@ -117,16 +117,60 @@ class EmbeddedContract(DispatcherContract):
         await other.stop(0)
         assert bench.handler.handled[ref] == 1
 
+    @pytest.mark.parametrize("machine", ["this machine", "another machine"])
+    @pytest.mark.parametrize("ahead", [-86_400_000, 86_400_000])
+    async def test_clocks_that_differ(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch, machine: str, ahead: int
+    ) -> None:
+        """Two workers whose clocks differ by a day keep their executions, however long a step takes."""
+        gate = asyncio.Event()
+        bench.handler.before = lambda _: gate.wait()
+        await bench.dispatcher.start(bench.handler)
+        mine = await bench.due("mine", 0)
+        await bench.until_handled(mine)
+        if machine != "this machine":
+            monkeypatch.setattr(embedded, "this_machine", lambda: machine)
+        clock = FakeClock(NOW + ahead)
+        other = EmbeddedDispatcher(bench.journal, clock)
+        await other.start(bench.handler)
+        theirs = await begin(bench.journal, "theirs", wake_at=0, claimed_by=other.worker)
+        other.adopt(theirs)
+        for _ in range(70):
+            for each in (bench.clock, clock):
+                await eventually(lambda each=each: each.next_timer)
+                each.advance(1)
+                await eventually(lambda each=each: each.next_timer)
+        assert bench.handler.handled == {mine: 1, theirs: 1}
+        gate.set()
+        for ref in (mine, theirs):
+            await bench.until_parked(ref)
+        await other.stop(0)
+        assert bench.handler.handled == {mine: 1, theirs: 1}
+
+    async def test_heartbeats_go_on_when_the_clock_is_set_back(self, bench: Bench) -> None:
+        """The holder of an execution sends a heartbeat each second, also right after the step."""
+        watched, gate = Watched(bench.journal), asyncio.Event()
+        bench.handler.before = lambda _: gate.wait()
+        bench.dispatcher = EmbeddedDispatcher(watched, bench.clock)  # type: ignore[arg-type]
+        await bench.dispatcher.start(bench.handler)
+        await bench.until_handled(await bench.due("r-1", 0))
+        await bench.beats(1)
+        bench.clock.step(-3_600)
+        before = watched.calls["heartbeat"]
+        await bench.beats(5)
+        assert watched.calls["heartbeat"] >= before + 5
+        gate.set()
+
     async def test_a_suspended_worker_does_not_declare_others_dead(self, bench: Bench) -> None:
         """After a minute without a poll (no database, a stopped process) no worker is declared dead at once."""
-        other = await bench.journal.register("another machine", 1, NOW)
+        other = await bench.journal.register("another machine", 1)
         ref = await begin(bench.journal, "r-1", wake_at=NOW, claimed_by=other)
         await bench.dispatcher.start(bench.handler)
         await bench.beats(1)
         bench.clock.advance(60)
         await bench.rounds()
         assert bench.handler.handled[ref] == 0
-        await bench.journal.heartbeat(other, bench.clock.now())
+        await bench.journal.heartbeat(other)
         await bench.beats(3)
         assert bench.handler.handled[ref] == 0
 

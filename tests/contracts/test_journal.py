@@ -196,7 +196,7 @@ def process(*arguments: object) -> subprocess.Popen[str]:
 async def claim_all(path: Path) -> None:
     """Claim in small bites until nothing is due, and print what was claimed."""
     async with sql_journal(path) as journal:
-        worker = await journal.register("host", 1, NOW)
+        worker = await journal.register("host", 1)
         print("ready", flush=True)
         sys.stdin.readline()
         while claimed := await journal.claim_due(worker, NOW, 2):

@@ -272,7 +272,7 @@ async def test_found_by_meaning(tmp_path: Path) -> None:
     }
     async with (
         Mem0Memories(tmp_path, embed=near.__getitem__, dimensions=2, threshold=0.5) as memories,
-        wfcore.open("sqlite://", memories=memories) as core,
+        wfcore.open("sqlite://", ports=wfcore.Overrides(memories=memories)) as core,
     ):
         org = await core.directory.create_organization("Acme")
         me = core.principal(org.uuid, user="u1", role="owner")

@@ -233,7 +233,9 @@ async def opened(stack: AsyncExitStack, url: str, did: list[str], name: str, *, 
         finally:
             did.append(f"{name} broken off")
 
-    return await stack.enter_async_context(bootstrap.open(url, tools=[work], worker=worker, secret=bytes(32), grace=0))
+    settings = Settings(grace=0)
+    opening = bootstrap.open(url, tools=[work], settings=settings, worker=worker, secrets=bytes(32))
+    return await stack.enter_async_context(opening)
 
 
 async def deployed(core: Core) -> tuple[Principal, int]:

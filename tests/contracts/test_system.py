@@ -1,5 +1,9 @@
 """The contracts of clock and ids, for the real ones and the fakes."""
 
+import asyncio
+
+import pytest
+
 from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.ports.system import Clock, Ids
 from wfcore.testing.contracts.system import ClockContract, IdsContract
@@ -21,6 +25,20 @@ class TestFakeClock(ClockContract):
     def let_pass(self, clock: Clock, seconds: float) -> None:
         assert isinstance(clock, FakeClock)
         clock.advance(seconds)
+
+
+@pytest.mark.anyio
+async def test_a_step_moves_the_wall_time_only() -> None:
+    """The fake clock's sleepers wait by monotonic time, whatever steps the wall time makes."""
+    clock, woken = FakeClock(), list[int]()
+    clock.call_later(2, lambda: woken.append(clock.monotonic()))
+    for seconds in (3_600, -7_200):
+        clock.step(seconds)
+        await asyncio.sleep(0)
+    assert (woken, clock.monotonic(), clock.now() - FakeClock().now()) == ([], 0, -3_600_000)
+    clock.advance(2)
+    await asyncio.sleep(0)
+    assert (woken, clock.now() - FakeClock().now()) == ([2_000], -3_598_000)
 
 
 class TestRandomIds(IdsContract):

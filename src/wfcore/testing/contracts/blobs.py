@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from wfcore.ports.blobs import Blobs
-from wfcore.testing.contracts.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio
 
 ORG = "6f1c2b9e-58c4-4f0b-9f0e-0d4a8c1e7a11"
 OTHER_ORG = "6f1c2b9e-58c4-4f0b-9f0e-0d4a8c1e7a12"

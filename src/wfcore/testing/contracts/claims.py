@@ -11,7 +11,7 @@ import pytest
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Append, Holder, Journal, JournalConflict
 from wfcore.testing.contracts.journal_values import NOW, OTHER_ORG, begin, due, find, steps
-from wfcore.testing.contracts.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio
 
 
 class ClaimsContract(OnAsyncio):

@@ -22,7 +22,7 @@ import pytest
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict
 from wfcore.testing.contracts.journal_values import NOW, begin, due, steps
-from wfcore.testing.contracts.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio
 from wfcore.testing.fakes import FakeClock
 
 HOUR = 3_600

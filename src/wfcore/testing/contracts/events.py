@@ -18,7 +18,7 @@ import pytest
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.ports.journal import ExecutionRef
 from wfcore.ports.providers import EventSink, Lagged
-from wfcore.testing.contracts.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio
 
 ONE = ExecutionRef("11111111-1111-4111-8111-111111111111", 1)
 OTHER = ExecutionRef("11111111-1111-4111-8111-111111111111", 2)

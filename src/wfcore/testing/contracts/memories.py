@@ -18,7 +18,7 @@ import attrs
 import pytest
 
 from wfcore.ports.providers import Memory, MemoryBackend
-from wfcore.testing.contracts.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio
 
 ORG = "11111111-1111-4111-8111-111111111111"
 OTHER_ORG = "22222222-2222-4222-8222-222222222222"

@@ -31,7 +31,7 @@ from wfcore.ports.providers import (
     ToolDefinition,
     collect_calls,
 )
-from wfcore.testing.contracts.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio
 
 Reply = str | ModelError | Mapping[str, JSON]
 """A scripted reply: a text, an error, or a message with `content` and `toolCalls`."""

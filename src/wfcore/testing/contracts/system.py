@@ -5,7 +5,7 @@ from abc import abstractmethod
 
 from wfcore.domain.kernel.ids import ALPHABET, is_uuid
 from wfcore.ports.system import Clock, Ids
-from wfcore.testing.contracts.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio
 
 
 class ClockContract(OnAsyncio):

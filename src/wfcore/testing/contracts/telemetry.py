@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from wfcore.ports.telemetry import Counted, Ids, Labels, Level, Telemetry, Timed, WorkKind
-from wfcore.testing.contracts.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio
 
 LABELS: Final[Mapping[WorkKind, Labels]] = {WorkKind.request: {"method": "GET"}, WorkKind.effect: {"kind": "app"}}
 IDS: Final[Mapping[WorkKind, Ids]] = {

@@ -22,7 +22,7 @@ import pytest
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Duplicate, Stale, Storage
-from wfcore.testing.contracts.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio
 from wfcore.testing.contracts.storage.audit import AuditContract
 from wfcore.testing.contracts.storage.directory import DirectoryContract
 from wfcore.testing.contracts.storage.interfaces import InterfacesContract
