@@ -117,6 +117,13 @@ def test_keys_that_have_no_effect_on_a_tool_are_named_for_actions_only() -> None
     assert deployed({"nodes": [START, other], "edges": [edge(1, "s", "a")]}) == []
 
 
+def test_a_tool_id_of_another_type_is_one_issue() -> None:
+    """Rules that look tools up leave it alone."""
+    action = {"id": "b", "type": "action", "data": {"toolId": ["core.wait"], "retry": {}}}
+    (issue,) = deployed({"nodes": [START, action], "edges": [edge(1, "s", "b")]})
+    assert issue == Issue("g.nodes[1].data.toolId", "node `b`: must be a string, not an array", "type")
+
+
 @pytest.mark.parametrize(
     ("size", "walk"),
     [

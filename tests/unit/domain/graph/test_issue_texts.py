@@ -26,6 +26,7 @@ UUID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
         ({"nodes": [[]]}, ".nodes[0]", "must be an object, not an array", "type"),
         ({"nodes": [{"type": "start"}]}, ".nodes[0].id", "is required", "required"),
         ({"nodes": [{"id": None, "type": "start"}]}, ".nodes[0].id", "must be a string, not null", "type"),
+        ({"nodes": [{"id": 7, "type": "start"}]}, ".nodes[0].id", "must be a string, not a number", "type"),
         ({"nodes": [{"id": "", "type": "start"}]}, ".nodes[0].id", "must not be empty", "minLength"),
         (
             {"nodes": [{"id": "x" * 256, "type": "start"}]},
@@ -89,7 +90,7 @@ def test_of_what_cannot_be_stored(structure: Any, path: str, message: str, rule:
     assert expected in found
     assert [issue for issue in found if issue.rule != "unique"] == [expected] or rule == "unique"
     if isinstance(structure, dict):
-        assert expected in write_issues({**structure, "viewport": {}}, limits=GraphLimits(nodes=2))
+        assert write_issues({**structure, "viewport": {}}, limits=GraphLimits(nodes=2)) == found
 
 
 def test_a_graph_may_be_as_large_as_its_limits() -> None:
@@ -244,6 +245,7 @@ def test_of_the_data_of_a_node(kind: str, data: Any, path: str, message: str, ru
 @pytest.mark.parametrize(
     ("kind", "data"),
     [
+        ("action", {"toolId": "core.http", "retry": {"maxAttempts": 100}}),
         ("humanApproval", {"approvers": {"emails": ["a@x.org"]}}),
         ("humanApproval", {"approvers": {"emails": ["a@x.org"], "groups": [UUID]}, "requiredApprovals": 9}),
         ("start", {"inputSchema": {"type": "object"}}),
@@ -258,9 +260,11 @@ def test_of_expressions_and_schemas() -> None:
     """The words of the parser, at the place of the value that it refuses."""
     ((path, message, rule),) = data_issues("condition", {"branches": [{"handle": "a", "when": "1 +"}]})
     assert (path, rule) == ("branches[0].when", "expression")
+    assert isinstance(message, str)
     assert message not in ("", "None")
     ((path, message, rule),) = data_issues("action", {"toolId": "core.http", "params": {"a": {"b": "{{ 1 + }}"}}})
     assert (path, rule) == ("params.a.b", "expression")
+    assert isinstance(message, str)
     assert message not in ("", "None")
     assert {path for path, _, _ in data_issues("start", {"inputSchema": {"type": "nothing"}})} <= {
         "inputSchema",
