@@ -11,10 +11,13 @@ from wfcore.domain.kernel.ids import ALPHABET
 
 
 class SystemClock:
-    """Implements the port `Clock` with the clock of the machine and timers of the event loop."""
+    """Implements the port `Clock` with the clocks of the machine and timers of the event loop."""
 
     def now(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> int:
+        return time.monotonic_ns() // 1_000_000
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

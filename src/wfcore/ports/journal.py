@@ -214,12 +214,15 @@ class OpenInterrupt:
 
 @attrs.frozen
 class Holder:
-    """A worker that holds executions, and the time of its last heartbeat."""
+    """A worker that holds executions, and the number of its heartbeats.
+
+    A heartbeat has no time: an observer measures by its own monotonic clock how long the number stays the same.
+    """
 
     worker: int
     host: str
     pid: int
-    seen_at: int
+    beats: int
 
 
 class Journal(Protocol):
@@ -305,16 +308,16 @@ class Journal(Protocol):
 
     # Workers and claims
 
-    async def register(self, host: str, pid: int, now: int) -> int:
-        """Register a new worker. Returns its number, which is never reused."""
+    async def register(self, host: str, pid: int) -> int:
+        """Register a new worker, without heartbeats. Returns its number, which is never reused."""
         ...
 
-    async def heartbeat(self, worker: int, now: int) -> None:
-        """Record that the worker is alive. A worker that is not registered is registered again."""
+    async def heartbeat(self, worker: int) -> None:
+        """Add one to the heartbeats of the worker. A worker that is not registered is registered again."""
         ...
 
     async def holders(self) -> list[Holder]:
-        """The workers that hold executions, by number. An unregistered one has an empty host and `seen_at` 0."""
+        """The workers that hold executions, by number. An unregistered one has an empty host and `beats` 0."""
         ...
 
     async def held_by(self, worker: int) -> list[ExecutionRef]:
@@ -326,7 +329,8 @@ class Journal(Protocol):
         ...
 
     async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
-        """Claim up to `limit` executions that are due and that no worker holds, the longest due first.
+        """Claim up to `limit` executions that are due at the wall time `now` and that no worker holds, the longest due
+        first.
 
         Exactly one of several concurrent claimants, in any number of processes, gets each execution. The execution's
         queued run becomes a running one. A claim counts as a heartbeat of the worker.
@@ -334,5 +338,15 @@ class Journal(Protocol):
         ...
 
     async def next_wake(self) -> int | None:
-        """The earliest time at which an execution that no worker holds is due; None when there is none."""
+        """The earliest time at which an execution that no worker holds is due; None when there is none.
+
+        0 means at once: it is due whatever the wall clock shows.
+        """
+        ...
+
+    async def due_since(self, now: int) -> int | None:
+        """When the execution that the next claim takes at `now` became due; None when none is due.
+
+        For one that is due at once, this is when its latest turn last changed.
+        """
         ...

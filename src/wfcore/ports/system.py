@@ -5,18 +5,25 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Implementers: `now` never goes backwards by more than the system clock does."""
+    """Wall time for what users see, and monotonic time for every wait and every measurement of a duration.
+
+    The wall time can be set back or forward, and differs between processes.
+    """
 
     def now(self) -> int:
-        """Milliseconds since the Unix epoch."""
+        """The wall time in milliseconds since the Unix epoch."""
+        ...
+
+    def monotonic(self) -> int:
+        """Milliseconds since an arbitrary start. It never goes backwards, and only this process can compare it."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; a fake clock returns when the test has advanced it that far."""
+        """Wait by monotonic time; a fake clock returns when the test has advanced it that far."""
         ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-        """Call `callback` from the running event loop after `seconds`, possibly slightly earlier.
+        """Call `callback` from the running event loop after `seconds` of monotonic time, possibly slightly earlier.
 
         Returns a function that cancels the call.
         """

@@ -37,7 +37,7 @@ async def fill(url: str) -> Bench:
         await bench.ran(one(act("flaky", fails=9)))
         await core.runs.start(me, workflow=await bench.deployed(one(act("core.wait", seconds=3_600))), input={})
         await (await opened_channel(bench, url="http://127.0.0.1:9/answers")).rested()
-        await core.ports.journal.register("elsewhere", 1, bench.clock.now())
+        await core.ports.journal.register("elsewhere", 1)
     return bench
 
 

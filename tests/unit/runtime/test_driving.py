@@ -303,7 +303,7 @@ async def test_a_claim_that_was_lost_is_left_alone(database: str) -> None:
         await bench.until("it")
         journal, mine = bench.core.ports.journal, bench.core.ports.dispatcher.worker
         assert mine is not None
-        thief = await journal.register("elsewhere", 1, bench.clock.now())
+        thief = await journal.register("elsewhere", 1)
         await journal.release(mine)
         assert await journal.claim_due(thief, bench.clock.now(), 10) == [run.row.execution]
         length = (await journal.execution(run.row.execution)).length

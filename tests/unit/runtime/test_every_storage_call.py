@@ -28,6 +28,8 @@ from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.journal import Journal
 from wfcore.ports.postings import Posting
 from wfcore.ports.storage import Storage
+from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.common.ports import Overrides
 from wfcore.runtime.resources.interfaces import SignedInterface
 from wfcore.testing.fakes import FakeClock, SequentialIds
 
@@ -47,6 +49,7 @@ RANDOM = {"sealed"}
 ASIDE = {
     "Storage.upgrade", "Storage.check", "Storage.schema_differences", "Storage.close",  # opening and closing
     "Journal.register", "Journal.heartbeat", "Journal.holders", "Journal.release", "Journal.claim_due",
+    "Journal.due_since",  # of the metrics
     "Journal.next_wake", "Journal.lengths", "Journal.held_by",  # the dispatcher's: see `test_an_active_run`
 }  # fmt: skip
 """What no use case calls by itself."""
@@ -186,16 +189,18 @@ async def opened(file: Path, faults: Faults, *, worker: bool = False, clock: Fak
     storage: Any = Watched(SqlStorage(database), Storage, faults)
     journal: Any = Watched(SqlJournal(database), Journal, faults)
     async with bootstrap.open(
-        storage=storage,
-        journal=journal,
-        memories=SqlMemories(database),
         models={"default": ScriptedModel("hello to you")},
-        clock=clock or FakeClock(),
-        ids=Ids(made),
-        secret=bytes(32),
+        settings=Settings(grace=0),
         worker=worker,
         migrate=made == 0,
-        grace=0,
+        secrets=bytes(32),
+        ports=Overrides(
+            storage=storage,
+            journal=journal,
+            memories=SqlMemories(database),
+            clock=clock or FakeClock(),
+            ids=Ids(made),
+        ),
     ) as core:
         yield core, core.principal(ORG, "ann", email="ann@x.org", role="owner")
 

@@ -6,6 +6,9 @@ memory.
 
 The store is authoritative and polled every `HEARTBEAT` seconds. Notifications between processes (`notify`, `receive`)
 only shorten the wait for the next poll.
+
+Rounds, heartbeats and silences are measured by the monotonic clock of this process. The wall clock only decides which
+due times have come, so a step of the clock, or clocks that differ, cannot make a worker idle or dead.
 """
 
 import asyncio
@@ -112,7 +115,7 @@ class EmbeddedDispatcher:
 
     async def start(self, handler: Handler) -> None:
         self._handler = handler
-        self._worker = await self._journal.register(self._machine, os.getpid(), self._clock.now())
+        self._worker = await self._journal.register(self._machine, os.getpid())
         await self._release_dead_workers()
         self._rounds = asyncio.create_task(self._work())
 
@@ -140,7 +143,7 @@ class EmbeddedDispatcher:
         while self._active and (left := end - loop.time()) > 0:
             await asyncio.wait(self._active.values(), timeout=min(HEARTBEAT, left))
             with _logged("a heartbeat failed"):
-                await self._journal.heartbeat(worker, self._clock.now())
+                await self._journal.heartbeat(worker)
 
     # Rounds
 
@@ -153,12 +156,12 @@ class EmbeddedDispatcher:
                 moment = await self._next_round_at()
             except Exception:
                 log.exception("a round of the dispatcher failed")
-                moment = self._clock.now() + int(HEARTBEAT * 1000)
+                moment = self._clock.monotonic() + int(HEARTBEAT * 1000)
             await self._wait_for_wake(moment)
 
     async def _wait_for_wake(self, moment: int) -> None:
-        """Wait for a wake-up, at most until `moment`, in milliseconds since the Unix epoch."""
-        left = (moment - self._clock.now()) / 1000
+        """Wait for a wake-up, at most until `moment`, in milliseconds of monotonic time."""
+        left = (moment - self._clock.monotonic()) / 1000
         if left > 0:
             cancel = self._clock.call_later(left, self._woken.set)
         else:
@@ -169,23 +172,24 @@ class EmbeddedDispatcher:
             cancel()
 
     async def _round(self) -> None:
-        worker, now = self._worker, self._clock.now()
+        worker = self._worker
         if worker is None:
             return
-        if now >= self._next_beat:
-            await self._beat(worker, now)
+        if self._clock.monotonic() >= self._next_beat:
+            await self._beat(worker)
         free = min(self._concurrency - len(self._active), CLAIM_BATCH)
         if free > 0 and await self._is_something_due():
-            for execution in await self._journal.claim_due(worker, now, free):
+            for execution in await self._journal.claim_due(worker, self._clock.now(), free):
                 self.adopt(execution)
 
-    async def _beat(self, worker: int, now: int) -> None:
+    async def _beat(self, worker: int) -> None:
+        began = self._clock.monotonic()
         if self._active:
-            await self._journal.heartbeat(worker, now)
+            await self._journal.heartbeat(worker)
             await self._signal_foreign_writes()
         await self._release_dead_workers()
         await self._resume_lost_claims(worker)
-        self._next_beat = now + int(HEARTBEAT * 1000)
+        self._next_beat = began + int(HEARTBEAT * 1000)
 
     async def _resume_lost_claims(self, worker: int) -> None:
         """Drive executions claimed by a write whose outcome was lost: no task drives them, and no other worker can."""
@@ -199,9 +203,14 @@ class EmbeddedDispatcher:
         return due is not None and due <= self._clock.now()
 
     async def _next_round_at(self) -> int:
-        """When the next round is, in milliseconds since the Unix epoch: at the next heartbeat or the next due time."""
+        """When the next round is, in milliseconds of monotonic time: at the next heartbeat or the next due time.
+
+        The wait for a due time is computed again at each heartbeat, because the wall clock can change meanwhile.
+        """
         due = await self._journal.next_wake() if len(self._active) < self._concurrency else None
-        return self._next_beat if due is None else min(self._next_beat, due)
+        if due is None:
+            return self._next_beat
+        return min(self._next_beat, self._clock.monotonic() + max(0, due - self._clock.now()))
 
     async def _signal_foreign_writes(self) -> None:
         assert self._handler is not None  # noqa: S101
@@ -213,29 +222,30 @@ class EmbeddedDispatcher:
     async def _release_dead_workers(self) -> None:
         """Release the executions that dead workers hold."""
         others = [holder for holder in await self._journal.holders() if holder.worker != self._worker]
-        now = self._clock.now()
+        now = self._clock.monotonic()
         self._silences = {holder.worker: self._silence_of(holder, now) for holder in others}
         self._polled_at = now
         for holder in others:
-            if self._is_dead(holder, now):
+            if self._is_dead(holder):
                 freed = await self._journal.release(holder.worker)
                 extra = {"worker": holder.worker, "executions": freed}
                 log.warning("worker died; its executions are released", extra=extra)
 
-    def _is_dead(self, holder: Holder, now: int) -> bool:
+    def _is_dead(self, holder: Holder) -> bool:
         """On this machine the process table decides; elsewhere, the time without heartbeats. That time also decides
         for a process that hangs, and for another process with a reused number.
         """
+        silence = self._silences[holder.worker].seconds
         if holder.host == self._machine:
-            return not is_alive(holder.pid) or (now - holder.seen_at) / 1000 > STUCK_AFTER
-        return self._silences[holder.worker].seconds >= DEAD_AFTER
+            return not is_alive(holder.pid) or silence > STUCK_AFTER
+        return silence >= DEAD_AFTER
 
     def _silence_of(self, holder: Holder, now: int) -> "Silence":
-        """The time without heartbeats by the own clock: the clocks of two machines differ."""
+        """How long the number of heartbeats has been the same, by the monotonic clock of this process."""
         before = self._silences.get(holder.worker)
-        if before is None or before.seen_at != holder.seen_at:
-            return Silence(holder.seen_at, 0.0)
-        return Silence(holder.seen_at, before.seconds + min((now - self._polled_at) / 1000, MAX_SILENCE_STEP))
+        if before is None or before.beats != holder.beats:
+            return Silence(holder.beats, 0.0)
+        return Silence(holder.beats, before.seconds + min((now - self._polled_at) / 1000, MAX_SILENCE_STEP))
 
     # Executions
 
@@ -285,9 +295,9 @@ def _logged(message: str) -> Iterator[None]:
 
 @attrs.frozen
 class Silence:
-    """The last heartbeat of a worker (milliseconds since the Unix epoch), and the seconds since, by the own clock."""
+    """The number of heartbeats of a worker, and the seconds for which this process has seen no other number."""
 
-    seen_at: int
+    beats: int
     seconds: float
 
 

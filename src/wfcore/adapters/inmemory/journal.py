@@ -55,7 +55,7 @@ class _StoredExecution:
 class _Worker:
     host: str
     pid: int
-    seen_at: int
+    beats: int
 
 
 class MemoryJournal:
@@ -184,20 +184,20 @@ class MemoryJournal:
 
     # Who works on what
 
-    async def register(self, host: str, pid: int, now: int) -> int:
+    async def register(self, host: str, pid: int) -> int:
         worker = len(self._registered) + 1
         self._registered[worker] = host, pid
-        self._record_heartbeat(worker, now)
+        self._workers[worker] = _Worker(host, pid, 0)
         return worker
 
-    async def heartbeat(self, worker: int, now: int) -> None:
-        self._record_heartbeat(worker, now)
+    async def heartbeat(self, worker: int) -> None:
+        self._record_heartbeat(worker)
 
     async def holders(self) -> list[Holder]:
         holding = sorted({stored.claimed_by for stored in self._executions.values() if stored.claimed_by is not None})
         nobody = _Worker("", 0, 0)
         found = [(number, self._workers.get(number, nobody)) for number in holding]
-        return [Holder(number, worker.host, worker.pid, worker.seen_at) for number, worker in found]
+        return [Holder(number, worker.host, worker.pid, worker.beats) for number, worker in found]
 
     async def held_by(self, worker: int) -> list[ExecutionRef]:
         return [stored.row.ref for stored in self._executions.values() if stored.claimed_by == worker]
@@ -216,11 +216,17 @@ class MemoryJournal:
             claimed.append(stored.row.ref)
             self._begin_runs(stored, now)
         if claimed:
-            self._record_heartbeat(worker, now)
+            self._record_heartbeat(worker)
         return claimed
 
     async def next_wake(self) -> int | None:
         return self._due[0][0] if self._next_due() else None
+
+    async def due_since(self, now: int) -> int | None:
+        stored = self._next_due()
+        if stored is None or self._due[0][0] > now:
+            return None
+        return self._due[0][0] or self._runs[stored.row.ref.org][stored.runs[-1]].updated_at
 
     # One transaction
 
@@ -295,10 +301,10 @@ class MemoryJournal:
             if run.status == RunStatus.queued:
                 self._put_run(attrs.evolve(run, status=RunStatus.running, updated_at=now))
 
-    def _record_heartbeat(self, worker: int, now: int) -> None:
+    def _record_heartbeat(self, worker: int) -> None:
         """Record a sign of life; a worker that others released as dead is registered again."""
-        known = self._workers.setdefault(worker, _Worker(*self._registered.get(worker, ("", 0)), now))
-        known.seen_at = max(known.seen_at, now)
+        known = self._workers.setdefault(worker, _Worker(*self._registered.get(worker, ("", 0)), 0))
+        known.beats += 1
 
 
 def _row(stored: _StoredExecution) -> Execution:

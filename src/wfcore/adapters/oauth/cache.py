@@ -62,18 +62,18 @@ class KeyCache:
         return self._request
 
     async def _refresh(self) -> None:
-        self._requested_at = self._clock.now()
+        self._requested_at = self._clock.monotonic()
         try:
             self._keys = await self._fetch()
-            self._is_failing, self._fetched_at = False, self._clock.now()
+            self._is_failing, self._fetched_at = False, self._clock.monotonic()
         except Exception as reason:
             self._is_failing = True
             logger.warning(
                 "no keys from the issuer of access tokens: %s", reason, exc_info=not isinstance(reason, KeysUnavailable)
             )
         finally:
-            self._request, self._requested_at = None, self._clock.now()
+            self._request, self._requested_at = None, self._clock.monotonic()
 
     def _within(self, since: int | None, seconds: int) -> bool:
-        """Whether `since` is less than `seconds` ago. It is not when the clock was set back, which ends every wait."""
-        return since is not None and 0 <= self._clock.now() - since < seconds * 1000
+        """Whether `since` is less than `seconds` ago, by monotonic time."""
+        return since is not None and self._clock.monotonic() - since < seconds * 1000

@@ -64,14 +64,14 @@ class McpServers:
     async def listing(self, org: str, connection: ToolConnection, *, refresh: bool = False) -> ToolListing:
         key = _key(org, connection)
         cached = self._cache.get(key)
-        if cached is not None and not refresh and cached.is_fresh(self._clock.now()):
+        if cached is not None and not refresh and cached.is_fresh(self._clock.monotonic()):
             self._cache.move_to_end(key)
             return cached.listing
         try:
             return await asyncio.shield(self._requested(key, connection))
         except ToolFailed as error:
             cached = self._cache.get(key)
-            if refresh or not error.retryable or cached is None or not cached.is_usable(self._clock.now()):
+            if refresh or not error.retryable or cached is None or not cached.is_usable(self._clock.monotonic()):
                 raise
             return cached.listing
 
@@ -113,7 +113,7 @@ class McpServers:
             del self._in_flight[key]
         if task.cancelled() or task.exception() is not None or not is_current:
             return
-        self._cache[key] = _CachedListing(task.result(), self._clock.now())
+        self._cache[key] = _CachedListing(task.result(), self._clock.monotonic())
         self._cache.move_to_end(key)
         if len(self._cache) > MAX_LISTINGS:
             self._cache.popitem(last=False)

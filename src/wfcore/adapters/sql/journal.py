@@ -190,17 +190,17 @@ class SqlJournal:
 
     # Who works on what
 
-    async def register(self, host: str, pid: int, now: int) -> int:
+    async def register(self, host: str, pid: int) -> int:
         def write(transaction: CommitTransaction) -> int:
-            ((worker,),) = transaction.execute(sql.ADD_WORKER, (host, pid, now)).fetchall()
+            ((worker,),) = transaction.execute(sql.ADD_WORKER, (host, pid)).fetchall()
             return int(worker)
 
         worker = await self._commits.run(write)
         self._workers[worker] = host, pid
         return worker
 
-    async def heartbeat(self, worker: int, now: int) -> None:
-        await self._commits.run(lambda transaction: self._record_heartbeat(transaction, worker, now))
+    async def heartbeat(self, worker: int) -> None:
+        await self._commits.run(lambda transaction: self._record_heartbeat(transaction, worker))
 
     async def holders(self) -> list[Holder]:
         return [Holder(*row) for row in await self._database.look_up(sql.HOLDERS)]
@@ -219,7 +219,7 @@ class SqlJournal:
         def write(transaction: CommitTransaction) -> list[ExecutionRef]:
             due = transaction.execute(sql.DUE, (now, limit)).fetchall()
             if due:
-                self._record_heartbeat(transaction, worker, now)
+                self._record_heartbeat(transaction, worker)
             transaction.executemany(sql.CLAIM, [(number, worker) for number, _ in due])
             transaction.executemany(sql.BEGIN_RUN, [(number, now) for number, _ in due])
             return [ExecutionRef(org, number) for number, org in due]
@@ -230,9 +230,14 @@ class SqlJournal:
         ((wake_at,),) = await self._database.look_up(sql.NEXT_WAKE)
         return None if wake_at is None else int(wake_at)
 
-    def _record_heartbeat(self, transaction: CommitTransaction, worker: int, now: int) -> None:
+    async def due_since(self, now: int) -> int | None:
+        for (since,) in await self._database.look_up(sql.DUE_SINCE, now):
+            return int(since)
+        return None
+
+    def _record_heartbeat(self, transaction: CommitTransaction, worker: int) -> None:
         """Record a sign of life; a worker that others released as dead is registered again."""
-        transaction.execute(sql.SEE_WORKER, (worker, *self._workers.get(worker, ("", 0)), now))
+        transaction.execute(sql.SEE_WORKER, (worker, *self._workers.get(worker, ("", 0))))
 
     # Reads
 

@@ -64,12 +64,12 @@ class ModelCalls:
         publisher = _TextPublisher(
             self._ports, completion, on_text, guard, is_silent=guard is not None and not effect.replaceable
         )
-        began = self._ports.clock.now()
+        began = self._ports.clock.monotonic()
         try:
             await _receive(provider, request, completion, publisher)
         finally:
             if usage:
-                usage |= {"durationMs": self._ports.clock.now() - began, **self._cost(usage)}
+                usage |= {"durationMs": self._ports.clock.monotonic() - began, **self._cost(usage)}
         output = completion.output()
         if guard is not None:
             return guard.apply(output)

@@ -7,6 +7,7 @@ accepted is retried for about a day with growing intervals.
 
 import asyncio
 import logging
+from collections import Counter
 from typing import Final
 
 import attrs
@@ -31,6 +32,9 @@ log = logging.getLogger("wfcore.posting")
 
 MAX_CONCURRENT: Final = 100
 """The most responses that one process posts at a time."""
+
+MAX_PER_ORGANIZATION: Final = 25
+"""The most of them that belong to one organization: its slow addresses do not delay the responses of others."""
 
 CLAIM_DURATION: Final = 60_000
 """Milliseconds for which a process claims a posting: longer than a post can take."""
@@ -77,9 +81,19 @@ class Poster:
 
     async def poll(self) -> list[asyncio.Task[None]]:
         """Begin the deliveries that are due now, without waiting for them."""
-        capacity = MAX_CONCURRENT - len(self._under_way)
-        due = await self._ports.storage.due_postings(self._ports.clock.now(), limit=MAX_CONCURRENT) if capacity else []
-        return [self._begin(one) for one in [one for one in due if one not in self._under_way][:capacity]]
+        if len(self._under_way) >= MAX_CONCURRENT:
+            return []
+        due = await self._ports.storage.due_postings(self._ports.clock.now(), limit=MAX_CONCURRENT)
+        active = Counter(one.org for one in self._under_way)
+        begun = []
+        for one in due:
+            if one in self._under_way or active[one.org] >= MAX_PER_ORGANIZATION:
+                continue
+            if len(self._under_way) >= MAX_CONCURRENT:
+                break
+            active[one.org] += 1
+            begun.append(self._begin(one))
+        return begun
 
     def _begin(self, due: DuePosting) -> asyncio.Task[None]:
         task = self._under_way[due] = asyncio.create_task(self._try(due))
@@ -162,7 +176,7 @@ class Poster:
 
     async def _close(self, org: str, read: Posting, posting: Posting, row: RunRow, *, given_up: bool) -> None:
         """Record that this status of the turn is reported. An interrupted turn can change, so it stays due."""
-        next_at = self._ports.clock.now() if row.status is RunStatus.interrupted else None
+        next_at = 0 if row.status is RunStatus.interrupted else None
         reported = attrs.evolve(posting, reported=row.status, tries=0, next_at=next_at)
         await self._write(org, read, reported, given_up=given_up)
 

@@ -102,8 +102,7 @@ class TeamChats:
             if posting is not None:
                 received.check_same(posting)
                 return
-            now = self._ports.clock.now()
-            await work.postings.put(Posting(run_id, received.endpoint.row.id, received.fingerprint, place, run_id, now))
+            await work.postings.put(Posting(run_id, received.endpoint.row.id, received.fingerprint, place, run_id, 0))
 
     async def _start(self, received: _ReceivedMessage, me: Principal, body: dict[str, object]) -> RunView:
         """Start the run of the message, or return it when a concurrent request for the same message started it."""

@@ -22,8 +22,8 @@ import pytest
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict
 from wfcore.testing.contracts.journal_values import NOW, begin, due, steps
-from wfcore.testing.on_asyncio import OnAsyncio
 from wfcore.testing.fakes import FakeClock
+from wfcore.testing.on_asyncio import OnAsyncio
 
 HOUR = 3_600
 """Seconds."""

@@ -146,10 +146,16 @@ class TestCache:
             await KeyCache(broken, FakeClock()).find("old", "ES256")
         assert "surprise" in caplog.text
 
-    async def test_a_clock_set_back_causes_a_request(self) -> None:
-        """A request in the future counts as none."""
-        issuer, clock, keys = cache(OLD, NEW)
+    @pytest.mark.parametrize("seconds", [-86_400, 86_400])
+    async def test_steps_of_the_wall_clock_change_nothing(self, seconds: int) -> None:
+        """Ages are monotonic: keys stay usable, and the intervals between requests stay the same."""
+        issuer, clock, keys = cache(OLD, None)
         await keys.find("old", "ES256")
-        clock.advance(-3_600)
-        assert await keys.find("new", "ES256")
-        assert issuer.asked == 2
+        clock.step(seconds)
+        assert await keys.find("old", "ES256")
+        assert issuer.asked == 1
+        clock.advance(FRESH)
+        assert await keys.find("old", "ES256")
+        clock.advance(STALE - FRESH)
+        with pytest.raises(Unavailable):
+            await keys.find("old", "ES256")

@@ -155,12 +155,12 @@ def test_what_only_a_server_can_alter(statement: str, found: str) -> None:
 def test_a_table_that_was_made_otherwise(tmp_path: Path) -> None:
     """The same on SQLite, where a table is made anew to change its columns and constraints."""
     url = with_steps(f"sqlite:///{tmp_path}/a.db")
-    columns = "host TEXT, pid TEXT NOT NULL, seen_at INTEGER NOT NULL DEFAULT 0 CHECK (seen_at >= 0), UNIQUE (host)"
+    columns = "host TEXT, pid TEXT NOT NULL, beats INTEGER NOT NULL DEFAULT 0 CHECK (beats >= 0), UNIQUE (host)"
     assert after(url, "DROP TABLE workers", f"CREATE TABLE workers (id INTEGER NOT NULL PRIMARY KEY, {columns})") == [
         "column `host` of `workers` is `TEXT` instead of `TEXT NOT NULL`",
         "column `pid` of `workers` is `TEXT NOT NULL` instead of `INTEGER NOT NULL`",
-        "column `seen_at` of `workers` is `INTEGER NOT NULL DEFAULT 0` instead of `INTEGER NOT NULL`",
-        "extra constraint `CHECK (seen_at >= 0)` of `workers`",
+        "column `beats` of `workers` is `INTEGER NOT NULL DEFAULT 0` instead of `INTEGER NOT NULL`",
+        "extra constraint `CHECK (beats >= 0)` of `workers`",
         "extra constraint `UNIQUE (host)` of `workers`",
     ]
 

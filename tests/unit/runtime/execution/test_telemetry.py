@@ -112,13 +112,17 @@ def act(id: str, tool: str = "echo", **data: Any) -> Json:
     return {"id": id, "type": "action", "data": {"toolId": tool, **data}}
 
 
+AT_ONCE = wfcore.Settings(grace=0)
+"""At exit, active runs stop at once."""
+
+
 @asynccontextmanager
 async def watching(database: str = "sqlite://") -> AsyncIterator[Watched]:
     exporter, provider, registry = InMemorySpanExporter(), TracerProvider(), CollectorRegistry()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     telemetry = [Metrics(registry), Traces(provider)]
     tools = [echo, flaky, broken, whose]
-    async with wfcore.bootstrap.open(database, tools=tools, telemetry=telemetry, grace=0) as core:
+    async with wfcore.bootstrap.open(database, tools=tools, telemetry=telemetry, settings=AT_ONCE) as core:
         await core.directory.create_organization("Watched", id=ORG)
         yield Watched(core, core.principal(ORG, "u1"), registry, exporter)
 
@@ -207,7 +211,9 @@ async def test_a_turn_that_is_resumed_while_active_ends_once() -> None:
         await free.wait()
 
     registry = CollectorRegistry()
-    async with wfcore.bootstrap.open("sqlite://", tools=[hold], telemetry=[Metrics(registry)], grace=0) as core:
+    async with wfcore.bootstrap.open(
+        "sqlite://", tools=[hold], telemetry=[Metrics(registry)], settings=AT_ONCE
+    ) as core:
         await core.directory.create_organization("Watched", id=ORG)
         watched = Watched(core, core.principal(ORG, "u1"), registry, InMemorySpanExporter())
         ask = {"id": "ask", "type": "humanApproval", "data": {}}
@@ -255,7 +261,9 @@ async def test_cancelled_work_ends_its_spans() -> None:
 
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    async with wfcore.bootstrap.open("sqlite://", tools=[forever], telemetry=[Traces(provider)], grace=0) as core:
+    async with wfcore.bootstrap.open(
+        "sqlite://", tools=[forever], telemetry=[Traces(provider)], settings=AT_ONCE
+    ) as core:
         await core.directory.create_organization("Watched", id=ORG)
         me = core.principal(ORG, "u1")
         structure = {
@@ -285,7 +293,7 @@ class Session:
     def machine(self) -> Any:
         return self
 
-    async def perform(self, execution: Any, effect: Any, stream: Any) -> Any:
+    async def perform(self, execution: Any, effect: Any, stream: Any, now: Any) -> Any:
         self.pending.remove(effect.address)
         return Succeeded(0, 1, 1, 0, 1, None)
 
@@ -304,7 +312,7 @@ async def test_a_child_is_within_the_node_that_opened_it() -> None:
         CallTool(after, 1, "r:next:1", "echo", {}),
     ):
         session.pending.append(effect.address)
-        await traced.perform(None, effect, None)  # type: ignore[arg-type]
+        await traced.perform(None, effect, None, int)  # type: ignore[arg-type]
     traced.end_nodes(())
     spans = {span.name: span for span in exporter.get_finished_spans()}
     sub, deep, following = spans["node sub"], spans["node deep"], spans["node next"]

@@ -37,8 +37,9 @@ class MetricsPage:
     async def _measure(self) -> None:
         """Set the levels that are measured only when metrics are read."""
         if self._ports.telemetry is not None:
-            due, now = await self._ports.journal.next_wake(), self._ports.clock.now()
-            self._ports.telemetry.level(Level.dispatch_lag, 0.0 if due is None else max(0.0, (now - due) / 1000))
+            now = self._ports.clock.now()
+            since = await self._ports.journal.due_since(now)
+            self._ports.telemetry.level(Level.dispatch_lag, 0.0 if since is None else max(0.0, (now - since) / 1000))
 
 
 def _has_token(sent: list[str], token: str) -> bool:

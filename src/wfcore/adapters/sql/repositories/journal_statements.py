@@ -141,14 +141,14 @@ WHERE i.org = ?1 AND i.key > ?2 ORDER BY i.key LIMIT ?3"""
 
 # Workers and claims
 
-ADD_WORKER: Final = "INSERT INTO workers (host, pid, seen_at) VALUES (?, ?, ?) RETURNING id"
+ADD_WORKER: Final = "INSERT INTO workers (host, pid, beats) VALUES (?, ?, 0) RETURNING id"
 
 SEE_WORKER: Final = """
-INSERT INTO workers (id, host, pid, seen_at) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT (id) DO UPDATE SET seen_at = max(workers.seen_at, excluded.seen_at)"""
+INSERT INTO workers (id, host, pid, beats) VALUES (?1, ?2, ?3, 1)
+ON CONFLICT (id) DO UPDATE SET beats = workers.beats + 1"""
 
 HOLDERS: Final = """
-SELECT DISTINCT e.claimed_by, coalesce(w.host, ''), coalesce(w.pid, 0), coalesce(w.seen_at, 0)
+SELECT DISTINCT e.claimed_by, coalesce(w.host, ''), coalesce(w.pid, 0), coalesce(w.beats, 0)
 FROM executions e LEFT JOIN workers w ON w.id = e.claimed_by WHERE e.claimed_by IS NOT NULL ORDER BY e.claimed_by"""
 
 HELD_BY: Final = """
@@ -169,6 +169,11 @@ CLAIM: Final = "UPDATE executions SET claimed_by = ?2 WHERE id = ?1"
 
 BEGIN_RUN: Final = """
 UPDATE runs SET status = 'running', updated_at = ?2 WHERE execution = ?1 AND status = 'queued'"""
+
+DUE_SINCE: Final = """
+SELECT CASE WHEN wake_at > 0 THEN wake_at
+    ELSE (SELECT updated_at FROM runs WHERE execution = e.id ORDER BY key DESC LIMIT 1) END
+FROM executions e WHERE wake_at <= ?1 AND wake_at IS NOT NULL AND claimed_by IS NULL ORDER BY wake_at, id LIMIT 1"""
 
 NEXT_WAKE: Final = "SELECT min(wake_at) FROM executions WHERE wake_at IS NOT NULL AND claimed_by IS NULL"
 

@@ -402,7 +402,7 @@ workers: Final = Table(
     Column("id", INT, primary_key=True),
     _text("host"),
     _int("pid"),
-    _int("seen_at"),
+    _int("beats"),
     sqlite_autoincrement=True,
 )
 

@@ -15,7 +15,7 @@ from wfcore.domain.kernel.errors import Invalid, Unavailable
 pytestmark = pytest.mark.anyio
 
 ECHO = "SELECT CAST($1 AS text)"
-ADD = "INSERT INTO workers (host, pid, seen_at) VALUES ($1, 1, $2)"
+ADD = "INSERT INTO workers (host, pid, beats) VALUES ($1, 1, $2)"
 HOSTS = "SELECT host FROM workers ORDER BY id"
 
 
