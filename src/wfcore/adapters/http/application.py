@@ -245,7 +245,7 @@ class Application:
         if route.body is None:
             return {}
         raw = await read_body(connection.headers, receive, self._limits)
-        return parse_body(raw, connection.headers, route.body, required=route.body_required)
+        return await parse_body(raw, connection.headers, route.body, required=route.body_required)
 
 
 def _request_id(connection: HTTPConnection) -> str | None:

@@ -6,6 +6,7 @@ No state is kept between two exchanges: any process of an installation can serve
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from wfcore.adapters.http.core import sse
-from wfcore.adapters.http.core.request_parsing import one_header, prefers_json
+from wfcore.adapters.http.core.request_parsing import off_loop, one_header, prefers_json
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call
 from wfcore.adapters.http.mcp.messages import (
@@ -59,7 +60,7 @@ async def respond(tools: WorkflowTools, ids: Ids, endpoint: Endpoint, call: Call
     raw = await call.raw()
     session = one_header(call.headers, SESSION) if has_handshake(call.headers) else None
     try:
-        message = read_message(raw, call.headers)
+        message = await off_loop(partial(read_message, headers=call.headers), raw)
         if isinstance(message, JSONRPCNotification):
             check_version(call.headers)
             if (key := cancelled_key(message, session)) is not None:
