@@ -4,13 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from postgres_server import new_database
 
 from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
-from wfcore.adapters.sql.repositories.postings import DUE
+from wfcore.adapters.sql.repositories import schedules
+from wfcore.adapters.sql.repositories.postings import DUE, DUE_OF_EACH
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.testing.contracts.postings import PostingsContract, Stores
@@ -42,6 +44,18 @@ class TestSqlPostings(PostingsContract):
         assert not any("SCAN" in step or "TEMP B-TREE" in step for step in steps)
         assert "SEARCH p USING INDEX postings_due (next_at<?)" in steps
         assert any(step.startswith("SEARCH r ") and step.endswith("(org=? AND id=?)") for step in steps)
+
+    @pytest.mark.parametrize(
+        ("statement", "index"),
+        [(DUE_OF_EACH, "postings_due_org"), (schedules.DUE_OF_EACH, "schedules_due_org")],
+    )
+    async def test_shares_use_indexes(self, stores: Stores, statement: str, index: str) -> None:
+        """No table is scanned: organizations, and what is due in each, are found by one index."""
+        storage, _ = stores
+        assert isinstance(storage, SqlStorage)
+        plan = [step for *_, step in await storage.database.look_up(f"EXPLAIN QUERY PLAN {statement}", 9, 9)]
+        assert [step for step in plan if step.startswith("SCAN")] == ["SCAN w", "SCAN w"]
+        assert sum(f"{index} (org" in step for step in plan) >= 2
 
 
 class TestPostingsOnPostgres(PostingsContract):

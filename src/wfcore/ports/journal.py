@@ -329,13 +329,14 @@ class Journal(Protocol):
         ...
 
     async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
-        """Claim up to `limit` executions that are due at the wall time `now` and that no worker holds, the longest due
-        first.
+        """Claim up to `limit` executions that are due at the wall time `now` and that no worker holds.
 
         Exactly one of several concurrent claimants, in any number of processes, gets each execution. The execution's
         queued run becomes a running one. A claim counts as a heartbeat of the worker.
         """
         ...
+        Of each organization the longest due first. When more are due, every organization with due executions gets the
+        same share, and what it does not use is for the others; a share of less than one is given in turn.
 
     async def next_wake(self) -> int | None:
         """The earliest time at which an execution that no worker holds is due; None when there is none.

@@ -299,6 +299,7 @@ class Storage(Protocol):
     async def due_timers(self, now: int, *, limit: int) -> Sequence[DueTimer]:
         """The timers of all organizations with a `next_at` not after `now` (epoch milliseconds), the longest due first.
 
+        When `limit` or more are due: the first of each organization, then the second of each, and so on.
         It is called every second, so it must be cheap.
         """
         ...
@@ -308,7 +309,7 @@ class Storage(Protocol):
         ...
 
     async def due_postings(self, now: int, *, limit: int) -> Sequence[DuePosting]:
-        """The pending postings of all organizations that can be delivered now, the longest due first.
+        """The pending postings of all organizations that can be delivered now, shared out as in `due_timers`.
 
         Their `next_at` is not after `now`, their turn exists and is at rest, and either its status was not reported
         or it was resumed. It is called every second, so it must be cheap.

@@ -82,7 +82,7 @@ class MemoryJournal:
         self._add_audit_rows = add_audit_rows
         self._executions: dict[int, _StoredExecution] = {}
         self._runs: dict[str, dict[str, RunRow]] = {}
-        self._due: list[tuple[int, int]] = []
+        self._due: dict[str, list[tuple[int, int]]] = {}
         self._workers: dict[int, _Worker] = {}
         self._registered: dict[int, tuple[str, int]] = {}
         self._pinned: set[str] = set()
@@ -220,13 +220,13 @@ class MemoryJournal:
         return claimed
 
     async def next_wake(self) -> int | None:
-        return self._due[0][0] if self._next_due() else None
+        return min((at for at, *_ in self._heads()), default=None)
 
     async def due_since(self, now: int) -> int | None:
-        stored = self._next_due()
-        if stored is None or self._due[0][0] > now:
+        wake_at, number, org = min(self._heads(), default=(now + 1, 0, ""))
+        if wake_at > now:
             return None
-        return self._due[0][0] or self._runs[stored.row.ref.org][stored.runs[-1]].updated_at
+        return wake_at or self._runs[org][self._executions[number].runs[-1]].updated_at
 
     # One transaction
 
@@ -270,7 +270,7 @@ class MemoryJournal:
     def _set_claim(self, stored: _StoredExecution, wake_at: int | None, claimed_by: int | None) -> None:
         stored.wake_at, stored.claimed_by = wake_at, claimed_by
         if wake_at is not None and claimed_by is None:
-            heapq.heappush(self._due, (wake_at, stored.row.ref.id))
+            heapq.heappush(self._due.setdefault(stored.row.ref.org, []), (wake_at, stored.row.ref.id))
 
     # Looking
 
@@ -278,15 +278,19 @@ class MemoryJournal:
         stored = self._executions.get(execution.id)
         return stored if stored and stored.row.ref == execution else None
 
-    def _next_due(self) -> _StoredExecution | None:
-        """The execution that is due next. Outdated entries at the head of the heap are dropped."""
-        while self._due:
-            wake_at, number = self._due[0]
-            stored = self._executions[number]
-            if stored.claimed_by is None and stored.wake_at == wake_at:
-                return stored
-            heapq.heappop(self._due)
-        return None
+    def _heads(self) -> list[tuple[int, int, str]]:
+        """What is due next in each organization: time, execution, organization. The one claimed last comes last."""
+        for org, heap in list(self._due.items()):
+            while heap and not self._waits_for(*heap[0]):
+                heapq.heappop(heap)
+            if not heap:
+                del self._due[org]
+        return [(*heap[0], org) for org, heap in self._due.items()]
+
+    def _waits_for(self, wake_at: int, number: int) -> bool:
+        """False for an outdated element of a heap."""
+        stored = self._executions[number]
+        return stored.claimed_by is None and stored.wake_at == wake_at
 
     def _may_see(self, org: str, principal: Principal, run: RunRow) -> bool:
         if principal.org_uuid != org:

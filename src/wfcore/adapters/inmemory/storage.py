@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from copy import deepcopy
+from operator import attrgetter
+from typing import TypeVar
 
 import attrs
 
@@ -25,6 +27,7 @@ from wfcore.adapters.inmemory.webhooks import MemoryWebhooks
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.people import AccessToken, Member, Organization
 from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.resource import Kind, Resource
@@ -34,6 +37,8 @@ from wfcore.ports.postings import DuePosting, Posting
 from wfcore.ports.schedules import DueTimer
 from wfcore.ports.storage import Duplicate, FoundInterface
 from wfcore.ports.webhooks import FoundWebhook
+
+T = TypeVar("T")
 
 FindRun = Callable[[str, str], Awaitable[RunRow | None]]
 """Finds a run by its organization and its id."""
@@ -158,7 +163,8 @@ class MemoryStorage:
             for number, timer in tenant.timers.items()
             if timer.next_at is not None and timer.next_at <= now
         ]
-        return [one for _, one in sorted(due, key=lambda pair: pair[0])[:limit]]
+        ordered = [one for _, one in sorted(due, key=lambda pair: pair[0])]
+        return _shared(ordered, limit)
 
     async def find_webhook(self, digest: str) -> FoundWebhook | None:
         self._check_open()
@@ -179,7 +185,7 @@ class MemoryStorage:
             if row.next_at is not None and row.next_at <= now
         ]
         ordered = sorted(pending, key=lambda one: one[0])
-        return [due for _, due, row in ordered if await self._is_deliverable(due.org, row)][:limit]
+        return _shared([due for _, due, row in ordered if await self._is_deliverable(due.org, row)], limit)
 
     async def _is_deliverable(self, org: str, posting: Posting) -> bool:
         row = await self._find_run(org, posting.run_id)
@@ -230,3 +236,8 @@ class MemoryStorage:
     def _check_open(self) -> None:
         if self._closed:
             raise Unavailable("the store is closed")
+
+
+def _shared(due: list[T], limit: int) -> list[T]:
+    """At most `limit`, in the order of the ports; with more than that, organizations have the same share."""
+    return due if len(due) < limit else in_turn(due, attrgetter("org"))[:limit]

@@ -64,6 +64,7 @@ class SqlJournal:
         self._commits: Commits = database.commits(on_commit)
         self._orgs: dict[str, int] = {}
         self._workers: dict[int, tuple[str, int]] = {}
+        self._last_claimed_org = 0
 
     # Executions and their entries
 
@@ -74,7 +75,8 @@ class SqlJournal:
         if run is None or append.expected or append.holder is not None:
             raise ValueError("the first append of an execution must have a new run, `expected` 0 and no holder")
         pinned = new.kind, new.resource_id, to_key(new.variation_id), new.is_draft, new.user_id, new.thread_id
-        execution = (org, *pinned, new.started_by, 0 if append.wakes else append.wake_at, append.claimed_by)
+        wake_at, worker = 0 if append.wakes else append.wake_at, append.claimed_by
+        execution = (org, *pinned, new.started_by, wake_at, worker, int(worker is not None))
         texts = _texts(sql.compacted(append.entries, run, new))
         interrupts = [sql.interrupt_text(one) for one in append.interrupts or ()]
 
@@ -218,13 +220,34 @@ class SqlJournal:
     async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
         def write(transaction: CommitTransaction) -> list[ExecutionRef]:
             due = transaction.execute(sql.DUE, (now, limit)).fetchall()
-            if due:
+            shared = self._shares(transaction, now, limit) if len(due) == limit else []
+            if shared:
+                _claim(transaction, worker, now, shared)
+                due = transaction.execute(sql.DUE, (now, limit - len(shared))).fetchall()
+            if due or shared:
                 self._record_heartbeat(transaction, worker)
-            transaction.executemany(sql.CLAIM, [(number, worker) for number, _ in due])
-            transaction.executemany(sql.BEGIN_RUN, [(number, now) for number, _ in due])
-            return [ExecutionRef(org, number) for number, org in due]
+            _claim(transaction, worker, now, due)
+            return [ExecutionRef(org, number) for number, org in [*shared, *due]]
 
         return await self._commits.run(write)
+
+    def _shares(self, transaction: CommitTransaction, now: int, limit: int) -> list[tuple[int, str]]:
+        """Due executions, the same number of each organization; empty when only one has any.
+
+        With more organizations than `limit`, each claim begins after the last organization of the claim before.
+        """
+        last = self._last_claimed_org
+        orgs = transaction.execute(sql.DUE_ORGANIZATIONS, (now, last, limit)).fetchall()
+        if last and len(orgs) < limit:
+            begun = transaction.execute(sql.DUE_ORGANIZATIONS, (now, 0, limit)).fetchall()
+            orgs += [org for org in begun if org[0] <= last][: limit - len(orgs)]
+        if not orgs or (len(orgs) == 1 and limit > 1):
+            return []
+        self._last_claimed_org = orgs[-1][0]
+        share = limit // len(orgs)
+        return [
+            (id_, org) for key, org in orgs for (id_,) in transaction.execute(sql.DUE_OF, (now, share, key)).fetchall()
+        ]
 
     async def next_wake(self) -> int | None:
         ((wake_at,),) = await self._database.look_up(sql.NEXT_WAKE)
@@ -293,6 +316,11 @@ def _add_decisions(
     if run_id is None:
         ((run_id,),) = transaction.execute(sql.LATEST_RUN, (number,)).fetchall()
     add_rows(transaction, org, [attrs.evolve(row, resource_id=run_id) for row in decisions])
+
+
+def _claim(transaction: CommitTransaction, worker: int, now: int, due: Sequence[Sequence[Any]]) -> None:
+    transaction.executemany(sql.CLAIM, [(number, worker) for number, _ in due])
+    transaction.executemany(sql.BEGIN_RUN, [(number, now) for number, _ in due])
 
 
 def _add_run(transaction: CommitTransaction, number: int, org: int | None, run: NewRun) -> None:

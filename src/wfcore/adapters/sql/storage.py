@@ -3,31 +3,33 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import Any, Final
 
 import attrs
 import sqlalchemy as sa
 
 from wfcore.adapters.sql import migrations
-from wfcore.adapters.sql.migrations import RELEASED, History
+from wfcore.adapters.sql.migrations import RELEASED, RevisionChain
 from wfcore.adapters.sql.migrations.fingerprint import differences
+from wfcore.adapters.sql.repositories import postings, schedules
 from wfcore.adapters.sql.repositories.audit import SqlAudit
 from wfcore.adapters.sql.repositories.directory import SqlDirectory
 from wfcore.adapters.sql.repositories.idempotency import SqlIdempotency
 from wfcore.adapters.sql.repositories.interfaces import FIND as FIND_INTERFACE
 from wfcore.adapters.sql.repositories.interfaces import SqlInterfaces, to_found
 from wfcore.adapters.sql.repositories.organization_records import SqlRecords, sql_connections, sql_context_items
-from wfcore.adapters.sql.repositories.postings import DUE as DUE_POSTINGS
 from wfcore.adapters.sql.repositories.postings import SqlPostings
 from wfcore.adapters.sql.repositories.resources import SqlResources, add_row
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_ms, to_resource, to_token, to_token_member
-from wfcore.adapters.sql.repositories.schedules import DUE, SqlSchedules
+from wfcore.adapters.sql.repositories.schedules import SqlSchedules
 from wfcore.adapters.sql.repositories.webhooks import FIND, SqlWebhooks
 from wfcore.adapters.sql.schema.tables import organizations, resources, tokens
-from wfcore.adapters.sql.store import Store, Transaction
+from wfcore.adapters.sql.store import Rows, Store, Transaction
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.people import AccessToken, Member, Organization
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.ports.postings import DuePosting
@@ -116,7 +118,7 @@ WHERE o.uuid = ?1 AND t.prefix = ?2"""
 class SqlStorage:
     """Implements the port `Storage` on an open database, and closes it."""
 
-    def __init__(self, database: Store, history: History = RELEASED) -> None:
+    def __init__(self, database: Store, history: RevisionChain = RELEASED) -> None:
         self.database = database
         self._history = history
 
@@ -142,7 +144,7 @@ class SqlStorage:
         return None
 
     async def due_timers(self, now: int, *, limit: int) -> list[DueTimer]:
-        return [DueTimer(*row) for row in await self.database.look_up(DUE, now, limit)]
+        return [DueTimer(*row) for row in await self._shared(schedules.DUE, schedules.DUE_OF_EACH, now, limit)]
 
     async def find_webhook(self, digest: str) -> FoundWebhook | None:
         for org, *row in await self.database.look_up(FIND, digest):
@@ -150,7 +152,14 @@ class SqlStorage:
         return None
 
     async def due_postings(self, now: int, *, limit: int) -> list[DuePosting]:
-        return [DuePosting(*row) for row in await self.database.look_up(DUE_POSTINGS, now, limit)]
+        return [DuePosting(*row) for row in await self._shared(postings.DUE, postings.DUE_OF_EACH, now, limit)]
+
+    async def _shared(self, due: str, due_of_each: str, now: int, limit: int) -> Rows:
+        """The rows that are due, the organization first. With more than `limit`, organizations have the same share."""
+        rows = await self.database.look_up(due, now, limit)
+        if len(rows) < limit:
+            return rows
+        return in_turn(await self.database.look_up(due_of_each, now, limit), itemgetter(0))[:limit]
 
     async def find_interface(self, id: str) -> FoundInterface | None:
         for row in await self.database.look_up(FIND_INTERFACE, id):

@@ -96,6 +96,17 @@ class PostingsContract:
         assert await due(store, 9, limit=2) == ["b", "e"]
         assert await due(store, 10) == ["b", "e", "a", "c"]
 
+    async def test_due_postings_are_shared_out(self, stores: Stores) -> None:
+        """With `limit` or more due, one of each organization comes before the second of any."""
+        store, journal = stores
+        await put(store, *(new_posting(f"a-{number}", number) for number in range(4)), new_posting("b", 0))
+        await put(store, *(new_posting(f"c-{number}", 7) for number in range(2)), org=OTHER_ORG)
+        for number in range(4):
+            await run(journal, f"a-{number}")
+            await run(journal, f"c-{number}", org=OTHER_ORG)
+        assert await due(store, limit=3) == ["a-0", "c-0", "a-1"]
+        assert await due(store, limit=5) == ["a-0", "c-0", "a-1", "c-1", "a-2"]
+
     async def test_a_posting_is_due_when_the_turn_ends(self, stores: Stores) -> None:
         """A running turn and an unknown run are not due; another organization's run with that id is a different one."""
         store, journal = stores

@@ -8,7 +8,9 @@ from bench import Bench, act, one, opened
 from chatting import ASK, REACHING, Chat, later, looked, opened_channel, serving
 
 from wfcore.domain.triggers.webhooks import read_message
-from wfcore.runtime.channels.postings import CLAIM_DURATION, FIRST_WAIT, LONGEST_WAIT, MOST_TRIES
+from wfcore.ports.postings import DuePosting
+from wfcore.runtime.channels import postings as module
+from wfcore.runtime.channels.postings import CLAIM_DURATION, FIRST_WAIT, LONGEST_WAIT, MOST_TRIES, Poster
 
 pytestmark = pytest.mark.anyio
 
@@ -46,6 +48,25 @@ class TestResponses:
         ]  # fmt: skip
         await channel.send()
         assert await looked(bench) == 0
+
+    async def test_an_organization_has_a_bounded_number_under_way(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Beyond it, responses of that organization wait, so that those of others need not."""
+        monkeypatch.setattr(module, "MAX_PER_ORGANIZATION", 2)
+        due = [DuePosting(org, f"p-{number}") for org in ("a", "b") for number in range(4)]
+
+        async def listed(*_: object, **__: object) -> list[DuePosting]:
+            return due
+
+        poster, release = Poster(bench.core.ports), asyncio.Event()
+        monkeypatch.setattr(type(bench.core.ports.storage), "due_postings", listed)
+        monkeypatch.setattr(poster, "_try", lambda _: release.wait())
+        assert [len(await poster.poll()) for _ in range(2)] == [4, 0]
+        release.set()
+        await asyncio.sleep(0.01)
+        assert len(await poster.poll()) == 4
+        await poster.stop()
 
     async def test_an_interrupt_is_reported_and_then_the_end(self, bench: Bench, chat: Chat) -> None:
         """An interrupted run is reported once; after the decision its end is reported with another id."""

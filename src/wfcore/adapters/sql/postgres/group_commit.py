@@ -43,7 +43,7 @@ the last commit served, which are likely to return. While the server commits for
 
 _LOCK_EXECUTION: Final = "SELECT 1 FROM executions WHERE id = ?1 FOR NO KEY UPDATE"
 
-_WITH_LOCKS: Final = {sql.DUE: sql.DUE_SKIP_LOCKED}
+_WITH_LOCKS: Final = {sql.DUE: sql.DUE_SKIP_LOCKED, sql.DUE_OF: sql.DUE_OF_SKIP_LOCKED}
 
 _APPEND: Final = """
 WITH accepted AS (

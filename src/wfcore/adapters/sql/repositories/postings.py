@@ -22,6 +22,23 @@ WHERE p.next_at <= ?1 AND r.status NOT IN ('queued', 'running')
 ORDER BY p.next_at LIMIT ?2"""
 """The pending deliveries of all organizations at a time, by an index; each takes one look-up of a run by its key."""
 
+DUE_OF_EACH: Final = """
+WITH RECURSIVE waiting (org) AS (
+    SELECT min(org) FROM postings WHERE next_at IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(org) FROM postings WHERE org > w.org AND next_at IS NOT NULL)
+    FROM waiting w WHERE w.org IS NOT NULL
+)
+SELECT o.uuid, p.id FROM waiting w CROSS JOIN organizations o ON o.key = w.org
+CROSS JOIN postings p ON p.org = o.key
+WHERE p.id IN (
+    SELECT q.id FROM postings q CROSS JOIN runs r ON r.org = q.org AND r.id = q.run_id
+    WHERE q.org = w.org AND q.next_at <= ?1
+      AND r.status NOT IN ('queued', 'running') AND (r.resumed_by IS NOT NULL OR q.told IS NULL OR q.told <> r.status)
+    ORDER BY q.next_at LIMIT ?2
+) ORDER BY p.next_at"""
+"""The same with the limit for each organization."""
+
 
 @attrs.frozen
 class SqlPostings:

@@ -76,6 +76,7 @@ def add_record_tables(metadata: sa.MetaData) -> None:
         PrimaryKeyConstraint("org", "id"),
         sqlite_with_rowid=False,
     )
+    Index("postings_due_org", postings.c.org, postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
     Index("postings_due", postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
 
 

@@ -274,6 +274,7 @@ schedules: Final = Table(
     PrimaryKeyConstraint("org", "workflow_id"),
     sqlite_with_rowid=False,
 )
+Index("schedules_due_org", schedules.c.org, schedules.c.next_at, **only_where(schedules.c.next_at.is_not(None)))
 Index("schedules_due", schedules.c.next_at, **only_where(schedules.c.next_at.is_not(None)))
 
 webhooks: Final = Table(
@@ -343,6 +344,12 @@ Index(
     **only_where(executions.c.wake_at.is_not(None) & executions.c.claimed_by.is_(None)),
 )
 Index("executions_claims", executions.c.claimed_by, **only_where(executions.c.claimed_by.is_not(None)))
+Index(
+    "executions_due_org",
+    executions.c.org,
+    executions.c.wake_at,
+    **only_where(executions.c.wake_at.is_not(None) & executions.c.claimed_by.is_(None)),
+)
 
 journal: Final = Table(
     "journal",

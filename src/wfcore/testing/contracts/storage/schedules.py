@@ -48,3 +48,12 @@ class SchedulesContract:
         assert await store.due_timers(5_000, limit=9) == wanted
         assert await store.due_timers(5_000, limit=2) == wanted[:2]
         assert await store.due_timers(999, limit=9) == []
+
+    async def test_due_timers_are_shared_out(self, store: Storage) -> None:
+        """With `limit` or more due, one of each organization comes before the second of any."""
+        for org, numbers in ((ORG, range(1, 6)), (OTHER_ORG, range(8, 10))):
+            async with store.transaction(org) as work:
+                for number in numbers:
+                    await work.schedules.put(attrs.evolve(FULL, workflow_id=number, next_at=number))
+        found = await store.due_timers(9, limit=5)
+        assert [one.workflow_id for one in found] == [1, 8, 2, 9, 3]

@@ -204,6 +204,7 @@ def _create_triggers() -> None:
         PrimaryKeyConstraint("org", "workflow_id"),
         sqlite_with_rowid=False,
     )
+    op.create_index("schedules_due_org", "schedules", ["org", "next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
     op.create_index("schedules_due", "schedules", ["next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
     op.create_table(
         "webhooks",
@@ -418,6 +419,7 @@ def _create_records() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("postings_due", "postings", ["next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
+    op.create_index("postings_due_org", "postings", ["org", "next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
 
 
 def _text(name: str, *, null: bool = False) -> Column[Any]:
