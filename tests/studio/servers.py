@@ -52,7 +52,7 @@ class Server:
         command = [sys.executable, "-m", "wfcore", "serve", "--port", str(self.port), "--database", self.database]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ})
         assert self.process.stdout is not None
-        line = _first_line(self.process.stdout)
+        line = first_line(self.process.stdout)
         assert "listening on" in line, line
         self.port = int(line.rsplit(":", 1)[1])
 
@@ -68,7 +68,8 @@ class Server:
         return httpx.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False)
 
 
-def _first_line(stream: IO[str]) -> str:
+def first_line(stream: IO[str]) -> str:
+    """The first line that a process prints."""
     found: queue.Queue[str] = queue.Queue()
     threading.Thread(target=lambda: found.put(stream.readline()), daemon=True).start()
     try:

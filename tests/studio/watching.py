@@ -9,7 +9,15 @@ from playwright.sync_api import Page
 Open = Callable[..., Page]
 """Opens a page: see `open_page`."""
 
-EXPECTED = ("status of 40", "ERR_CONNECTION", "ERR_INCOMPLETE", "ERR_EMPTY", "ERR_ABORTED", "Failed to fetch")
+EXPECTED = (
+    "status of 40",
+    "ERR_CONNECTION",
+    "ERR_INCOMPLETE",
+    "ERR_EMPTY",
+    "ERR_ABORTED",
+    "ERR_FAILED",
+    "Failed to fetch",
+)
 """Parts of console errors of the browser about responses that a test provokes."""
 
 
@@ -42,4 +50,4 @@ class Watch:
     def end(self) -> None:
         if not self.page.is_closed():
             self.problems += self.page.evaluate("window.__csp ?? []")
-        assert self.problems == []
+        assert not self.problems, self.problems

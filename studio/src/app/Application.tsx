@@ -28,7 +28,7 @@ const THEME = "wfcore-studio-theme";
 
 /** The application of the pages: navigation, sign-in, and one element for each page. */
 export class ApplicationElement extends StudioElement {
-  config!: Config;
+  declare config: Config;
 
   override connectedCallback() {
     this.setAttribute("base-url", this.config.baseUrl);

@@ -26,8 +26,23 @@ export function sheet(text: string): CSSStyleSheet {
 /** The settings of the elements inside; any of them can have its own instead. */
 export class ProviderElement extends HTMLElement {
   static readonly observedAttributes = SHARED;
-  getToken: GetToken | undefined;
-  labels: Labels | undefined;
+  #getToken: GetToken | undefined;
+  #labels: Labels | undefined;
+
+  get getToken(): GetToken | undefined {
+    return this.#getToken;
+  }
+  set getToken(value: GetToken | undefined) {
+    this.#getToken = value;
+    this.attributeChangedCallback();
+  }
+  get labels(): Labels | undefined {
+    return this.#labels;
+  }
+  set labels(value: Labels | undefined) {
+    this.#labels = value;
+    this.attributeChangedCallback();
+  }
 
   connectedCallback() {
     upgrade(this, ["getToken", "labels"]);
@@ -41,7 +56,7 @@ export class ProviderElement extends HTMLElement {
 }
 
 /** Properties that were set before the module was loaded become properties of the class. */
-function upgrade(element: HTMLElement, names: string[]) {
+export function upgrade(element: HTMLElement, names: string[]) {
   for (const name of names) {
     if (!Object.hasOwn(element, name)) continue;
     const held = element as unknown as Record<string, unknown>;
@@ -79,6 +94,7 @@ export abstract class StudioElement extends HTMLElement {
   #client: Client | null = null;
   #host: Host | null = null;
   #settings = "";
+  #used: GetToken | undefined;
   #getToken: GetToken | undefined;
   #labels: Labels | undefined;
   #provider: Element | null = null;
@@ -88,14 +104,13 @@ export abstract class StudioElement extends HTMLElement {
   protected abstract page(): { page: Page; props: Record<string, unknown>; css: string[] };
 
   /** Set by the application: the address of a place. */
-  hrefOf: ((place: Place) => string) | undefined;
+  declare hrefOf: ((place: Place) => string) | undefined;
 
   get getToken(): GetToken | undefined {
     return this.#getToken;
   }
   set getToken(value: GetToken | undefined) {
     this.#getToken = value;
-    this.#host = null;
     this.schedule();
   }
   get labels(): Labels | undefined {
@@ -142,7 +157,7 @@ export abstract class StudioElement extends HTMLElement {
   }
 
   private token(): GetToken | undefined {
-    return this.#getToken ?? (this.#provider as ProviderElement | null)?.getToken;
+    return this.#getToken ?? (this.#provider as Partial<ProviderElement> | null)?.getToken;
   }
 
   private host(): Host {
@@ -150,8 +165,10 @@ export abstract class StudioElement extends HTMLElement {
     const features = this.setting("features");
     const isReadonly = this.hasAttribute("readonly") || (this.#provider?.hasAttribute("readonly") ?? false);
     const settings = JSON.stringify([baseUrl, features, isReadonly]);
-    if (this.#host && settings === this.#settings) return this.#host;
+    const token = this.token();
+    if (this.#host && settings === this.#settings && token === this.#used) return this.#host;
     this.#settings = settings;
+    this.#used = token;
     const emit = (name: string, detail: object = {}) =>
       this.dispatchEvent(new CustomEvent(`wfcore-${name}`, {
         detail, bubbles: true, composed: true, cancelable: name.startsWith("before-") || name === "navigate",

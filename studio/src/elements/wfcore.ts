@@ -3,7 +3,7 @@ import flowCss from "@xyflow/react/dist/base.css?inline";
 import graphCss from "../canvas/graph.css?inline";
 import pagesCss from "../pages/pages.css?inline";
 import type { Skin } from "../pages/Approval";
-import { ProviderElement, StudioElement } from "./base";
+import { ProviderElement, StudioElement, upgrade } from "./base";
 
 const pages = {
   run: lazy(() => import("../pages/RunPage")),
@@ -27,6 +27,10 @@ export class RunsElement extends StudioElement {
   static override readonly own = ["workflow-id"];
   #query: Record<string, string> | undefined;
   /** The filters, where the host keeps them; `onQuery` gets the changed ones. */
+  override connectedCallback() {
+    upgrade(this, ["query"]);
+    super.connectedCallback();
+  }
   get query() {
     return this.#query;
   }
@@ -34,7 +38,7 @@ export class RunsElement extends StudioElement {
     this.#query = value;
     this.schedule();
   }
-  onQuery: ((query: Record<string, string>) => void) | undefined;
+  declare onQuery: ((query: Record<string, string>) => void) | undefined;
   protected override page() {
     const props = { workflowId: optional(this, "workflow-id"), query: this.#query, onQuery: (query: Record<string, string>) => this.onQuery?.(query) };
     return { page: pages.runs as never, props, css: [pagesCss] };

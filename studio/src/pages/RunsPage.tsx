@@ -5,6 +5,7 @@ import { problemOf, useChanges, useHost, useNow } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Empty, Failure, Loading, type Problem, Status, VirtualRows } from "../kit/kit";
+import { brief } from "../kit/safe";
 import { durationOf, PlaceLink, Target, useActorName } from "./parts";
 
 const SINCE: Record<string, number> = { hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
@@ -105,7 +106,7 @@ function Filters({ chosen, set, clear, fixed }: {
   return (
     <div className="filters" role="search" aria-label={t("runs.filters")}>
       {select("status", t("runs.status"), RUN_STATUSES.map((status) => [status, t(`status.${status}`)]))}
-      {fixed === undefined && select("workflowId", t("runs.workflow"), workflows.map((one) => [String(one.id), one.name]))}
+      {fixed === undefined && select("workflowId", t("runs.workflow"), workflows.map((one) => [String(one.id), brief(one.name, 80)]))}
       {select("since", t("runs.since"), [["hour", t("runs.hour")], ["day", t("runs.day")], ["week", t("runs.week")]])}
       {Object.keys(chosen).length > 0 && <button type="button" className="button plain" onClick={clear}><Icon name="close" />{t("common.clear")}</button>}
     </div>

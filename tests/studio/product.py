@@ -1,0 +1,101 @@
+"""A product with its own users and its own strict policy, whose page shows elements of two organizations.
+
+`python tests/studio/product.py` prints the port, and the id of a parked run of each organization.
+"""
+
+import asyncio
+import json
+import sys
+from contextlib import AsyncExitStack
+
+import demo
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Mount, Route
+
+import wfcore
+from wfcore.adapters.http import app
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+)
+PAGE = """<!doctype html>
+<html lang="en"><head><title>Product</title><link rel="icon" href="data:,">
+<link rel="stylesheet" href="/style.css">
+<script type="module" src="/product.js"></script>
+<script type="module" src="/a/studio/wfcore.js"></script>
+<script type="module" src="/b/studio/wfcore.js"></script>
+</head>
+<body><h1>Product</h1>
+<wfcore-provider id="first" base-url="/a"><wfcore-inbox></wfcore-inbox><wfcore-runs></wfcore-runs></wfcore-provider>
+<wfcore-provider id="second" base-url="/b" locale="de" color-scheme="dark">
+<wfcore-inbox skin="minimal"></wfcore-inbox><wfcore-run run-id="%s"></wfcore-run></wfcore-provider>
+</body></html>"""
+STYLE = """wfcore-inbox, wfcore-runs, wfcore-run { height: 420px; margin: 8px; --wf-color-accent: rgb(1, 102, 68); }
+button { color: rgb(255, 0, 0) !important; }"""
+SCRIPT = """window.seen = [];
+for (const name of ['ready', 'navigate', 'decided', 'before-decide', 'error', 'auth-required', 'run-end']) {
+  addEventListener('wfcore-' + name, (event) => {
+    window.seen.push([name, event.target.localName, JSON.parse(JSON.stringify(event.detail))]);
+    if (name === 'before-decide' && window.refuse) event.preventDefault();
+  });
+}
+const provider = document.getElementById('second');
+window.asked = 0;
+provider.getToken = async () => { window.asked++; return window.token; };
+window.token = 'TOKEN';
+"""
+
+
+async def main() -> None:
+    async with AsyncExitStack() as stack:
+        mounts, waiting, token = [], [], ""
+        for name, title in (("a", "Publish first"), ("b", "Publish second")):
+            core = await stack.enter_async_context(wfcore.open("sqlite://"))
+            org = (await core.directory.create_organization(name)).uuid
+            await core.directory.add_member(org, "zoe", "zoe@product.test")
+            if name == "b":
+                token = await core.directory.create_token(org, "zoe", scopes=wfcore_scopes())
+            me = core.principal(org, user="zoe", email="zoe@product.test")
+            flow = await core.workflows.create(me, name=title, structure=demo.PLAIN)
+            await core.workflows.deploy(me, flow.id)
+            run = await core.runs.start(me, workflow=flow.id, input={"order": name})
+            waiting.append(run.id)
+
+            async def by_cookie(connection: HTTPConnection, me: wfcore.Principal = me) -> wfcore.Principal | None:
+                return me if connection.cookies.get("session") == "zoe" else None
+
+            mounts.append(Mount(f"/{name}", app(core, authenticate=by_cookie) if name == "a" else app(core)))
+
+        async def page(request: Request) -> Response:
+            shown = HTMLResponse(PAGE % waiting[1], headers={"Content-Security-Policy": POLICY})
+            shown.set_cookie("session", "zoe", httponly=True, samesite="lax")
+            return shown
+
+        async def script(request: Request) -> Response:
+            return Response(SCRIPT.replace("TOKEN", token), media_type="text/javascript")
+
+        async def style(request: Request) -> Response:
+            return Response(STYLE, media_type="text/css")
+
+        routes = [Route("/", page), Route("/product.js", script), Route("/style.css", style), *mounts]
+        config = uvicorn.Config(Starlette(routes=routes), "127.0.0.1", 0, log_level="error", ws="none", lifespan="off")
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve())
+        while not server.started:  # noqa: ASYNC110  (uvicorn has no event for it)
+            await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        sys.stdout.write(json.dumps({"port": port, "runs": waiting}) + "\n")
+        sys.stdout.flush()
+        await serving
+
+
+def wfcore_scopes() -> list[str]:
+    return ["workflows:read", "workflows:invoke"]
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,101 @@
+"""The elements in a product's page: its own users and policy, two organizations and several elements on one page."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+from servers import first_line
+from watching import Open
+
+
+@pytest.fixture(scope="module")
+def product() -> Iterator[dict[str, Any]]:
+    folder = Path(__file__).parent
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, str(folder / "product.py")]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
+    assert running.stdout is not None
+    yield json.loads(first_line(running.stdout))
+    running.kill()
+    running.wait()
+    running.stdout.close()
+
+
+def test_two_organizations_on_one_page(open_page: Open, product: dict[str, Any]) -> None:
+    """One by the cookie of the product, one by a bearer token; languages and colours of their own."""
+    page = open_page("/", token=None, origin=f"http://127.0.0.1:{product['port']}")
+    first, second = page.locator("#first wfcore-inbox"), page.locator("#second wfcore-inbox")
+    expect(first.get_by_text("Publish release a?")).to_be_visible()
+    expect(second.get_by_text("Publish release b?")).to_be_visible()
+    expect(first.get_by_role("heading", name="Inbox")).to_be_visible()
+    expect(second.get_by_role("heading", name="Eingang")).to_be_visible()
+    expect(page.locator("#first wfcore-runs .line")).to_have_count(1)
+    expect(page.locator("#second wfcore-run .react-flow__node")).to_have_count(2)
+    scheme = "getComputedStyle(document.querySelector('{}')).colorScheme"
+    assert page.evaluate(scheme.format("#second wfcore-inbox")) == "dark"
+    assert page.evaluate("window.asked") >= 1
+    assert page.evaluate("window.seen.filter(([name]) => name === 'ready').length") == 4
+    assert page.evaluate("document.querySelectorAll('style').length") == 0
+
+
+def test_the_host_can_refuse_a_decision(open_page: Open, product: dict[str, Any]) -> None:
+    """`wfcore-before-decide` is cancelable, and `wfcore-decided` comes after the server's own answer."""
+    page = open_page("/", token=None, origin=f"http://127.0.0.1:{product['port']}")
+    inbox = page.locator("#first wfcore-inbox")
+    inbox.get_by_text("Publish release a?").click()
+    page.evaluate("window.refuse = true")
+    inbox.get_by_role("button", name="Approve").click()
+    expect(inbox.get_by_role("button", name="Approve")).to_be_enabled()
+    page.mouse.move(0, 0)
+    accent = inbox.get_by_role("button", name="Approve").evaluate("(one) => getComputedStyle(one).backgroundColor")
+    assert accent == "rgb(1, 102, 68)"
+    page.evaluate("window.refuse = false")
+    inbox.get_by_role("button", name="Approve").click()
+    expect(inbox.get_by_text("Your decision is recorded")).to_be_visible()
+    names = page.evaluate("window.seen.map(([name]) => name)")
+    assert names.index("before-decide") < names.index("decided")
+    (decided,) = page.evaluate("window.seen.filter(([name]) => name === 'decided').map((one) => one[2])")
+    assert decided["decision"] == "approve"
+
+
+def test_the_host_navigates(open_page: Open, product: dict[str, Any]) -> None:
+    """An element never touches the address of its host: it reports where the user wants to go."""
+    page = open_page("/", token=None, origin=f"http://127.0.0.1:{product['port']}")
+    before = page.url
+    page.locator("#first wfcore-runs .line").click()
+    navigated = page.evaluate("window.seen.filter(([name]) => name === 'navigate').map((one) => one[2])")
+    assert [one["page"] for one in navigated] == ["run"]
+    assert page.url == before
+
+
+def test_an_element_survives_a_move(open_page: Open, product: dict[str, Any]) -> None:
+    """Moved in the document it keeps its state; removed it ends; added again it begins anew."""
+    page = open_page("/", token=None, origin=f"http://127.0.0.1:{product['port']}")
+    inbox = page.locator("#second wfcore-inbox")
+    inbox.get_by_text("Publish release b?").click()
+    expect(inbox.locator(".approval")).to_be_visible()
+    page.evaluate("document.body.append(document.getElementById('second'))")
+    expect(inbox.locator(".approval")).to_be_visible()
+    page.evaluate("(window.kept = document.querySelector('#second wfcore-inbox')).remove()")
+    page.wait_for_timeout(50)
+    page.evaluate("document.getElementById('second').append(window.kept)")
+    expect(inbox.get_by_text("Publish release b?")).to_be_visible()
+    expect(inbox.locator(".approval")).to_have_count(0)
+
+
+def test_a_lost_credential_is_reported(open_page: Open, product: dict[str, Any]) -> None:
+    """After a 401 the token is requested once more; then the host is asked to sign the user in."""
+    page = open_page("/", token=None, origin=f"http://127.0.0.1:{product['port']}")
+    expect(page.locator("#second wfcore-inbox").get_by_text("Publish release b?")).to_be_visible()
+    page.evaluate("window.token = 'svc_gone'; window.asked = 0")
+    page.evaluate("document.querySelector('#second wfcore-inbox').remove()")
+    page.evaluate("document.getElementById('second').append(document.createElement('wfcore-runs'))")
+    expect(page.locator("#second wfcore-runs").get_by_text("Melden Sie sich an")).to_be_visible()
+    assert page.evaluate("window.seen.some(([name]) => name === 'auth-required')")
+    assert page.evaluate("window.asked") >= 2

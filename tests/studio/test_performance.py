@@ -1,0 +1,147 @@
+"""The times of the pages in a real browser: bounds with slack, for a loaded machine of two cores without a GPU."""
+
+import json
+import statistics
+import time
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+from servers import Server
+from watching import Open
+
+SLACK = 3
+"""How many times the bound a loaded machine may take."""
+
+FRAMES = """async (seconds) => {
+  const times = [];
+  let last = performance.now();
+  const until = last + seconds * 1000;
+  while (last < until) {
+    await new Promise(requestAnimationFrame);
+    const now = performance.now();
+    times.push(now - last);
+    last = now;
+  }
+  times.sort((a, b) => a - b);
+  return { fps: times.length / seconds, p95: times[Math.floor(times.length * 0.95)] };
+}"""
+
+
+def record(run_id: str, status: str) -> dict[str, Any]:
+    at = "2026-01-01T00:00:00.000Z"
+    return {
+        "runId": run_id, "status": status, "target": {"type": "workflow", "id": 900_001}, "threadId": None,
+        "parentRunId": None, "resumedBy": None, "output": None, "error": None, "interrupts": [], "usage": {},
+        "createdAt": at, "updatedAt": at, "finishedAt": at if status == "done" else None, "variationId": None,
+    }  # fmt: skip
+
+
+def large(count: int) -> dict[str, Any]:
+    """A graph of this many nodes, each with up to three successors."""
+    nodes = [{"id": f"n{number}", "type": "action" if number else "start", "data": {}} for number in range(count)]
+    edges = [
+        {"id": f"e{number}", "source": f"n{(number - 1) // 3}", "target": f"n{number}"} for number in range(1, count)
+    ]
+    return {"nodes": nodes, "edges": edges}
+
+
+def burst(count: int) -> list[dict[str, Any]]:
+    """Events of a run: each node begins and ends."""
+    events: list[dict[str, Any]] = [{"kind": "run_started"}]
+    for number in range((count - 2) // 2):
+        events += [
+            {"kind": "node_started", "nodeId": f"n{number}"},
+            {"kind": "node_finished", "nodeId": f"n{number}", "output": 1},
+        ]
+    events.append({"kind": "done", "status": "done", "output": None})
+    return [
+        {**event, "runId": "r", "seq": seq, "at": "2026-01-01T00:00:00.000Z"} for seq, event in enumerate(events, 1)
+    ]
+
+
+def serve_run(page: Page, nodes: int, events: list[dict[str, Any]], *, live: bool = False) -> None:
+    """Answer the calls of the run page with a large run, so that only the browser is measured."""
+    state = {"status": "running" if live else "done"}
+
+    def answer(value: Any) -> Any:
+        return lambda route: route.fulfill(json=value)
+
+    def stream(route: Route) -> None:
+        if route.request.headers.get("accept") == "text/event-stream":
+            body = "".join(f"id: {event['seq']}\ndata: {json.dumps(event)}\n\n" for event in events)
+            state["status"] = "done"
+            route.fulfill(body=body, content_type="text/event-stream")
+        else:
+            route.fulfill(json={"events": events})
+
+    workflow = {"id": 900_001, "name": "Large", "variation": {"workflowStructure": large(nodes)}}
+    page.route("**/api/v1/workflows/900001", answer(workflow))
+    page.route("**/agent/v1/runs/r", lambda route: route.fulfill(json=record("r", state["status"])))
+    page.route("**/agent/v1/runs/r/graph", lambda route: route.fulfill(status=404, json={}))
+    page.route("**/agent/v1/runs/r/events", stream)
+
+
+def show(page: Page, origin: str) -> float:
+    """Open the large run from the list, so that the code is loaded. Returns the milliseconds until nodes are shown."""
+    began = time.perf_counter()
+    page.evaluate("history.pushState(null, '', '/studio/runs/r'); dispatchEvent(new PopStateEvent('popstate'))")
+    expect(page.locator(".react-flow__node").first).to_be_visible(timeout=30_000)
+    return (time.perf_counter() - began) * 1000
+
+
+def test_cold_load(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A small run is usable within 0.5 s of its address; the median of five new browsers."""
+    times = []
+    for _ in range(5):
+        page = open_page(f"/studio/runs/{ids['done']}")
+        expect(page.locator(".react-flow__node").first).to_be_visible()
+        times.append(page.evaluate("performance.now()"))
+    report("cold load", statistics.median(times), 500)
+
+
+@pytest.mark.parametrize(("nodes", "bound"), [(500, 1_000), (5_000, 3_000)])
+def test_large_graphs(open_page: Open, server: Server, ids: dict[str, str], nodes: int, bound: int) -> None:
+    """A graph without positions opens in time, and moves smoothly."""
+    page = open_page("/studio/runs")
+    expect(page.locator(".line").first).to_be_visible()
+    serve_run(page, nodes, burst(20))
+    report(f"open {nodes} nodes", show(page, server.url), bound)
+    box = page.locator(".react-flow__pane").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    page.mouse.down()
+    page.evaluate(f"window.frames_found = ({FRAMES})(1.5)")
+    for step in range(40):
+        page.mouse.move(box["x"] + 20 + step * 6, box["y"] + 20 + step * 4)
+    found = page.evaluate("window.frames_found")
+    page.mouse.up()
+    print(f"pan at {nodes}: {found['fps']:.0f} fps, p95 {found['p95']:.0f} ms")
+    assert found["p95"] <= 34 * SLACK
+
+
+@pytest.mark.parametrize(("count", "bound"), [(1_001, 250), (10_001, 500)])
+def test_bursts(open_page: Open, server: Server, ids: dict[str, str], count: int, bound: int) -> None:
+    """A run that ends in one burst of events is shown as done in time."""
+    page = open_page("/studio/runs")
+    expect(page.locator(".line").first).to_be_visible()
+    serve_run(page, min(count // 2, 500), burst(count), live=True)
+    page.evaluate(
+        """() => {
+          window.longest = 0;
+          new PerformanceObserver((list) => list.getEntries().forEach((one) => {
+            window.longest = Math.max(window.longest, one.duration);
+          })).observe({ type: 'longtask' });
+        }"""
+    )
+    began = time.perf_counter()
+    page.evaluate("history.pushState(null, '', '/studio/runs/r'); dispatchEvent(new PopStateEvent('popstate'))")
+    expect(page.locator(".head .status.ok")).to_be_visible(timeout=30_000)
+    took = (time.perf_counter() - began) * 1000
+    print(f"longest task {page.evaluate('window.longest'):.0f} ms")
+    report(f"{count} events in a burst, with opening the page", took, bound + 1_000)
+
+
+def report(name: str, milliseconds: float, bound: float) -> None:
+    print(f"{name}: {milliseconds:.0f} ms (bound {bound:.0f})")
+    assert milliseconds <= bound * SLACK
