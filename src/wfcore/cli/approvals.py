@@ -14,7 +14,7 @@ from wfcore.cli.plain import plain
 from wfcore.cli.progress import Progress, interactive
 from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.machine.interrupts import APPROVALS, CONNECTS
+from wfcore.domain.run.machine.states.interrupts import APPROVALS, CONNECTS
 from wfcore.domain.run.state import Interrupt
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from bench import Bench, Toolbox, act, agent, ask, graph, kinds, one, opened, private, start, why
 
+from wfcore.domain.kernel.errors import Invalid
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.runtime.execution import plans
 from wfcore.runtime.execution.children import MAX_CHILD_DEPTH
@@ -87,26 +88,58 @@ async def test_what_cannot_be_opened(bench: Bench, case: str) -> None:
             await bench.core.workflows.deploy(bench.other, number)
         if case == "deleted":
             await bench.core.workflows.delete(bench.other, number)
-    message, _ = why(await bench.ran(one(child(number, retry={"maxAttempts": 3}))))
+    chosen = one(act("core.workflow", more={"retry": {"maxAttempts": 3}}, workflowId="{{ input.id }}", input={}))
+    message, _ = why(await bench.ran(chosen, {"id": number}))
     reason = "is not deployed" if case == "draft" else "does not exist, or may not be used here"
     assert message == f"workflow `{number}` {reason}"
 
 
-async def test_a_deploy_warns_of_what_cannot_be_called(bench: Bench) -> None:
-    """No error, since it may be deployed later: a warning at the id, without distinguishing private from missing."""
+async def test_a_deploy_checks_the_children_that_it_names(bench: Bench) -> None:
+    """One that the deployer cannot use is an error, the same for a private and a missing one; a draft is a warning."""
     hidden = await bench.core.workflows.create(bench.other, name="T", structure=one(act("echo")), access=private())
     await bench.core.workflows.deploy(bench.other, hidden.id)
     fine = await bench.deployed(one(act("echo")))
-    structure = graph("s>a s>b s>c", a=child(hidden.id), b=child(77), c=child(fine))
+    draft = await bench.core.workflows.create(bench.me, name="D", structure=one(act("echo")))
+    structure = graph("s>a s>b s>c s>d", a=child(hidden.id), b=child(77), c=child(fine), d=child(draft.id))
     issues = await bench.core.workflows.validate(bench.me, {"workflowStructure": structure})
     assert [(issue.path, issue.severity) for issue in issues] == [
-        (f"workflowStructure.nodes[{number}].data.params.workflowId", "warning") for number in (1, 2)
+        (f"workflowStructure.nodes[{number}].data.params.workflowId", severity)
+        for number, severity in ((1, "error"), (2, "error"), (4, "warning"))
     ]
     assert [issue.message for issue in issues] == [
-        f"node `{node}`: there is no deployed workflow `{number}` that you can use"
-        for node, number in (("a", hidden.id), ("b", 77))
+        f"node `a`: there is no workflow `{hidden.id}` that you can use",
+        "node `b`: there is no workflow `77` that you can use",
+        f"node `d`: the workflow `{draft.id}` is not deployed yet",
     ]
-    assert await bench.deployed(structure)
+    with pytest.raises(Invalid):
+        await bench.deployed(structure)
+    assert await bench.deployed(graph("s>c s>d", c=child(fine), d=child(draft.id)))
+
+
+async def test_an_id_from_an_expression_needs_the_caller_s_access(bench: Bench) -> None:
+    """A deployer lends access to the children that the graph names, not to any that an input names."""
+    secret = await bench.deployed(one(act("echo", value="secret")), access=private())
+    chosen = await bench.deployed(one(act("core.workflow", workflowId="{{ input.id }}", input={})))
+    named = await bench.deployed(one(child(secret)))
+
+    async def ran(me: Any, workflow: int, given: dict[str, Any]) -> Any:
+        return await bench.ended(await bench.core.runs.start(me, workflow=workflow, input=given))
+
+    assert (await ran(bench.me, chosen, {"id": secret})).output == "secret"
+    assert (await ran(bench.other, named, {})).output == "secret"
+    message, _ = why(await ran(bench.other, chosen, {"id": secret}))
+    assert message == f"workflow `{secret}` does not exist, or may not be used here"
+
+
+async def test_a_deploy_checks_the_groups_of_approvers(bench: Bench) -> None:
+    """A group that does not exist could never answer."""
+    group = await bench.core.groups.create(await bench.joined("boss", "owner"), name="Finance")
+    gone = "00000000-0000-4000-8000-000000000009"
+    known = graph("s>a", a=ask(approvers={"groups": [group.id, bench.org]}))
+    assert await bench.core.workflows.validate(bench.me, {"workflowStructure": known}) == []
+    unknown = graph("s>a", a=ask(approvers={"groups": [group.id, gone]}))
+    (issue,) = await bench.core.workflows.validate(bench.me, {"workflowStructure": unknown})
+    assert (issue.path, issue.severity) == ("workflowStructure.nodes[1].data.approvers.groups[1]", "error")
 
 
 async def test_whose_access_counts(bench: Bench) -> None:

@@ -130,7 +130,7 @@ class ChatSession:
 
     async def _decide(self, interrupt: "Interrupt") -> "dict[str, JSON] | None":
         """The decision in the next lines; None when there are no more lines."""
-        from wfcore.domain.run.machine.interrupts import APPROVALS, CONNECTS
+        from wfcore.domain.run.machine.states.interrupts import APPROVALS, CONNECTS
 
         self._lines.discard_typed_ahead()
         print_message(f"? {interrupt.message}")

@@ -60,6 +60,7 @@ async def deploy_faults(
     issues = deploy_issues(parse_graph(structure), _Catalog(tools, served, usable))
     issues += parameter_issues(tools, served, structure)
     issues += _missing_models(ports, structure)
+    issues += await _unknown_groups(work, me, structure)
     return [*issues, *_unverified_tools(structure, served), *await _uncallable_workflows(work, me, structure)]
 
 
@@ -167,8 +168,29 @@ def _unverified_tools(structure: Mapping[str, JSON], served: ToolLookup) -> Iter
             yield Issue(path, f"node `{node['id']}`: `{tool_id[:80]}` is not known now: {why}", "reference", "warning")
 
 
+async def _unknown_groups(work: UnitOfWork, me: Principal, structure: Mapping[str, JSON]) -> list[Issue]:
+    """Groups that approvals name and that do not exist: nobody could ever answer for them."""
+    named = list(_approver_groups(structure))
+    known = {me.org_uuid} | {group.id for group in await work.directory.groups({group for _, _, group in named})}
+    return [
+        Issue(path, f"node `{node}`: there is no group `{group[:80]}`", "reference")
+        for node, path, group in named
+        if group not in known
+    ]
+
+
+def _approver_groups(structure: Mapping[str, JSON]) -> Iterator[tuple[str, str, str]]:
+    """Node, wire path and id of every group that an approval names."""
+    for index, node in enumerate(structure.get("nodes") or ()):
+        approvers = (node.get("data") or {}).get("approvers") if node["type"] == NodeType.HUMAN_APPROVAL else None
+        groups = approvers.get("groups") if isinstance(approvers, Mapping) else None
+        for place, group in enumerate(groups if isinstance(groups, list) else ()):
+            if isinstance(group, str):
+                yield node["id"], f"workflowStructure.nodes[{index}].data.approvers.groups[{place}]", group
+
+
 async def _uncallable_workflows(work: UnitOfWork, me: Principal, structure: Mapping[str, JSON]) -> list[Issue]:
-    """Workflows that nodes call by a literal id and that cannot be called now."""
+    """Workflows that nodes call by a literal id: errors where the deployer cannot use them, warnings until deployed."""
     issues = []
     for index, node in enumerate(structure.get("nodes") or ()):
         data = node.get("data") or {}
@@ -176,9 +198,12 @@ async def _uncallable_workflows(work: UnitOfWork, me: Principal, structure: Mapp
         number = params.get("workflowId") if isinstance(params, Mapping) else None
         if type(number) is int:
             flow = await work.workflows.get(number)
-            if not (flow and flow.status is Status.ACTIVE and derive(me, flow.access).can_use):
-                path = f"workflowStructure.nodes[{index}].data.params.workflowId"
-                message = f"node `{node['id']}`: there is no deployed workflow `{number}` that you can use"
+            path = f"workflowStructure.nodes[{index}].data.params.workflowId"
+            if flow is None or flow.status is Status.DELETED or not derive(me, flow.access).can_use:
+                message = f"node `{node['id']}`: there is no workflow `{number}` that you can use"
+                issues.append(Issue(path, message, "reference"))
+            elif flow.status is not Status.ACTIVE:
+                message = f"node `{node['id']}`: the workflow `{number}` is not deployed yet"
                 issues.append(Issue(path, message, "reference", "warning"))
     return issues
 
