@@ -377,6 +377,23 @@ class TestStarting:
 class TestHistory:
     """`GET /agent/v1/runs`, newest first."""
 
+    async def test_the_graph_of_a_run(self, either: World) -> None:
+        """Nodes with their visits, edges, and the address of a large value; 404 for a child that is not there."""
+        ada = await either.user()
+        large = node("big", "action", toolId="core.transform", params={"value": "{{ input.text }}"})
+        number = await deployed(ada, chain(large, APPROVAL))
+        text = "x" * 20_000
+        body = {"workflowId": number, "input": {"text": text}}
+        await ada.post("/agent/v1/runs", json=body, headers=keyed("g"))
+        found = (await ada.get("/agent/v1/runs/g/graph")).json()
+        assert [(one["id"], one["status"]) for one in found["nodes"]] == [
+            ("start", "done"), ("big", "done"), ("ask", "waiting")]  # fmt: skip
+        assert ([edge["taken"] for edge in found["edges"]], found["path"]) == ([True, True], [])
+        whole = await ada.get(found["nodes"][1]["visits"][0]["output"]["url"])
+        assert whole.json() == {"value": text}
+        for query, status in (("graph?path=big", 404), ("graph/value?nodeId=no", 404), ("graph/value", 400)):
+            assert (await ada.get(f"/agent/v1/runs/g/{query}")).status_code == status
+
     async def test_runs_are_filtered_by_how_they_began(self, either: World) -> None:
         """By user, origin, thread, variation and time; the record has these values. The counts are of the same runs."""
         ada, bob = await either.user(), await either.user("bob")

@@ -24,6 +24,7 @@ from wfcore.adapters.http.routes.organization_records import (
     member_routes,
 )
 from wfcore.adapters.http.routes.resources import SkillRoutes, WorkflowRoutes
+from wfcore.adapters.http.routes.run_graphs import RunGraphRoutes
 from wfcore.adapters.http.routes.run_shortcuts import RunShortcutRoutes
 from wfcore.adapters.http.routes.runs import RunRoutes
 from wfcore.adapters.http.routes.team_chats import TeamChatRoutes
@@ -110,6 +111,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *ContextRoutes(core.contexts).table(),
         *ConversationRoutes(core.conversations).table(),
         *RunRoutes(core.runs, turns).table(),
+        *RunGraphRoutes(core.runs).table(),
         *RunShortcutRoutes(core.runs, turns).table(),
         *UploadRoutes(core.attachments, core.ports.settings.attachments.size).table(),
         *DeliveryRoutes(core.webhooks).table(),

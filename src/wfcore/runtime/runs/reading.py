@@ -12,8 +12,8 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.machine.states.interrupts import may_decide, may_see
 from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.machine.states.interrupts import may_decide, may_see
 from wfcore.ports.journal import Execution, OpenInterrupt, RunRow
 from wfcore.runtime.common.authorization import authorize, needs
 from wfcore.runtime.common.ports import Ports
@@ -21,6 +21,7 @@ from wfcore.runtime.common.run_views import InboxItem, RunView, single_events, v
 from wfcore.runtime.execution.event_stream import follow, outline, outlined
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.runs.filters import RunFilters, run_filter
+from wfcore.runtime.runs.graph import RunGraph, graph_of
 from wfcore.runtime.runs.stats import RunStats
 
 DAY = 86_400_000
@@ -75,6 +76,18 @@ class RunReading:
         return RunStats(
             since, until, await self._ports.journal.count_runs(me.org_uuid, since=since, until=until, principal=me)
         )
+
+    @needs("workflows:read")
+    async def graph(self, me: Principal, run_id: str, *, path: tuple[str, ...] = (), base: str = "") -> RunGraph:
+        """What the nodes of the run's execution have done up to now, all its turns together; or of the child at `path`.
+
+        `base` is the address of the run, for links to large values. Errors: NotFound; Forbidden, as for events.
+        """
+        _, execution, can_use = await self._visible(me, run_id)
+        if not can_use:
+            raise Forbidden("reading the graph requires use of the run's target", {"canUse": False})
+        entries = await self._ports.journal.read(execution.ref)
+        return await graph_of(self._ports.storage, self._plans, execution, entries, path, base)
 
     @needs("workflows:read")
     async def events(self, me: Principal, run_id: str, *, after: int = 0) -> list[Event]:

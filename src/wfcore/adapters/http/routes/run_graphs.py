@@ -1,0 +1,55 @@
+"""The routes of a run's graph (interface, Graph of a run)."""
+
+from collections.abc import Iterator
+
+from starlette.responses import Response
+
+from wfcore.adapters.http.core.request_parsing import Query, one_of, opaque_id, short_text, whole_number
+from wfcore.adapters.http.core.responses import json_response
+from wfcore.adapters.http.core.route import Call, Route
+from wfcore.adapters.http.core.turns import RUNS
+from wfcore.api.run_graphs import RunGraphDto, ValueDto
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.common.requests import bad_query
+from wfcore.runtime.runs.graph import RunGraph
+from wfcore.runtime.runs.runs import Runs
+
+FIELDS = ("input", "output", "error")
+_NUMBER = {"type": "integer", "minimum": 0}
+_PATH = Query("path", short_text, {"type": "string"}, "Node ids, separated by commas: the graph of the child there")
+_NODE = Query("nodeId", opaque_id, {"type": "string"}, "The node")
+_VISIT = Query("visit", whole_number, _NUMBER, "The visit of the node; default: the first", 1)
+_FIELD = Query("field", one_of(*FIELDS), {"enum": list(FIELDS)}, "Which value; default: `output`", "output")
+_ITEM = Query("item", whole_number, _NUMBER, "The item of a `forEach`")
+
+
+class RunGraphRoutes:
+    """The graph of a run, and the large values in it."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    def table(self) -> Iterator[Route]:
+        scopes = scopes_of(self._runs.graph)
+        yield Route(
+            "runs.graph", "GET", f"{RUNS}/{{runId}}/graph", self.graph, "Read what each node of a run has done", scopes,
+            RunGraphDto, query=(_PATH,),
+        )  # fmt: skip
+        yield Route(
+            "runs.graphValue", "GET", f"{RUNS}/{{runId}}/graph/value", self.value,
+            "Read a value that is too large for the graph", scopes, ValueDto,
+            query=(_NODE, _VISIT, _FIELD, _ITEM, _PATH),
+        )  # fmt: skip
+
+    async def graph(self, call: Call) -> Response:
+        return json_response((await self._read(call)).to_wire())
+
+    async def value(self, call: Call) -> Response:
+        if call.query["nodeId"] is None:
+            raise bad_query("nodeId", "is required")
+        names = _NODE, _VISIT, _FIELD, _ITEM
+        return json_response({"value": (await self._read(call)).value(*(call.query[one.name] for one in names))})
+
+    async def _read(self, call: Call) -> RunGraph:
+        path = tuple((call.query["path"] or "").split(",")) if call.query["path"] else ()
+        return await self._runs.graph(call.me, call.run_id, path=path, base=call.url(RUNS, call.run_id))

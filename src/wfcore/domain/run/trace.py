@@ -1,0 +1,297 @@
+"""What each node of a run has done: its visits, attempts, inputs and outputs, read off the journal (Graph of a run).
+
+The trace follows one graph: that of the root, or of the child at a path of nodes, of which the last opened one counts.
+Inputs are the rendered parameters, which the machine keeps only while a visit lasts.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import attrs
+
+from wfcore.domain.expressions.expression import ExpressionError
+from wfcore.domain.graph.structure import NodeType
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run import entries as e
+from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, OpenChild
+from wfcore.domain.run.events import Event, EventKind
+from wfcore.domain.run.flow import NOT_TAKEN, TAKEN
+from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.plan import EdgePlan, NodePlan, Plan
+
+Status = Literal["pending", "running", "waiting", "done", "error", "skipped", "cancelled"]
+Items = tuple[int | None, ...]
+
+_ENDS: Final[Mapping[EventKind, Status]] = {EventKind.node_finished: "done", EventKind.node_failed: "error"}
+_HANDLES: Final = {"approve": "approved", "deny": "denied", "expired": "expired"}
+
+
+@attrs.define
+class ItemTrace:
+    """One item of a `forEach`, in list order."""
+
+    index: int
+    status: Status = "pending"
+    attempts: int = 0
+    output: JSON = None
+    error: str | None = None
+
+
+@attrs.define
+class VisitTrace:
+    """One visit of a node. Times are in epoch milliseconds. `items` is None without `forEach`."""
+
+    visit: int
+    started_at: int
+    finished_at: int | None = None
+    attempts: int = 0
+    input: JSON = None
+    output: JSON = None
+    error: JSON = None
+    usage: dict[str, JSON] | None = None
+    items: list[ItemTrace] | None = None
+
+
+@attrs.define
+class NodeTrace:
+    """One node: its status now, and all its visits."""
+
+    plan: NodePlan
+    status: Status = "pending"
+    visits: list[VisitTrace] = attrs.field(factory=list)
+
+
+@attrs.frozen
+class GraphTrace:
+    """One graph of a run. `taken` has the edges that are decided, by position.
+
+    `opened` is the kind, id and variation of a child; None for the root.
+    """
+
+    nodes: Sequence[NodeTrace]
+    taken: Mapping[int, bool]
+    run_id: str
+    seq: int
+    opened: tuple[str, int, str] | None = None
+
+
+def trace(machine: Machine, entries: Iterable[e.Entry], path: tuple[str, ...] = ()) -> GraphTrace | None:
+    """Apply the entries to a new machine that has the plans of all children; None when nothing was opened at `path`."""
+    machine.sink = []
+    tracer = _Tracer(machine, path)
+    for entry in entries:
+        if isinstance(entry, e.Opened):
+            tracer.open(entry)
+        machine.apply(entry)
+        tracer.record(entry, machine.take_events())
+    machine.take_records()
+    return tracer.result()
+
+
+class _Tracer:
+    def __init__(self, machine: Machine, path: tuple[str, ...]) -> None:
+        self._machine = machine
+        self._path = path
+        self._frames: dict[tuple[int, ...], tuple[tuple[str, ...], Items, Plan]] = {(): ((), (), machine.plan)}
+        self._within: tuple[int, ...] | None = None
+        self._items: Items = ()
+        self._opened: tuple[str, int, str] | None = None
+        self._nodes: list[NodeTrace] = []
+        self._positions: dict[str, int] = {}
+        if not path:
+            self._follow((), (), machine.plan)
+
+    def _follow(self, within: tuple[int, ...], items: Items, plan: Plan) -> None:
+        self._within, self._items = within, items
+        self._nodes = [NodeTrace(node) for node in plan.nodes]
+        self._positions = {node.id: node.index for node in plan.nodes}
+
+    def open(self, entry: e.Opened) -> None:
+        """A child is about to be opened."""
+        path, items, plan = self._frames[entry.within]
+        node = plan.nodes[entry.node]
+        within = (*entry.within, entry.node, entry.visit, entry.step, entry.attempt)
+        item = entry.step if node.for_each is not None else None
+        child = self._machine.plans[entry.kind, entry.resource_id, entry.variation_id]
+        self._frames[within] = (*path, node.id), (*items, item), child
+        if self._frames[within][0] == self._path:
+            self._follow(within, self._frames[within][1], child)
+            self._opened = entry.kind, entry.resource_id, entry.variation_id
+
+    def record(self, entry: e.Entry, events: Iterable[Event]) -> None:
+        """Record what the entry, which was applied, has led to."""
+        for event in events:
+            if "nodeId" in event.data and self._is_here(event.data):
+                self._record_event(event)
+        if isinstance(entry, e.Succeeded | e.Failed | e.Opened) and entry.within == self._within:
+            self._record_outcome(entry)
+        self._record_inputs()
+
+    def _is_here(self, data: Mapping[str, Any]) -> bool:
+        path = tuple(data.get("path") or ())
+        return path == self._path and tuple(data.get("items") or (None,) * len(path)) == self._items
+
+    def _record_event(self, event: Event) -> None:
+        node = self._nodes[self._positions[event.data["nodeId"]]]
+        last = node.visits[-1] if node.visits else None
+        if event.kind is EventKind.node_started:
+            node.status = "running"
+            node.visits.append(VisitTrace(event.data["visit"], event.at))
+        elif event.kind is EventKind.node_skipped:
+            superseded = "reason" in event.data
+            node.status = "pending" if superseded else "skipped"
+            if superseded and last is not None:
+                last.finished_at = event.at
+        elif event.kind is EventKind.interrupt:
+            node.status = "waiting"
+        elif event.kind in _ENDS and last is not None:
+            node.status, last.finished_at = _ENDS[event.kind], event.at
+            last.output, last.error = event.data.get("output"), event.data.get("error")
+            last.attempts = max(last.attempts, 1)
+        elif event.kind is EventKind.usage and last is not None:
+            last.usage = _sum(last.usage or {}, event.data["usage"])
+
+    def _record_outcome(self, entry: e.Succeeded | e.Failed | e.Opened) -> None:
+        node = self._nodes[entry.node]
+        found = next((one for one in node.visits if one.visit == entry.visit), None)
+        if found is None:
+            return
+        found.attempts = max(found.attempts, entry.attempt)
+        if found.items is None or entry.step >= len(found.items):
+            return
+        item = found.items[entry.step]
+        item.attempts = max(item.attempts, entry.attempt)
+        if isinstance(entry, e.Succeeded):
+            item.status, item.output, item.error = "done", entry.output, None
+        elif isinstance(entry, e.Failed):
+            item.status, item.error = "error", entry.message
+
+    def _frame(self) -> Any:
+        """The frame, while it is under way; None after its end."""
+        frame = self._machine.root
+        for end in range(4, len(self._within or ()) + 1, 4):
+            found = frame.children.get((self._within or ())[: end - 1])
+            if found is None or found.place.within != (self._within or ())[:end]:
+                return None
+            frame = found
+        return None if self._within is None else frame
+
+    def _record_inputs(self) -> None:
+        """Keep what the visits under way work on, and what their node waits for."""
+        frame = self._frame()
+        if frame is None:
+            return
+        for node in self._nodes:
+            if not node.visits or node.visits[-1].visit != frame.visits[node.plan.index]:
+                continue
+            visit = node.visits[-1]
+            if batch := frame.batches.get(node.plan.index):
+                _keep_batch(visit, batch, node.status)
+            if visit.input is None:
+                visit.input = _input_of(node.plan, frame, visit)
+            if node.status in ("running", "waiting"):
+                node.status = str(frame.nodes[node.plan.index])  # type: ignore[assignment]
+
+    def result(self) -> GraphTrace | None:
+        if self._within is None:
+            return None
+        frame = self._frame()
+        for node in self._nodes:
+            if node.status in ("running", "waiting") and (self._machine.ended or frame is None):
+                node.status = "cancelled"
+            for visit in node.visits:
+                _complete_items(node, visit)
+        taken = {edge.index: value for node in self._nodes for edge, value in _decided(node, frame)}
+        return GraphTrace(self._nodes, taken, self._machine.run_id, self._machine.seq, self._opened)
+
+
+def _input_of(node: NodePlan, frame: Any, visit: VisitTrace) -> JSON:
+    """What the visit works on, as far as the frame still shows it."""
+    if node.kind is NodeType.START:
+        return frame.scope.get("input")
+    for name in frame.waits.get(node.index, {}).values():
+        found = frame.interrupts.get(name)
+        if found is not None and node.kind is NodeType.HUMAN_APPROVAL:
+            return {"message": found.message}
+    within = frame.place.within
+    effect = frame.pending.get((*within, node.index, visit.visit, 0))
+    match effect:
+        case CallTool():
+            return effect.params
+        case ComposeContext():
+            return {"message": effect.message}
+        case CallModel():
+            return {"messages": list(effect.messages)} if effect.messages else None
+        case OpenChild():
+            return {"workflowId": effect.resource_id, "input": effect.input}
+    if node.params is not None and node.for_each is None and visit.finished_at is not None:
+        try:
+            return node.params.render(frame.scope)
+        except ExpressionError:
+            return None
+    return None
+
+
+def _keep_batch(visit: VisitTrace, batch: Any, status: Status) -> None:
+    """Keep the calls of an action, and the results so far."""
+    if not batch.many:
+        visit.input = batch.calls[0]
+        return
+    visit.input = list(batch.calls)
+    if visit.items is None:
+        visit.items = [ItemTrace(index) for index in range(len(batch.calls))]
+    for item, result in zip(visit.items, batch.results, strict=True):
+        if result is not None:
+            item.status, item.output, item.error = "done", result, None
+        elif item.index < batch.next and item.status in ("pending", "error"):
+            item.status = "running" if status == "running" else "waiting"
+
+
+def _complete_items(node: NodeTrace, visit: VisitTrace) -> None:
+    """Give the items the end of their visit."""
+    if visit.items is None and node.plan.for_each is not None and isinstance(visit.output, list):
+        visit.items = [ItemTrace(index) for index in range(len(visit.output))]
+    ended = visit.finished_at is not None or node.status == "cancelled"
+    for item in visit.items or ():
+        if isinstance(visit.output, list) and item.index < len(visit.output):
+            item.status, item.output, item.error = "done", visit.output[item.index], None
+        elif ended and item.status in ("running", "waiting"):
+            item.status = "cancelled"
+
+
+def _decided(node: NodeTrace, frame: Any) -> Iterable[tuple[EdgePlan, bool]]:
+    """The edges of a node that has ended, and whether each was taken."""
+    if node.status not in ("done", "error", "skipped"):
+        return
+    taken: Sequence[EdgePlan] = ()
+    if node.status != "skipped" and node.visits:
+        taken = node.plan.route(_handle_of(node))[0]
+    for edge in node.plan.outgoing:
+        held = edge.leaves >= 0 and frame is not None and frame.flow.edges.get(edge.index) not in (TAKEN, NOT_TAKEN)
+        if not held:
+            yield edge, edge in taken
+
+
+def _handle_of(node: NodeTrace) -> str | None:
+    """The handle by which the last visit was left."""
+    if node.status == "error":
+        return "error"
+    output = node.visits[-1].output
+    if node.plan.kind is NodeType.CONDITION and isinstance(output, dict):
+        return str(output["handle"])
+    if node.plan.kind is not NodeType.HUMAN_APPROVAL or not isinstance(output, dict):
+        return None
+    handle = _HANDLES.get(output["decision"])
+    if handle == "expired" and not node.plan.route("expired")[0]:
+        on_timeout = node.plan.data.get("onTimeout") or "deny"
+        return _HANDLES.get(on_timeout)
+    return handle
+
+
+def _sum(before: Mapping[str, JSON], more: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Both together: numbers are added, other values are those of the later one."""
+    total = {**before, **more}
+    for name, value in more.items():
+        if isinstance(value, int | float) and not isinstance(value, bool) and name in before:
+            total[name] = before[name] + value
+    return total
