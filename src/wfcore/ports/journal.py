@@ -42,7 +42,10 @@ class ExecutionRef(Struct, frozen=True):
 
 @attrs.frozen
 class Execution:
-    """The row of an execution: what it runs, and which user started it. The variation is pinned."""
+    """The row of an execution: what it runs, and which user started it. The variation is pinned.
+
+    `epoch` is the number of its claims so far. It grows with every claim, also by the same worker.
+    """
 
     ref: ExecutionRef
     kind: Literal["workflow", "skill", "assistant", "action"]
@@ -55,6 +58,7 @@ class Execution:
     claimed_by: int | None = None
     is_draft: bool = False
     started_by: StarterKind = "person"
+    epoch: int = 0
 
 
 @attrs.frozen
@@ -331,12 +335,12 @@ class Journal(Protocol):
     async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
         """Claim up to `limit` executions that are due at the wall time `now` and that no worker holds.
 
+        Of each organization the longest due first. When more are due, every organization with due executions gets the
+        same share, and what it does not use is for the others; a share of less than one is given in turn.
         Exactly one of several concurrent claimants, in any number of processes, gets each execution. The execution's
         queued run becomes a running one. A claim counts as a heartbeat of the worker.
         """
         ...
-        Of each organization the longest due first. When more are due, every organization with due executions gets the
-        same share, and what it does not use is for the others; a share of less than one is given in turn.
 
     async def next_wake(self) -> int | None:
         """The earliest time at which an execution that no worker holds is due; None when there is none.

@@ -47,6 +47,7 @@ class _StoredExecution:
     entries: list[Entry]
     wake_at: int | None = None
     claimed_by: int | None = None
+    epoch: int = 0
     runs: list[str] = attrs.field(factory=list)
     interrupts: dict[str, tuple[int, Interrupt]] = attrs.field(factory=dict)
 
@@ -103,7 +104,7 @@ class MemoryJournal:
         ref = ExecutionRef(new.org, len(self._executions) + 1)
         row = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, 0, None,
                         new.is_draft, new.started_by)  # fmt: skip
-        stored = _StoredExecution(row, [], claimed_by=append.claimed_by)
+        stored = _StoredExecution(row, [], claimed_by=append.claimed_by, epoch=int(append.claimed_by is not None))
         self._check(new.org, stored, append)
         self._executions[ref.id] = stored
         if new.variation_id is not None:
@@ -119,6 +120,7 @@ class MemoryJournal:
         self._write(stored, append)
         if append.updates_claim:
             self._set_claim(stored, append.wake_at, append.claimed_by)
+            stored.epoch += append.claimed_by is not None
         if append.wakes:
             self._set_claim(stored, 0, stored.claimed_by)
 
@@ -211,10 +213,14 @@ class MemoryJournal:
 
     async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
         claimed: list[ExecutionRef] = []
-        while len(claimed) < limit and (stored := self._next_due()) and self._due[0][0] <= now:
-            stored.claimed_by = worker
-            claimed.append(stored.row.ref)
-            self._begin_runs(stored, now)
+        while len(claimed) < limit and (orgs := [org for at, _, org in self._heads() if at <= now]):
+            for org in orgs[: limit - len(claimed)]:
+                stored = self._executions[self._due[org][0][1]]
+                stored.claimed_by = worker
+                stored.epoch += 1
+                claimed.append(stored.row.ref)
+                self._begin_runs(stored, now)
+                self._due[org] = self._due.pop(org)
         if claimed:
             self._record_heartbeat(worker)
         return claimed
@@ -312,7 +318,7 @@ class MemoryJournal:
 
 
 def _row(stored: _StoredExecution) -> Execution:
-    return attrs.evolve(stored.row, length=len(stored.entries), claimed_by=stored.claimed_by)
+    return attrs.evolve(stored.row, length=len(stored.entries), claimed_by=stored.claimed_by, epoch=stored.epoch)
 
 
 def _matches(run: RunRow, where: RunFilter) -> bool:

@@ -45,6 +45,22 @@ class ClaimsContract(OnAsyncio):
         assert (await journal.execution(free)).claimed_by is None
         assert (await journal.execution(held)).claimed_by == 9
 
+    async def test_the_epoch_counts_the_claims(self, journal: Journal) -> None:
+        """It grows with every claim, however the claim is made, and never becomes smaller."""
+        ref = await begin(journal, wake_at=NOW)
+        epochs = [(await journal.execution(ref)).epoch]
+        for number in range(1, 3):
+            assert await journal.claim_due(1, NOW, 9) == [ref]
+            epochs.append((await journal.execution(ref)).epoch)
+            await journal.append(ref, Append(number, steps(1, number), holder=1, updates_claim=True, wake_at=NOW))
+            epochs.append((await journal.execution(ref)).epoch)
+        await journal.append(ref, Append(3, (), updates_claim=True, claimed_by=2))
+        await journal.append(ref, Append(3, steps(1, 3), holder=2))
+        await journal.append(ref, Append(4, (), wakes=True))
+        assert await journal.release(2) == 1
+        assert [*epochs, (await journal.execution(ref)).epoch] == [0, 1, 1, 2, 2, 3]
+        assert (await journal.execution(await begin(journal, "r-2", claimed_by=9))).epoch == 1
+
     async def test_claims_come_in_the_order_of_being_due(self, journal: Journal) -> None:
         """The longest due first, at most `limit`, none before its due time, and none with a claim."""
         worker = await journal.register("host", 1)

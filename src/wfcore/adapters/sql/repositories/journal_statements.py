@@ -66,10 +66,13 @@ FIND_ORG: Final = "SELECT key FROM organizations WHERE uuid = ?1"
 
 ADD_EXECUTION: Final = """
 INSERT INTO executions
-    (org, kind, resource_id, variation_id, is_draft, user_id, thread_id, started_by, wake_at, claimed_by)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
+    (org, kind, resource_id, variation_id, is_draft, user_id, thread_id, started_by, wake_at, claimed_by, epoch)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
 
-SET_CLAIM: Final = "UPDATE executions SET wake_at = ?2, claimed_by = ?3 WHERE id = ?1"
+SET_CLAIM: Final = """
+UPDATE executions SET wake_at = ?2, claimed_by = ?3,
+    epoch = epoch + CASE WHEN CAST(?3 AS bigint) IS NULL THEN 0 ELSE 1 END
+WHERE id = ?1"""
 
 WAKE: Final = "UPDATE executions SET wake_at = 0 WHERE id = ?1"
 
@@ -106,7 +109,7 @@ _LENGTH: Final = "coalesce((SELECT max(pos) FROM journal WHERE execution = e.id)
 _EXECUTION: Final = f"""
 e.id, e.kind, e.resource_id, e.variation_id, e.user_id, e.thread_id,
 (SELECT id FROM runs WHERE execution = e.id ORDER BY key LIMIT 1), {_LENGTH}, e.claimed_by,
-e.is_draft, e.started_by"""
+e.is_draft, e.started_by, e.epoch"""
 
 FIND_EXECUTION: Final = f"SELECT {_EXECUTION} FROM executions e WHERE e.id = ?1 AND e.org = ?2"
 
@@ -165,7 +168,27 @@ WHERE e.wake_at <= ?1 AND e.wake_at IS NOT NULL AND e.claimed_by IS NULL ORDER B
 DUE_SKIP_LOCKED: Final = f"{DUE} FOR UPDATE OF e SKIP LOCKED"
 """The same for databases with concurrent transactions: executions that another one has locked are skipped."""
 
-CLAIM: Final = "UPDATE executions SET claimed_by = ?2 WHERE id = ?1"
+_FREE: Final = "wake_at IS NOT NULL AND claimed_by IS NULL"
+
+DUE_ORGANIZATIONS: Final = f"""
+WITH RECURSIVE waiting (org) AS (
+    SELECT min(org) FROM executions WHERE org > ?2 AND {_FREE}
+    UNION ALL
+    SELECT (SELECT min(org) FROM executions WHERE org > w.org AND {_FREE}) FROM waiting w WHERE w.org IS NOT NULL
+)
+SELECT o.key, o.uuid FROM waiting w CROSS JOIN organizations o ON o.key = w.org
+WHERE EXISTS (SELECT 1 FROM executions WHERE org = w.org AND wake_at <= ?1 AND {_FREE}) LIMIT ?3"""
+"""Up to ?3 organizations after ?2 with due executions: two look-ups in the index for each, however many it has."""
+
+DUE_OF: Final = """
+SELECT e.id FROM executions e
+WHERE e.org = ?3 AND e.wake_at <= ?1 AND e.wake_at IS NOT NULL AND e.claimed_by IS NULL
+ORDER BY e.wake_at, e.id LIMIT ?2"""
+"""The same as DUE for one organization."""
+
+DUE_OF_SKIP_LOCKED: Final = f"{DUE_OF} FOR UPDATE OF e SKIP LOCKED"
+
+CLAIM: Final = "UPDATE executions SET claimed_by = ?2, epoch = epoch + 1 WHERE id = ?1"
 
 BEGIN_RUN: Final = """
 UPDATE runs SET status = 'running', updated_at = ?2 WHERE execution = ?1 AND status = 'queued'"""
@@ -232,11 +255,11 @@ def _begins_with(info: Mapping[str, JSON], shared: Mapping[str, JSON]) -> bool:
 
 
 def to_execution(org: str, row: Row) -> Execution:
-    number, kind, resource_id, variation, *rest, is_draft, started_by = row
+    number, kind, resource_id, variation, *rest, is_draft, started_by, epoch = row
     user_id, thread_id, root, length, claimed_by = rest
     ref, pinned = ExecutionRef(org, number), from_key(variation)
     return Execution(ref, kind, resource_id, pinned, user_id, thread_id, root, length, claimed_by, bool(is_draft),
-                     started_by)  # fmt: skip
+                     started_by, epoch)  # fmt: skip
 
 
 def to_run(org: str, row: Row) -> RunRow:

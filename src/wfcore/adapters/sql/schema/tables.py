@@ -334,6 +334,7 @@ executions: Final = Table(
     _text("started_by"),
     _int("wake_at", null=True),
     _int("claimed_by", null=True),
+    _int("epoch"),
     Index("executions_thread", "org", "thread_id"),
     Index("executions_variation", "variation_id"),
 )
@@ -343,13 +344,13 @@ Index(
     executions.c.wake_at,
     **only_where(executions.c.wake_at.is_not(None) & executions.c.claimed_by.is_(None)),
 )
-Index("executions_claims", executions.c.claimed_by, **only_where(executions.c.claimed_by.is_not(None)))
 Index(
     "executions_due_org",
     executions.c.org,
     executions.c.wake_at,
     **only_where(executions.c.wake_at.is_not(None) & executions.c.claimed_by.is_(None)),
 )
+Index("executions_claims", executions.c.claimed_by, **only_where(executions.c.claimed_by.is_not(None)))
 
 journal: Final = Table(
     "journal",

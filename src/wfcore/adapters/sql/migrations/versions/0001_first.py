@@ -290,6 +290,7 @@ def _create_runs() -> None:
         _text("started_by"),
         _int("wake_at", null=True),
         _int("claimed_by", null=True),
+        _int("epoch"),
     )
     op.create_index("executions_draft", "executions", ["variation_id"], **_only_where(sa.text("is_draft")))
     op.create_index(
@@ -418,8 +419,8 @@ def _create_records() -> None:
         PrimaryKeyConstraint("org", "id"),
         sqlite_with_rowid=False,
     )
-    op.create_index("postings_due", "postings", ["next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
     op.create_index("postings_due_org", "postings", ["org", "next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
+    op.create_index("postings_due", "postings", ["next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
 
 
 def _text(name: str, *, null: bool = False) -> Column[Any]:
