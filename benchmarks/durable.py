@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from benchmarks import raw
 from benchmarks.graphs import chain, diamonds
@@ -27,7 +28,7 @@ def chains(scale: Scale) -> Iterator[Figure]:
         yield Figure("", "commits a node", a_node, at_most=1.05)
 
 
-async def _chain(scale: Scale, synchronous: str) -> tuple[Turns, float]:
+async def _chain(scale: Scale, synchronous: Literal["FULL", "NORMAL"]) -> tuple[Turns, float]:
     ours, theirs = files(scale, f"chain-{synchronous}")
     bare = raw.connect(theirs, synchronous)
     async with opened(ours, synchronous) as library:

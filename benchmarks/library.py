@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import attrs
 
@@ -13,6 +14,7 @@ from wfcore.adapters.tools.catalog import tool
 from wfcore.bootstrap import Core
 from wfcore.bootstrap import open as open_core
 from wfcore.domain.resources.access import Principal
+from wfcore.runtime.common.installation import Settings
 
 ORG = "00000000-0000-4000-8000-000000000001"
 
@@ -65,10 +67,13 @@ class Library:
 
 
 @asynccontextmanager
-async def opened(place: Path | str | None, synchronous: str = "FULL", *, again: bool = False) -> AsyncIterator[Library]:
+async def opened(
+    place: Path | str | None, synchronous: Literal["FULL", "NORMAL"] = "FULL", *, again: bool = False
+) -> AsyncIterator[Library]:
     """On a SQLite file, at another URL, or in memory; `again` if the place was opened before."""
     url = f"sqlite:///{place}" if isinstance(place, Path) else place or "sqlite://"
-    async with open_core(url, tools=(step, nap), synchronous=synchronous, grace=0) as core:
+    settings = Settings(synchronous=synchronous, grace=0)
+    async with open_core(url, tools=(step, nap), settings=settings) as core:
         if not again:
             await core.directory.create_organization("Bench", id=ORG)
         yield Library(core, core.principal(ORG, user="u1"))

@@ -26,6 +26,7 @@ from wfcore.adapters.http.application import app
 from wfcore.bootstrap import open as open_core
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta
+from wfcore.runtime.common.installation import Settings
 
 # Deltas
 
@@ -253,7 +254,7 @@ async def _ours(nodes: int) -> AsyncIterator[tuple[Starlette, str, bytes]]:
     async def wait() -> None:
         await barrier.opened.wait()
 
-    async with open_core("sqlite://", tools=(step, wait), grace=0) as core:
+    async with open_core("sqlite://", tools=(step, wait), settings=Settings(grace=0)) as core:
         await core.directory.create_organization("Bench", id=ORG)
         await core.directory.add_member(ORG, "u1", email="u1@example.org")
         token = await core.directory.create_token(ORG, "u1", scopes=TOKEN_SCOPES)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     )
     from wfcore.domain.resources.access import Principal
     from wfcore.ports.providers import ConnectionRequired, ModelProvider, Tool, ToolCall, ToolConnection, ToolFailed
-    from wfcore.runtime.common.installation import Settings
+    from wfcore.runtime.common.installation import Secrets, Settings
+    from wfcore.runtime.common.ports import Overrides
 
 __all__ = [
     "Conflict",
@@ -38,8 +39,10 @@ __all__ = [
     "Malformed",
     "ModelProvider",
     "NotFound",
+    "Overrides",
     "Principal",
     "RateLimited",
+    "Secrets",
     "Settings",
     "TooLarge",
     "Tool",
@@ -63,8 +66,10 @@ _WHERE = {
     "Malformed": "wfcore.domain.kernel.errors",
     "ModelProvider": "wfcore.ports.providers",
     "NotFound": "wfcore.domain.kernel.errors",
+    "Overrides": "wfcore.runtime.common.ports",
     "Principal": "wfcore.domain.resources.access",
     "RateLimited": "wfcore.domain.kernel.errors",
+    "Secrets": "wfcore.runtime.common.installation",
     "Settings": "wfcore.runtime.common.installation",
     "TooLarge": "wfcore.domain.kernel.errors",
     "Tool": "wfcore.ports.providers",

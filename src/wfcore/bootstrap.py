@@ -1,9 +1,11 @@
-"""The composition root: only this module connects ports to adapters. `open` takes a replacement for every port."""
+"""The composition root: only this module connects ports to adapters. `open` takes an adapter of your own for each."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import attrs
 
 from wfcore.adapters.blobs import LocalBlobs
 from wfcore.adapters.dispatch.embedded import EmbeddedDispatcher
@@ -19,21 +21,17 @@ from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_beside
 from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.adapters.tools.memory_tools import memory_tools
-from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.kernel.ids import normalize_email
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role
 from wfcore.extras import needs_extra
 from wfcore.ports.blobs import Blobs
-from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.guardrails import Guardrail
 from wfcore.ports.journal import Journal
-from wfcore.ports.outbound import Outbound
-from wfcore.ports.providers import EventSink, MemoryBackend, ModelProvider, Tool
+from wfcore.ports.providers import MemoryBackend, ModelProvider, Tool
 from wfcore.ports.storage import Storage
-from wfcore.ports.system import Clock, Ids
+from wfcore.ports.system import Clock
 from wfcore.ports.telemetry import Telemetry, Timed
-from wfcore.ports.tool_servers import ToolServers
 from wfcore.runtime.agents.attachments import Attachments
 from wfcore.runtime.agents.context_items import ContextItems
 from wfcore.runtime.agents.contexts import Contexts
@@ -44,8 +42,9 @@ from wfcore.runtime.channels.postings import Poster
 from wfcore.runtime.channels.team_chats import TeamChats
 from wfcore.runtime.channels.workflow_tools import WorkflowTools
 from wfcore.runtime.common.audit import AuditTrail
-from wfcore.runtime.common.installation import Settings
-from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.deprecated import FormerKeywords, moved
+from wfcore.runtime.common.installation import Secrets, Settings
+from wfcore.runtime.common.ports import Overrides, Ports
 from wfcore.runtime.execution.driver import Driver
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.execution.telemetry import observed_journal
@@ -121,112 +120,163 @@ class Core:
         return Principal(org, user, address, frozenset(ids["groups"]), frozenset(scopes), Role(role))
 
 
-@asynccontextmanager
-async def open(  # noqa: A001  (the name of the public function)
+def open(  # noqa: A001  (the name of the public function)
     database: str = "sqlite:///wfcore.db",
     *,
     tools: Iterable[Callable[..., Any] | Tool] = (),
     models: Mapping[str, ModelProvider] | None = None,
     settings: Settings | None = None,
+    guardrails: Iterable[Guardrail] = (),
+    telemetry: Sequence[Telemetry] = (),
     worker: bool = True,
     migrate: bool = True,
-    synchronous: Literal["FULL", "NORMAL"] = "FULL",
-    grace: float = 5.0,
-    secret: bytes | None = None,
-    previous_secrets: Sequence[bytes] = (),
-    storage: Storage | None = None,
-    journal: Journal | None = None,
-    dispatcher: Dispatcher | None = None,
-    events: EventSink | None = None,
-    memories: MemoryBackend | None = None,
-    blobs: Blobs | None = None,
-    clock: Clock | None = None,
-    ids: Ids | None = None,
-    telemetry: Sequence[Telemetry] = (),
-    tool_servers: ToolServers | None = None,
-    outbound: Outbound | None = None,
-    guardrails: Iterable[Guardrail] = (),
-) -> AsyncIterator[Core]:
+    secrets: Secrets | bytes | None = None,
+    ports: Overrides | None = None,
+    **former: Unpack[FormerKeywords],
+) -> AbstractAsyncContextManager[Core]:
     """Open wfcore on a database: `sqlite:///path`, `postgresql://user@host/name`, or `sqlite://` for one in memory.
 
     `tools` are functions (`wfcore.tool` describes them further) or `Tool`s. `models` are providers by name; `default`
     serves agents that name no model. With `worker`, this process drives runs, also those that an ended process left.
-    On exit, active runs get `grace` seconds to reach a durable point; the rest continue at the next start. `secret`, 32
-    bytes, seals the secrets of connections; `previous_secrets` only unseal. Without it, an embedded database has a key
-    file beside it. Attachments are stored in `blobs`; without it, in a directory beside an embedded database.
-    `telemetry` observes all work (`wfcore.adapters.telemetry`). `guardrails` check the output of every agent.
+    On exit, active runs get `settings.grace` seconds to reach a durable point; the rest continue at the next start.
+    `secrets` seals the secrets of connections: a key of 32 bytes, or `Secrets` with previous keys. Without it, an
+    embedded database has a key file beside it. Attachments are stored in `ports.blobs`; without it, in a directory
+    beside an embedded database. `telemetry` observes all work (`wfcore.adapters.telemetry`). `guardrails` check the
+    output of every agent. `ports` replaces adapters by your own. `former` keywords are deprecated.
 
     Raises Unavailable when the database cannot be used, ValueError for an invalid URL or key.
     """
-    settings = settings or Settings()
-    clock, guard = clock or SystemClock(), AddressGuard.allowing(settings.http_allow)
-    keys = _keys(secret, previous_secrets, database if storage is None and not is_server(database) else None)
-    blobs = blobs or _blobs(database if storage is None else None)
-    listener = _listener(telemetry)
-    hints = _hints(database) if storage is None and journal is None else None
-    if storage is None or journal is None:
-        storage, journal, stored_memories = await _stores(database, synchronous, listener, settings.prices)
-        memories = memories or stored_memories
-    memories = memories or InMemoryMemories()
-    if listener is not None:
-        journal = observed_journal(journal, listener)
-    embedded = EmbeddedDispatcher(
-        journal, clock, concurrency=settings.max_concurrent_runs, notify=hints.notify_workers if hints else None
-    )
-    hub = EventHub(hints.notify_followers, hints.has_peers) if hints else EventHub()
-    ports = Ports(
-        storage,
-        journal,
-        dispatcher or embedded,
-        events or hub,
-        ToolRegistry(tools, [http_tool(guard), *memory_tools(memories, clock)]),
-        models if models is not None else _scripted(),
-        memories,
-        blobs,
-        Sealing(keys),
-        clock,
-        ids or RandomIds(),
-        settings,
-        listener,
-        tool_servers=tool_servers or McpServers(guard, clock),
-        guardrails=GuardrailCatalog(guardrails),
-        outbound=outbound or GuardedOutbound(guard),
-    )
+    settings, ports = settings or Settings(), ports or Overrides()
+    secrets = secrets if isinstance(secrets, Secrets) else Secrets(secrets)
+    if former:
+        settings, secrets, ports = moved(former, settings, secrets, ports)
+    given = _Given(database, tools, models, settings, guardrails, telemetry, secrets, ports)
+    return _open(given, worker=worker, migrate=migrate)
+
+
+@attrs.frozen
+class _Given:
+    """What the caller of `open` gave."""
+
+    database: str
+    tools: Iterable[Callable[..., Any] | Tool]
+    models: Mapping[str, ModelProvider] | None
+    settings: Settings
+    guardrails: Iterable[Guardrail]
+    telemetry: Sequence[Telemetry]
+    secrets: Secrets
+    ports: Overrides
+
+    @property
+    def stored(self) -> str | None:
+        """The URL of the database; None when the caller's own storage replaces it."""
+        return self.database if self.ports.storage is None else None
+
+
+@attrs.frozen
+class _Stores:
+    storage: Storage
+    journal: Journal
+    memories: MemoryBackend
+
+
+@attrs.frozen
+class _Delivery:
+    """The dispatcher and the event hub of this process, which receive the notifications of other processes."""
+
+    dispatcher: EmbeddedDispatcher
+    events: EventHub
+
+
+@asynccontextmanager
+async def _open(given: _Given, *, worker: bool, migrate: bool) -> AsyncIterator[Core]:
+    sealing, guard = Sealing(_keys(given)), AddressGuard.allowing(given.settings.http_allow)
+    clock, listener = given.ports.clock or SystemClock(), _listener(given.telemetry)
+    hints = _hints(given.stored)
+    stores = await _stores(given, listener)
     try:
-        await _check_schema(storage, migrate=migrate)
-        core = Core(ports)
+        delivery = _delivery(given.settings, stores.journal, clock, hints)
+        core = Core(_ports(given, stores, delivery, clock, guard, sealing, listener))
+        await _check_schema(stores.storage, migrate=migrate)
         if hints:
-            await hints.open(embedded.receive, hub.receive)
-        if worker:
-            await ports.dispatcher.start(core.driver)
-            core.scheduler.start()
-            core.poster.start()
-        try:
+            await hints.open(delivery.dispatcher.receive, delivery.events.receive)
+        async with _working(core, worker=worker):
             yield core
-        finally:
-            await core.poster.stop()
-            await core.scheduler.stop()
-            await ports.dispatcher.stop(grace)
-            await ports.tool_servers.close()
     finally:
         if hints:
             await hints.close()
-        await storage.close()
+        await stores.storage.close()
 
 
-def _keys(secret: bytes | None, previous: Sequence[bytes], database: str | None) -> Callable[[], Sequence[bytes]]:
+@asynccontextmanager
+async def _working(core: Core, *, worker: bool) -> AsyncIterator[None]:
+    """With `worker`, drive runs, schedules and posts until the end."""
+    ports = core.ports
+    if worker:
+        await ports.dispatcher.start(core.driver)
+        core.scheduler.start()
+        core.poster.start()
+    try:
+        yield
+    finally:
+        await core.poster.stop()
+        await core.scheduler.stop()
+        await ports.dispatcher.stop(ports.settings.grace)
+        await ports.tool_servers.close()
+
+
+def _delivery(settings: Settings, journal: Journal, clock: Clock, hints: "PostgresHints | None") -> _Delivery:
+    notify = hints.notify_workers if hints else None
+    dispatcher = EmbeddedDispatcher(journal, clock, concurrency=settings.max_concurrent_runs, notify=notify)
+    return _Delivery(dispatcher, EventHub(hints.notify_followers, hints.has_peers) if hints else EventHub())
+
+
+def _ports(
+    given: _Given,
+    stores: _Stores,
+    delivery: _Delivery,
+    clock: Clock,
+    guard: AddressGuard,
+    sealing: Sealing,
+    listener: Telemetry | None,
+) -> Ports:
+    """Every port with the caller's own adapter, else with the default one."""
+    own = given.ports
+    return Ports(
+        stores.storage,
+        stores.journal,
+        own.dispatcher or delivery.dispatcher,
+        own.events or delivery.events,
+        ToolRegistry(given.tools, [http_tool(guard), *memory_tools(stores.memories, clock)]),
+        given.models if given.models is not None else _scripted(),
+        stores.memories,
+        own.blobs or _blobs(given.stored),
+        sealing,
+        clock,
+        own.ids or RandomIds(),
+        given.settings,
+        listener,
+        tool_servers=own.tool_servers or McpServers(guard, clock),
+        guardrails=GuardrailCatalog(given.guardrails),
+        outbound=own.outbound or GuardedOutbound(guard),
+    )
+
+
+def _keys(given: _Given) -> Callable[[], Sequence[bytes]]:
     """A function that loads the secret keys, so that a key file is created only when it is needed."""
+    current, previous = given.secrets.current, given.secrets.previous
+    file = None if given.stored is None or is_server(given.stored) else given.stored
 
     def load() -> Sequence[bytes]:
-        if secret is not None or database is None:
-            return [] if secret is None else [secret, *previous]
+        if current is not None or file is None:
+            return [] if current is None else [current, *previous]
         try:
-            return [key_beside(file_of(database)), *previous]
+            return [key_beside(file_of(file)), *previous]
         except (OSError, ValueError) as error:
             raise Unavailable("the secret key cannot be read") from error
 
-    if any(len(key) != KEY_BYTES for key in (secret, *previous) if key is not None):
-        raise ValueError(f"`secret` must be {KEY_BYTES} bytes")
+    if any(len(key) != KEY_BYTES for key in (current, *previous) if key is not None):
+        raise ValueError(f"every key of `secrets` must be {KEY_BYTES} bytes")
     return load
 
 
@@ -255,10 +305,20 @@ def _listener(telemetry: Sequence[Telemetry]) -> Telemetry | None:
     return FanOut(telemetry)
 
 
-async def _stores(
-    database: str, synchronous: Literal["FULL", "NORMAL"], listener: Telemetry | None, prices: Mapping[str, Price]
-) -> tuple[Storage, Journal, MemoryBackend]:
-    """The storage, journal and memories of a database URL."""
+async def _stores(given: _Given, listener: Telemetry | None) -> _Stores:
+    """The stores of the database URL, or the caller's own. With a listener, the journal is observed."""
+    own = given.ports
+    if own.storage is not None and own.journal is not None:
+        stores = _Stores(own.storage, own.journal, own.memories or InMemoryMemories())
+    else:
+        opened = await _database_stores(given.database, given.settings, listener)
+        stores = attrs.evolve(opened, memories=own.memories or opened.memories)
+    if listener is None:
+        return stores
+    return attrs.evolve(stores, journal=observed_journal(stores.journal, listener))
+
+
+async def _database_stores(database: str, settings: Settings, listener: Telemetry | None) -> _Stores:
     if database in IN_MEMORY:
         from wfcore.adapters.inmemory.journal import MemoryJournal
         from wfcore.adapters.inmemory.storage import MemoryStorage
@@ -267,15 +327,15 @@ async def _stores(
             pinned=lambda variation_id: journal.pinned(variation_id),  # noqa: PLW0108  (assigned below)
             find_run=lambda org, run_id: journal.find_run(org, run_id),  # noqa: PLW0108
         )
-        journal = MemoryJournal(usable=storage.may_use, add_audit_rows=storage.add_audit_rows, prices=prices)
-        return storage, journal, InMemoryMemories()
+        journal = MemoryJournal(usable=storage.may_use, add_audit_rows=storage.add_audit_rows, prices=settings.prices)
+        return _Stores(storage, journal, InMemoryMemories())
     from wfcore.adapters.sql.journal import SqlJournal
     from wfcore.adapters.sql.repositories.memories import SqlMemories
     from wfcore.adapters.sql.storage import SqlStorage
 
-    opened = await _database(database, synchronous)
+    opened = await _database(database, settings.synchronous)
     on_commit = None if listener is None else partial(listener.record_duration, Timed.commit, outcome="written")
-    return SqlStorage(opened), SqlJournal(opened, on_commit, prices), SqlMemories(opened)
+    return _Stores(SqlStorage(opened), SqlJournal(opened, on_commit, settings.prices), SqlMemories(opened))
 
 
 async def _database(url: str, synchronous: Literal["FULL", "NORMAL"]) -> "Store":
@@ -301,9 +361,9 @@ def is_server(database: str) -> bool:
     return database.startswith("postgresql:")
 
 
-def _hints(database: str) -> "PostgresHints | None":
+def _hints(database: str | None) -> "PostgresHints | None":
     """Notifications between processes; None on an embedded database, where processes poll."""
-    if not is_server(database):
+    if database is None or not is_server(database):
         return None
     from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
 

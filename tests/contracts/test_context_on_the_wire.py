@@ -51,7 +51,8 @@ def tools_of(view: Any) -> bytes:
 @asynccontextmanager
 async def clerk(model: Any) -> AsyncIterator[tuple[Core, httpx.AsyncClient]]:
     """An HTTP client, and skill 1 with a memory and a context item."""
-    async with wfcore.open("sqlite://", models={"default": model}, tools=[price], settings=wfcore.Settings(grace=0)) as core:
+    settings = wfcore.Settings(grace=0)
+    async with wfcore.open("sqlite://", models={"default": model}, tools=[price], settings=settings) as core:
         await core.directory.create_organization("Acme", id=ORG)
         await core.directory.add_member(ORG, "ada", email="ada@x.org")
         token = await core.directory.create_token(ORG, "ada", scopes=TOKEN_SCOPES)

@@ -17,6 +17,7 @@ from wfcore.bootstrap import Core
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import ExecutionRef
+from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.execution import event_stream as stream
 
 ORG = "00000000-0000-4000-8000-000000000001"

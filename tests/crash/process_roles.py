@@ -32,6 +32,7 @@ from wfcore.domain.run.state import RunStatus
 from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.providers import ModelRequest, ToolCall
 from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.common.ports import Overrides
 from wfcore.runtime.common.run_views import RunView
 from wfcore.runtime.execution.outcomes import address_of
 from wfcore.runtime.execution.performer import Performer
@@ -160,15 +161,12 @@ async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
     points.watch_journal(journal)
     events.publish = points.around("publish", events.publish)  # type: ignore[method-assign]
     async with bootstrap.open(
-        storage=SqlStorage(database),
-        journal=journal,
-        events=events,
         tools=Recorder(spec["log"], points, spec.get("seconds", 0.0)).tools,
         models={"default": TwoCallsModel(spec["log"], points)},
-        settings=Settings(delta_interval=0, hold_for=0, catch_up=spec.get("catch_up", 3_600.0)),
+        settings=Settings(delta_interval=0, hold_for=0, catch_up=spec.get("catch_up", 3_600.0), grace=0),
         worker=spec.get("worker", True),
-        secret=bytes(32),
-        grace=0,
+        secrets=bytes(32),
+        ports=Overrides(storage=SqlStorage(database), journal=journal, events=events),
     ) as core:
         yield core, core.principal(ORG, user="ann")
     write_line(spec["points"], points.passed)

@@ -56,7 +56,7 @@ class StartingProcess:
 
 @pytest.fixture
 async def front(url: str, anyio_backend: str) -> AsyncIterator[StartingProcess]:
-    async with bootstrap.open(url, tools=TOOLS, worker=False, secret=bytes(32)) as core:
+    async with bootstrap.open(url, tools=TOOLS, worker=False, secrets=bytes(32)) as core:
         await core.directory.create_organization("Acme", id=ORG)
         await core.directory.add_member(ORG, user_id="ann", email="ann@acme.example")
         me = core.principal(ORG, user="ann")

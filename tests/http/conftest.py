@@ -45,14 +45,15 @@ async def socket_server(
 
 @pytest.fixture(scope="session")
 async def postgres_server(anyio_backend: str) -> AsyncIterator[tuple[Core, Connect]]:
-    async with served(with_schema(), secret=SECRET) as server:
+    async with served(with_schema(), secrets=SECRET) as server:
         yield server
 
 
 @asynccontextmanager
 async def served(database: str, **options: Any) -> AsyncIterator[tuple[Core, Connect]]:
+    settings = wfcore.Settings(synchronous="NORMAL", grace=0)
     async with (
-        wfcore.bootstrap.open(database, tools=[count, hold], synchronous="NORMAL", grace=0, **options) as core,
+        wfcore.bootstrap.open(database, tools=[count, hold], settings=settings, **options) as core,
         serving(app(core, secret=SECRET)) as port,
     ):
         url = f"http://127.0.0.1:{port}"

@@ -235,8 +235,9 @@ async def connect(core: Core, me: Principal, provider: str, secret: str) -> None
 async def new_world() -> AsyncIterator[World]:
     model, made = CompromisedModel(), list[World]()
     async with wfcore.open(
-        "sqlite://", tools=toolbox(made), models={"default": model}, secret=b"k" * 32, clock=FakeClock(),
-        ids=SequentialIds(), settings=wfcore.Settings(Limits(max_agent_rounds=ROUNDS)), grace=0,
+        "sqlite://", tools=toolbox(made), models={"default": model}, secrets=b"k" * 32,
+        settings=wfcore.Settings(Limits(max_agent_rounds=ROUNDS), grace=0),
+        ports=wfcore.Overrides(clock=FakeClock(), ids=SequentialIds()),
     ) as core:  # fmt: skip
         theirs, ours = [(await core.directory.create_organization(name)).uuid for name in ("Theirs", "Ours")]
         me, other, stranger = core.principal(ours, "me"), core.principal(ours, "other"), core.principal(theirs, "them")

@@ -1,10 +1,19 @@
-"""Principals that an embedding product creates for its own users."""
+"""What `open` accepts, and the principals that an embedding product creates for its own users."""
 
 from typing import Any
 
 import pytest
 
 import wfcore
+from wfcore.adapters.dispatch.event_hub import EventHub
+from wfcore.adapters.inmemory.blobs import InMemoryBlobs
+from wfcore.adapters.inmemory.memories import InMemoryMemories
+from wfcore.adapters.outbound.guard import AddressGuard
+from wfcore.adapters.outbound.mcp_servers import McpServers
+from wfcore.adapters.outbound.post import GuardedOutbound
+from wfcore.adapters.system import RandomIds, SystemClock
+from wfcore.runtime.common.deprecated import PLACES
+from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -20,3 +29,71 @@ async def test_a_record_instead_of_its_id_is_refused_by_name(argument: str) -> N
         wrong = {"org": org, "user": 7, "groups": [group]}
         with pytest.raises(TypeError, match=f"`{argument}`"):
             core.principal(**given | {argument: wrong[argument]})
+
+
+OWN = {
+    "events": EventHub(),
+    "memories": InMemoryMemories(),
+    "blobs": InMemoryBlobs(),
+    "clock": FakeClock(),
+    "ids": RandomIds(),
+    "tool_servers": McpServers(AddressGuard(), SystemClock()),
+    "outbound": GuardedOutbound(AddressGuard()),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+async def test_a_port_is_replaced(name: str) -> None:
+    ports = wfcore.Overrides(**{name: OWN[name]})  # type: ignore[arg-type]
+    async with wfcore.open("sqlite://", ports=ports, worker=False) as core:
+        assert getattr(core.ports, name) is OWN[name]
+
+
+class TestFormerKeywords:
+    """Each warns at its caller with its new place, and has the same effect there."""
+
+    @pytest.mark.parametrize("name", OWN)
+    async def test_a_port(self, name: str) -> None:
+        with pytest.warns(DeprecationWarning, match=f"use `ports=Overrides\\({name}=...\\)`") as caught:
+            opening = wfcore.open("sqlite://", worker=False, **{name: OWN[name]})  # type: ignore[arg-type]
+        assert [warning.filename for warning in caught] == [__file__]
+        async with opening as core:
+            assert getattr(core.ports, name) is OWN[name]
+
+    async def test_stores_and_the_dispatcher(self) -> None:
+        async with wfcore.open("sqlite://", worker=False) as first:
+            given: Any = {name: getattr(first.ports, name) for name in ("storage", "journal", "dispatcher")}
+            with pytest.warns(DeprecationWarning, match="is deprecated") as caught:
+                opening = wfcore.open(worker=False, **given)
+            uses = [str(each.message).partition(": ")[2] for each in caught]
+            assert uses == [f"use `{PLACES[name]}`" for name in given]
+            async with opening as core:
+                assert {name: getattr(core.ports, name) for name in given} == given
+
+    @pytest.mark.parametrize(("name", "value"), [("synchronous", "NORMAL"), ("grace", 0.5)])
+    async def test_a_setting(self, name: str, value: Any) -> None:
+        with pytest.warns(DeprecationWarning, match=rf"`{name}` .* use `settings=Settings\({name}=\.\.\.\)`"):
+            opening = wfcore.open("sqlite://", worker=False, settings=wfcore.Settings(hold_for=1), **{name: value})
+        async with opening as core:
+            assert core.ports.settings == wfcore.Settings(hold_for=1, **{name: value})
+
+    async def test_secrets(self) -> None:
+        old, new = b"o" * 32, b"n" * 32
+        async with wfcore.open("sqlite://", worker=False, secrets=old) as core:
+            sealed = core.ports.sealer.seal("text", "place")
+        with pytest.warns(DeprecationWarning, match="use `secrets=") as caught:
+            opening = wfcore.open("sqlite://", worker=False, secret=new, previous_secrets=[old])
+        assert len(caught) == 2
+        async with opening as core:
+            assert core.ports.sealer.open(sealed, "place") == "text"
+
+    def test_an_unknown_keyword(self) -> None:
+        with pytest.raises(TypeError, match=r"unknown argument `strcture` of `wfcore\.open`"):
+            wfcore.open("sqlite://", strcture=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("name", ["storage", "journal"])
+async def test_storage_and_journal_are_replaced_together(name: str) -> None:
+    async with wfcore.open("sqlite://", worker=False) as core:
+        with pytest.raises(ValueError, match="`storage` and `journal` must be given together"):
+            wfcore.Overrides(**{name: getattr(core.ports, name)})

@@ -51,7 +51,7 @@ async def open_core(
 
     The configured models are available to a worker, and with `models` to a process that only checks their names.
     """
-    from wfcore import bootstrap
+    from wfcore import Overrides, Secrets, bootstrap
     from wfcore.settings.installation import load
 
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
@@ -64,9 +64,8 @@ async def open_core(
             settings=configuration.settings(),
             worker=worker,
             migrate=migrate,
-            secret=configuration.secret(),
-            previous_secrets=configuration.previous_secrets(),
-            blobs=configuration.blob_store(),
+            secrets=Secrets(configuration.secret(), previous=configuration.previous_secrets()),
+            ports=Overrides(blobs=configuration.blob_store()),
             telemetry=telemetry,
         )
         try:

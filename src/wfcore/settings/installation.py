@@ -210,7 +210,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {name: provider_of(f"models.{name}", model) for name, model in self.models.items()} or None
 
     def blob_store(self) -> Blobs | None:
-        """The `blobs` of `wfcore.open`; None without a configured directory."""
+        """The `blobs` of the overrides of `wfcore.open`; None without a configured directory."""
         if self.blobs is None:
             return None
         from wfcore.adapters.blobs import LocalBlobs

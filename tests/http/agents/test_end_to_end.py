@@ -82,18 +82,15 @@ async def stages(
 ) -> AsyncIterator[dict[str, tuple[Core, Connect]]]:
     """A core in memory, called in process, and one on a file, called over sockets."""
     path = tmp_path_factory.mktemp("agents") / "wfcore.db"
-    settings = Settings(http_allow=[f"127.0.0.1:{server.port}"])
+    settings = Settings(http_allow=[f"127.0.0.1:{server.port}"], synchronous="NORMAL", grace=0)
     options: Any = {
         "tools": [count, hold],
         "models": {"default": ScriptedModel(play)},
         "settings": settings,
-        "grace": 0,
     }
     async with AsyncExitStack() as stack:
-        memory = await stack.enter_async_context(wfcore.bootstrap.open("sqlite://", secret=b"k" * 32, **options))
-        file = await stack.enter_async_context(
-            wfcore.bootstrap.open(f"sqlite:///{path}", synchronous="NORMAL", **options)
-        )
+        memory = await stack.enter_async_context(wfcore.bootstrap.open("sqlite://", secrets=b"k" * 32, **options))
+        file = await stack.enter_async_context(wfcore.bootstrap.open(f"sqlite:///{path}", **options))
         port = await stack.enter_async_context(serving(app(file, secret=SECRET)))
         transport = httpx.ASGITransport(app(memory, secret=SECRET))
         client = partial(httpx.AsyncClient, timeout=10, trust_env=False)

@@ -234,7 +234,8 @@ async def test_two_servers_on_one_store_share_calls(tmp_path: Any) -> None:
     async with AsyncExitStack() as closing:
         bases = []
         for _ in range(2):
-            opening = wfcore.bootstrap.open(f"sqlite:///{tmp_path}/app.db", synchronous="NORMAL", grace=0)
+            settings = wfcore.Settings(synchronous="NORMAL", grace=0)
+            opening = wfcore.bootstrap.open(f"sqlite:///{tmp_path}/app.db", settings=settings)
             core = await closing.enter_async_context(opening)
             bases.append(f"http://127.0.0.1:{await closing.enter_async_context(serving(app(core, secret=b's' * 32)))}")
         world = World(core, (await core.directory.create_organization("o")).uuid, lambda: httpx.AsyncClient(

@@ -105,7 +105,7 @@ async def test_a_stream_is_open_while_it_is_read() -> None:
     async with AsyncExitStack() as closing:
         metrics = Metrics()
         core = await closing.enter_async_context(
-            wfcore.bootstrap.open("sqlite://", tools=[count], telemetry=[metrics], grace=0)
+            wfcore.bootstrap.open("sqlite://", tools=[count], telemetry=[metrics], settings=wfcore.Settings(grace=0))
         )
         port = await closing.enter_async_context(serving(app(core, metrics=metrics)))
         connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)

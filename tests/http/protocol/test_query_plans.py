@@ -55,7 +55,8 @@ ALLOWED = re.compile(
 
 @pytest.fixture
 async def core(tmp_path: Path) -> AsyncIterator[Core]:
-    async with wfcore.bootstrap.open(f"sqlite:///{tmp_path}/a.db", synchronous="NORMAL", grace=0) as core:
+    settings = wfcore.Settings(synchronous="NORMAL", grace=0)
+    async with wfcore.bootstrap.open(f"sqlite:///{tmp_path}/a.db", settings=settings) as core:
         yield core
 
 

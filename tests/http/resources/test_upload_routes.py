@@ -160,7 +160,9 @@ async def with_model_server(database: str, **settings: Any) -> AsyncIterator[tup
         model = OpenAIModel("m", base_url=f"http://127.0.0.1:{port}/v1")
         core = await closing.enter_async_context(
             wfcore.bootstrap.open(
-                database, models={"default": model}, synchronous="NORMAL", grace=0, settings=Settings(**settings)
+                database,
+                models={"default": model},
+                settings=Settings(synchronous="NORMAL", grace=0, **settings),
             )
         )
         closing.push_async_callback(model.close)

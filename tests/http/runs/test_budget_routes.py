@@ -22,10 +22,10 @@ CHAT = "/agent/v1/skills/1/chat"
 @pytest.fixture
 async def frugal() -> AsyncIterator[World]:
     """An organization with a budget of one completion a day, and a model that discloses an address."""
-    settings = Settings(budgets=[Budget("user", "day", 4)])
+    settings = Settings(budgets=[Budget("user", "day", 4)], grace=0)
     models = {"default": ScriptedModel("Ask jo@example.org, please.")}
     async with AsyncExitStack() as closing:
-        opened = wfcore.bootstrap.open("sqlite://", models=models, settings=settings, grace=0)
+        opened = wfcore.bootstrap.open("sqlite://", models=models, settings=settings)
         core = await closing.enter_async_context(opened)
         transport = httpx.ASGITransport(app(core))
         connect = partial(httpx.AsyncClient, transport=transport, base_url="http://wfcore", trust_env=False)

@@ -267,7 +267,8 @@ class TestReasons:
         """`expired`, also before the driver has seen that the deadline passed."""
         clock = FakeClock()
         async with AsyncExitStack() as closing:
-            core = await closing.enter_async_context(wfcore.bootstrap.open("sqlite://", clock=clock, grace=0))
+            settings, ports = wfcore.Settings(grace=0), wfcore.Overrides(clock=clock)
+            core = await closing.enter_async_context(wfcore.bootstrap.open("sqlite://", settings=settings, ports=ports))
             transport = httpx.ASGITransport(app(core))
             connect = partial(httpx.AsyncClient, transport=transport, base_url="http://wfcore", trust_env=False)
             ada = await (await new_world(core, connect, closing)).user()

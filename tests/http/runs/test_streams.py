@@ -218,7 +218,7 @@ SERVER = textwrap.dedent("""
         await asyncio.Event().wait()
 
     async def main() -> None:
-        async with wfcore.bootstrap.open("sqlite://", tools=[forever], grace=0) as core:
+        async with wfcore.bootstrap.open("sqlite://", tools=[forever], settings=wfcore.Settings(grace=0)) as core:
             org = await core.directory.create_organization("One")
             await core.directory.add_member(org.uuid, "ada")
             token = await core.directory.create_token(org.uuid, "ada", scopes=["workflows:write", "workflows:invoke"])

@@ -146,8 +146,8 @@ async def test_no_secret_is_disclosed(tmp_path: Path, logged: list[str]) -> None
     async with (
         provider() as model,
         wfcore.bootstrap.open(
-            database, tools=[login, login_blocking, strict, connected, count], models={"default": model}, secret=KEY,
-            telemetry=[metrics, Traces(traces)], synchronous="NORMAL", grace=0,
+            database, tools=[login, login_blocking, strict, connected, count], models={"default": model}, secrets=KEY,
+            telemetry=[metrics, Traces(traces)], settings=wfcore.Settings(synchronous="NORMAL", grace=0),
         ) as core,
         serving(
             app(core, secret=KEY, metrics=metrics, metrics_token=CANARIES["token of the metrics"]), access_log=False

@@ -17,7 +17,7 @@ MAIL = {"name": "Mail", "provider": "mail", "kind": "api_key", "config": {"apiKe
 
 async def fill(url: str) -> Bench:
     """Open a new database, leave rows in every table, and close it. The bench that was used says who is who."""
-    async with opened(url, settings=REACHING, secret=SECRET) as bench:
+    async with opened(url, settings=REACHING, secrets=SECRET) as bench:
         core, me = bench.core, await bench.joined("me", "owner")
         readers = (await core.groups.create(me, name="Readers")).id
         await bench.joined("ann", "member", readers)

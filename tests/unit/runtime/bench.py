@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import pytest
@@ -16,11 +16,15 @@ from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.events import Event
 from wfcore.ports.providers import ToolCall
+from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.common.ports import Overrides
 from wfcore.runtime.runs.runs import RunView
 from wfcore.testing.contracts.dispatcher import eventually
 from wfcore.testing.fakes import FakeClock, SequentialIds
 
 Json = dict[str, Any]
+
+PORTS: Final = frozenset(field.name for field in attrs.fields(Overrides))
 
 
 class Toolbox:
@@ -142,11 +146,13 @@ class Bench:
 async def opened(
     database: str, toolbox: Toolbox | None = None, *, org: str | None = None, **more: Any
 ) -> AsyncIterator[Bench]:
-    """A bench with this database; `org` is an existing organization."""
+    """A bench with this database; `org` is an existing organization. `more`: arguments of `open`, and ports by name."""
     toolbox, clock = toolbox or Toolbox(), more.pop("clock", None) or FakeClock()
     more.setdefault("tools", toolbox.all())
     more.setdefault("ids", SequentialIds())
-    async with bootstrap.open(database, clock=clock, synchronous="NORMAL", grace=0, **more) as core:
+    settings = attrs.evolve(more.pop("settings", None) or Settings(), synchronous="NORMAL", grace=0)
+    ports = Overrides(clock=clock, **{name: more.pop(name) for name in PORTS & more.keys()})
+    async with bootstrap.open(database, settings=settings, ports=ports, **more) as core:
         org = org or (await core.directory.create_organization("Acme")).uuid
         people = [core.principal(org, name, email=f"{name}@x.org") for name in ("me", "other")]
         yield Bench(core, org, toolbox, clock, *people)

@@ -1,6 +1,7 @@
-"""The settings of one installation."""
+"""The settings and the secret keys of one installation."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import attrs
 
@@ -39,3 +40,18 @@ class Settings:
     graph: GraphLimits = attrs.field(factory=GraphLimits)
     hosts: Sequence[str] = ()
     """The names of this server, in lower case and without a port. Without any, some browser requests are refused."""
+    synchronous: Literal["FULL", "NORMAL"] = "FULL"
+    """What a commit survives: with `FULL` a power cut, with `NORMAL` only the end of the process."""
+    grace: float = 5.0
+    """How long active runs can continue at exit to reach a durable point."""
+
+
+@attrs.frozen
+class Secrets:
+    """The keys that seal the secrets of connections, 32 bytes each.
+
+    `current` seals; None: the key file beside an embedded database. `previous` only unseal.
+    """
+
+    current: bytes | None = attrs.field(default=None, repr=False)
+    previous: Sequence[bytes] = attrs.field(default=(), repr=False, kw_only=True)

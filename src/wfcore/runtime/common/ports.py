@@ -1,4 +1,4 @@
-"""The ports of one installation, which every use case receives."""
+"""The ports of one installation, which every use case receives, and the adapters that replace the default ones."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -45,3 +45,26 @@ class Ports:
     def now(self) -> datetime:
         """The time in UTC, to the millisecond."""
         return from_ms(self.clock.now())
+
+
+@attrs.frozen(kw_only=True)
+class Overrides:
+    """Adapters of your own for `wfcore.open`; None keeps the default one. `wfcore.testing` has a contract for each.
+
+    Raises ValueError when only one of `storage` and `journal` is given: they share their transactions.
+    """
+
+    storage: Storage | None = None
+    journal: Journal | None = None
+    dispatcher: Dispatcher | None = None
+    events: EventSink | None = None
+    memories: MemoryBackend | None = None
+    blobs: Blobs | None = None
+    clock: Clock | None = None
+    ids: Ids | None = None
+    tool_servers: ToolServers | None = None
+    outbound: Outbound | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if (self.storage is None) != (self.journal is None):
+            raise ValueError("`storage` and `journal` must be given together")

@@ -16,6 +16,7 @@ from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run.entries import Succeeded
 from wfcore.domain.run.versions import decode_stored
 from wfcore.ports.journal import ExecutionRef
+from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +44,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @asynccontextmanager
 async def parked(url: str) -> AsyncIterator[tuple[Any, Any, Any]]:
     """An open wfcore, a user, and a run of one that waits behind the call of a tool."""
-    async with bootstrap.open(url, tools=[send], synchronous="NORMAL", grace=0) as core:
+    async with bootstrap.open(url, tools=[send], settings=Settings(synchronous="NORMAL", grace=0)) as core:
         org = await core.directory.create_organization("One")
         me = core.principal(org.uuid, user="u1")
         flow = await core.workflows.create(me, name="Ask", structure=FLOW)

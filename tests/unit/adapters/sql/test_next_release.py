@@ -50,7 +50,7 @@ async def next_release(url: str, bench: Bench) -> AsyncIterator[Bench]:
     """The same people, on the database, with the programs of a release whose schema is the next one."""
     database = await database_of(url)
     stores = {"storage": SqlStorage(database, NEXT), "journal": SqlJournal(database), "memories": SqlMemories(database)}
-    async with opened(url, org=bench.org, clock=bench.clock, secret=SECRET, **stores) as again:
+    async with opened(url, org=bench.org, clock=bench.clock, secrets=SECRET, **stores) as again:
         yield again
 
 
@@ -74,7 +74,7 @@ async def test_every_row_is_still_read(url: str) -> None:
     bench = await fill(url)
     rows = await read_rows(url)
     assert {table: len(found) for table, found in rows.items() if not found} == {}
-    async with opened(url, org=bench.org, clock=bench.clock, secret=SECRET, worker=False) as before:
+    async with opened(url, org=bench.org, clock=bench.clock, secrets=SECRET, worker=False) as before:
         expected = await as_read(before)
     database = await database_of(url)
     storage = SqlStorage(database, NEXT)

@@ -13,6 +13,7 @@ import wfcore.bootstrap
 from wfcore.bootstrap import Core
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
+from wfcore.runtime.common.installation import Secrets
 from wfcore.runtime.tools.connections import open_config
 
 pytestmark = pytest.mark.anyio
@@ -244,17 +245,17 @@ class TestKeys:
         removed.
         """
         me, org, rows = await connected(database, OLD)
-        async with wfcore.bootstrap.open(database, worker=False, secret=NEW, previous_secrets=[OLD]) as core:
+        async with wfcore.bootstrap.open(database, worker=False, secrets=Secrets(NEW, previous=[OLD])) as core:
             assert [row.status for row in await core.connections.page(me)] == ["active"] * 2
             await core.connections.patch(me, rows[0].id, {})
-        async with wfcore.bootstrap.open(database, worker=False, secret=NEW) as core:
+        async with wfcore.bootstrap.open(database, worker=False, secrets=NEW) as core:
             assert [row.status for row in await core.connections.page(me)] == ["active", "unreadable"]
             assert secret_of(core, org, await core.connections.get(me, rows[0].id)) == CONFIGS["mcp"]
 
     async def test_a_missing_key_is_shown_at_the_connection(self, database: str) -> None:
         """The list works; using or keeping the secret is a conflict; sent again, the connection is active."""
         me, org, rows = await connected(database, OLD)
-        async with wfcore.bootstrap.open(database, worker=False, secret=NEW) as core:
+        async with wfcore.bootstrap.open(database, worker=False, secrets=NEW) as core:
             cases = core.connections
             assert {row.status for row in await cases.page(me)} == {"unreadable"}
             found = await cases.get(me, rows[0].id)
@@ -279,9 +280,9 @@ class TestKeys:
 
     async def test_a_key_has_32_bytes(self) -> None:
         """Any other length is refused before the database is opened; the key is not shown."""
-        for wrong in ({"secret": b"canary"}, {"secret": OLD, "previous_secrets": [b""]}):
-            with pytest.raises(ValueError, match="`secret` must be 32 bytes") as caught:
-                async with wfcore.bootstrap.open("sqlite://", **wrong):  # type: ignore[arg-type]
+        for wrong in (b"canary", Secrets(OLD, previous=[b""])):
+            with pytest.raises(ValueError, match="every key of `secrets` must be 32 bytes") as caught:
+                async with wfcore.bootstrap.open("sqlite://", secrets=wrong):
                     pass
             assert "canary" not in str(caught.value)
 
@@ -297,7 +298,7 @@ def damage_key(database: str) -> None:
 
 async def connected(database: str, secret: bytes) -> tuple[Any, str, list[Connection]]:
     """A user of a new organization with two connections, sealed with this key."""
-    async with wfcore.bootstrap.open(database, worker=False, secret=secret) as core:
+    async with wfcore.bootstrap.open(database, worker=False, secrets=secret) as core:
         org = (await core.directory.create_organization("o")).uuid
         me = core.principal(org, "u")
         return me, org, [await core.connections.create(me, body("mcp")) for _ in range(2)]

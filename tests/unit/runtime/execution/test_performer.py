@@ -108,7 +108,7 @@ class TestOutages:
 
     async def test_connections_are_looked_up(self, database: str) -> None:
         """A tool that must not repeat is called once, as the first attempt."""
-        async with opened(database, tools=[pay], secret=b"k" * 32) as bench:
+        async with opened(database, tools=[pay], secrets=b"k" * 32) as bench:
             config = {"apiKey": "x"}
             await bench.core.connections.create(
                 bench.me, name="Till", provider="payments", kind="api_key", config=config
@@ -136,7 +136,7 @@ class TestOutages:
 
     async def test_time_without_a_store_is_not_the_tool_s(self, database: str) -> None:
         """An outage that is longer than the node's timeout does not end it."""
-        async with opened(database, tools=[pay], secret=b"k" * 32) as bench:
+        async with opened(database, tools=[pay], secrets=b"k" * 32) as bench:
             config = {"apiKey": "x"}
             await bench.core.connections.create(
                 bench.me, name="Till", provider="payments", kind="api_key", config=config

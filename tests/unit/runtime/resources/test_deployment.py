@@ -68,7 +68,7 @@ async def test_tools_of_a_server(database: str) -> None:
     """A listed tool can be deployed, an unlisted one cannot; a tool that cannot be looked up can."""
     async with office() as server:
         allowed = Settings(http_allow=[f"127.0.0.1:{server.port}", "127.0.0.1:1"])
-        async with opened(database, secret=b"k" * 32, settings=allowed) as bench:
+        async with opened(database, secrets=b"k" * 32, settings=allowed) as bench:
             made = [
                 await bench.core.connections.create(bench.me, name=url, provider="o", kind="mcp", config={"url": url})
                 for url in (server.url, "http://127.0.0.1:1/mcp")

@@ -86,7 +86,7 @@ async def test_a_tool_that_needs_a_connection(database: str) -> None:
         return f"sent by {call.connection.config['apiKey']}"
 
     model = Played(asks("send"), "told")
-    async with opened(database, models={"default": model}, tools=[send], secret=KEY) as bench:
+    async with opened(database, models={"default": model}, tools=[send], secrets=KEY) as bench:
         structure = await flow(bench, "send")
         refused, parked = await bench.ran(structure), await bench.ran(structure)
         (asked,) = parked.to_wire()["interrupts"]

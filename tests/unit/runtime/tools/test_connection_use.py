@@ -57,7 +57,7 @@ async def echo(call: ToolCall) -> dict[str, Any]:
 
 @pytest.fixture
 async def bench(database: str) -> AsyncIterator[Bench]:
-    async with opened(database, tools=[pay, indiscreet, refused, echo], secret=KEY) as made:
+    async with opened(database, tools=[pay, indiscreet, refused, echo], secrets=KEY) as made:
         yield made
 
 
@@ -107,9 +107,9 @@ async def test_refused_credentials_open_an_interrupt(bench: Bench) -> None:
 
 async def test_a_lost_key_is_a_missing_connection(database: str) -> None:
     """Secrets that this installation cannot open lead to an interrupt; they are not shown."""
-    async with opened(database, tools=[pay], secret=KEY) as bench:
+    async with opened(database, tools=[pay], secrets=KEY) as bench:
         await connect(bench)
-    async with opened(database, tools=[pay], secret=b"o" * 32, org=bench.org) as again:
+    async with opened(database, tools=[pay], secrets=b"o" * 32, org=bench.org) as again:
         parked = await again.ran(one(act("pay")))
         assert parked.to_wire()["interrupts"][0]["type"] == "connect"
 

@@ -80,7 +80,7 @@ async def server() -> AsyncIterator[Office]:
 @pytest.fixture
 async def place(database: str, server: Office) -> AsyncIterator[Place]:
     models = {"default": Played()}
-    async with opened(database, tools=[add], secret=KEY, settings=settings(server), models=models) as bench:
+    async with opened(database, tools=[add], secrets=KEY, settings=settings(server), models=models) as bench:
         yield Place(bench, server, await connected(bench, server))
 
 
@@ -130,11 +130,11 @@ class TestActions:
 
     async def test_a_call_is_made_once(self, database: str, server: Office) -> None:
         """When the worker ends during the call, the outcome is unknown: the call is not repeated."""
-        async with opened(database, secret=KEY, settings=settings(server)) as bench:
+        async with opened(database, secrets=KEY, settings=settings(server)) as bench:
             place = Place(bench, server, await connected(bench, server))
             run = await bench.started(one(act(place.id("hold"))))
             await server.events["began"].wait()
-        async with opened(database, org=bench.org, secret=KEY, settings=settings(server)) as again:
+        async with opened(database, org=bench.org, secrets=KEY, settings=settings(server)) as again:
             assert why(await again.ended(run.id))[1] == "unknown_outcome"
         assert server.calls == [("hold", None)]
 
@@ -330,7 +330,7 @@ class TestCatalog:
     ) -> None:
         """It is listed as not responding, with the tools of all others; its late response is used the next time."""
         monkeypatch.setattr(catalog, "SERVER_TIMEOUT", 0.2)
-        async with office(CANARY) as slow, opened(database, secret=KEY, settings=settings(server, slow)) as bench:
+        async with office(CANARY) as slow, opened(database, secrets=KEY, settings=settings(server, slow)) as bench:
             slow.silent = True
             quick, late = await connected(bench, server), await connected(bench, slow, "Slow")
             page = await bench.core.tools.listed(bench.me, limit=100)

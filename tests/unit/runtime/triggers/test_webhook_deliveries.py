@@ -11,6 +11,7 @@ from bench import Bench, act, ask, one, opened, paths, private, shared, start
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, Unavailable
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.triggers.webhooks import TOLERANCE, BadSignature, Webhook, run_id_of, sign
+from wfcore.runtime.common.installation import Secrets
 from wfcore.runtime.runs.runs import RunView
 
 pytestmark = pytest.mark.anyio
@@ -107,16 +108,16 @@ class TestSecret:
     async def test_it_is_sealed_at_rest(self, database: str) -> None:
         """Neither id nor secret is in the file; a former key opens them, a foreign one does not until a rotation."""
         first, second = b"1" * 32, b"2" * 32
-        async with opened(database, secret=first) as bench:
+        async with opened(database, secrets=first) as bench:
             org, (number, webhook) = bench.org, await hooked(bench)
         path = Path(database.removeprefix("sqlite:///"))
         kept = b"".join(file.read_bytes() for file in path.parent.glob(path.name + "*"))
         assert webhook.id.encode() not in kept
         assert webhook.secret.removeprefix("whsec_").encode() not in kept
-        async with opened(database, org=org, secret=second, previous_secrets=[first]) as bench:
+        async with opened(database, org=org, secrets=Secrets(second, previous=[first])) as bench:
             assert await bench.core.workflows.webhook(bench.me, number) == webhook
             await send(bench, webhook)
-        async with opened(database, org=org, secret=second) as bench:
+        async with opened(database, org=org, secrets=second) as bench:
             assert await reason(bench.core.workflows.webhook(bench.me, number)) == "secret_unreadable"
             with pytest.raises(Unavailable):
                 await send(bench, webhook)

@@ -11,6 +11,7 @@ from wfcore.adapters.sql.repositories.row_values import from_key, to_key
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.bootstrap import open as open_core
 from wfcore.domain.run.entries import decode_entry
+from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +45,7 @@ class TestKeys:
 class TestWaitingRuns:
     async def test_one_transaction_stores_a_waiting_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A run that waits at once is written once, without a claim and a due time; its journal repeats nothing."""
-        async with open_core(f"sqlite:///{tmp_path}/a.db", synchronous="NORMAL", grace=0) as core:
+        async with open_core(f"sqlite:///{tmp_path}/a.db", settings=Settings(synchronous="NORMAL", grace=0)) as core:
             await core.directory.create_organization("One", id=ORG)
             me = core.principal(ORG, user="u1")
             flow = await core.workflows.create(me, name="Ask", structure=ASK)
