@@ -1,5 +1,6 @@
 """`wfcore worker`: several real processes on one database."""
 
+import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
@@ -8,9 +9,10 @@ from pathlib import Path
 import attrs
 import pytest
 from postgres_server import new_database
-from worker_processes import GRAPH, TOOLS, WorkerProcesses, until
+from worker_processes import GRAPH, TOOLS, WorkerProcesses, graph, until
 
 from wfcore import bootstrap
+from wfcore.adapters.dispatch import embedded
 from wfcore.bootstrap import Core
 from wfcore.cli.main import main
 from wfcore.domain.resources.access import Principal
@@ -19,6 +21,9 @@ from wfcore.ports.journal import RunRow
 from wfcore.runtime.triggers.scheduler import slot_run_id
 
 ORG = "00000000-0000-4000-8000-000000000001"
+
+HOUR, DAY = 3_600, 86_400
+"""Seconds."""
 
 pytestmark = pytest.mark.xdist_group("crash")
 
@@ -30,8 +35,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def workers(tmp_path: Path, url: str) -> Iterator[WorkerProcesses]:
-    with WorkerProcesses(tmp_path, url) as workers:
+def workers(request: pytest.FixtureRequest, tmp_path: Path, url: str) -> Iterator[WorkerProcesses]:
+    with WorkerProcesses(tmp_path, url, getattr(request, "param", None)) as workers:
         yield workers
 
 
@@ -86,7 +91,7 @@ async def test_workers_share_and_take_over_work(front: StartingProcess, workers:
 
     Then one is killed amid its steps, and the other one stops. A third one, on another machine, takes everything over
     in about five seconds, and repeats no completed step. The one that stopped comes back to steps that are no longer
-    its own: nothing that it does counts, and it ends in good order.
+    its own: nothing that it does counts, and it ends in good order. Its calls carry the smaller fencing number.
     """
     slots = [await _scheduled(front) for _ in range(5)]
     workers.start_workers("killed", "stopped")
@@ -110,6 +115,9 @@ async def test_workers_share_and_take_over_work(front: StartingProcess, workers:
     assert {row.id for row in before} == {*slots, *keys}
     assert [set(workers.times(name).values()) for name in "ac"] == [{1}, {1}]
     assert max(workers.times("b").values()) == 2
+    late = [calls for calls in workers.fencing("b").values() if len(calls) == 2]
+    assert [[worker for _, worker in calls] for calls in late] == [["stopped", "successor"]] * len(late)
+    assert all(stopped < successor for (stopped, _), (successor, _) in late)
 
 
 @pytest.mark.anyio
@@ -121,6 +129,59 @@ async def test_on_a_file(front: StartingProcess, workers: WorkerProcesses) -> No
     await until(lambda: front.are_done(1))
     assert workers.count_of("ended", "c") == {"worker": 1}
     assert workers.end("worker") == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("url", "workers"), [("a file", "this machine"), ("a server", None)], indirect=True)
+async def test_wrong_clocks(front: StartingProcess, workers: WorkerProcesses) -> None:
+    """The clocks of two workers differ by a day, and both are amid steps that must not be repeated.
+
+    Then one clock is set back an hour, and the other one forward. Neither worker counts as dead, no step happens twice
+    and none has an unknown outcome. Both workers find and end new runs, which nobody tells them of.
+    """
+    made = await front.core.workflows.create(front.me, name="Charges", structure=graph("charge"))
+    await front.core.workflows.deploy(front.me, made.id)
+    charging = attrs.evolve(front, flow=made.id)
+    workers.set_clock("ahead", DAY)
+    workers.start_workers("exact", "ahead")
+    keys = list[str]()
+    while len(workers.count_of("began", "b")) < 2:  # until both are amid a step
+        keys.append(f"r-{len(keys)}")
+        await charging.start(keys[-1], gated=True)
+        await until(lambda: workers.count_of("began", "b").total() == len(keys))
+    workers.set_clock("exact", -HOUR)
+    workers.set_clock("ahead", DAY + HOUR)
+    await asyncio.sleep(embedded.DEAD_AFTER + 3 * embedded.HEARTBEAT)  # the workers use the real clock
+    late = [f"late-{number}" for number in range(4)]
+    await front.start(*late, gated=False)
+    assert await until(lambda: front.are_done(len(late))) < 15
+    workers.open_gate()
+    await until(lambda: front.are_done(len(late) + len(keys)))
+    for name in "abc":
+        assert set(workers.times(name).values()) == {1}, name
+    assert workers.count_of("began", "b").total() == len(keys) + len(late)
+    assert [workers.end(name) for name in ("exact", "ahead")] == [0, 0]
+
+
+@pytest.mark.anyio
+async def test_a_lone_worker_whose_clock_is_set_back(front: StartingProcess, workers: WorkerProcesses) -> None:
+    """It goes on at once: it claims queued runs, and a successor takes over within seconds after its kill."""
+    workers.start_workers("only")
+    await front.start("before", gated=False)
+    await until(lambda: front.are_done(1))
+    workers.set_clock("only", -HOUR)
+    await asyncio.sleep(2 * embedded.HEARTBEAT)
+    await front.start("after", gated=False)
+    assert await until(lambda: front.are_done(2)) < 10
+    await front.start("held", gated=True)
+    await until(lambda: workers.count_of("began", "b")["only"] == 3)
+    workers.set_clock("successor", -2 * HOUR)
+    workers.start_workers("successor")
+    workers.send("only", signal.SIGKILL)
+    workers.set_clock("successor", -3 * HOUR)
+    assert await until(lambda: workers.count_of("began", "b")["successor"] == 1) < 15
+    workers.open_gate()
+    await until(lambda: front.are_done(3))
 
 
 def test_a_worker_needs_a_shared_database(capfd: pytest.CaptureFixture[str]) -> None:

@@ -18,12 +18,15 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
+import shifted_clock
+
 from wfcore.adapters.dispatch import embedded
 from wfcore.adapters.tools.catalog import tool
 from wfcore.ports.providers import ToolCall
 
 if "TEST_WORKER_NAME" in os.environ:
-    embedded.this_machine = lambda: f"machine of {os.environ['TEST_WORKER_NAME']}"
+    embedded.this_machine = lambda: os.environ["TEST_WORKER_MACHINE"]
+    shifted_clock.follow(Path(os.environ["TEST_WORKER_DIRECTORY"], f"{os.environ['TEST_WORKER_NAME']}.clock"))
 
 STEPS = ("a", "b", "c")
 
@@ -31,33 +34,45 @@ STEPS = ("a", "b", "c")
 @tool(idempotent=True)
 async def step(name: str, gated: bool, call: ToolCall) -> str:
     """Record the begin, wait for the gate in the middle step, record the end."""
-    _write("began", name, call.key)
+    _write("began", name, call.key, call.fencing)
     while gated and name == "b" and not _gate().exists():  # noqa: ASYNC110  (another process opens it)
         await asyncio.sleep(0.1)
-    _write("ended", name, call.key)
+    _write("ended", name, call.key, call.fencing)
     return name
 
 
-TOOLS = [step]
+@tool(idempotent=False)
+async def charge(name: str, gated: bool, call: ToolCall) -> str:
+    """As `step`, but it must not be repeated."""
+    return await step(name, gated, call)
+
+
+TOOLS = [step, charge]
 
 GATED = "{{ has(input.gated) && input.gated }}"
 
-GRAPH: dict[str, Any] = {
-    "nodes": [{"id": "begin", "type": "start"}]
-    + [
-        {"id": name, "type": "action", "data": {"toolId": "step", "params": {"name": name, "gated": GATED}}}
-        for name in STEPS
-    ],
-    "edges": [{"id": target, "source": source, "target": target} for source, target in pairwise(("begin", *STEPS))],
-}
+
+def graph(tool_id: str = "step") -> dict[str, Any]:
+    """Three steps, one after the other, that call this tool."""
+    return {
+        "nodes": [{"id": "begin", "type": "start"}]
+        + [
+            {"id": name, "type": "action", "data": {"toolId": tool_id, "params": {"name": name, "gated": GATED}}}
+            for name in STEPS
+        ],
+        "edges": [{"id": target, "source": source, "target": target} for source, target in pairwise(("begin", *STEPS))],
+    }
+
+
+GRAPH = graph()
 
 
 def _gate() -> Path:
     return Path(os.environ["TEST_WORKER_DIRECTORY"], "gate")
 
 
-def _write(what: str, name: str, key: str) -> None:
-    line = json.dumps([os.environ["TEST_WORKER_NAME"], what, name, key]) + "\n"
+def _write(what: str, name: str, key: str, fencing: int) -> None:
+    line = json.dumps([os.environ["TEST_WORKER_NAME"], what, name, key, fencing]) + "\n"
     file = os.open(Path(os.environ["TEST_WORKER_DIRECTORY"], "log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, line.encode())
     os.close(file)
@@ -66,9 +81,11 @@ def _write(what: str, name: str, key: str) -> None:
 class WorkerProcesses:
     """The processes of one test. All are killed at the end of the `with` block."""
 
-    def __init__(self, place: Path, url: str) -> None:
+    def __init__(self, place: Path, url: str, machine: str | None = None) -> None:
+        """`machine`: on which all of them pretend to be; without it, each is on one of its own."""
         self._place = place
         self._url = url
+        self._machine = machine
         self._processes: dict[str, subprocess.Popen[str]] = {}
 
     def __enter__(self) -> Self:
@@ -86,11 +103,19 @@ class WorkerProcesses:
         for name in names:
             assert self.next_line(name) == "working"
 
+    def set_clock(self, name: str, seconds: float) -> None:
+        """Set the wall clock of a process ahead of the real one, or behind it; before its start or later."""
+        shifted_clock.set_offset(self._place / f"{name}.clock", seconds)
+
     def begin(self, name: str, *command: str) -> None:
         """Start a process that runs a command of `wfcore`."""
+        if not (self._place / f"{name}.clock").exists():
+            self.set_clock(name, 0)
         environment = {
             **os.environ,
             "TEST_WORKER_NAME": name,
+            "PYTHONPATH": str(Path(__file__).parent),
+            "TEST_WORKER_MACHINE": self._machine or f"machine of {name}",
             "TEST_WORKER_DIRECTORY": str(self._place),
             "WFCORE_DATABASE": self._url,
             "WFCORE_SECRET_KEY": "A" * 43,
@@ -129,7 +154,15 @@ class WorkerProcesses:
         """How often each effect of a step ended."""
         return Counter(one[3] for one in self._lines() if one[1:3] == ["ended", name])
 
-    def _lines(self) -> list[list[str]]:
+    def fencing(self, name: str) -> dict[str, list[tuple[int, str]]]:
+        """The calls of a step that ended, for each effect: the number of the claim and the worker, sorted."""
+        found: dict[str, list[tuple[int, str]]] = {}
+        for worker, what, step_name, key, number in self._lines():
+            if (what, step_name) == ("ended", name):
+                found.setdefault(key, []).append((number, worker))
+        return {key: sorted(calls) for key, calls in found.items()}
+
+    def _lines(self) -> list[list[Any]]:
         log = self._place / "log"
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
