@@ -17,6 +17,10 @@ class InternalFault(Exception):
     """The installation failed in an unexpected way; its cause may quote the database, and is only for the log."""
 
 
+class ClaimLost(Exception):
+    """Another worker has claimed the execution, or nobody has: the session here must stop."""
+
+
 @contextmanager
 def own_work(*expected: type[Exception]) -> Iterator[None]:
     """Run a part of an effect that only touches the installation itself, such as its store.

@@ -54,6 +54,9 @@ class ToolCall(Struct, frozen=True):
     `key` is the same for every attempt of the same call (RFC draft "The Idempotency-Key HTTP Header Field"): a tool
     with side effects uses it to perform them once. `connection` is set when the tool names a `provider`. `skill_id`
     and `message_id` are set when an agent called the tool; the latter is the message that requested the call.
+
+    `fencing` is the number of the claim under which the call is made. It grows each time that a worker claims the
+    run's execution, so a call with a smaller number than one before is from a worker that lost the execution.
     """
 
     key: str
@@ -64,6 +67,7 @@ class ToolCall(Struct, frozen=True):
     connection: ToolConnection | None = None
     skill_id: int | None = None
     message_id: str = ""
+    fencing: int = 0
 
 
 @attrs.frozen

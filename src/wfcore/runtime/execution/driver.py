@@ -6,10 +6,13 @@ Normal progress and recovery are the same code path: load the journal, fold it, 
 import asyncio
 import logging
 
+import attrs
+
 from wfcore.domain.run.machine.machine import Machine
+from wfcore.ports.faults import ClaimLost
 from wfcore.ports.journal import Execution, ExecutionRef
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.performer import ClaimLost, Performer
+from wfcore.runtime.execution.performer import Performer
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.execution.poison_runs import PROGRAM_ERRORS, PoisonRuns
 from wfcore.runtime.execution.session import Session
@@ -17,6 +20,9 @@ from wfcore.runtime.execution.telemetry import turn
 from wfcore.runtime.execution.time_slice import TimeSlice
 
 log = logging.getLogger("wfcore.drive")
+
+UNKNOWN_EPOCH = -1
+"""The epoch of an execution that was claimed with an append; the driver reads it."""
 
 
 class Driver:
@@ -62,6 +68,8 @@ class Driver:
         if execution is None or machine is None:
             execution = await self._ports.journal.execution(ref)
             machine = await self._plans.machine(execution)
+        if execution.epoch == UNKNOWN_EPOCH:
+            execution = attrs.evolve(execution, epoch=(await self._ports.journal.execution(ref)).epoch)
         session = Session(self._ports, self._plans, self._performer, self._time_slice, execution, machine)
         self._sessions[ref] = session
         with turn(self._ports.telemetry, execution, session):

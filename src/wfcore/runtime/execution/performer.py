@@ -8,7 +8,7 @@ from functools import partial
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.entries import Failed, Opened, Said, Succeeded
-from wfcore.ports.faults import InternalFault, StoreUnavailable, own_work
+from wfcore.ports.faults import ClaimLost, InternalFault, StoreUnavailable, own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ModelError, ToolFailed
 from wfcore.runtime.agents.contexts import Contexts
@@ -20,10 +20,6 @@ from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.tools.calls import ToolCalls
 
 Stream = Callable[[Said], Awaitable[None]]
-
-
-class ClaimLost(Exception):
-    """Another worker has claimed the execution, or nobody has: the session here must stop."""
 
 
 log = logging.getLogger("wfcore.performer")
@@ -50,7 +46,7 @@ class Performer:
         """The entry with the outcome of the effect, at the time `now` of the execution. A tool that takes too long is
         cancelled.
 
-        `ClaimLost`, which only `stream` raises, goes through. While the store does not respond, the effect waits and
+        `ClaimLost` goes through: the effect has no outcome here. While the store does not respond, the effect waits and
         is repeated: no attempt is counted, and the time does not count against the effect's timeout.
         """
         wait = FIRST_RETRY

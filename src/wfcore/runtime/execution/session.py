@@ -13,13 +13,13 @@ from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.machine.next_steps import NextSteps, only_effect
 from wfcore.domain.run.state import IllegalEntry, RunStatus, move
+from wfcore.ports.faults import ClaimLost
 from wfcore.ports.journal import Append, Execution, JournalConflict, RunChange
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.append import left_open, new_run, settled
 from wfcore.runtime.execution.appender import Appender
 from wfcore.runtime.execution.in_flight import EffectsInFlight
 from wfcore.runtime.execution.outcomes import address_of, stamped
-from wfcore.runtime.execution.performer import ClaimLost
 from wfcore.runtime.execution.plans import Plans, opens
 from wfcore.runtime.execution.session_states import ACTIVITIES, VIEWS, Activity, ActivityEvent, View, ViewEvent
 from wfcore.runtime.execution.telemetry import Performs
@@ -171,9 +171,13 @@ class Session:
             self._lookup = None
 
     async def _perform(self, effect: Effect) -> None:
-        outcome = await self.performer.perform(self._execution, effect, self._stream, self._time.now)
-        self._outcomes.append(outcome)
-        self._news.set()
+        try:
+            outcome = await self.performer.perform(self._execution, effect, self._stream, self._time.now)
+        except ClaimLost:
+            self.signal()  # the session reads the journal, and ends
+        else:
+            self._outcomes.append(outcome)
+            self._news.set()
 
     async def _stream(self, said: e.Said) -> None:
         """Record text of a model: at once when the effect runs alone, else with the next outcomes."""
@@ -317,7 +321,8 @@ class Session:
         self._time.reach(self.machine.at)
         self._appender.know_interrupts(self.machine.interrupts.values())
         self._in_flight.forget_finished(self.machine.pending)
-        if (await self._ports.journal.execution(self._ref)).claimed_by != self._appender.holder:
+        found = await self._ports.journal.execution(self._ref)
+        if (found.claimed_by, found.epoch) != (self._appender.holder, self._execution.epoch):
             raise ClaimLost
 
     async def _release(self, wake_at: int | None) -> bool:

@@ -46,7 +46,7 @@ from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.requests import thread_of
 from wfcore.runtime.common.run_views import RunView, Turn
 from wfcore.runtime.execution.append import left_open, new_run, settled
-from wfcore.runtime.execution.driver import Driver
+from wfcore.runtime.execution.driver import UNKNOWN_EPOCH, Driver
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.runs.bodies import (
     RequestedRun,
@@ -235,7 +235,7 @@ class Runs(RunReading):
             append = Append(0, (started,), run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker)
         ref = await self._ports.journal.begin(new, append)
         execution = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id,
-                              run.id, 1, worker, new.is_draft, new.started_by)  # fmt: skip
+                              run.id, 1, worker, new.is_draft, new.started_by, int(worker is not None))  # fmt: skip
         if machine.turn_open:
             self._drive(execution, machine)
         return RunView(run.row(execution), waiting)
@@ -361,7 +361,7 @@ class Runs(RunReading):
         await self._ports.journal.append(execution.ref, append)
         self._publish(execution.ref, machine)
         if machine.turn_open and not was_open:
-            self._drive(attrs.evolve(execution, claimed_by=worker), machine)
+            self._drive(attrs.evolve(execution, claimed_by=worker, epoch=UNKNOWN_EPOCH), machine)
         else:
             self._ports.dispatcher.wake(execution.ref)
         view = RunView(run.row(execution), tuple(machine.interrupts.values()))

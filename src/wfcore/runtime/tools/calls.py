@@ -12,7 +12,7 @@ from wfcore.domain.json.nesting import MAX_VALUE_DEPTH, is_deeper
 from wfcore.domain.json.schema import Schema, compile_schema
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallTool
-from wfcore.ports.faults import StoreUnavailable, own_work
+from wfcore.ports.faults import ClaimLost, StoreUnavailable, own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import Tool, ToolCall, ToolConnection, ToolFailed
 from wfcore.runtime.common.ports import Ports
@@ -34,6 +34,7 @@ class ToolCalls:
     """Calls the tools of one installation."""
 
     def __init__(self, ports: Ports) -> None:
+        self._journal = ports.journal
         self._tools = ports.tools
         self._most_bytes = ports.settings.max_output_bytes
         self._schemas: dict[str, Schema] = {}
@@ -51,8 +52,10 @@ class ToolCalls:
 
     async def _run_connected(self, tool: Tool, provider: str, execution: Execution, effect: CallTool) -> JSON:
         org = execution.ref.org
-        with own_work(ToolFailed):
+        with own_work(ToolFailed, ClaimLost):
             used = await self._use.of_provider(org, provider)
+            if not tool.idempotent:
+                await self._check_claim(execution)
         try:
             output = await self._run(tool, execution, effect, used.tool_connection)
         except StoreUnavailable:
@@ -69,14 +72,26 @@ class ToolCalls:
         _check_arguments(compile_schema(tool.parameters), effect.params)
         if effect.definition:
             _check_definition(tool, effect.definition)
+        with own_work(ClaimLost):
+            await self._check_claim(execution)
         return await self._run(tool, execution, effect)
+
+    async def _check_claim(self, execution: Execution) -> None:
+        """Check the claim again before a call that must not repeat: time has passed since the call was announced.
+
+        The announcement itself is an append that only the holder can write.
+        """
+        current = await self._journal.execution(execution.ref)
+        if (current.claimed_by, current.epoch) != (execution.claimed_by, execution.epoch):
+            raise ClaimLost
 
     async def _run(
         self, tool: Tool, execution: Execution, effect: CallTool, connection: ToolConnection | None = None
     ) -> JSON:
         run_id, user_id, skill_id = execution.root_run_id, execution.user_id, effect.skill_id
         org, message_id = execution.ref.org, effect.message_id
-        call = ToolCall(effect.key, effect.attempt, org, run_id, user_id, connection, skill_id, message_id)
+        epoch = execution.epoch
+        call = ToolCall(effect.key, effect.attempt, org, run_id, user_id, connection, skill_id, message_id, epoch)
         if tool.is_async:
             return self._checked_output(await tool.run(effect.params, call))
         if tool.blocking:

@@ -10,10 +10,9 @@ from urllib.parse import quote, quote_plus
 import attrs
 
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus, split
-from wfcore.domain.kernel.errors import Conflict, Unavailable
+from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
-from wfcore.ports.storage import Stale
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.tools.connections import open_config
 
@@ -125,7 +124,7 @@ class ConnectionUse:
             return
         try:
             await self._keep(org, row, attrs.evolve(row, status=status, last_checked_at=now))
-        except (Unavailable, Stale) as why:  # the call's own outcome must not be lost
+        except Exception as why:  # noqa: BLE001  (the call's own outcome must not be lost)
             log.warning("the use of a connection could not be recorded", extra={"why": str(why)})
 
     # Parts
