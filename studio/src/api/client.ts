@@ -57,6 +57,12 @@ export class Client {
     return this.json<T>("GET", path, undefined, query, signal);
   }
 
+  /** What an address in a response has; it includes the path prefix of the server. */
+  at<T>(address: string): Promise<T> {
+    const prefix = new URL(`${this.baseUrl}/`, location.href).pathname.replace(/\/$/, "");
+    return this.get(address.startsWith(`${prefix}/`) ? address.slice(prefix.length) : address);
+  }
+
   post<T>(path: string, body: unknown = {}, headers: Record<string, string> = {}): Promise<T> {
     return this.json<T>("POST", path, body, {}, undefined, headers);
   }

@@ -149,7 +149,7 @@ export interface Workflow {
   isEnabled?: boolean;
   hasUnpublishedChanges?: boolean;
   updatedAt?: string;
-  ownerEmail?: string | null;
+  accessConfig?: { ownerEmail?: string | null };
   variation?: { id?: string; workflowStructure?: Structure | null } | null;
 }
 

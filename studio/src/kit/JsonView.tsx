@@ -11,14 +11,22 @@ interface Truncated {
   truncated: true;
   bytes: number;
   preview: string;
+  url?: string;
 }
 
 const isTruncated = (value: unknown): value is Truncated =>
   typeof value === "object" && value !== null && (value as Truncated).truncated === true && "preview" in value;
 
 /** A JSON value as a tree that folds. Everything is text: no markup, link or image comes from the value. */
-export function JsonBlock({ value, label, open = 2 }: { value: unknown; label: string; open?: number }) {
+export function JsonBlock({ value: given, label, open = 2, load }: {
+  value: unknown; label: string; open?: number;
+  /** Reads the whole of a value that the server has cut. */
+  load?: (url: string) => Promise<unknown>;
+}) {
   const { t } = useLanguage();
+  const [whole, setWhole] = useState<{ of: unknown; value: unknown } | null>(null);
+  const value = whole && whole.of === given ? whole.value : given;
+  const show = (url: string) => void load?.(url).then((found) => setWhole({ of: given, value: found }), () => undefined);
   return (
     <div className="block" role="group" aria-label={label} tabIndex={0}>
       <CopyButton text={() => JSON.stringify(value, null, 2)} />
@@ -27,6 +35,7 @@ export function JsonBlock({ value, label, open = 2 }: { value: unknown; label: s
           <>
             <span className="string">{visible(String(value.preview))}</span>
             <p className="hint">{t("common.truncated", { bytes: value.bytes })}</p>
+            {load && value.url && <button type="button" className="button small" onClick={() => show(value.url!)}>{t("common.showAll")}</button>}
           </>
         ) : (
           <Value value={value} depth={0} open={open} />

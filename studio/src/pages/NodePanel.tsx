@@ -1,5 +1,6 @@
 import { useState } from "react";
 import type { ItemState, Visit } from "../api/types";
+import { useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Status, toneOf } from "../kit/kit";
@@ -83,10 +84,12 @@ export function NodePanel({ execution, snapshot, path, structure, id, onSelect, 
 }
 
 function Block({ title, value }: { title: string; value: unknown }) {
+  const { client } = useHost();
+  const load = (url: string) => client.at<{ value: unknown }>(url).then((found) => found.value);
   return (
     <div className="section">
       <h3>{title}</h3>
-      <JsonBlock value={value} label={title} />
+      <JsonBlock value={value} label={title} load={load} />
     </div>
   );
 }

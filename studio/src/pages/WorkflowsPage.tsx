@@ -53,7 +53,7 @@ export default function WorkflowsPage() {
                       <span className="title clip" style={{ display: "block" }}>{brief(one.name, 160)}</span>
                       <span className="sub clip" style={{ display: "block", fontFamily: "var(--font)" }}>{brief(one.description ?? "", 160)}</span>
                     </span>
-                    <span className="c-by clip muted">{brief(one.ownerEmail ?? "", 80)}</span>
+                    <span className="c-by clip muted">{brief(one.accessConfig?.ownerEmail ?? "", 80)}</span>
                     <span className="c-origin">{one.hasUnpublishedChanges && <span className="tag wait" title={t("workflows.unpublished")}><Icon name="pending" /><span className="sr">{t("workflows.unpublished")}</span></span>}</span>
                     <span className="c-started end muted num" title={one.updatedAt ? dateTime(one.updatedAt) : ""}>{one.updatedAt ? ago(one.updatedAt) : ""}</span>
                     <span className="c-duration end muted"><Icon name="chevron" /></span>

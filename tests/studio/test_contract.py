@@ -1,0 +1,116 @@
+"""The studio fits the API that it calls and the page that documents it."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wfcore
+from wfcore.adapters.http.openapi.document import document
+from wfcore.adapters.http.route_table import route_table
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "studio/src"
+PAGE = (ROOT / "docs/studio.md").read_text()
+
+PENDING_PATHS = {
+    "/agent/v1/interrupts/decide", "/agent/v1/runs/{}/retry", "/api/v1/changes", "/api/v1/me/inbox/count",
+    "/api/v1/workflows/{}/variations/{}",
+}  # fmt: skip
+"""Paths that the studio calls where the server has them, and works without."""
+
+SHAPES = {
+    "RunRecord": ("RunRecord", {"retriedBy"}),
+    "Interrupt": ("Interrupt", set()),
+    "InboxItem": ("Interrupt", {
+        "target", "threadId", "createdAt", "workflowName", "requestedBy", "decidedBy", "status", "decision",
+        "decidedAt",
+    }),
+    "Workflow": ("Workflow", set()),
+    "Caller": ("Caller", set()),
+    "ErrorBody": ("ErrorBody", set()),
+}  # fmt: skip
+"""The interfaces of the studio: the shape of the document that they read, and fields that it may not have yet."""
+
+
+@pytest.fixture(scope="module")
+async def described(anyio_backend: str) -> dict[str, Any]:
+    async with wfcore.open("sqlite://") as core:
+        found: dict[str, Any] = json.loads(json.dumps(document(route_table(core))))
+        return found
+
+
+def called() -> set[str]:
+    """The paths in the sources, with `{}` for each variable part."""
+    text = (SOURCES / "api/api.ts").read_text() + (SOURCES / "api/changes.ts").read_text()
+    found = re.findall(r"[\"`](/(?:api|agent)/v1/[^\"`?]*)[\"`]", text)
+    return {re.sub(r"\$\{[^}]*\}|\{[a-zA-Z]+\}", "{}", path) for path in found}
+
+
+@pytest.mark.anyio
+async def test_paths(described: dict[str, Any]) -> None:
+    known = {re.sub(r"\{[^}]*\}", "{}", path) for path in described["paths"]}
+    assert len(called()) > 10
+    assert called() - known <= PENDING_PATHS
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", SHAPES)
+async def test_fields(described: dict[str, Any], name: str) -> None:
+    """Every field that the studio reads is one of the document's shape."""
+    shape, pending = SHAPES[name]
+    known = set(properties(described, described["components"]["schemas"][shape]))
+    text = (SOURCES / "api/types.ts").read_text()
+    (body,) = re.findall(rf"interface {name}(?: extends \w+)? \{{\n(.*?)\n\}}", text, re.DOTALL)
+    read = set(re.findall(r"^  (\w+)\??:", body, re.MULTILINE))
+    assert read
+    assert read - known - pending == set()
+
+
+def properties(described: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
+    if "$ref" in schema:
+        yield from properties(described, described["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]])
+    yield from schema.get("properties", {})
+    for part in [*schema.get("allOf", []), *schema.get("anyOf", []), *schema.get("oneOf", [])]:
+        yield from properties(described, part)
+
+
+def sources(pattern: str) -> str:
+    return "".join(path.read_text() for path in sorted(SOURCES.rglob(pattern)) if ".test." not in path.name)
+
+
+def documented(pattern: str) -> set[str]:
+    return set(re.findall(pattern, PAGE))
+
+
+def test_attributes_are_documented() -> None:
+    text = sources("*.ts*")
+    shared, *own = re.findall(r"(?:SHARED|own)(?:: string\[\])? = \[([^\]]+)\]", text)
+    names = {name for group in (shared, *own) for name in re.findall(r"\"([a-z-]+)\"", group)}
+    assert {"base-url", "run-id", "skin"} <= names
+    assert {name for name in names if f"`{name}`" not in PAGE} == set()
+
+
+def test_elements_are_documented() -> None:
+    elements = set(re.findall(r"\"(wfcore-[a-z]+)\": \w+Element", sources("wfcore.ts")))
+    assert elements == documented(r"`<(wfcore-[a-z]+)>` \|")
+
+
+def test_events_are_documented() -> None:
+    names = set(re.findall(r"emit\(\"([a-z-]+)\"", sources("*.ts*")))
+    assert {f"wfcore-{name}" for name in names} == documented(r"^\| `(wfcore-[a-z-]+)`") | documented(
+        r"\n\| `(wfcore-[a-z-]+)`"
+    )
+
+
+def test_css_properties_are_documented() -> None:
+    assert set(re.findall(r"var\((--wf-[a-z-]+)", sources("*.css"))) == documented(r"`(--wf-[a-z-]+)`")
+
+
+def test_features_are_documented() -> None:
+    names = set(re.findall(r"(?:wants|may)\(\"([a-z]+)\"\)", sources("*.ts*")))
+    (row,) = re.findall(r"\| `features` \| (.*) \|", PAGE)
+    assert names == set(re.findall(r"`([a-z]+)`", row))
