@@ -114,7 +114,7 @@ class Past:
     async def read(self) -> list[Event]:
         """What has come since the last time."""
         if self._machine is None:
-            self._machine = await self._plans.machine(self._execution, [])
+            self._machine = await self._plans.replayed(self._execution)
         else:
             await self._plans.catch_up(self._execution, self._machine)
         return self._machine.take_events()

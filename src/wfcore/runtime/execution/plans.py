@@ -21,6 +21,9 @@ PlanKey = tuple[str, int, str]
 KEPT = 256
 """Plans kept in memory by one process, those used last. A machine holds on to its own."""
 
+REPLAYS = 1
+"""How many journals are replayed for readers at once."""
+
 
 def opens(entries: Iterable[Entry]) -> bool:
     """Whether one of them opens a child."""
@@ -35,6 +38,17 @@ class Plans:
         self._journal = journal
         self._kept: OrderedDict[tuple[str, str], Plan] = OrderedDict()
         self._loading = asyncio.Lock()
+        self._replaying = asyncio.Semaphore(REPLAYS)
+
+    async def replayed(self, execution: Execution) -> Machine:
+        """The machine of an execution for a reader of its events, which are collected from the first on.
+
+        One is made at a time: when many readers join a long run, other work waits for one replay and not for all.
+        """
+        async with self._replaying:
+            machine = await self.machine(execution, [])
+            await asyncio.sleep(0)  # a replay in local files does not suspend: others would follow in the same turn
+            return machine
 
     async def machine(self, execution: Execution, sink: list[Event] | None = None) -> Machine:
         """The machine after all that the journal holds. What its entries recorded has been written with them."""
