@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks import durable, memory, parked, postgres, streams
 from benchmarks.contexts import contexts
+from benchmarks.fairness import fairness
 from benchmarks.imports import imports
 from benchmarks.management import management
 from benchmarks.scale import Scale
@@ -28,6 +29,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "parked": parked.parked,
     "deltas": streams.deltas,
     "frames": streams.frames,
+    "fairness": fairness,
     "contexts": contexts,
     "management": management,
     "import": imports,

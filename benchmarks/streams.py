@@ -106,7 +106,7 @@ async def _queued(count: int) -> Cost:
 def frames(scale: Scale) -> Iterator[Figure]:
     """One live run of many steps to many readers over sockets, against Starlette with one yield a frame."""
     count = 2 * scale.nodes + 2
-    with _serving(_bare, count) as raw, _serving(_ours, scale.nodes) as ours:
+    with serving(_bare, count) as raw, serving(_ours, scale.nodes) as ours:
         rounds = range(scale.rounds + 1)
         pairs = [(asyncio.run(_read(raw, scale.readers)), asyncio.run(_read(ours, scale.readers))) for _ in rounds]
         firsts = [[asyncio.run(_first(place)) * 1e3 for place in (raw, ours)] for _ in range(scale.starts + 1)]
@@ -121,7 +121,7 @@ def frames(scale: Scale) -> Iterator[Figure]:
 
 
 @attrs.frozen
-class _Place:
+class Place:
     """The port of a server, its token, and the body that starts a small run."""
 
     port: int
@@ -134,7 +134,7 @@ class _Place:
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-async def _read(place: _Place, readers: int) -> Cost:
+async def _read(place: Place, readers: int) -> Cost:
     """The time from the continuation of the run to the last frame of the last reader."""
     run = (await _call(place, "POST", "/prepare")).decode()
     reading = [asyncio.create_task(_follow(place, run)) for _ in range(readers)]
@@ -146,7 +146,7 @@ async def _read(place: _Place, readers: int) -> Cost:
     return Cost(perf_counter() - began, 0.0)
 
 
-async def _first(place: _Place) -> float:
+async def _first(place: Place) -> float:
     """Seconds from the start request to the first event of its stream, on an open connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
     began = perf_counter()
@@ -158,12 +158,12 @@ async def _first(place: _Place) -> float:
     return took
 
 
-async def _follow(place: _Place, run: str) -> None:
+async def _follow(place: Place, run: str) -> None:
     if b'"done"' not in (await _call(place, "GET", run))[-2_000:]:
         raise RuntimeError("a stream broke off")
 
 
-async def _call(place: _Place, method: str, path: str) -> bytes:
+async def _call(place: Place, method: str, path: str) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
     writer.write(place.request(method, path))
     answer = await reader.read(-1)
@@ -172,7 +172,7 @@ async def _call(place: _Place, method: str, path: str) -> bytes:
 
 
 @contextmanager
-def _serving(serve: Any, size: int) -> Iterator[_Place]:
+def serving(serve: Any, size: int | str) -> Iterator[Place]:
     """A server in a separate process."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
@@ -183,7 +183,7 @@ def _serving(serve: Any, size: int) -> Iterator[_Place]:
     process.join()
 
 
-def _in_process(serve: Any, size: int, parent: Connection) -> None:
+def _in_process(serve: Any, size: int | str, parent: Connection) -> None:
     async def run() -> None:
         async with serve(size) as (application, *wanted):
             config = uvicorn.Config(application, "127.0.0.1", 0, log_level="critical", http="h11", ws="none")
@@ -191,7 +191,7 @@ def _in_process(serve: Any, size: int, parent: Connection) -> None:
             serving = asyncio.create_task(server.serve())
             while not server.started:  # noqa: ASYNC110  (uvicorn has no other signal)
                 await asyncio.sleep(0.01)
-            parent.send(_Place(server.servers[0].sockets[0].getsockname()[1], *wanted))
+            parent.send(Place(server.servers[0].sockets[0].getsockname()[1], *wanted))
             await serving
 
     asyncio.run(run())

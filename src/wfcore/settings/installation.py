@@ -27,6 +27,7 @@
     catch_up_seconds = 3_600        # how late a schedule can still fire
     requests_per_minute = 600       # per principal; default: no limit
     organization_requests_per_minute = 6_000
+    max_waiting_requests = 1_000
     [budgets]                       # usage of models, in tokens or your currency, above which a run needs approval
     user_tokens_per_day = 200_000   # also `..._per_month`, and `organization_...` for all of its users together
     organization_cost_per_month = 500
@@ -118,6 +119,7 @@ class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     catch_up_seconds: Seconds = Settings().catch_up
     requests_per_minute: Count | None = None
     organization_requests_per_minute: Count | None = None
+    max_waiting_requests: Count = Settings().max_waiting_requests
 
 
 class BudgetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -195,6 +197,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             catch_up=limits.catch_up_seconds,
             requests_per_minute=limits.requests_per_minute,
             organization_requests_per_minute=limits.organization_requests_per_minute,
+            max_waiting_requests=limits.max_waiting_requests,
             attachments=AttachmentLimits(limits.max_attachments, limits.max_attachment_bytes),
             graph=GraphLimits(limits.max_nodes, limits.max_edges),
             hosts=tuple(self.http.hosts or self.server.allowed_hosts),

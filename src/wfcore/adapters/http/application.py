@@ -4,7 +4,7 @@ import logging
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wfcore.adapters.http.core.access_log import RequestLog
+from wfcore.adapters.http.core.admission import Admission
 from wfcore.adapters.http.core.authentication import Authenticate, by_token, challenge, origin_of
 from wfcore.adapters.http.core.origins import Site
 from wfcore.adapters.http.core.rate_limits import FailedAuthentications, RateLimits
@@ -133,6 +134,7 @@ class Application:
         self._failures = failures
         settings = core.ports.settings
         self._rates = RateLimits(settings.requests_per_minute, settings.organization_requests_per_minute)
+        self._admission = Admission(settings.max_waiting_requests)
         pages = () if studio is None else StudioRoutes(studio, oauth).table()
         self._router = Router([*route_table(core, oauth, metrics), *pages])
 
@@ -193,20 +195,20 @@ class Application:
             me = await self._authorize(connection, route, access)
             query = {} if route.any_query else read_query(scope["query_string"], route.query)
             body = await self._body(connection, receive, route)
-            response = await route.handle(
-                Call(
-                    me,
-                    connection.headers,
-                    path,
-                    query,
-                    body,
-                    root,
-                    self._tokens,
-                    headers["X-Request-Id"],
-                    self._site.public_origin or origin_of(connection),
-                    partial(read_body, connection.headers, receive, self._limits.at_most(route.max_body_bytes)),
-                )
+            call = Call(
+                me,
+                connection.headers,
+                path,
+                query,
+                body,
+                root,
+                self._tokens,
+                headers["X-Request-Id"],
+                self._site.public_origin or origin_of(connection),
+                partial(read_body, connection.headers, receive, self._limits.at_most(route.max_body_bytes)),
             )
+            async with nullcontext() if me is None else self._admission.turn(me.org_uuid):
+                response = await route.handle(call)
         if route.has_etag:
             response = tagged(response)
         return unless_known(response, connection.headers) if route.method == "GET" else response

@@ -36,6 +36,8 @@ class Settings:
     """What models can consume for each user or organization; a run that exceeds it opens an interrupt first."""
     organization_requests_per_minute: int | None = None
     """The same limit for all principals of an organization together."""
+    max_waiting_requests: int = 1_000
+    """How many HTTP requests of one organization wait for their turn at each process; a further one is a 429."""
     attachments: AttachmentLimits = attrs.field(factory=AttachmentLimits)
     graph: GraphLimits = attrs.field(factory=GraphLimits)
     hosts: Sequence[str] = ()

@@ -1,0 +1,127 @@
+"""Rows of fairness: what one organization's load, or readers that stall, cost the others of the same server."""
+
+import asyncio
+import json
+import multiprocessing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from multiprocessing.connection import Connection
+from statistics import median, quantiles
+from time import perf_counter
+
+import attrs
+from starlette.types import ASGIApp
+
+from benchmarks.graphs import chain
+from benchmarks.library import ORG, step
+from benchmarks.scale import Scale
+from benchmarks.streams import Place, serving
+from benchmarks.table import Figure
+from wfcore.adapters.http.application import app
+from wfcore.bootstrap import open as open_core
+from wfcore.domain.resources.access import TOKEN_SCOPES
+from wfcore.runtime.common.installation import Settings
+
+OTHER_ORG = "00000000-0000-4000-8000-000000000002"
+FLOODING = 50
+"""Clients of one organization that start runs without a pause."""
+
+
+def fairness(scale: Scale) -> Iterator[Figure]:
+    """Starts over HTTP by a client of one organization, alone and beside the flood of another one."""
+    with serving(_two_organizations, str(scale.directory / "fairness.db")) as both:
+        flooding, light = (
+            attrs.evolve(both, token=token, begin=json.dumps(body).encode()) for token, body in json.loads(both.begin)
+        )
+        rounds = [_round(flooding, light, 2 * scale.starts) for _ in range(scale.rounds + 1)][1:]
+    before, after = (median(p99) for p99 in zip(*rounds, strict=True))
+    yield Figure(f"a start beside {FLOODING} flooding clients of another organization", "p99 to that alone",
+                 after / before, "x", f"{before:.1f} ms", f"{after:.1f} ms", at_most=1.5)  # fmt: skip
+
+
+def _p99(latencies: list[float]) -> float:
+    return quantiles(latencies, n=100)[98]
+
+
+def _round(flooding: Place, light: Place, count: int) -> tuple[float, float]:
+    """The 99th percentile in milliseconds: alone, and beside the flood."""
+    alone = asyncio.run(_latencies(light, count))
+    with _flood(flooding):
+        return _p99(alone), _p99(asyncio.run(_latencies(light, count)))
+
+
+async def _latencies(place: Place, count: int) -> list[float]:
+    """Milliseconds from each start to its response, one after the other on one connection."""
+    client = await _Client.connect(place)
+    return [await client.start() for _ in range(count)]
+
+
+@contextmanager
+def _flood(place: Place) -> Iterator[None]:
+    """The flooding clients, in a separate process."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_flooding, args=(place, there), daemon=True)
+    process.start()
+    here.recv()
+    yield
+    process.terminate()
+    process.join()
+
+
+def _flooding(place: Place, parent: Connection) -> None:
+    async def client() -> None:
+        one = await _Client.connect(place)
+        while True:
+            await one.start()
+
+    async def run() -> None:
+        clients = [asyncio.create_task(client()) for _ in range(FLOODING)]
+        await asyncio.sleep(1)
+        parent.send(None)
+        await asyncio.gather(*clients)
+
+    asyncio.run(run())
+
+
+@attrs.frozen
+class _Client:
+    """A connection that stays open."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    request: bytes
+
+    @classmethod
+    async def connect(cls, place: Place) -> "_Client":
+        request = place.request("POST", "/agent/v1/runs", place.begin)
+        request = request.replace(b"Connection: close", b"Accept: application/json")
+        return cls(*await asyncio.open_connection("127.0.0.1", place.port), request)
+
+    async def start(self) -> float:
+        """Milliseconds to the response. A refused start waits as the server says."""
+        began = perf_counter()
+        self.writer.write(self.request)
+        head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
+        await self.reader.readexactly(int(head.partition(b"content-length:")[2].partition(b"\r")[0]))
+        took = perf_counter() - began
+        if head.startswith((b"http/1.1 429", b"http/1.1 503")):
+            await asyncio.sleep(int(head.partition(b"retry-after:")[2].partition(b"\r")[0]))
+        elif not head.startswith(b"http/1.1 20"):
+            raise RuntimeError(head.decode())
+        return took * 1e3
+
+
+@asynccontextmanager
+async def _two_organizations(database: str) -> AsyncIterator[tuple[ASGIApp, str, bytes]]:
+    async with open_core(f"sqlite:///{database}", tools=(step,), settings=Settings(grace=0)) as core:
+        callers = []
+        for org in (ORG, OTHER_ORG):
+            await core.directory.create_organization("Bench", id=org)
+            await core.directory.add_member(org, "u1", email="u1@example.org")
+            token = await core.directory.create_token(org, "u1", scopes=TOKEN_SCOPES)
+            me = core.principal(org, "u1", email="u1@example.org")
+            flow = await core.workflows.create(me, name="Small", structure=chain(2))
+            await core.workflows.deploy(me, flow.id)
+            callers.append((token, {"workflowId": flow.id, "input": {}}))
+        yield app(core), "", json.dumps(callers).encode()

@@ -1,0 +1,143 @@
+"""Admission: how many requests of one organization are handled at once while others send requests too.
+
+Beside others, a few requests of an organization are handled at once and the rest wait in the order of their arrival, so
+that the event loop and the store always have time for everybody. An organization alone has a higher limit. A request
+counts until its response begins: an open stream does not count. One that takes long stops counting after
+`COUNTED_SECONDS`.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from types import TracebackType
+from typing import Final
+
+import attrs
+
+from wfcore.domain.kernel.errors import RateLimited
+
+SHARE: Final = 2
+"""Requests of one organization that are handled at once while others are present."""
+
+SHARE_ALONE: Final = 32
+"""The same while no other is present: enough to share commits, and little for one that comes."""
+
+PRESENT_SECONDS: Final = 1.0
+"""How long after its latest request an organization counts as present."""
+
+COUNTED_SECONDS: Final = 0.25
+"""How long a request counts at most: one that waits for a slow client or another server needs no share."""
+
+
+@attrs.define(eq=False)
+class _Organization:
+    seen: float = 0.0
+    handled: dict["Turn", float] = attrs.field(factory=dict)
+    """When each request that counts began, in order."""
+    waiting: deque[tuple["Turn", asyncio.Future[None]]] = attrs.field(factory=deque)
+
+
+class Admission:
+    """Admits the requests of one process. At most `max_waiting` requests of an organization wait."""
+
+    def __init__(self, max_waiting: int, *, now: Callable[[], float] = monotonic) -> None:
+        self._max_waiting = max_waiting
+        self._now = now
+        self._present: dict[str, _Organization] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._pruned_at = 0.0
+
+    def __len__(self) -> int:
+        """How many organizations are present."""
+        return len(self._present)
+
+    def turn(self, org: str) -> "Turn":
+        """A block that handles one request of the organization.
+
+        Entering it waits for the turn, or raises RateLimited when too many requests wait. Its `info` has `limit`
+        (`waiting`), `waitingRequests` and `retryAfterSeconds`.
+        """
+        return Turn(self, org)
+
+    async def enter(self, turn: "Turn") -> None:
+        now = self._now()
+        if now - self._pruned_at > COUNTED_SECONDS:
+            self._prune(now)
+        one = self._present.get(turn.org)
+        if one is None:
+            one = self._present[turn.org] = _Organization()
+        one.seen = now
+        if one.waiting or len(one.handled) >= self._share:
+            await self._wait(one, turn)
+        else:
+            one.handled[turn] = now
+
+    def leave(self, turn: "Turn") -> None:
+        """Count the request no more, and admit the next one."""
+        one = self._present.get(turn.org)
+        if one is not None and one.handled.pop(turn, None) is not None and one.waiting:
+            self._admit(one)
+
+    @property
+    def _share(self) -> int:
+        return SHARE_ALONE if len(self._present) == 1 else SHARE
+
+    async def _wait(self, one: _Organization, turn: "Turn") -> None:
+        if len(one.waiting) >= self._max_waiting:
+            info = {"limit": "waiting", "waitingRequests": self._max_waiting, "retryAfterSeconds": 1}
+            raise RateLimited(f"more than {self._max_waiting} requests of this organization wait", info)
+        loop = asyncio.get_running_loop()
+        admitted = loop.create_future()
+        one.waiting.append((turn, admitted))
+        if self._timer is None:
+            self._timer = loop.call_later(COUNTED_SECONDS, self._look_again)
+        try:
+            await admitted
+        except asyncio.CancelledError:
+            if (turn, admitted) in one.waiting:
+                one.waiting.remove((turn, admitted))
+            self.leave(turn)
+            raise
+
+    def _admit(self, one: _Organization) -> None:
+        """Admit the requests that waited longest, as many as the share allows."""
+        while one.waiting and len(one.handled) < self._share:
+            turn, admitted = one.waiting.popleft()
+            if not admitted.cancelled():
+                one.handled[turn] = self._now()
+                admitted.set_result(None)
+
+    def _look_again(self) -> None:
+        """Admit requests that wait while others take long or have left."""
+        self._timer = None
+        self._prune(self._now())
+        for one in self._present.values():
+            self._admit(one)
+        if any(one.waiting for one in self._present.values()):
+            self._timer = asyncio.get_running_loop().call_later(COUNTED_SECONDS, self._look_again)
+
+    def _prune(self, now: float) -> None:
+        """Drop requests that took long and organizations that have left."""
+        self._pruned_at = now
+        for org, one in list(self._present.items()):
+            while one.handled and next(iter(one.handled.values())) <= now - COUNTED_SECONDS:
+                del one.handled[next(iter(one.handled))]
+            if not one.handled and not one.waiting and one.seen <= now - PRESENT_SECONDS:
+                del self._present[org]
+
+
+@attrs.frozen(eq=False)
+class Turn:
+    """One request of an organization."""
+
+    admission: Admission
+    org: str
+
+    async def __aenter__(self) -> None:
+        await self.admission.enter(self)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.admission.leave(self)
