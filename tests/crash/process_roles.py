@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import shifted_clock
 from graphs import CROWD, GRAPHS, NUMBERS
 from points import Points
 
@@ -43,6 +44,9 @@ INPUT = {"n": 5, "items": ["a", "b", "c"]}
 PROCESS_TIMEOUT = 30.0
 """Seconds within which a process without a kill must end, on a busy machine."""
 
+DEAD_AFTER = 1.5
+"""Seconds of silence after which a process on another pretended machine counts as dead."""
+
 PERFORM = Performer.perform
 
 Spec = dict[str, Any]
@@ -66,10 +70,11 @@ def now() -> int:
 class Recorder:
     """The tools: each call writes a line with the time outside wfcore. `seconds` is the duration of a call."""
 
-    def __init__(self, path: str, points: Points, seconds: float = 0.0) -> None:
+    def __init__(self, path: str, points: Points, seconds: float = 0.0, who: str = "") -> None:
         self._path = path
         self._points = points
         self._seconds = seconds
+        self._who = who
 
     @property
     def tools(self) -> list[Any]:
@@ -99,7 +104,7 @@ class Recorder:
     async def charge(self, what: Any, call: ToolCall) -> dict[str, object]:
         """As `record`, but it must not be repeated."""
         await asyncio.sleep(self._seconds)
-        write_line(self._path, [readable(call.key), call.attempt, now()])
+        write_line(self._path, [readable(call.key), call.attempt, now(), self._who])
         self._points.reach("effect", "amid")
         return {"seen": what}
 
@@ -107,13 +112,14 @@ class Recorder:
 class TwoCallsModel(ScriptedModel):
     """Makes two tool calls, one after the other, then streams four words. It records a line for each completion."""
 
-    def __init__(self, path: str, points: Points) -> None:
+    def __init__(self, path: str, points: Points, who: str = "") -> None:
         super().__init__(self._reply, delay=0.002)
         self._path = path
         self._points = points
+        self._who = who
 
     def _reply(self, request: ModelRequest) -> Any:
-        write_line(self._path, [readable(request.key), 1, now()])
+        write_line(self._path, [readable(request.key), 1, now(), self._who])
         self._points.reach("effect", "amid")
         if not request.tools:
             return "four words were said"
@@ -135,10 +141,10 @@ def readable(key: str) -> str:
 def watch_effects(points: Points, path: str) -> None:
     """Add points before and after each effect, and record the address of its outcome in the journal, with the time."""
 
-    async def performed(self: Performer, execution: Any, effect: Any, stream: Any) -> Any:
+    async def performed(self: Performer, execution: Any, effect: Any, stream: Any, at: Any) -> Any:
         ROOTS[effect.key.partition(":")[0]] = execution.root_run_id
         points.reach("effect", "before")
-        outcome = await PERFORM(self, execution, effect, stream)
+        outcome = await PERFORM(self, execution, effect, stream, at)
         write_line(path, [execution.ref.id, address_of(outcome), outcome.at, readable(effect.key), now()])
         points.reach("effect", "after")
         return outcome
@@ -149,7 +155,12 @@ def watch_effects(points: Points, path: str) -> None:
 @asynccontextmanager
 async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
     """wfcore on the database of the test, with the points at which this process can be killed."""
-    points = Points(spec.get("kill"))
+    points, who = Points(spec.get("kill")), spec.get("name", "")
+    if "clock" in spec:
+        shifted_clock.follow(Path(spec["clock"]))
+    if "machine" in spec:
+        embedded.this_machine = lambda: spec["machine"]
+        embedded.DEAD_AFTER = DEAD_AFTER
     if bootstrap.is_server(spec["url"]):
         points.watch_postgres()
     else:
@@ -161,8 +172,8 @@ async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
     points.watch_journal(journal)
     events.publish = points.around("publish", events.publish)  # type: ignore[method-assign]
     async with bootstrap.open(
-        tools=Recorder(spec["log"], points, spec.get("seconds", 0.0)).tools,
-        models={"default": TwoCallsModel(spec["log"], points)},
+        tools=Recorder(spec["log"], points, spec.get("seconds", 0.0), who).tools,
+        models={"default": TwoCallsModel(spec["log"], points, who)},
         settings=Settings(delta_interval=0, hold_for=0, catch_up=spec.get("catch_up", 3_600.0), grace=0),
         worker=spec.get("worker", True),
         secrets=bytes(32),

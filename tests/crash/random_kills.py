@@ -1,4 +1,4 @@
-"""Many runs of mixed graphs, while the processes that start and drive them are killed at random."""
+"""Many runs of mixed graphs, while processes are killed and suspended at random, clocks step, and the store is away."""
 
 import asyncio
 import contextlib
@@ -6,28 +6,64 @@ import os
 import random
 import signal
 import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import attrs
+import shifted_clock
 from fork_server import ForkServer
 from graphs import NUMBERS
 from process_roles import INPUT, PROCESS_TIMEOUT, ROLES, Spec, lines, next_turn, opened, write_line
 from scenarios import Scenario
 from stores import Store
 
+from wfcore.domain.kernel.errors import Conflict, Unavailable
 from wfcore.domain.run.state import RunStatus
 
-MIXED = ("actions", "retry", "approval", "deadline", "wait", "child", "talk", "demo")
+MIXED = ("actions", "once", "approval", "deadline", "wait", "child", "talk", "demo")
 CLIENTS = 4
 """Concurrent clients of a server process."""
 
-KILL_INTERVAL = (0.2, 2.0)
+KILL_INTERVAL = (0.5, 6.0)
 """Seconds between the start and the kill of a process, least and most."""
+
+DISTURBANCE_INTERVAL = (0.2, 1.5)
+"""Seconds between two disturbances other than kills."""
+
+SUSPENSION = (0.2, 4.0)
+"""Seconds: shorter and longer than the silence after which others take over."""
+
+OUTAGE = (0.1, 3.0)
+"""Seconds for which another process holds the lock of a file for writing."""
+
+LARGEST_STEP = 3_600
+"""Seconds by which a clock is ahead or behind at most."""
+
+DISTURBANCES = ("clock", "clock", "suspend", "store")
+FAULTS = ("repeated", "charged twice", "lost", "stranded", "failed")
+HEADINGS = ("kills", "steps", "suspended", "outages", "accepted", "turns", "effects", *FAULTS)
+
+T = TypeVar("T")
+
+
+@attrs.define(eq=False)
+class Process:
+    """A process of the storm, with the times at which it is killed and continues."""
+
+    name: str
+    pid: int
+    kill_at: float
+    continues_at: float = 0.0
 
 
 class RandomKills:
-    """Kills processes for `seconds`, and then runs one process without a kill."""
+    """Disturbs a server and a worker for `seconds`, and then runs one process that is left alone.
+
+    Each process pretends to be on a machine of its own, and has a clock of its own.
+    """
 
     def __init__(
         self, root: Path, store: Store, fork_servers: list[ForkServer], seconds: float, *, seed: int = 1
@@ -35,67 +71,129 @@ class RandomKills:
         place = root / "random-kills"
         place.mkdir()
         self._scenario = Scenario(place, store)
+        self._store = store
         self._fork_servers = fork_servers
         self._seconds = seconds
         self._random = random.Random(seed)
-        self._killed = 0
+        self._counts: Counter[str] = Counter()
+        self._suspended: set[str] = set()
 
     def run(self) -> int:
-        """Run the experiment, and print one line about it. Returns the number of faults."""
-        self._kill_at_random(time.monotonic() + self._seconds)
+        """Run the experiment, and print a table of it. Returns the number of faults."""
+        self._store.prepare_outages()
+        self._disturb_at_random(time.monotonic() + self._seconds)
         accepted = {run for path in self._scenario.place.glob("*.acks") for run in lines(path)}
         lost = accepted - self._scenario.runs().keys()
-        spec = self._scenario.spec("clear_up", "last", beat=0.1, patience=PROCESS_TIMEOUT + self._seconds)
-        status = self._fork_servers[0].run(spec)
+        last = self._scenario.spec("clear_up", "last", beat=0.1, patience=PROCESS_TIMEOUT + 2 * self._seconds)
+        status = self._fork_servers[0].run({**last, **self._own("last", 3 * LARGEST_STEP)})
         runs = self._scenario.runs()
-        stranded = [run for run, what in runs.items() if what in ("queued", "running")]
-        wrong = [run for run, what in runs.items() if what in ("error", "cancelled")]
-        repeated = self._scenario.repeated()
-        self._scenario.drop()
-        print(
-            f"storm: {self._seconds:g} s, {self._killed} processes killed, {len(accepted)} runs acknowledged, "
-            f"{len(runs)} turns, {self._scenario.performed().total()} effects; {len(repeated)} steps repeated, "
-            f"{len(lost)} runs lost, {len(stranded)} stranded, {len(wrong)} failed"
-        )
+        found: dict[str, list[Any]] = {
+            "repeated": self._scenario.repeated(self._suspended),
+            "charged twice": self._scenario.repeated_charges(),
+            "lost": [*lost],
+            "stranded": [run for run, what in runs.items() if what in ("queued", "running")],
+            "failed": [run for run, what in runs.items() if what in ("error", "cancelled")],
+        }
+        sizes = {"accepted": len(accepted), "turns": len(runs), "effects": self._scenario.performed().total()}
+        counts = {**self._counts, **sizes, **{name: len(found[name]) for name in FAULTS}}
+        self._print(counts, found)
         if status:
             print(f"the last process ended with {status}: {self._scenario.said('last')[-2_000:]}")
-        return sum(map(len, (repeated, lost, stranded, wrong))) + bool(status)
+        self._scenario.drop()
+        return sum(map(len, found.values())) + bool(status)
 
-    def _kill_at_random(self, end: float) -> None:
-        """Run a server and a worker, and replace each of them at once after its kill."""
+    def _print(self, counts: dict[str, int], found: dict[str, list[Any]]) -> None:
+        print(f"storm of {self._seconds:g} s")
+        print("".join(f"{name:>{len(name) + 2}}" for name in HEADINGS))
+        print("".join(f"{counts.get(name, 0):>{len(name) + 2}}" for name in HEADINGS), flush=True)
+        for name, what in found.items():
+            for one in what[:10]:
+                print(f"{name}: {one}")
+
+    def _disturb_at_random(self, end: float) -> None:
+        """Run a server and a worker, disturb them, and replace each of them at once after its kill."""
         processes = [self._start(side) for side in (0, 1)]
+        disturb_at = 0.0
         while (now := time.monotonic()) < end:
-            for side, (pid, until) in enumerate(processes):
-                if now > until:
-                    self._kill(side, pid)
+            for side, process in enumerate(processes):
+                if process.continues_at and now > process.continues_at:
+                    process.continues_at = 0.0
+                    os.kill(process.pid, signal.SIGCONT)
+                if now > process.kill_at:
+                    self._kill(side, process)
                     processes[side] = self._start(side)
+            if now > disturb_at:
+                self._disturb(self._random.choice(DISTURBANCES), self._random.choice(processes))
+                disturb_at = time.monotonic() + self._random.uniform(*DISTURBANCE_INTERVAL)
             time.sleep(0.01)  # the experiment uses the real clock: there is nothing else to wait for
-        for side, (pid, _) in enumerate(processes):
-            self._kill(side, pid)
+        for side, process in enumerate(processes):
+            self._kill(side, process)
 
-    def _start(self, side: int) -> tuple[int, float]:
-        """A new process, and the time of its kill."""
-        role, who = ("server", "worker")[side], f"{side}-{self._killed}"
-        pid = self._fork_servers[side].start(self._scenario.spec(role, who, name=who, beat=0.1))
-        return pid, time.monotonic() + self._random.uniform(*KILL_INTERVAL)
+    def _disturb(self, what: str, process: Process) -> None:
+        match what:
+            case "clock":
+                self._counts["steps"] += 1
+                self._step(process.name, self._random.randint(-LARGEST_STEP, LARGEST_STEP))
+            case "suspend":
+                self._counts["suspended"] += 1
+                self._suspended.add(process.name)
+                process.continues_at = time.monotonic() + self._random.uniform(*SUSPENSION)
+                os.kill(process.pid, signal.SIGSTOP)
+            case "store":
+                self._counts["outages"] += 1
+                self._store.disturb(self._scenario.url, self._random.random(), self._random.uniform(*OUTAGE))
 
-    def _kill(self, side: int, pid: int) -> None:
-        os.kill(pid, signal.SIGKILL)
-        status = self._fork_servers[side].wait(pid)
-        assert status == -signal.SIGKILL, f"a process ended by itself, with {status}"
-        self._killed += 1
+    def _step(self, name: str, seconds: int) -> None:
+        shifted_clock.set_offset(self._scenario.place / f"{name}.clock", seconds)
+
+    def _own(self, name: str, ahead: int) -> Spec:
+        """The options of a process that has a clock and a machine of its own."""
+        self._step(name, ahead)
+        return {"name": name, "clock": str(self._scenario.place / f"{name}.clock"), "machine": f"machine of {name}"}
+
+    def _start(self, side: int) -> Process:
+        """A new process, whose clock is wrong."""
+        role, name = ("server", "worker")[side], f"{side}-{self._counts['kills']}"
+        ahead = self._random.randint(-LARGEST_STEP, LARGEST_STEP)
+        pid = self._fork_servers[side].start(self._scenario.spec(role, name, beat=0.1, **self._own(name, ahead)))
+        return Process(name, pid, time.monotonic() + self._random.uniform(*KILL_INTERVAL))
+
+    def _kill(self, side: int, process: Process) -> None:
+        os.kill(process.pid, signal.SIGKILL)
+        status = self._fork_servers[side].wait(process.pid)
+        assert status == -signal.SIGKILL, (
+            f"a process ended by itself, with {status}: {self._scenario.said(process.name)}"
+        )
+        self._counts["kills"] += 1
+
+
+async def persistently(call: Callable[[], Awaitable[T]]) -> T:
+    """The result of the call, which is repeated while the store is away, as clients do."""
+    while True:
+        try:
+            return await call()
+        except Unavailable:
+            await asyncio.sleep(0.1)
+
+
+@contextlib.asynccontextmanager
+async def opened_at_last(spec: Spec) -> Any:
+    """As `opened`, once the store can be opened."""
+    async with contextlib.AsyncExitStack() as stack:
+        yield await persistently(lambda: stack.enter_async_context(opened(spec)))
 
 
 async def server(spec: Spec) -> None:
     """Start runs without end, and follow each to its end. Every acknowledged run is recorded."""
-    async with opened(spec) as (core, me):
+    async with opened_at_last(spec) as (core, me):
         numbers = count()
 
         async def client() -> None:
             for number in numbers:
                 scenario = MIXED[number % len(MIXED)]
                 key = f"{scenario}-{spec['name']}-{number}"
-                view: Any = await core.runs.start(me, workflow=NUMBERS[scenario], input=INPUT, key=key)
+                given = {"workflow": NUMBERS[scenario], "input": INPUT, "key": key}
+                view: Any = await persistently(lambda given=given: core.runs.start(me, **given))
                 write_line(spec["acks"], view.id)
                 await follow_to_the_end(core, me, view.id, scenario)
 
@@ -103,24 +201,31 @@ async def server(spec: Spec) -> None:
 
 
 async def follow_to_the_end(core: Any, me: Any, run: str, scenario: str) -> None:
-    for turn in count(2):
+    async def to_its_end() -> Any:
         async for _ in await core.runs.follow(me, run):
             pass
-        view = await core.runs.get(me, run)
-        if view.status is not RunStatus.interrupted:
+        return await core.runs.get(me, run)
+
+    for turn in count(2):
+        view = await persistently(to_its_end)
+        if view.status is not RunStatus.interrupted or scenario == "deadline":
+            return  # a deadline is far away by another clock
+        options = {"scenario": scenario, "answer": f"{run}+"}
+        try:
+            run = await persistently(lambda view=view, turn=turn: next_turn(core, view, turn, options))  # noqa: B023
+        except Conflict:
             return
-        run = await next_turn(core, view, turn, {"scenario": scenario, "answer": f"{run}+"})
 
 
 async def worker(spec: Spec) -> None:
     """Drive due executions without end."""
-    async with opened(spec):
+    async with opened_at_last(spec):
         await asyncio.Event().wait()
 
 
 async def clear_up(spec: Spec) -> None:
     """Bring every run to its end, and respond to open interrupts."""
-    async with asyncio.timeout(spec["patience"]), opened(spec) as (core, me):
+    async with asyncio.timeout(spec["patience"]), opened_at_last(spec) as (core, me):
         while True:
             waiting, _ = await core.runs.interrupts(me, limit=100)
             for item in waiting:

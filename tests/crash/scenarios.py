@@ -1,6 +1,7 @@
 """The files of one crash test, and the options of the processes that use them."""
 
 from collections import Counter
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from wfcore.runtime.execution.outcomes import address_of
 
 SLOT = datetime(datetime.now(UTC).year, 1, 1, tzinfo=UTC)
 KILLED = -9
+
+ONCE = "charge"
+"""The step that must not happen twice, whatever its outcome."""
 
 Events = list[dict[str, Any]]
 
@@ -51,16 +55,31 @@ class Scenario:
         return Counter(key for key, *_ in lines(self.place / "log"))
 
     def completed(self) -> dict[str, int]:
-        """The time of the outcome of each effect in the journal, by its key, in milliseconds since the Unix epoch."""
-        answered = {(run, *address, at): (key, then) for run, address, at, key, then in lines(self.place / "steps")}
+        """The time of the outcome of each effect in the journal, by its key, in milliseconds since the Unix epoch.
+
+        An entry can be later than its outcome was: after an entry of a process whose clock was ahead.
+        """
+        outcomes: dict[tuple[int, ...], list[tuple[int, str, int]]] = {}
+        for run, address, at, key, then in lines(self.place / "steps"):
+            outcomes.setdefault((run, *address), []).append((at, key, then))
         found = self.rows("SELECT execution, entry FROM journal")
         done = [(run, entry) for run, text in found if isinstance(entry := decode_entry(text), Succeeded | Opened)]
-        return dict(answered[run, *address_of(entry), entry.at] for run, entry in done)
+        latest = [max(one for one in outcomes[run, *address_of(entry)] if one[0] <= entry.at) for run, entry in done]
+        return {key: then for _, key, then in latest}
 
-    def repeated(self) -> list[str]:
-        """The keys of effects that happened after their outcome was in the journal."""
+    def repeated(self, suspended: Collection[str] = ()) -> list[str]:
+        """The keys of effects that happened after their outcome was in the journal.
+
+        A process that was suspended does not know that others have taken over: what it repeats does not count, unless
+        it must not be repeated.
+        """
         completed = self.completed()
-        return [key for key, _, at in lines(self.place / "log") if at > completed.get(key, at)]
+        late = [(key, who) for key, _, at, *who in lines(self.place / "log") if at > completed.get(key, at)]
+        return [key for key, who in late if ONCE in key or not {*who} & {*suspended}]
+
+    def repeated_charges(self) -> list[str]:
+        """The keys of effects that must not be repeated and happened more than once."""
+        return [key for key, times in self.performed().items() if ONCE in key and times > 1]
 
     def runs(self) -> dict[str, str]:
         """The status of every run, by its id."""

@@ -1,14 +1,26 @@
 """The stores of crash tests: each creates a database once, and a copy of it for every experiment."""
 
+import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
+import threading
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
 import psycopg
 import sqlalchemy as sa
+
+HOLD_LOCK = """
+import contextlib, os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=2, isolation_level=None)
+with contextlib.suppress(sqlite3.OperationalError):  # a suspended process can hold the lock
+    connection.execute("BEGIN IMMEDIATE")
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
 
 _numbers = count(1)
 
@@ -28,6 +40,14 @@ class Store(Protocol):
 
     def drop(self, url: str) -> None:
         """Delete the database."""
+        ...
+
+    def prepare_outages(self) -> None:
+        """Let the store keep, through each outage, what it has acknowledged."""
+        ...
+
+    def disturb(self, url: str, choice: float, seconds: float) -> None:
+        """Make the database unusable for a while. `choice`, from 0 to 1, selects how."""
         ...
 
 
@@ -54,6 +74,19 @@ class SqliteFiles:
             finally:
                 connection.close()
 
+    def prepare_outages(self) -> None:
+        """Nothing: a file keeps it."""
+
+    def disturb(self, url: str, choice: float, seconds: float) -> None:
+        """Another process holds the lock for writing, stopped by SIGSTOP, until it is killed."""
+        holder = subprocess.Popen([sys.executable, "-c", HOLD_LOCK, str(_file(url))])
+
+        def end() -> None:
+            holder.kill()
+            holder.wait()
+
+        threading.Timer(seconds, end).start()
+
     def drop(self, url: str) -> None:
         for file in _file(url).parent.glob(f"{_file(url).name}*"):
             file.unlink()
@@ -63,7 +96,7 @@ class PostgresServer:
     """Implements `Store` on the server of the other tests."""
 
     def __init__(self) -> None:
-        from postgres_server import without_schema
+        from postgres_server import without_schema  # a module that needs pytest
 
         self.url = without_schema()
 
@@ -76,6 +109,20 @@ class PostgresServer:
     def rows(self, url: str, question: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(url) as connection:
             return connection.execute(question).fetchall()  # type: ignore[arg-type]
+
+    def prepare_outages(self) -> None:
+        for statement in ("ALTER SYSTEM SET synchronous_commit = on", "SELECT pg_reload_conf()"):
+            self._run(statement)
+
+    def disturb(self, url: str, choice: float, seconds: float) -> None:
+        """Terminate all connections, or restart the server: `fast`, or `immediate`, which is a crash of the server."""
+        own = "WFCORE_TEST_POSTGRES" not in os.environ
+        if choice < 1 / 2 or not own:
+            self._run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        else:
+            from postgres_server import restart
+
+            restart("fast" if choice < 3 / 4 else "immediate")
 
     def drop(self, url: str) -> None:
         self._run(f"DROP DATABASE {sa.make_url(url).database} WITH (FORCE)")
