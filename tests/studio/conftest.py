@@ -1,13 +1,18 @@
 """A real Chromium and a real server. Without a browser the tests fail: `make browser` installs one."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import browser
 import demo
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from servers import Server
+from servers import Server, first_line
 from watching import Open, Watch
 
 REPORTS = """addEventListener('securitypolicyviolation', (event) => {
@@ -19,8 +24,9 @@ SIGN_IN = """if (!sessionStorage.getItem('once')) {
 }"""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """The browser of one module: while it runs, its event loop runs too, and no other test can have one."""
     path = browser.find()
     if path is None:
         pytest.fail("no Chromium was found: `make browser` installs one")
@@ -51,14 +57,21 @@ def open_page(chromium: Browser, server: Server) -> Iterator[Open]:
     """Opens a page of the studio, signed in unless `token` is None. Problems on any of the pages fail the test."""
     watches: list[Watch] = []
 
-    def opened(path: str, *, token: str | None = server.token, origin: str = server.url, **context: Any) -> Page:
+    def opened(
+        path: str,
+        *,
+        token: str | None = server.token,
+        origin: str = server.url,
+        others: tuple[str, ...] = (),
+        **context: Any,
+    ) -> Page:
         made = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, "locale": "en-US", **context})
         made.set_default_timeout(15_000)
         made.add_init_script(REPORTS)
         if token is not None:
             made.add_init_script(SIGN_IN % token)
         page = made.new_page()
-        watch = Watch(page, origin)
+        watch = Watch(page, origin, others)
         watch.begin()
         watches.append(watch)
         page.goto(origin + path)
@@ -68,3 +81,16 @@ def open_page(chromium: Browser, server: Server) -> Iterator[Open]:
     for watch in watches:
         watch.end()
         watch.page.context.close()
+
+
+@pytest.fixture(scope="session")
+def product() -> Iterator[dict[str, Any]]:
+    folder = Path(__file__).parent
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, str(folder / "product.py")]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
+    assert running.stdout is not None
+    yield json.loads(first_line(running.stdout))
+    running.kill()
+    running.wait()
+    running.stdout.close()

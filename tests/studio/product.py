@@ -17,6 +17,7 @@ from starlette.routing import Mount, Route
 
 import wfcore
 from wfcore.adapters.http import app
+from wfcore.ports.identity import Identity
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -50,6 +51,20 @@ window.token = 'TOKEN';
 """
 
 
+class Issuer:
+    """A verifier that knows one access token."""
+
+    issuer = "http://issuer.test"
+    audience = "http://product.test/c"
+
+    def __init__(self, org: str) -> None:
+        self._org = org
+
+    async def verify(self, token: str) -> Identity | None:
+        known = token == "access-token"
+        return Identity(self._org, "zoe", frozenset(wfcore_scopes())) if known else None
+
+
 async def main() -> None:
     async with AsyncExitStack() as stack:
         mounts, waiting, token = [], [], ""
@@ -69,6 +84,12 @@ async def main() -> None:
                 return me if connection.cookies.get("session") == "zoe" else None
 
             mounts.append(Mount(f"/{name}", app(core, authenticate=by_cookie) if name == "a" else app(core)))
+
+        core = await stack.enter_async_context(wfcore.open("sqlite://"))
+        org = (await core.directory.create_organization("c")).uuid
+        await core.directory.add_member(org, "zoe", "zoe@product.test")
+        studio = wfcore.http.Studio(title="Third", oauth_client_id="studio")
+        mounts.append(Mount("/c", app(core, oauth=Issuer(org), studio=studio)))
 
         async def page(request: Request) -> Response:
             shown = HTMLResponse(PAGE % waiting[1], headers={"Content-Security-Policy": POLICY})

@@ -17,7 +17,8 @@ SOURCES = ROOT / "studio/src"
 PAGE = (ROOT / "docs/studio.md").read_text()
 
 PENDING_PATHS = {
-    "/agent/v1/interrupts/decide", "/agent/v1/runs/{}/retry", "/api/v1/changes", "/api/v1/me/inbox/count",
+    "/agent/v1/interrupts/decide", "/agent/v1/runs/{}/graph", "/agent/v1/runs/{}/retry", "/api/v1/changes",
+    "/api/v1/me/inbox/count",
     "/api/v1/workflows/{}/variations/{}",
 }  # fmt: skip
 """Paths that the studio calls where the server has them, and works without."""

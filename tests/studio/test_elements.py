@@ -1,30 +1,9 @@
 """The elements in a product's page: its own users and policy, two organizations and several elements on one page."""
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import expect
-from servers import first_line
 from watching import Open
-
-
-@pytest.fixture(scope="module")
-def product() -> Iterator[dict[str, Any]]:
-    folder = Path(__file__).parent
-    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, str(folder / "product.py")]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
-    assert running.stdout is not None
-    yield json.loads(first_line(running.stdout))
-    running.kill()
-    running.wait()
-    running.stdout.close()
 
 
 def test_two_organizations_on_one_page(open_page: Open, product: dict[str, Any]) -> None:

@@ -27,6 +27,8 @@ class Watch:
 
     page: Page
     origin: str
+    others: tuple[str, ...] = ()
+    """Further origins that the page may call."""
     problems: list[str] = attrs.field(factory=list)
 
     def begin(self) -> None:
@@ -44,7 +46,7 @@ class Watch:
             self.problems.append(f"console {message.text}")
 
     def _request(self, request: Any) -> None:
-        if not request.url.startswith((self.origin, "data:", "blob:")):
+        if not request.url.startswith((self.origin, *self.others, "data:", "blob:")):
             self.problems.append(f"request {request.url}")
 
     def end(self) -> None:

@@ -12,6 +12,7 @@ export interface Language {
   has: (key: string) => boolean;
   number: (value: number, options?: Intl.NumberFormatOptions) => string;
   dateTime: (at: number | string) => string;
+  clock: (at: number | string) => string;
   ago: (at: number | string, now?: number) => string;
   duration: (ms: number) => string;
 }
@@ -24,6 +25,7 @@ export function language(locale: string, labels: Labels = {}): Language {
   const plural = new Intl.PluralRules(known);
   const numbers = new Intl.NumberFormat(known);
   const dates = new Intl.DateTimeFormat(known, { dateStyle: "medium", timeStyle: "medium" });
+  const clocks = new Intl.DateTimeFormat(known, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" });
   const relative = new Intl.RelativeTimeFormat(known, { numeric: "auto", style: "short" });
   const number = (value: number, options?: Intl.NumberFormatOptions) =>
     options ? new Intl.NumberFormat(known, options).format(value) : numbers.format(value);
@@ -41,6 +43,7 @@ export function language(locale: string, labels: Labels = {}): Language {
     has: (key) => key in texts,
     number,
     dateTime: (at) => dates.format(typeof at === "string" ? Date.parse(at) : at),
+    clock: (at) => clocks.format(typeof at === "string" ? Date.parse(at) : at),
     ago: (at, now = Date.now()) => {
       const seconds = ((typeof at === "string" ? Date.parse(at) : at) - now) / 1000;
       const steps: [Intl.RelativeTimeFormatUnit, number][] = [["day", 86_400], ["hour", 3_600], ["minute", 60]];

@@ -117,7 +117,7 @@ function Children({ execution, path, id, onSelect }: { execution: Execution; pat
       {sorted.slice(0, shown).map(([part, nodes]) => {
         const status = ["error", "waiting", "running"].find((one) => nodes.some((node) => node.status === one)) ?? "done";
         const worst = nodes.find((node) => node.status === "error");
-        const done = nodes.filter((node) => node.status === "done").length;
+        const done = nodes.filter((node) => node.status === "done" || node.status === "skipped").length;
         return (
           <div key={part} className="stack" style={{ gap: 4 }}>
             <button type="button" className="child" onClick={() => onSelect([...path, part], null)} aria-label={`${placeName([part])}: ${t("node.openChild")}`}>

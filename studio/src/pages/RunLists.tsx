@@ -79,7 +79,7 @@ export function Timeline({ model, version, live, selected, onSelect }: Shared & 
 }
 
 export function EventList({ model, version, onSelect }: Shared) {
-  const { t, has } = useLanguage();
+  const { t, has, clock } = useLanguage();
   const events = useMemo(() => model.log.filter((event) => event.kind !== "message_delta"), [model, version]);
   if (!events.length) return <Empty icon="runs" title={t("status.pending")} />;
   return (
@@ -90,7 +90,7 @@ export function EventList({ model, version, onSelect }: Shared) {
       const text = error?.message ?? event.message ?? event.content ?? event.name ?? "";
       return (
         <div role="listitem" className="erow" key={index}>
-          <span className="num muted">{event.at.slice(11, 23)}</span>
+          <span className="num muted">{clock(event.at)}</span>
           <span className={event.kind.includes("fail") || event.kind === "error" ? "errortext" : ""}>{has(key) ? t(key) : event.kind}</span>
           <span className="clip">
             {event.nodeId && <button type="button" className="button plain small" onClick={() => onSelect(placeOf(event), event.nodeId!)}>{brief(placeName(placeOf(event), event.nodeId), 60)}</button>}

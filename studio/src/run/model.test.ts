@@ -75,6 +75,23 @@ describe("RunModel", () => {
     expect(model.nodes.get("slow")?.status).toBe("cancelled");
   });
 
+  it("replaces what the graph of the server shows by the events, in any order", () => {
+    const next = random(7);
+    const events = history(next).filter((event) => !event.path);
+    const nodes = ["n0", "n1", "n2", "fresh"].map((id) => ({
+      id, type: "action", status: "done" as const, items: null, visits: [{ visit: 1, attempts: 1, startedAt: "2026-01-01T00:00:00Z", finishedAt: "2026-01-01T00:00:01Z" }],
+    }));
+    const before = new RunModel();
+    before.applyGraph({ nodes, edges: [] });
+    before.apply(events);
+    const after = new RunModel();
+    after.apply(events);
+    after.applyGraph({ nodes, edges: [] });
+    const sorted = (model: RunModel) => JSON.stringify([...model.nodes].sort(([a], [b]) => (a < b ? -1 : 1)));
+    expect(sorted(before)).toBe(sorted(after));
+    expect(after.nodes.get("fresh")?.status).toBe("done");
+  });
+
   it("keeps the items of a list apart", () => {
     const event = { kind: "node_started", runId: "a", seq: 1, at: "", nodeId: "x", path: ["list", "call"], items: [2, null] };
     expect(keyOf(placeOf(event), "x")).not.toBe(keyOf(placeOf({ ...event, items: [1, null] }), "x"));

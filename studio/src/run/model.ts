@@ -27,6 +27,8 @@ export interface NodeState {
   visits: VisitState[];
   usage: JsonObject | null;
   steps: Step[];
+  /** The visits are those of the server's graph: the first event of the node replaces them. */
+  provisional: boolean;
 }
 
 export interface TurnState {
@@ -89,7 +91,8 @@ export class RunModel {
     const path = graph.path ?? [];
     for (const one of graph.nodes) {
       const node = this.node(path, one.id);
-      if (node.visits.length >= one.visits.length && node.status !== "pending") continue;
+      if (!node.provisional && (node.visits.length || node.status !== "pending")) continue;
+      node.provisional = true;
       node.status = one.status;
       if (node.visits.length < one.visits.length) {
         node.visits = one.visits.map((visit, index) => ({
@@ -131,7 +134,7 @@ export class RunModel {
     const key = keyOf(path, id);
     let node = this.nodes.get(key);
     if (!node) {
-      node = { key, path, id, status: "pending", visits: [], usage: null, steps: [] };
+      node = { key, path, id, status: "pending", visits: [], usage: null, steps: [], provisional: false };
       this.nodes.set(key, node);
     }
     return node;
@@ -144,6 +147,11 @@ export class RunModel {
       return null;
     }
     const node = this.node(placeOf(event), event.nodeId);
+    if (node.provisional) {
+      node.provisional = false;
+      node.visits = [];
+      node.status = "pending";
+    }
     const step = stepOf(event, at);
     if (step) node.steps.push(step);
     const visit = node.visits.at(-1);

@@ -1,0 +1,43 @@
+"""Sign-in with an OAuth issuer: authorization code with PKCE (RFC 7636), in a real browser."""
+
+import base64
+import hashlib
+import re
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import Route, expect
+from watching import Open
+
+ISSUER = "http://issuer.test"
+CORS = {"Access-Control-Allow-Origin": "*"}
+
+
+def test_authorization_code_with_pkce(open_page: Open, product: dict[str, Any]) -> None:
+    """The user returns to the page that was opened; the verifier fits the challenge, and no token is in an address."""
+    asked: dict[str, str] = {}
+    sent: dict[str, str] = {}
+
+    def authorize(route: Route) -> None:
+        asked.update({name: values[0] for name, values in parse_qs(urlsplit(route.request.url).query).items()})
+        back = f"{asked['redirect_uri']}?code=the-code&state={asked['state']}"
+        route.fulfill(status=302, headers={"Location": back})
+
+    def token(route: Route) -> None:
+        sent.update({name: values[0] for name, values in parse_qs(route.request.post_data or "").items()})
+        route.fulfill(json={"access_token": "access-token", "token_type": "Bearer"}, headers=CORS)
+
+    endpoints = {"authorization_endpoint": f"{ISSUER}/authorize", "token_endpoint": f"{ISSUER}/token"}
+    origin = f"http://127.0.0.1:{product['port']}"
+    page = open_page("/c/studio/workflows", token=None, origin=origin, others=(ISSUER,))
+    page.route(f"{ISSUER}/.well-known/openid-configuration", lambda route: route.fulfill(json=endpoints, headers=CORS))
+    page.route(re.compile(f"{ISSUER}/authorize"), authorize)
+    page.route(f"{ISSUER}/token", token)
+    page.get_by_role("button", name="Continue with your organization").click()
+    expect(page.get_by_role("heading", name="Workflows")).to_be_visible()
+    assert page.url == f"{origin}/c/studio/workflows"
+    digest = hashlib.sha256(sent["code_verifier"].encode()).digest()
+    assert asked["code_challenge"] == base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    assert (asked["code_challenge_method"], asked["client_id"], asked["response_type"]) == ("S256", "studio", "code")
+    assert (sent["code"], sent["redirect_uri"]) == ("the-code", asked["redirect_uri"])
+    assert page.evaluate("sessionStorage.getItem('wfcore-studio-sign-in')") is None
