@@ -38,7 +38,7 @@ test: lint browser
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
-# Kills real processes at every point: STORE=postgres, SECONDS=600 for as many as that allows, STORM=300 for a storm:
+# Kills real processes at every point: STORE=postgres (replica: storms with a failover), SECONDS=600 for as many as that allows, STORM=300 for a storm:
 # at random, processes are killed and suspended, clocks step, and the store is locked or restarted.
 STORE ?= sqlite
 SECONDS ?= 0

@@ -1,11 +1,12 @@
 """Kill real processes at every point of every scenario, and print the results: `make crash`.
 
-    python tests/crash [--store sqlite|postgres] [--seconds S] [--scenario NAME ...] [--point NAME] [--storm S]
+    python tests/crash [--store STORE] [--seconds S] [--scenario NAME ...] [--point NAME] [--storm S]
 
 Without `--seconds` there is an experiment for every point; with it as many as the time allows, evenly over scenarios
 and boundaries, the same ones each time. `--point` runs the experiment of one point, `write/amid/3`, as the list of
-problems names it. The exit status is 1 when a completed step was repeated, an acknowledged event lost, a run
-stranded, or an output different.
+problems names it. Of the stores, `sqlite` and `postgres` are for all experiments, `replica` and `async-replica` for
+storms with a failover of PostgreSQL to a replica. The exit status is 1 when a completed step was repeated, an
+acknowledged event lost, a run stranded, or an output different.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(1, str(Path(__file__).parents[1]))
 
+from failover import ReplicatedServer
 from fork_server import ForkServer
 from kill_experiments import FAULTS, SCENARIOS, Baseline, Verdict
 from random_kills import RandomKills
@@ -31,12 +33,15 @@ GOLDEN = 0.6180339887498949
 MIDWAY = "append/acknowledged/4"
 """The kill of the first process of `recovery`: its points are those of the process that takes over."""
 
+STORES = ("sqlite", "postgres", "replica", "async-replica")
+
 Task = tuple[Baseline, str]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     with tempfile.TemporaryDirectory(prefix="crash-") as root:
+        store: Store | None = None
         fork_servers = [ForkServer(*_to_warm_up_on(options.store)) for _ in range(2)]
         try:
             store = _store(options.store, Path(root), fork_servers[0])
@@ -46,12 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             for fork_server in fork_servers:
                 fork_server.close()
+            if isinstance(store, ReplicatedServer):
+                store.close()
     return int(faults > 0)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("crash", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--store", choices=STORES, default="sqlite")
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--scenario", action="append", choices=(*SCENARIOS, "recovery", "none"))
     parser.add_argument("--point")
@@ -64,7 +71,11 @@ def _to_warm_up_on(store: str) -> list[str]:
 
 
 def _store(name: str, root: Path, fork_server: ForkServer) -> Store:
-    store = SqliteFiles(root) if name == "sqlite" else PostgresServer()
+    store: Store
+    if "replica" in name:
+        store = ReplicatedServer(root / "servers", synchronous=name == "replica")
+    else:
+        store = SqliteFiles(root) if name == "sqlite" else PostgresServer()
     assert fork_server.run(spec(root, store.url, "seed", "seed")) == 0, (root / "seed.out").read_text()
     return store
 

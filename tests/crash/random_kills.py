@@ -100,6 +100,8 @@ class RandomKills:
         if status:
             print(f"the last process ended with {status}: {self._scenario.said('last')[-2_000:]}")
         self._scenario.drop()
+        if not self._store.keeps_acknowledged:
+            found = {name: what for name, what in found.items() if name in ("stranded", "failed")}
         return sum(map(len, found.values())) + bool(status)
 
     def _print(self, counts: dict[str, int], found: dict[str, list[Any]]) -> None:

