@@ -38,8 +38,9 @@ test: lint browser
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
-# Kills real processes at every point: STORE=postgres (replica: storms with a failover), SECONDS=600 for as many as that allows, STORM=300 for a storm:
-# at random, processes are killed and suspended, clocks step, and the store is locked or restarted.
+# Kills real processes at every point: STORE=postgres, SECONDS=600 for as many as that allows. STORM=300 adds a storm: at
+# random, processes are killed and suspended, clocks step, and the store is locked or restarted. With STORE=replica or
+# STORE=async-replica a storm includes a failover of PostgreSQL.
 STORE ?= sqlite
 SECONDS ?= 0
 STORM ?= 0
