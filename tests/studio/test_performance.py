@@ -111,9 +111,10 @@ def test_large_graphs(open_page: Open, server: Server, ids: dict[str, str], node
     assert box is not None
     page.mouse.move(box["x"] + 20, box["y"] + 20)
     page.mouse.down()
-    page.evaluate(f"window.frames_found = ({FRAMES})(1.5)")
-    for step in range(40):
+    page.evaluate(f"() => {{ window.frames_found = ({FRAMES})(1.5) }}")
+    for step in range(60):
         page.mouse.move(box["x"] + 20 + step * 6, box["y"] + 20 + step * 4)
+        page.wait_for_timeout(20)
     found = page.evaluate("window.frames_found")
     page.mouse.up()
     print(f"pan at {nodes}: {found['fps']:.0f} fps, p95 {found['p95']:.0f} ms")
