@@ -307,6 +307,36 @@ class StarterDto(TypedDict):
     kind: Literal["person", "schedule", "webhook", "child", "teamchat", "mcp", "system"]
 
 
+class RequesterDto(StarterDto):
+    """Who started the execution. `name` is null for somebody who is not a member."""
+
+    name: str | None
+
+
+class DeciderDto(TypedDict):
+    """One decision. `onBehalfOf` is the user for whom a delegate decided."""
+
+    userId: str
+    email: str | None
+    name: str | None
+    decision: str
+    at: Time
+    onBehalfOf: str | None
+
+
+class InboxItemDto(InterruptDto, total=False):
+    """An interrupt of the inbox. `decidedBy` has the decisions so far; `decision` is null while it is open."""
+
+    threadId: str
+    createdAt: Time
+    workflowName: str | None
+    requestedBy: RequesterDto
+    decidedBy: list[DeciderDto]
+    status: Literal["open", "decided"]
+    decision: str | None
+    decidedAt: Time | None
+
+
 class RunRecord(RunAccepted):
     """One turn. `startedBy` and `origin` are of this turn, `executionStartedBy` of the first turn of its execution."""
 

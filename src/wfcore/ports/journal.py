@@ -208,12 +208,17 @@ class Append(Struct, frozen=True):
 
 @attrs.frozen
 class OpenInterrupt:
-    """One open interrupt of the inbox, with the latest run of its execution."""
+    """One interrupt of the inbox, with the latest run of its execution.
+
+    A closed one has its `decision`, which can also be `expired`, and `decided_at` in epoch milliseconds.
+    """
 
     interrupt: Interrupt
     run_id: str
     execution: Execution
     key: int
+    decision: str | None = None
+    decided_at: int | None = None
 
 
 @attrs.frozen
@@ -303,6 +308,16 @@ class Journal(Protocol):
         """Open interrupts with a `key` greater than `after`, in the order in which they were opened.
 
         With `of`: only those of these executions.
+        """
+        ...
+
+    async def inbox(
+        self, principal: Principal, *, limit: int, before: int, decided: bool = False, workflow: int | None = None
+    ) -> list[OpenInterrupt]:
+        """Open or closed interrupts with a `key` smaller than `before` that the principal can see, newest first.
+
+        It sees those that name it, those without named approvers of targets that it can use, and those that it decided.
+        Withdrawn ones are not kept. The cost depends on the principal's interrupts, not on those of others.
         """
         ...
 

@@ -26,7 +26,8 @@ MANY = 3
 """Rows of each kind: enough for a second page."""
 
 NARROWING = {
-    "status": ("active", "interrupted"),
+    "status": ("active", "interrupted", "decided"),
+    "order": ("deadline",),
     "q": ("refund",),
     "role": ("owner",),
     "groupId": ("11111111-1111-4111-8111-111111111111",),
@@ -47,7 +48,7 @@ NARROWING = {
 """Values of the query parameters of lists. A new parameter must be added here."""
 
 ALLOWED = re.compile(
-    r"SCAN (CONSTANT ROW|(json_each|given) ?.*|memory_words VIRTUAL TABLE.*|\d+ CONSTANT ROWS?|\(subquery-\d+\))",
+    r"SCAN (CONSTANT ROW|(json_each|given) ?.*|mine|found|memory_words VIRTUAL TABLE.*|\d+ CONSTANT ROWS?|\(subquery-\d+\))",
     re.ASCII,
 )
 """Allowed scans: of data in memory, and the word search, which SQLite reports as a scan of its index."""

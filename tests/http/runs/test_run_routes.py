@@ -179,13 +179,38 @@ class TestDecisions:
         assert len((await ada.get("/agent/v1/interrupts")).json()["interrupts"]) == 1
 
     async def test_the_inbox_is_paged(self, world: World) -> None:
-        """Pages of size one have every interrupt once, in the order of opening."""
+        """Pages of size one have every interrupt once, newest first; `total` counts them."""
         ada = await world.user()
         number = await deployed(ada, chain(APPROVAL))
         for key in "abc":
             await start(ada, number, key)
         seen = await pages(ada, "/agent/v1/interrupts", "interrupts", 1)
-        assert [item["runId"] for item in seen] == ["a", "b", "c"]
+        assert [item["runId"] for item in seen] == ["c", "b", "a"]
+        assert (await ada.get("/agent/v1/interrupts?pageSize=1")).json()["total"] == 3
+        assert (await ada.get("/api/v1/me/inbox/count")).json() == {"count": 3}
+
+    async def test_several_are_decided_at_once(self, either: World) -> None:
+        """Over any runs, with an outcome for each; the decided ones are history, with who decided."""
+        ada, bob = await either.user(), await either.user("bob")
+        number = await deployed(ada, chain(APPROVAL))
+        for key in ("first", "second"):
+            await start(ada, number, key)
+        items = (await bob.get(f"/agent/v1/interrupts?workflowId={number}&order=deadline")).json()["interrupts"]
+        assert [(one["workflowName"], one["requestedBy"]["userId"], one["decidedBy"]) for one in items] == [
+            ("Refunds", "ada", [])] * 2  # fmt: skip
+        names = [one["interruptId"] for one in items]
+        wanted = [{"interruptId": name, "decision": "approve"} for name in (*names, "int_none", names[0])]
+        done = (await bob.post("/agent/v1/interrupts/decide", json={"decisions": wanted})).json()["outcomes"]
+        assert [(one["interruptId"], (one["error"] or {}).get("code")) for one in done] == [
+            (names[0], None), (names[1], None), ("int_none", "NOT_FOUND"), (names[0], "CONFLICT")]  # fmt: skip
+        assert (await ada.get("/api/v1/me/inbox/count")).json() == {"count": 0}
+        past = (await ada.get("/agent/v1/interrupts?status=decided")).json()
+        assert (past["total"], {one["interruptId"] for one in past["interrupts"]}) == (2, set(names))
+        assert [one["decidedBy"][0]["userId"] for one in past["interrupts"]] == ["bob", "bob"]
+        assert {one["decision"] for one in past["interrupts"]} == {"approve"}
+        for decisions in ([], [wanted[0]] * 101):
+            answer = await bob.post("/agent/v1/interrupts/decide", json={"decisions": decisions})
+            assert answer.status_code == 422
 
 
 class TestKeys:

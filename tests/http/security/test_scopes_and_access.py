@@ -32,6 +32,7 @@ RUNS = {
     "runs.resume": ("workflows:invoke",), "runs.cancel": ("workflows:invoke",),
     "runs.interrupt": ("workflows:invoke",), "runs.list": ("workflows:read",), "runs.get": ("workflows:read",),
     "runs.stats": ("workflows:read",), "runs.graph": ("workflows:read",), "runs.graphValue": ("workflows:read",),
+    "interrupts.decide": ("workflows:invoke",), "me.inboxCount": ("workflows:read",),
     "runs.events": ("workflows:read",), "interrupts.list": ("workflows:read",), "me": (),
     "chat.skill": ("workflows:invoke",), "chat.assistant": ("workflows:invoke",),
     "actions.run": ("workflows:invoke",), "uploads.create": ("workflows:invoke",),

@@ -34,6 +34,8 @@ async def fill(url: str) -> Bench:
         await bench.ran(one(act("core.workflow", workflowId=inner)))
         await bench.ran(one(act("echo", value=1, more={"requiresApproval": True})))
         await bench.ran(one(ask(timeoutSeconds=60)))
+        answered = await bench.ran(one(ask()))
+        await bench.ended(await core.runs.resume(me, answered.id, decision="approve"))
         await bench.ran(one(act("flaky", fails=9)))
         await core.runs.start(me, workflow=await bench.deployed(one(act("core.wait", seconds=3_600))), input={})
         await (await opened_channel(bench, url="http://127.0.0.1:9/answers")).rested()

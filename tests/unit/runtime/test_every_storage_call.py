@@ -126,6 +126,8 @@ USE_CASES: dict[str, UseCase] = {
     "runs.cancel": lambda core, me: core.runs.cancel(me, "parked"),
     "runs.page": lambda core, me: core.runs.page(me),
     "runs.interrupts": lambda core, me: core.runs.interrupts(me),
+    "runs.stats": lambda core, me: core.runs.stats(me),
+    "runs.graph": lambda core, me: core.runs.graph(me, "parked"),
     "runs.events": lambda core, me: core.runs.events(me, "parked"),
     "conversations.page": lambda core, me: core.conversations.page(me, 1),
     "conversations.get": lambda core, me: core.conversations.get(me, 1, "talk"),

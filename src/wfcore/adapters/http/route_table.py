@@ -13,6 +13,7 @@ from wfcore.adapters.http.mcp.routes import McpRoutes
 from wfcore.adapters.http.openapi.document import document
 from wfcore.adapters.http.routes.contexts import ContextRoutes
 from wfcore.adapters.http.routes.conversations import ConversationRoutes
+from wfcore.adapters.http.routes.inbox import InboxRoutes
 from wfcore.adapters.http.routes.memories import MemoryRoutes
 from wfcore.adapters.http.routes.metrics import MetricsPage
 from wfcore.adapters.http.routes.oauth import OAuthRoutes
@@ -49,6 +50,7 @@ from wfcore.runtime.organization.directory import Directory
 from wfcore.runtime.organization.members import Groups, Members, Tokens
 from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.resources import Skills, Workflows
+from wfcore.runtime.runs.inbox import Inbox
 from wfcore.runtime.runs.runs import Runs
 from wfcore.runtime.runs.suggestions import Suggestions
 from wfcore.runtime.tools.catalog import ToolCatalog
@@ -112,6 +114,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *ConversationRoutes(core.conversations).table(),
         *RunRoutes(core.runs, turns).table(),
         *RunGraphRoutes(core.runs).table(),
+        *InboxRoutes(Inbox(core.ports, core.runs)).table(),
         *RunShortcutRoutes(core.runs, turns).table(),
         *UploadRoutes(core.attachments, core.ports.settings.attachments.size).table(),
         *DeliveryRoutes(core.webhooks).table(),

@@ -15,6 +15,7 @@ from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.audit import AuditRow, decision_rows
 from wfcore.ports.conversations import message_records
+from wfcore.ports.inbox import approvers_of, closed_interrupts
 from wfcore.ports.journal import (
     HOUR,
     Append,
@@ -87,6 +88,7 @@ class MemoryJournal:
         self._workers: dict[int, _Worker] = {}
         self._registered: dict[int, tuple[str, int]] = {}
         self._pinned: set[str] = set()
+        self._closed: list[OpenInterrupt] = []
         self._last_run = self._last_key = 0
 
     def pinned(self, variation_id: str) -> bool:
@@ -170,6 +172,21 @@ class MemoryJournal:
         found = await self.list_runs(org, limit=len(self._runs.get(org, {})), where=period, principal=principal)
         keys = Counter((run.status, run.kind, run.resource_id, run.created_at // HOUR * HOUR) for run in found)
         return [RunCount(*key, count) for key, count in keys.items()]
+
+    async def inbox(
+        self, principal: Principal, *, limit: int, before: int, decided: bool = False, workflow: int | None = None
+    ) -> list[OpenInterrupt]:
+        stored = self._executions.values()
+        opened = [OpenInterrupt(one, "", each.row, key) for each in stored for key, one in each.interrupts.values()]
+        found = [
+            attrs.evolve(item, run_id=self._find_known(item).runs[-1], execution=_row(self._find_known(item)))
+            for item in (self._closed if decided else opened)
+            if item.execution.ref.org == principal.org_uuid
+            and item.key < before
+            and (workflow is None or (item.execution.kind, item.execution.resource_id) == ("workflow", workflow))
+            and self._sees(principal, item)
+        ]
+        return sorted(found, key=lambda row: row.key, reverse=True)[:limit]
 
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
@@ -257,7 +274,7 @@ class MemoryJournal:
         for change in append.changes:
             self._put_run(_changed(self._runs[stored.row.ref.org][change.id], change))
         if append.interrupts is not None:
-            self._replace_interrupts(stored, append.interrupts)
+            self._replace_interrupts(stored, append.interrupts, append.entries)
         if append.records:
             self.conversations.add(stored.row, message_records(append.records))
             self.usage.add(stored.row, usage_records(append.records))
@@ -265,9 +282,15 @@ class MemoryJournal:
     def _put_run(self, run: RunRow) -> None:
         self._runs.setdefault(run.execution.org, {})[run.id] = run
 
-    def _replace_interrupts(self, stored: _StoredExecution, interrupts: Iterable[Interrupt]) -> None:
+    def _replace_interrupts(
+        self, stored: _StoredExecution, interrupts: Sequence[Interrupt], entries: Sequence[Entry]
+    ) -> None:
         """Replace the open interrupts. One that was open before keeps its key, and so its position in the inbox."""
         before, stored.interrupts = stored.interrupts, {}
+        opened = {name: interrupt for name, (_, interrupt) in before.items()}
+        for one in closed_interrupts(opened, interrupts, entries):
+            key = before[one.interrupt.id][0]
+            self._closed.append(OpenInterrupt(one.interrupt, "", stored.row, key, one.decision, one.at))
         for interrupt in interrupts:
             self._last_key += interrupt.id not in before
             key, _ = before.get(interrupt.id, (self._last_key, None))
@@ -297,6 +320,20 @@ class MemoryJournal:
         """False for an outdated element of a heap."""
         stored = self._executions[number]
         return stored.claimed_by is None and stored.wake_at == wake_at
+
+    def _find_known(self, item: OpenInterrupt) -> _StoredExecution:
+        return self._executions[item.execution.ref.id]
+
+    def _sees(self, principal: Principal, item: OpenInterrupt) -> bool:
+        execution = item.execution
+        subjects = approvers_of(item.interrupt, execution.kind, execution.resource_id, execution.user_id)
+        if not principal.subjects.isdisjoint(subjects):
+            return True
+        if item.decision and any(vote.by.user_id == principal.user_id for vote in item.interrupt.answers):
+            return True
+        if item.interrupt.named or execution.resource_id is None:
+            return False
+        return self._usable(principal.org_uuid, principal, execution.kind, execution.resource_id)
 
     def _may_see(self, org: str, principal: Principal, run: RunRow) -> bool:
         if principal.org_uuid != org:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import attrs
 
+from wfcore.adapters.sql.repositories import interrupts, run_lists
 from wfcore.adapters.sql.repositories import journal_statements as sql
-from wfcore.adapters.sql.repositories import run_lists
 from wfcore.adapters.sql.repositories.audit import add_rows
 from wfcore.adapters.sql.repositories.conversations import SqlConversations, add_messages
 from wfcore.adapters.sql.repositories.row_values import to_key
@@ -17,7 +17,7 @@ from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry, encode_entry
-from wfcore.domain.run.state import Interrupt, RunStatus
+from wfcore.domain.run.state import RunStatus
 from wfcore.domain.run.versions import decode_stored
 from wfcore.ports.audit import AuditRow, decision_rows
 from wfcore.ports.conversations import message_records
@@ -78,7 +78,6 @@ class SqlJournal:
         wake_at, worker = 0 if append.wakes else append.wake_at, append.claimed_by
         execution = (org, *pinned, new.started_by, wake_at, worker, int(worker is not None))
         texts = _texts(sql.compacted(append.entries, run, new))
-        interrupts = [sql.interrupt_text(one) for one in append.interrupts or ()]
 
         def write(transaction: CommitTransaction) -> int:
             ((number,),) = transaction.execute(sql.ADD_EXECUTION, execution).fetchall()
@@ -86,7 +85,7 @@ class SqlJournal:
             transaction.executemany(sql.BEGIN, [(number, pos, text) for pos, text in enumerate(texts, 1)])
             for change in append.changes:
                 _change_run(transaction, number, org, change)
-            transaction.executemany(sql.ADD_INTERRUPT, [(org, number, text) for text in interrupts])
+            interrupts.write(transaction, number, org, append, is_new=True)
             self._write_records(transaction, number, append)
             return int(number)
 
@@ -178,6 +177,14 @@ class SqlJournal:
         text, values = run_lists.count_runs(await self._org(org), since, until, principal)
         rows = await self._list(text, *values)
         return [RunCount(RunStatus(status), kind, id_, hour * HOUR, count) for status, kind, id_, hour, count in rows]
+
+    async def inbox(
+        self, principal: Principal, *, limit: int, before: int, decided: bool = False, workflow: int | None = None
+    ) -> list[OpenInterrupt]:
+        org = principal.org_uuid
+        values = await self._org(org), sql.to_json(sorted(principal.subjects)), before, limit, workflow
+        rows = await self._list(sql.CLOSED_INBOX if decided else sql.INBOX, *values)
+        return [sql.to_inbox_item(org, row) for row in rows]
 
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
@@ -305,7 +312,7 @@ def _write(transaction: CommitTransaction, number: int, org: int | None, append:
     for change in append.changes:
         _change_run(transaction, number, org, change)
     if append.interrupts is not None:
-        _write_interrupts(transaction, number, org, append.interrupts)
+        interrupts.write(transaction, number, org, append)
 
 
 def _add_decisions(
@@ -346,22 +353,3 @@ def _change_run(transaction: CommitTransaction, number: int, org: int | None, ch
     )
     if not transaction.execute(sql.CHANGE_RUN, row).rowcount:
         raise NotFound(f"the execution has no run `{change.id}`")
-
-
-def _write_interrupts(
-    transaction: CommitTransaction, number: int, org: int | None, interrupts: Sequence[Interrupt]
-) -> None:
-    """Replace the open interrupts. One that was open before keeps its key."""
-    if not interrupts:
-        transaction.execute(sql.CLOSE_INTERRUPTS, (number,))
-        return
-    rows = transaction.execute(sql.INTERRUPTS_OF, (number,)).fetchall()
-    kept = {sql.to_interrupt(body).id: (key, body) for key, body in rows}
-    for interrupt in interrupts:
-        key, before = kept.pop(interrupt.id, (None, None))
-        text = sql.interrupt_text(interrupt)
-        if key is None:
-            transaction.execute(sql.ADD_INTERRUPT, (org, number, text))
-        elif text != before:
-            transaction.execute(sql.CHANGE_INTERRUPT, (key, text))
-    transaction.executemany(sql.DROP_INTERRUPT, [(key,) for key, _ in kept.values()])

@@ -9,7 +9,7 @@ import attrs
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.machine.interrupts import interrupt_to_wire
+from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.journal import ExecutionRef, Journal, OpenInterrupt, RunRow, StarterKind
 

@@ -27,6 +27,12 @@ from wfcore.runtime.runs.stats import RunStats
 DAY = 86_400_000
 """Milliseconds."""
 
+MOST_OPEN = 10_000
+"""The most open interrupts that one caller is shown."""
+
+LATEST = 2**63 - 1
+"""A key greater than all."""
+
 
 class RunReading:
     """Reads runs."""
@@ -126,30 +132,25 @@ class RunReading:
                 yield batch
 
     @needs("workflows:read")
-    async def interrupts(self, me: Principal, *, limit: int = 25, after: int = 0) -> tuple[list[InboxItem], int | None]:
-        """The open interrupts that the caller can decide, in the order of opening, and the start of the next page."""
-        found: list[InboxItem] = []
-        usable: dict[tuple[str, int | str], bool] = {}
-        while len(found) <= limit:
-            batch = await self._ports.journal.open_interrupts(me.org_uuid, limit=limit + 1, after=after)
-            for item in batch:
-                after = item.key
-                target = (item.execution.kind, item.execution.resource_id or item.execution.user_id)
-                if target not in usable:
-                    usable[target] = await self._can_use(me, item.execution)
-                if self._can_decide(me, item, usable[target]):
-                    found.append(InboxItem(item))
-            if len(batch) <= limit:
-                break
-        page = found[:limit]
-        return page, page[-1].found.key if len(found) > limit else None
+    async def interrupts(
+        self, me: Principal, *, limit: int = 25, before: int = LATEST
+    ) -> tuple[list[InboxItem], int | None]:
+        """The open interrupts that the caller can decide, newest first, and the `before` of the next page."""
+        found = await self.decidable(me, before=before)
+        return found[:limit], found[limit - 1].found.key if len(found) > limit else None
 
-    def _can_decide(self, me: Principal, item: OpenInterrupt, can_use: bool) -> bool:
+    async def decidable(self, me: Principal, *, before: int = LATEST, workflow: int | None = None) -> list[InboxItem]:
+        """All open interrupts that the caller can decide now, newest first, at most `MOST_OPEN`."""
+        items = await self._ports.journal.inbox(me, limit=MOST_OPEN, before=before, workflow=workflow)
+        return [InboxItem(item) for item in items if self._can_decide(me, item)]
+
+    def _can_decide(self, me: Principal, item: OpenInterrupt) -> bool:
+        """Whether the caller, who can see the interrupt, can decide it now."""
         expires = item.interrupt.expires_at
         if expires is not None and expires <= self._ports.clock.now():
             return False
         try:
-            may_decide(me, item.interrupt, e.Actor(item.execution.user_id), can_use)
+            may_decide(me, item.interrupt, e.Actor(item.execution.user_id), can_use=True)
         except (Forbidden, NotFound):
             return False
         return True

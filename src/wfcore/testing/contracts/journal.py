@@ -36,6 +36,7 @@ from wfcore.ports.journal import (
     run_info,
 )
 from wfcore.testing.contracts.claims import ClaimsContract
+from wfcore.testing.contracts.inbox import InboxContract
 from wfcore.testing.contracts.journal_values import (
     ANN,
     EVERY_ENTRY,
@@ -55,7 +56,7 @@ from wfcore.testing.contracts.run_lists import RunListContract
 from wfcore.testing.contracts.run_records import RecordsContract
 
 
-class JournalContract(ClaimsContract, RecordsContract, RunListContract):
+class JournalContract(ClaimsContract, InboxContract, RecordsContract, RunListContract):
     """Inherit, name the class `Test...`, and write `open_journal`."""
 
     # "Write after exactly `append.expected` entries, else `JournalConflict`"

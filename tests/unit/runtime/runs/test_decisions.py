@@ -273,16 +273,16 @@ class TestWho:
         assert (await bench.core.runs.resume(bench.other, turn.id, decision="approve")).status == "done"
 
     async def test_the_inbox_shows_the_latest_run(self, bench: Bench) -> None:
-        """Items keep their position and have the id of the latest turn; pages continue where the last ended."""
+        """Newest first; items keep their position and have the id of the latest turn; pages continue."""
         run = await parked(bench, TWO)
         another = await parked(bench, APPROVAL)
         turn = await bench.ended(
             await bench.core.runs.resume(bench.me, run.id, decision="approve", interrupt_id=ids(run)[0])
         )
         items, following = await bench.core.runs.interrupts(bench.me, limit=1)
-        assert ([item.to_wire()["runId"] for item in items], following is None) == ([turn.id], False)
-        rest, end = await bench.core.runs.interrupts(bench.me, limit=1, after=following or 0)
-        assert ([item.to_wire()["runId"] for item in rest], end) == ([another.id], None)
+        assert ([item.to_wire()["runId"] for item in items], following is None) == ([another.id], False)
+        rest, end = await bench.core.runs.interrupts(bench.me, limit=1, before=following or 0)
+        assert ([item.to_wire()["runId"] for item in rest], end) == ([turn.id], None)
 
 
 class TestRaces:

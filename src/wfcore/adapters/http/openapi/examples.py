@@ -67,6 +67,13 @@ _RECORD: Final = {
     "createdAt": _AT,
     "updatedAt": _AT,
     "finishedAt": None,
+    "retriedBy": None,
+    "forkedFrom": None,
+    "startedBy": {"userId": "ada", "kind": "person"},
+    "executionStartedBy": {"userId": "ada", "kind": "person"},
+    "origin": "api",
+    "version": "published",
+    "variationId": _VARIATION,
 }
 _MEMBER: Final = {"userId": "grace", "email": "grace@example.org", "name": "Grace", "role": "member", "groups": []}
 _TOKEN: Final = {
@@ -124,6 +131,7 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "SearchMemories": {"query": "vouchers", "limit": 5},
     "CreateRun": {"workflowId": 1, "input": {"amount": 40}},
     "ResumeRun": {"decision": "approve"},
+    "DecideInterrupts": {"decisions": [{"interruptId": "ask", "decision": "approve"}]},
     "Chat": {"message": "Where is order 4711?", "sessionId": "browser-tab-1"},
     "RunAction": {
         "action": {"toolId": "core.transform", "params": {"value": "{{ nodes.order.output.amount }}"}},

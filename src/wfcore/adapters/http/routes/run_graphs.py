@@ -45,10 +45,10 @@ class RunGraphRoutes:
         return json_response((await self._read(call)).to_wire())
 
     async def value(self, call: Call) -> Response:
+        graph, names = await self._read(call), (_NODE, _VISIT, _FIELD, _ITEM)
         if call.query["nodeId"] is None:
             raise bad_query("nodeId", "is required")
-        names = _NODE, _VISIT, _FIELD, _ITEM
-        return json_response({"value": (await self._read(call)).value(*(call.query[one.name] for one in names))})
+        return json_response({"value": graph.value(*(call.query[one.name] for one in names))})
 
     async def _read(self, call: Call) -> RunGraph:
         path = tuple((call.query["path"] or "").split(",")) if call.query["path"] else ()

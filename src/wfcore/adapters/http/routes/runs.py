@@ -13,7 +13,7 @@ from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, LAST_EVENT_ID, PAGI
 from wfcore.adapters.http.core.turns import RUNS, Turns, accepted
 from wfcore.adapters.http.routes.run_filters import RUN_FILTERS, SINCE, UNTIL, filters_of, period_of
 from wfcore.api.resources import Body
-from wfcore.api.runs import CreateRun, EventDto, InterruptDto, ResumeRun, RunAccepted, RunRecord, RunStatsDto
+from wfcore.api.runs import CreateRun, EventDto, ResumeRun, RunAccepted, RunRecord, RunStatsDto
 from wfcore.domain.json.codec import page_of
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.runs.runs import Runs
@@ -68,10 +68,6 @@ class RunRoutes:
             "runs.interrupt", "POST", f"{ONE}/interrupt", self.interrupt, "Park a run at its next step",
             scopes_of(runs.interrupt), RunAccepted, HTTPStatus.ACCEPTED, body=Body,
         )  # fmt: skip
-        yield Route(
-            "interrupts.list", "GET", "/agent/v1/interrupts", self.interrupts, "List the caller's open interrupts",
-            scopes_of(runs.interrupts), page_of("interrupts", InterruptDto), query=PAGING,
-        )  # fmt: skip
 
     async def start(self, call: Call) -> Response:
         return await self._turns.respond(call, lambda key: self._runs.start(call.me, call.body, key=key))
@@ -108,8 +104,3 @@ class RunRoutes:
 
     async def interrupt(self, call: Call) -> Response:
         return accepted(await self._runs.interrupt(call.me, call.run_id), HTTPStatus.ACCEPTED)
-
-    async def interrupts(self, call: Call) -> Response:
-        after = call.position("interrupts") or 0
-        found, following = await self._runs.interrupts(call.me, limit=call.query["pageSize"], after=after)
-        return call.page("interrupts", found, following, "interrupts")

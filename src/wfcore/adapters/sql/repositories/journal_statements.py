@@ -92,14 +92,34 @@ WHERE org = ?1 AND id = ?2 AND execution = ?3"""
 
 INTERRUPTS_OF: Final = "SELECT key, body FROM interrupts WHERE execution = ?1"
 
-ADD_INTERRUPT: Final = "INSERT INTO interrupts (org, execution, body) VALUES (?, ?, ?)"
+ADD_INTERRUPT: Final = "INSERT INTO interrupts (org, execution, body) VALUES (?, ?, ?) RETURNING key"
 
 CHANGE_INTERRUPT: Final = "UPDATE interrupts SET body = ?2 WHERE key = ?1"
 """An interrupt that was open before keeps its key, and so its position in the inbox."""
 
-CLOSE_INTERRUPTS: Final = "DELETE FROM interrupts WHERE execution = ?1"
-
 DROP_INTERRUPT: Final = "DELETE FROM interrupts WHERE key = ?1"
+
+ADD_APPROVER: Final = """
+INSERT INTO approvers (org, subject, closed, interrupt) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"""
+
+ADD_CLOSED: Final = """
+INSERT INTO closed_interrupts (key, org, execution, body, decision, decided_at) VALUES (?, ?, ?, ?, ?, ?)"""
+
+CLOSE_APPROVERS: Final = "UPDATE approvers SET closed = 1 WHERE interrupt = ?1"
+
+DROP_APPROVERS: Final = "DELETE FROM approvers WHERE interrupt = ?1"
+
+TARGET: Final = "SELECT kind, resource_id, user_id FROM executions WHERE id = ?1"
+
+_INBOX: Final = """
+WITH mine(subject) AS (
+    SELECT value FROM json_each(?2)
+    UNION SELECT 'r:' || s.kind || '/' || s.id FROM grants g JOIN resources s ON s.key = g.resource
+    WHERE g.subject IN (SELECT value FROM json_each(?2)) AND g.use AND s.org = ?1
+), found(key) AS (
+    SELECT DISTINCT a.interrupt FROM mine CROSS JOIN approvers a ON a.subject = mine.subject
+    WHERE a.org = ?1 AND a.closed = {closed} AND a.interrupt < ?3
+)"""
 
 LATEST_RUN: Final = "SELECT id FROM runs WHERE execution = ?1 ORDER BY key DESC LIMIT 1"
 """The latest turn of an execution."""
@@ -141,6 +161,17 @@ LIST_INTERRUPTS_OF: Final = f"""
 SELECT {_INTERRUPT} FROM json_each(?4) given CROSS JOIN interrupts i ON i.execution = CAST(given.value AS bigint)
 CROSS JOIN executions e ON e.id = i.execution
 WHERE i.org = ?1 AND i.key > ?2 ORDER BY i.key LIMIT ?3"""
+
+_INBOX_PAGE: Final = f"""{_INBOX}
+SELECT {_INTERRUPT}, {{decision}} FROM found CROSS JOIN {{table}} i ON i.key = found.key
+CROSS JOIN executions e ON e.id = i.execution
+WHERE CAST(?5 AS bigint) IS NULL OR (e.kind = 'workflow' AND e.resource_id = ?5) ORDER BY found.key DESC LIMIT ?4"""
+
+INBOX: Final = _INBOX_PAGE.format(closed=0, table="interrupts", decision="NULL, NULL")
+"""Open interrupts: organization, subjects as JSON, key, limit, workflow or NULL."""
+
+CLOSED_INBOX: Final = _INBOX_PAGE.format(closed=1, table="closed_interrupts", decision="i.decision, i.decided_at")
+"""The same of those that were decided or have expired."""
 
 # Workers and claims
 
@@ -298,6 +329,11 @@ def to_turn(org: str, row: Row) -> tuple[RunRow, Execution]:
 def to_open_interrupt(org: str, row: Row) -> OpenInterrupt:
     key, body, run_id, *execution = row
     return OpenInterrupt(to_interrupt(body), run_id, to_execution(org, execution), key)
+
+
+def to_inbox_item(org: str, row: Row) -> OpenInterrupt:
+    *fields, decision, decided_at = row
+    return attrs.evolve(to_open_interrupt(org, fields), decision=decision, decided_at=decided_at)
 
 
 def _from_json(text: str | None) -> JSON:

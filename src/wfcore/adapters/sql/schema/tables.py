@@ -404,6 +404,30 @@ interrupts: Final = Table(
     sqlite_autoincrement=True,
 )
 
+closed_interrupts: Final = Table(
+    "closed_interrupts",
+    metadata,
+    Column("key", INT, primary_key=True, autoincrement=False),
+    _int("org"),
+    _int("execution"),
+    _text("body"),
+    _text("decision"),
+    _int("decided_at"),
+    Index("closed_interrupts_execution", "execution"),
+)
+
+approvers: Final = Table(
+    "approvers",
+    metadata,
+    _int("org"),
+    _text("subject"),
+    _int("closed"),
+    _int("interrupt"),
+    PrimaryKeyConstraint("org", "subject", "closed", "interrupt"),
+    Index("approvers_interrupt", "interrupt"),
+    sqlite_with_rowid=False,
+)
+
 workers: Final = Table(
     "workers",
     metadata,

@@ -353,6 +353,23 @@ def _create_runs() -> None:
     op.create_index("interrupts_inbox", "interrupts", ["org", "key"])
     op.create_index("interrupts_execution", "interrupts", ["execution"])
     op.create_table(
+        "closed_interrupts",
+        Column("key", INT, primary_key=True, autoincrement=False),
+        *map(_int, ("org", "execution")),
+        *map(_text, ("body", "decision")),
+        _int("decided_at"),
+    )
+    op.create_index("closed_interrupts_execution", "closed_interrupts", ["execution"])
+    op.create_table(
+        "approvers",
+        _int("org"),
+        _text("subject"),
+        *map(_int, ("closed", "interrupt")),
+        PrimaryKeyConstraint("org", "subject", "closed", "interrupt"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("approvers_interrupt", "approvers", ["interrupt"])
+    op.create_table(
         "workers",
         Column("id", INT, primary_key=True),
         _text("host"),

@@ -1,0 +1,57 @@
+"""Writing the interrupts of an execution: the open ones, those that ended, and the index of who can see them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from wfcore.adapters.sql.repositories import journal_statements as sql
+from wfcore.adapters.sql.store import CommitTransaction
+from wfcore.ports.inbox import approvers_of, closed_interrupts
+from wfcore.ports.journal import Append
+
+
+def write(
+    transaction: CommitTransaction, number: int, org: int | None, append: Append, *, is_new: bool = False
+) -> None:
+    """Replace the open interrupts, if the append has them. One that was open before keeps its key.
+
+    `is_new`: the execution had none before.
+    """
+    if append.interrupts is None:
+        return
+    rows = [] if is_new else transaction.execute(sql.INTERRUPTS_OF, (number,)).fetchall()
+    before = {sql.to_interrupt(body).id: (key, body) for key, body in rows}
+    opened = [one for one in append.interrupts if one.id not in before]
+    if opened:
+        ((*target,),) = transaction.execute(sql.TARGET, (number,)).fetchall()
+        for one in opened:
+            ((key,),) = transaction.execute(sql.ADD_INTERRUPT, (org, number, sql.interrupt_text(one))).fetchall()
+            _add_approvers(transaction, org, key, approvers_of(one, *target), closed=0)
+    for one in append.interrupts:
+        if one.id in before:
+            key, text = before.pop(one.id)
+            if text != sql.interrupt_text(one):
+                transaction.execute(sql.CHANGE_INTERRUPT, (key, sql.interrupt_text(one)))
+    if before:
+        _close(transaction, number, org, append, before)
+
+
+def _close(
+    transaction: CommitTransaction, number: int, org: int | None, append: Append, before: dict[str, tuple[int, Any]]
+) -> None:
+    """Keep those that were decided or have expired, and drop those that were withdrawn."""
+    opened = {name: sql.to_interrupt(body) for name, (_, body) in before.items()}
+    for one in closed_interrupts(opened, (), append.entries):
+        key, _ = before[one.interrupt.id]
+        row = (key, org, number, sql.interrupt_text(one.interrupt), one.decision, one.at)
+        transaction.execute(sql.ADD_CLOSED, row)
+        transaction.execute(sql.CLOSE_APPROVERS, (key,))
+        _add_approvers(transaction, org, key, one.deciders, closed=1)
+        del opened[one.interrupt.id]
+    transaction.executemany(sql.DROP_APPROVERS, [(before[name][0],) for name in opened])
+    transaction.executemany(sql.DROP_INTERRUPT, [(key,) for key, _ in before.values()])
+
+
+def _add_approvers(
+    transaction: CommitTransaction, org: int | None, key: int, subjects: Iterable[str], *, closed: int
+) -> None:
+    transaction.executemany(sql.ADD_APPROVER, [(org, subject, closed, key) for subject in subjects])

@@ -1,0 +1,196 @@
+"""The inbox of a caller: what waits for its decision, what was decided, and decisions over several runs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import attrs
+
+from wfcore.api.inbox import DecideInterrupts
+from wfcore.domain.json.codec import iso_ms
+from wfcore.domain.json.values import given
+from wfcore.domain.kernel.errors import NotFound, WfcoreError
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.resource import Kind
+from wfcore.domain.run.state import Vote
+from wfcore.ports.journal import OpenInterrupt
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.common.authorization import needs
+from wfcore.runtime.common.bodies import Tree, parsed
+from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.run_views import InboxItem, latest_turn, starter_to_wire
+from wfcore.runtime.runs.reading import LATEST
+from wfcore.runtime.runs.runs import Runs
+
+Order = Literal["newest", "deadline"]
+NEVER: Final = 2**62
+"""The deadline of an interrupt without one, in an order by deadline."""
+
+
+@attrs.frozen
+class ListedItem:
+    """An interrupt of the inbox with the name of its workflow and the people of it. `names` are those of users."""
+
+    item: InboxItem
+    workflow_name: str | None
+    names: Mapping[str, str | None]
+
+    def to_wire(self) -> dict[str, JSON]:
+        found, execution = self.item.found, self.item.found.execution
+        return {
+            **self.item.to_wire(),
+            "workflowName": self.workflow_name,
+            "requestedBy": self._person(execution.user_id, execution.started_by),
+            "decidedBy": [self._vote(vote) for vote in found.interrupt.answers],
+            "status": "open" if found.decision is None else "decided",
+            "decision": found.decision,
+            "decidedAt": None if found.decided_at is None else iso_ms(found.decided_at),
+        }
+
+    def _person(self, user_id: str, kind: Any) -> dict[str, JSON]:
+        return {**starter_to_wire(user_id, kind), "name": self.names.get(user_id)}
+
+    def _vote(self, vote: Vote) -> dict[str, JSON]:
+        return {
+            "userId": vote.by.user_id, "email": vote.by.email, "name": self.names.get(vote.by.user_id),
+            "decision": vote.decision, "at": iso_ms(vote.at), "onBehalfOf": None,
+        }  # fmt: skip
+
+
+@attrs.frozen
+class InboxPage:
+    """A page of the inbox. `following` is the position of the next page; `total` counts all pages."""
+
+    items: Sequence[ListedItem]
+    following: JSON
+    total: int
+
+
+@attrs.frozen
+class DecisionOutcome:
+    """What became of one decision: the new turn, or why there is none."""
+
+    interrupt_id: str
+    run_id: str | None = None
+    status: str | None = None
+    error: WfcoreError | None = None
+
+    def to_wire(self, request_id: str = "") -> dict[str, JSON]:
+        return {
+            "interruptId": self.interrupt_id, "runId": self.run_id, "status": self.status,
+            "error": None if self.error is None else self.error.to_wire(request_id),
+        }  # fmt: skip
+
+
+class Inbox:
+    """Reads and decides interrupts of many runs."""
+
+    area = "workflows"
+
+    def __init__(self, ports: Ports, runs: Runs) -> None:
+        self._ports = ports
+        self._runs = runs
+
+    @needs("workflows:read")
+    async def page(
+        self,
+        me: Principal,
+        *,
+        decided: bool = False,
+        workflow: int | None = None,
+        order: Order = "newest",
+        limit: int = 25,
+        after: Sequence[int] | None = None,
+    ) -> InboxPage:
+        """What waits for a decision of the caller, or what was decided or expired among what the caller can see.
+
+        `order` `deadline`: the next deadline first, those without one last. `after` is the `following` of a page.
+        """
+        found = await self._decided(me, workflow) if decided else await self._runs.decidable(me, workflow=workflow)
+        ordered = sorted(found, key=lambda item: _position(item, order))
+        rest = [item for item in ordered if after is None or _position(item, order) > tuple(after)]
+        chosen = rest[:limit]
+        following = list(_position(chosen[-1], order)) if len(rest) > limit else None
+        return InboxPage(await self._listed(me, chosen), following, len(found))
+
+    @needs("workflows:read")
+    async def count(self, me: Principal) -> int:
+        """How many interrupts wait for a decision of the caller."""
+        return len(await self._runs.decidable(me))
+
+    @needs("workflows:invoke")
+    async def decide(
+        self, me: Principal, body: DecideInterrupts | Tree | None = None, **fields: object
+    ) -> list[DecisionOutcome]:
+        """Decide up to 100 interrupts of any runs, one after the other. Each has its own outcome, in the given order.
+
+        Errors: Invalid, Malformed for the body.
+        """
+        wanted = parsed(DecideInterrupts, body, fields)
+        runs = {item.found.interrupt.id: item.found.run_id for item in await self._runs.decidable(me)}
+        outcomes = []
+        for one in wanted.decisions:
+            try:
+                outcomes.append(await self._decide(me, runs, one.interrupt_id, one.decision, given(one.data)))
+            except WfcoreError as error:
+                outcomes.append(DecisionOutcome(one.interrupt_id, error=error))
+        return outcomes
+
+    async def _decide(
+        self, me: Principal, runs: Mapping[str, str], interrupt_id: str, decision: str, data: JSON
+    ) -> DecisionOutcome:
+        run_id = runs.get(interrupt_id) or await self._run_of(me, interrupt_id)
+        row = await latest_turn(self._ports.journal, me.org_uuid, run_id)
+        body = {"decision": decision, "interruptId": interrupt_id, **({} if data is None else {"data": data})}
+        view = await self._runs.resume(me, run_id if row is None else row.id, body)
+        return DecisionOutcome(interrupt_id, view.id, str(view.status))
+
+    async def _run_of(self, me: Principal, interrupt_id: str) -> str:
+        """The run of an interrupt that the caller can see and not decide now: the resume says why. NotFound."""
+        for decided in (False, True):
+            for found in await self._ports.journal.inbox(me, limit=MOST, before=LATEST, decided=decided):
+                if found.interrupt.id == interrupt_id:
+                    return found.run_id
+        raise NotFound
+
+    async def _decided(self, me: Principal, workflow: int | None) -> list[InboxItem]:
+        rows = await self._ports.journal.inbox(me, limit=MOST, before=LATEST, decided=True, workflow=workflow)
+        return [InboxItem(row) for row in rows]
+
+    async def _listed(self, me: Principal, items: Sequence[InboxItem]) -> list[ListedItem]:
+        """The items with the names of workflows and people, from one snapshot."""
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            targets = {_target(item.found): await _name(work, item.found) for item in items}
+            names = {user: await _user_name(work, user) for user in {one for item in items for one in _users(item)}}
+        return [ListedItem(item, targets[_target(item.found)], names) for item in items]
+
+
+MOST: Final = 1_000
+"""The most decided interrupts that one caller is shown."""
+
+
+def _position(item: InboxItem, order: Order) -> tuple[int, int]:
+    key, expires = item.found.key, item.found.interrupt.expires_at
+    return (0 if order == "newest" else expires or NEVER, -key)
+
+
+def _target(found: OpenInterrupt) -> tuple[str, int | None]:
+    return found.execution.kind, found.execution.resource_id
+
+
+def _users(item: InboxItem) -> Iterable[str]:
+    yield item.found.execution.user_id
+    yield from (vote.by.user_id for vote in item.found.interrupt.answers)
+
+
+async def _name(work: UnitOfWork, found: OpenInterrupt) -> str | None:
+    kind, number = _target(found)
+    if number is None:
+        return None
+    resource = await work.resources(Kind(kind)).get(number)
+    return None if resource is None else resource.name
+
+
+async def _user_name(work: UnitOfWork, user_id: str) -> str | None:
+    member = await work.directory.member(user_id)
+    return None if member is None else member.name

@@ -1,0 +1,67 @@
+"""The inbox part of the journal contract: who sees open and closed interrupts. `JournalContract` is the whole."""
+
+import attrs
+
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.run.entries import Decision, Resumed, TimePassed
+from wfcore.ports.journal import Append, Journal
+from wfcore.testing.contracts.journal_values import ANN, NOW, ORG, OTHER_ORG, READERS, begin, interrupt, reader
+
+LATEST = 2**63 - 1
+
+
+async def seen(
+    journal: Journal, principal: Principal, *, limit: int = 99, before: int = LATEST, decided: bool = False
+) -> list[str]:
+    """The interrupts that the principal sees."""
+    items = await journal.inbox(principal, limit=limit, before=before, decided=decided)
+    return [item.interrupt.id for item in items]
+
+
+class InboxContract:
+    """`Journal.inbox`."""
+
+    async def test_who_sees_an_interrupt(self, journal: Journal) -> None:
+        """Named approvers; else who can use the target, and for a run without a resource its starter."""
+        named = attrs.evolve(interrupt("named"), groups=(), emails=("eve@x.org",))
+        anybody = attrs.evolve(interrupt("any"), groups=(), emails=())
+        await begin(journal, "r-1", interrupts=[named, anybody, interrupt("group")])
+        await begin(journal, "r-2", resource_id=None, interrupts=[attrs.evolve(anybody, id="own")])
+        await begin(journal, "r-3", resource_id=2, interrupts=[attrs.evolve(anybody, id="hidden")])
+        eve = Principal(ORG, "eve", "eve@x.org", frozenset(), frozenset(), reader("eve").role, email_verified=True)
+        for principal, expected in (
+            (eve, ["named"]),
+            (reader("bob", READERS), ["group", "any"]),
+            (reader("ann"), ["own"]),
+            (reader("zoe"), []),
+            (reader("bob", READERS, org=OTHER_ORG), []),
+        ):
+            assert await seen(journal, principal) == expected
+
+    async def test_the_inbox_is_paged_and_filtered(self, journal: Journal) -> None:
+        """Newest first, by key, with the latest run; `workflow` leaves out others."""
+        for number in range(3):
+            await begin(journal, f"r-{number}", interrupts=[interrupt(f"i-{number}")])
+        bob = reader("bob", READERS)
+        first = await journal.inbox(bob, limit=2, before=LATEST)
+        assert [(item.interrupt.id, item.run_id) for item in first] == [("i-2", "r-2"), ("i-1", "r-1")]
+        assert await seen(journal, bob, limit=2, before=first[-1].key) == ["i-0"]
+        for workflow, expected in ((1, 3), (2, 0)):
+            assert len(await journal.inbox(bob, limit=9, before=LATEST, workflow=workflow)) == expected
+
+    async def test_closed_interrupts_are_kept(self, journal: Journal) -> None:
+        """Decided and expired ones, with the votes, for those who saw them and who decided; withdrawn ones are not."""
+        later = attrs.evolve(interrupt("later"), expires_at=NOW + 10**9)
+        ref = await begin(journal, interrupts=[interrupt("decided"), interrupt("expired"), later])
+        turn = Resumed(NOW + 1, "r-2", ANN, (Decision("decided", "deny", {"why": "no"}),))
+        await journal.append(ref, Append(1, (turn,), interrupts=[interrupt("expired"), later]))
+        await journal.append(ref, Append(2, (TimePassed(NOW + 5),), interrupts=[]))
+        bob, ann = reader("bob", READERS), reader("ann")
+        assert await seen(journal, bob) == []
+        items = await journal.inbox(bob, limit=9, before=LATEST, decided=True)
+        assert [(item.interrupt.id, item.decision, item.decided_at) for item in items] == [
+            ("expired", "expired", NOW + 5), ("decided", "deny", NOW + 1),
+        ]  # fmt: skip
+        assert items[1].interrupt.answers[-1].data == {"why": "no"}
+        assert set(await seen(journal, ann, decided=True)) == {"decided", "expired"}
+        assert await seen(journal, reader("zoe"), decided=True) == []
