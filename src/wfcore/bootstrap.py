@@ -327,7 +327,7 @@ async def _database_stores(database: str, settings: Settings, listener: Telemetr
             pinned=lambda variation_id: journal.pinned(variation_id),  # noqa: PLW0108  (assigned below)
             find_run=lambda org, run_id: journal.find_run(org, run_id),  # noqa: PLW0108
         )
-        journal = MemoryJournal(usable=storage.may_use, add_audit_rows=storage.add_audit_rows, prices=settings.prices)
+        journal = MemoryJournal(usable=storage.may_use, add_audit_rows=storage.add_audit_rows)
         return _Stores(storage, journal, InMemoryMemories())
     from wfcore.adapters.sql.journal import SqlJournal
     from wfcore.adapters.sql.repositories.memories import SqlMemories
@@ -335,7 +335,7 @@ async def _database_stores(database: str, settings: Settings, listener: Telemetr
 
     opened = await _database(database, settings.synchronous)
     on_commit = None if listener is None else partial(listener.record_duration, Timed.commit, outcome="written")
-    return _Stores(SqlStorage(opened), SqlJournal(opened, on_commit, settings.prices), SqlMemories(opened))
+    return _Stores(SqlStorage(opened), SqlJournal(opened, on_commit), SqlMemories(opened))
 
 
 async def _database(url: str, synchronous: Literal["FULL", "NORMAL"]) -> "Store":

@@ -20,8 +20,9 @@ from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.projections.messages import message_rows
+from wfcore.domain.projections.usage import UsageRow
 from wfcore.domain.resources.access import Principal
-from wfcore.domain.run.records import UsageRecord
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import (
     Append,
@@ -109,7 +110,8 @@ APPENDS = st.builds(
     wake_at=st.none() | st.integers(0, 9),
     claimed_by=WORKER,
     holder=WORKER,
-    records=st.sampled_from([(), (human("a"), human("b", 3, skill_id=1)), (UsageRecord("m", 2, "n", 5, at=1),)]),
+    messages=st.sampled_from([[], message_rows([human("a"), human("b", 3, skill_id=1)])]),
+    usage=st.sampled_from([[], [UsageRow(1, "m", 2, None, 5, 0, 1, 0, None)]]),
 )
 CALLS = st.one_of(
     st.tuples(st.just("append"), st.integers(1, 3), APPENDS),

@@ -1,19 +1,17 @@
 """The audit of an organization: which user did what to which object, when and from where.
 
 A row is written in the same transaction as the change that it records, and never changes. Decisions on runs are entries
-of the journal; the journal's store writes their rows, which `decision_rows` derives from the entries.
+of the journal; their rows are written by the append (`Append.audit`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Final, Protocol
 
 import attrs
 
-from wfcore.domain.json.codec import from_ms
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.entries import Actor, Cancelled, Entry, Paused, Resumed
 
 
 @attrs.frozen
@@ -67,24 +65,3 @@ class AuditRepository(Protocol):
     ) -> list[AuditRow]:
         """Newest first, by time and key; only rows older than the row with the time and key `before`."""
         ...
-
-
-_DECISIONS: Final = (Resumed, Cancelled, Paused)
-
-
-def decision_rows(entries: Iterable[Entry]) -> list[AuditRow]:
-    """The audit rows of what users decided in these entries; the caller fills in `resource_id`, the run's id."""
-    return [row for entry in entries if isinstance(entry, _DECISIONS) and (row := _decision(entry))]
-
-
-def _decision(entry: Entry) -> AuditRow | None:
-    match entry:
-        case Resumed(by=Actor() as by):
-            decisions = [{"interruptId": one.interrupt_id, "decision": one.decision} for one in entry.decisions]
-            details = {"resumedBy": entry.run_id, "decisions": decisions}
-            return AuditRow(from_ms(entry.at), by.user_id, "run.resume", "run", "", details)
-        case Cancelled(by=by):
-            return AuditRow(from_ms(entry.at), by.user_id, "run.cancel", "run", "")
-        case Paused(by=by):
-            return AuditRow(from_ms(entry.at), by.user_id, "run.interrupt", "run", "")
-    return None

@@ -1,6 +1,6 @@
 """The messages of users and agents, by thread (interface, Conversation).
 
-The journal writes them: the message records of an append, in the same transaction as its entries.
+An append writes them (`Append.messages`), in the same transaction as its entries.
 
 A thread id is data that clients choose; it does not identify anybody. A conversation therefore consists of the
 messages of one user's runs in one thread. Messages go to the conversation of the user who started the execution, and
@@ -9,7 +9,6 @@ conversation and learns nothing new of it. Messages within a frame (of a subordi
 part of the conversation.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -17,7 +16,6 @@ import attrs
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
-from wfcore.domain.run.records import MessageRecord
 
 
 @attrs.frozen
@@ -111,14 +109,3 @@ class ConversationRepository(Protocol):
     async def remove(self, conversation: Conversation) -> bool:
         """Delete the conversation and all its messages; False when it does not exist any more."""
         ...
-
-
-def message_records(records: Sequence[object]) -> list[MessageRecord]:
-    """The message records that belong to the conversation: those outside of frames."""
-    return [record for record in records if isinstance(record, MessageRecord) and not record.path]
-
-
-def length_of(record: MessageRecord) -> int:
-    """The value of `MessageSize.length`."""
-    calls = json.dumps(list(record.tool_calls), ensure_ascii=False, separators=(",", ":")) if record.tool_calls else ""
-    return len(record.content.encode()) + len(calls.encode())

@@ -13,10 +13,12 @@ import attrs
 from msgspec import Struct
 
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.projections.messages import MessageRow
+from wfcore.domain.projections.usage import UsageRow
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
-from wfcore.domain.run.records import Record
 from wfcore.domain.run.state import Interrupt, RunStatus
+from wfcore.ports.audit import AuditRow
 from wfcore.ports.conversations import ConversationRepository
 from wfcore.ports.usage import UsageRows
 
@@ -190,7 +192,8 @@ class Append(Struct, frozen=True):
     - `claimed_by`: the worker that holds the execution after this append (None: no worker).
     - `wakes`: make the execution due at once and keep its claim.
     - `holder`: the append succeeds only while this worker holds the execution.
-    - `records`: rows of `Journal.conversations` and `Journal.usage`, for the user who started the execution.
+    - `messages`, `usage`: rows of `Journal.conversations` and `Journal.usage`, for the user who started the execution.
+    - `audit`: rows of the audit of the organization. A journal writes all three as they are.
     """
 
     expected: int
@@ -203,7 +206,9 @@ class Append(Struct, frozen=True):
     wake_at: int | None = None
     claimed_by: int | None = None
     holder: int | None = None
-    records: Sequence[Record] = ()
+    messages: Sequence[MessageRow] = ()
+    usage: Sequence[UsageRow] = ()
+    audit: Sequence[AuditRow] = ()
 
 
 @attrs.frozen

@@ -1,11 +1,8 @@
-"""The usage of models, call by call. The journal writes the rows, in the same transaction as the entries."""
+"""The usage of models, call by call. An append writes the rows, in the same transaction as its entries."""
 
-from collections.abc import Iterable
 from typing import Final, Literal, Protocol, get_args
 
 import attrs
-
-from wfcore.domain.run.records import UsageRecord
 
 GroupBy = Literal["model", "skill", "workflow", "user", "day"]
 
@@ -36,8 +33,3 @@ class UsageRows(Protocol):
         the key None, which comes first. A day is in UTC, `2026-01-31`.
         """
         ...
-
-
-def usage_records(records: Iterable[object]) -> list[UsageRecord]:
-    """The usage records, including those within frames."""
-    return [record for record in records if isinstance(record, UsageRecord)]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from wfcore.domain.agents.prices import Price
+from wfcore.domain.projections.cost import Price
 from wfcore.ports.providers import ModelProvider
 
 TEXT_FIELDS: Final = frozenset({"provider", "model", "base_url", "api_key"})

@@ -15,6 +15,7 @@ from clients import APPROVAL, POLL, Json, World, chain, deployed, flow, node
 from wfcore.adapters.http.route_table import route_table
 from wfcore.domain.run.records import MessageRecord, UsageRecord
 from wfcore.ports.journal import Append
+from wfcore.testing.contracts.run_records import rows_of
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +72,7 @@ async def leave_records(world: World) -> None:
     entries = await journal.read(row.execution)
     at = row.created_at - 1
     records = (MessageRecord("human", "m1", "zebra", skill_id=1, at=at), UsageRecord("zebra-1", 1, "ask", 5, 7, at=at))
-    await journal.append(row.execution, Append(len(entries), (), records=records))
+    await journal.append(row.execution, Append(len(entries), (), **rows_of(records)))
 
 
 def seen(answer: httpx.Response, repeats: str = "") -> tuple[Any, ...]:

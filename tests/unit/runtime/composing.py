@@ -4,6 +4,7 @@ from typing import Any
 
 from bench import Bench, Json
 
+from wfcore.domain.projections.messages import message_rows
 from wfcore.domain.run.effects import ComposeContext
 from wfcore.domain.run.entries import Actor, Started
 from wfcore.domain.run.records import MessageRecord
@@ -29,7 +30,7 @@ async def talked(
     new = NewExecution(bench.org, kind, number, variation, user, THREAD)
     started = Started(0, run_id, Actor(user), {}, {})
     run = NewRun(run_id, user, b"f", RunStatus.running, 0)
-    ref = await bench.core.ports.journal.begin(new, Append(0, (started,), run, records=records))
+    ref = await bench.core.ports.journal.begin(new, Append(0, (started,), run, messages=message_rows(records)))
     return Execution(ref, kind, number, variation, user, THREAD, run_id, 1)
 
 

@@ -14,8 +14,8 @@ from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.adapters.system import SystemClock
 from wfcore.domain.agents.attachments import AttachmentLimits
 from wfcore.domain.agents.budgets import Budget
-from wfcore.domain.agents.prices import Price
 from wfcore.domain.graph.limits import GraphLimits
+from wfcore.domain.projections.cost import Price
 from wfcore.runtime.common.installation import Settings
 from wfcore.settings.installation import BadSettings, decode_key, load
 

@@ -5,10 +5,9 @@ from copy import deepcopy
 
 import attrs
 
-from wfcore.domain.agents.context_attachments import tokens_of
+from wfcore.domain.projections.messages import MessageRow
 from wfcore.domain.resources.access import Principal
-from wfcore.domain.run.records import MessageRecord
-from wfcore.ports.conversations import Conversation, Message, MessageSize, length_of
+from wfcore.ports.conversations import Conversation, Message, MessageSize
 from wfcore.ports.journal import Execution
 
 Usable = Callable[[str, Principal, str, int], bool]
@@ -33,21 +32,21 @@ class MemoryConversations:
         self._last_key = 0
         self._last_seq = 0
 
-    def add(self, execution: Execution, records: Sequence[MessageRecord]) -> None:
+    def add(self, execution: Execution, rows: Sequence[MessageRow]) -> None:
         """Add messages to the conversation of the execution's user."""
-        if not records:
+        if not rows:
             return
-        times = [record.at for record in records]
+        times = [row.at for row in rows]
         stored = self._get_or_create(execution, min(times))
         if execution.kind in ("workflow", "skill") and execution.resource_id is not None:
             stored.participants.add((execution.kind, execution.resource_id))
-        stored.participants |= {("skill", record.skill_id) for record in records if record.skill_id is not None}
+        stored.participants |= {("skill", row.skill_id) for row in rows if row.skill_id is not None}
         skills = tuple(sorted(number for kind, number in stored.participants if kind == "skill"))
         latest = max(stored.row.updated_at, *times)
         stored.row = attrs.evolve(stored.row, updated_at=latest, skills=skills)
-        for record in records:
+        for row in rows:
             self._last_seq += 1
-            stored.messages.append(_message(self._last_seq, record))
+            stored.messages.append(_message(self._last_seq, row))
 
     async def own(self, org: str, thread_id: str, user_id: str) -> Conversation | None:
         stored = self._threads.get((org, thread_id), {}).get(user_id)
@@ -115,8 +114,9 @@ def _place(row: Conversation) -> tuple[int, int]:
     return row.updated_at, row.key
 
 
-def _message(seq: int, record: MessageRecord) -> tuple[MessageSize, Message]:
-    calls = tuple(deepcopy(list(record.tool_calls)))
-    own = record.type, record.id, record.content, calls, record.tool_call_id, record.skill_id, record.at
-    head = MessageSize(seq, record.type, length_of(record), record.skill_id, tokens_of(record.attachments))
-    return head, Message(seq, *own, deepcopy(record.attachments))
+def _message(seq: int, row: MessageRow) -> tuple[MessageSize, Message]:
+    calls = tuple(deepcopy(list(row.tool_calls)))
+    own = row.type, row.id, row.content, calls, row.tool_call_id, row.skill_id, row.at
+    return MessageSize(seq, row.type, row.length, row.skill_id, row.attached), Message(
+        seq, *own, deepcopy(row.attachments)
+    )

@@ -2,19 +2,17 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
 from wfcore.adapters.inmemory.conversations import MemoryConversations
 from wfcore.adapters.inmemory.usage import MemoryUsage
-from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt, RunStatus
-from wfcore.ports.audit import AuditRow, decision_rows
-from wfcore.ports.conversations import message_records
+from wfcore.ports.audit import AuditRow
 from wfcore.ports.inbox import approvers_of, closed_interrupts
 from wfcore.ports.journal import (
     HOUR,
@@ -31,7 +29,6 @@ from wfcore.ports.journal import (
     RunFilter,
     RunRow,
 )
-from wfcore.ports.usage import usage_records
 
 Usable = Callable[[str, Principal, str, int], bool]
 """Returns whether a principal of an organization can use the resource of a kind and id."""
@@ -64,8 +61,7 @@ class MemoryJournal:
     """Implements the port `Journal` for tests and first steps; its content is lost with the process.
 
     `org_exists` returns whether an organization exists (by default always), `usable` whether a principal can use a
-    resource (by default always), `add_audit_rows` receives decisions for the audit, `prices` are those of models by
-    name.
+    resource (by default always), `add_audit_rows` receives the rows of the audit.
     """
 
     def __init__(
@@ -74,11 +70,10 @@ class MemoryJournal:
         org_exists: Callable[[str], bool] = lambda _: True,
         usable: Usable = lambda *_: True,
         add_audit_rows: AddAuditRows = lambda *_: None,
-        prices: Mapping[str, Price] | None = None,
     ) -> None:
         self.durable = False
         self.conversations = MemoryConversations(usable)
-        self.usage = MemoryUsage(prices or {})
+        self.usage = MemoryUsage()
         self._org_exists = org_exists
         self._usable = usable
         self._add_audit_rows = add_audit_rows
@@ -117,8 +112,6 @@ class MemoryJournal:
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
         stored = self._check(execution.org, self._find(execution), append)
-        if decisions := decision_rows(append.entries):
-            self._add_audit_rows(execution.org, [attrs.evolve(row, resource_id=stored.runs[-1]) for row in decisions])
         self._write(stored, append)
         if append.updates_claim:
             self._set_claim(stored, append.wake_at, append.claimed_by)
@@ -275,9 +268,10 @@ class MemoryJournal:
             self._put_run(_changed(self._runs[stored.row.ref.org][change.id], change))
         if append.interrupts is not None:
             self._replace_interrupts(stored, append.interrupts, append.entries)
-        if append.records:
-            self.conversations.add(stored.row, message_records(append.records))
-            self.usage.add(stored.row, usage_records(append.records))
+        self.conversations.add(stored.row, append.messages)
+        self.usage.add(stored.row, append.usage)
+        if append.audit:
+            self._add_audit_rows(stored.row.ref.org, append.audit)
 
     def _put_run(self, run: RunRow) -> None:
         self._runs.setdefault(run.execution.org, {})[run.id] = run

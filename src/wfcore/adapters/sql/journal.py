@@ -1,10 +1,8 @@
 """The journal in tables: writes by group commit, short reads by key, and lists."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
-
-import attrs
 
 from wfcore.adapters.sql.repositories import interrupts, run_lists
 from wfcore.adapters.sql.repositories import journal_statements as sql
@@ -13,14 +11,11 @@ from wfcore.adapters.sql.repositories.conversations import SqlConversations, add
 from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.repositories.usage import SqlUsage, add_usage
 from wfcore.adapters.sql.store import Commits, CommitTransaction, Rows, Store
-from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry, encode_entry
 from wfcore.domain.run.state import RunStatus
 from wfcore.domain.run.versions import decode_stored
-from wfcore.ports.audit import AuditRow, decision_rows
-from wfcore.ports.conversations import message_records
 from wfcore.ports.journal import (
     HOUR,
     Append,
@@ -37,7 +32,6 @@ from wfcore.ports.journal import (
     RunFilter,
     RunRow,
 )
-from wfcore.ports.usage import usage_records
 
 ENTRIES_PER_READ: Final = 500
 """Entries read between two yields to the event loop: about a millisecond of work."""
@@ -53,13 +47,11 @@ class SqlJournal:
         self,
         database: Store,
         on_commit: Callable[[float], None] | None = None,
-        prices: Mapping[str, Price] | None = None,
     ) -> None:
-        """`on_commit` is called with the seconds that each commit took; `prices` are those of models by name."""
+        """`on_commit` is called with the seconds that each commit took."""
         self.durable = database.durable
         self.conversations = SqlConversations(database)
         self.usage = SqlUsage(database)
-        self._prices = prices or {}
         self._database = database
         self._commits: Commits = database.commits(on_commit)
         self._orgs: dict[str, int] = {}
@@ -86,36 +78,28 @@ class SqlJournal:
             for change in append.changes:
                 _change_run(transaction, number, org, change)
             interrupts.write(transaction, number, org, append, is_new=True)
-            self._write_records(transaction, number, append)
+            _add_projections(transaction, number, org, append)
             return int(number)
 
         return ExecutionRef(new.org, await self._commits.run(write, run.id))
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
         org = self._orgs.get(execution.org) or await self._org(execution.org)
-        texts, decisions = _texts(append.entries), decision_rows(append.entries)
-        if texts and not decisions and _is_plain(append):
+        texts = _texts(append.entries)
+        if texts and _is_plain(append):
             return await self._commits.insert(_rows(execution.id, org, append, texts))
 
         def write(transaction: CommitTransaction) -> None:
             if not texts:
                 self._commits.lock_execution(transaction, execution.id)
-            if decisions:
-                _add_decisions(transaction, execution.id, org, append, decisions)
             _write(transaction, execution.id, org, append, texts)
-            self._write_records(transaction, execution.id, append)
+            _add_projections(transaction, execution.id, org, append)
             if append.updates_claim:
                 transaction.execute(sql.SET_CLAIM, (execution.id, append.wake_at, append.claimed_by))
             if append.wakes:
                 transaction.execute(sql.WAKE, (execution.id,))
 
         return await self._commits.run(write, execution.id)
-
-    def _write_records(self, transaction: CommitTransaction, number: int, append: Append) -> None:
-        """Write the records of the append: messages and usage."""
-        if append.records:
-            add_messages(transaction, number, message_records(append.records))
-            add_usage(transaction, number, usage_records(append.records), self._prices)
 
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
         entries: list[Entry] = []
@@ -295,8 +279,8 @@ def _rows(number: int, org: int | None, append: Append, texts: list[str]) -> Row
 
 def _is_plain(append: Append) -> bool:
     """Whether the append has entries only."""
-    rows = append.new_run or append.changes or append.updates_claim or append.wakes or append.records
-    return not rows and append.interrupts is None
+    rows = append.new_run or append.changes or append.updates_claim or append.wakes
+    return not (rows or append.messages or append.usage or append.audit) and append.interrupts is None
 
 
 def _write(transaction: CommitTransaction, number: int, org: int | None, append: Append, texts: list[str]) -> None:
@@ -315,14 +299,14 @@ def _write(transaction: CommitTransaction, number: int, org: int | None, append:
         interrupts.write(transaction, number, org, append)
 
 
-def _add_decisions(
-    transaction: CommitTransaction, number: int, org: int | None, append: Append, decisions: Sequence[AuditRow]
-) -> None:
-    """Add decisions to the audit, under the latest turn before the append."""
-    run_id = append.new_run.parent_run_id if append.new_run else None
-    if run_id is None:
-        ((run_id,),) = transaction.execute(sql.LATEST_RUN, (number,)).fetchall()
-    add_rows(transaction, org, [attrs.evolve(row, resource_id=run_id) for row in decisions])
+def _add_projections(transaction: CommitTransaction, number: int, org: int | None, append: Append) -> None:
+    """Write the messages, the usage and the audit of the append."""
+    if append.messages:
+        add_messages(transaction, number, append.messages)
+    if append.usage:
+        add_usage(transaction, number, append.usage)
+    if append.audit:
+        add_rows(transaction, org, append.audit)
 
 
 def _claim(transaction: CommitTransaction, worker: int, now: int, due: Sequence[Sequence[Any]]) -> None:

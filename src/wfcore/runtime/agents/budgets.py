@@ -3,8 +3,8 @@
 from typing import Final
 
 from wfcore.domain.agents.budgets import Budget, budget_key, times_spent
-from wfcore.domain.agents.prices import to_money
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.projections.cost import to_money
 from wfcore.domain.run.effects import CallModel
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ModelError

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from wfcore.domain.agents.prices import cost_of, to_money
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.projections.cost import cost_of, to_money
 from wfcore.domain.run.effects import CallModel
 from wfcore.ports.faults import own_work
 from wfcore.ports.journal import Execution

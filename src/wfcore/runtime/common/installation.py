@@ -7,8 +7,8 @@ import attrs
 
 from wfcore.domain.agents.attachments import AttachmentLimits
 from wfcore.domain.agents.budgets import Budget
-from wfcore.domain.agents.prices import Price
 from wfcore.domain.graph.limits import GraphLimits
+from wfcore.domain.projections.cost import Price
 from wfcore.domain.run.entries import Limits
 
 

@@ -1,13 +1,64 @@
 """Building appends: the rows that derive from a machine's state and are written with its entries."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final, TypedDict
 
+import attrs
+
+from wfcore.domain.json.codec import from_ms
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.projections.audit import decisions
+from wfcore.domain.projections.cost import Price
+from wfcore.domain.projections.messages import MessageRow, message_rows
+from wfcore.domain.projections.usage import UsageRow, usage_rows
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import Append, NewRun, RunChange, StarterKind
+from wfcore.ports.audit import AuditRow
+from wfcore.ports.journal import Append, Execution, NewExecution, NewRun, RunChange, StarterKind
+
+
+class ProjectedFields(TypedDict):
+    """The fields of an append that are projections."""
+
+    messages: Sequence[MessageRow]
+    usage: Sequence[UsageRow]
+    audit: Sequence[AuditRow]
+
+
+@attrs.frozen
+class Projected:
+    """The rows of an append that are projections of its entries and records (`wfcore.domain.projections`)."""
+
+    messages: Sequence[MessageRow] = ()
+    usage: Sequence[UsageRow] = ()
+    audit: Sequence[AuditRow] = ()
+
+    def fields(self) -> ProjectedFields:
+        """The arguments of `Append`."""
+        return {"messages": self.messages, "usage": self.usage, "audit": self.audit}
+
+
+NOTHING: Final = Projected()
+
+
+def projected(
+    machine: Machine,
+    target: NewExecution | Execution,
+    prices: Mapping[str, Price],
+    entries: Sequence[Entry] = (),
+    run_id: str = "",
+) -> Projected:
+    """The rows of what the machine has recorded since the last append, and of the decisions in `entries` on a run."""
+    records, made = machine.take_records(), decisions(entries)
+    if not records and not made:
+        return NOTHING
+    return Projected(
+        message_rows(records),
+        usage_rows(records, target.kind, target.resource_id, prices),
+        [AuditRow(from_ms(one.at), one.user_id, one.action, "run", run_id, one.details) for one in made],
+    )
 
 
 def result_of(machine: Machine) -> dict[str, JSON]:
@@ -45,11 +96,12 @@ def settled(
     changes: Sequence[RunChange] = (),
     holder: int | None = None,
     had_interrupts: bool = True,
+    projected: Projected = NOTHING,
 ) -> Append:
     """The append that ends a turn: its row, the interrupts that are open now, the next wake-up, and no claim.
 
     `begun` is the row of a turn that has begun with these very entries, `changes` those of the turns before. Where
-    none was open before (`had_interrupts`), there is none to close.
+    none was open before (`had_interrupts`), there is none to close. `projected` are the other rows of the append.
     """
     waiting = tuple(machine.interrupts.values())
     return Append(
@@ -61,7 +113,7 @@ def settled(
         updates_claim=True,
         wake_at=machine.next_due(),
         holder=holder,
-        records=machine.take_records(),
+        **projected.fields(),
     )
 
 

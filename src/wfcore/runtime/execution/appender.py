@@ -10,7 +10,7 @@ from wfcore.domain.run.machine.states.turns import OPEN
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.journal import Append, Execution, JournalConflict
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.append import settled
+from wfcore.runtime.execution.append import NOTHING, projected, settled
 
 log = logging.getLogger("wfcore.drive")
 
@@ -25,6 +25,8 @@ class Appender:
         self._journal = ports.journal
         self._clock = ports.clock
         self._ref = execution.ref
+        self._execution = execution
+        self._prices = ports.settings.prices
         self.holder = execution.claimed_by
         self._interrupts: list[Interrupt] = list(machine.interrupts.values())
 
@@ -34,14 +36,18 @@ class Appender:
 
     def append_of(self, machine: Machine, expected: int, entries: Sequence[Entry]) -> Append:
         """The append of these entries, which the machine has applied; one that ends the turn releases the claim."""
+        rows = projected(machine, self._execution, self._prices) if machine.state.records else NOTHING
         if machine.state.phase not in OPEN:
-            return settled(machine, expected, entries, holder=self.holder, had_interrupts=bool(self._interrupts))
-        records = machine.take_records() if machine.state.records else ()
+            had_interrupts = bool(self._interrupts)
+            return settled(
+                machine, expected, entries, holder=self.holder, had_interrupts=had_interrupts, projected=rows
+            )
+        fields = rows.fields()
         if machine.interrupts or self._interrupts:
             waiting = list(machine.interrupts.values())
             changed = tuple(waiting) if waiting != self._interrupts else None
-            return Append(expected, entries, interrupts=changed, holder=self.holder, records=records)
-        return Append(expected, entries, holder=self.holder, records=records)
+            return Append(expected, entries, interrupts=changed, holder=self.holder, **fields)
+        return Append(expected, entries, holder=self.holder, **fields)
 
     def release_of(self, machine: Machine, wake_at: int | None) -> Append:
         """The append that only releases the claim, until `wake_at` in epoch milliseconds."""

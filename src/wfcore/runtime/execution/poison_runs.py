@@ -8,7 +8,7 @@ from wfcore.domain.run import entries as e
 from wfcore.domain.run.state import IllegalEntry
 from wfcore.ports.journal import ExecutionRef, JournalConflict
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.append import settled
+from wfcore.runtime.execution.append import projected, settled
 from wfcore.runtime.execution.plans import Plans
 
 log = logging.getLogger("wfcore.drive")
@@ -55,5 +55,7 @@ class PoisonRuns:
         expected, machine.sink = machine.length, []
         entry = e.Aborted(max(self._ports.clock.now(), machine.at), message)
         machine.apply(entry)
-        await self._ports.journal.append(ref, settled(machine, expected, (entry,), holder=execution.claimed_by))
+        rows = projected(machine, execution, self._ports.settings.prices)
+        append = settled(machine, expected, (entry,), holder=execution.claimed_by, projected=rows)
+        await self._ports.journal.append(ref, append)
         self._ports.events.publish(ref, machine.take_events())

@@ -16,7 +16,7 @@ from wfcore.domain.run.state import IllegalEntry, RunStatus, move
 from wfcore.ports.faults import ClaimLost
 from wfcore.ports.journal import Append, Execution, JournalConflict, RunChange
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.append import left_open, new_run, settled
+from wfcore.runtime.execution.append import left_open, new_run, projected, settled
 from wfcore.runtime.execution.appender import Appender
 from wfcore.runtime.execution.in_flight import EffectsInFlight
 from wfcore.runtime.execution.outcomes import address_of, stamped
@@ -216,11 +216,12 @@ class Session:
         machine.apply(turn)
         old = RunChange(parent, RunStatus.interrupted, now, left, turn.run_id)
         run = new_run(machine, machine.starter.user_id, b"", parent, started_by="system", origin="other")
+        rows = projected(machine, self._execution, self._ports.settings.prices)
         if machine.turn_open:
-            waiting, records = tuple(machine.interrupts.values()), machine.take_records()
-            append = Append(expected, (turn,), run, (old,), waiting, holder=holder, records=records)
+            waiting = tuple(machine.interrupts.values())
+            append = Append(expected, (turn,), run, (old,), waiting, holder=holder, **rows.fields())
         else:
-            append = settled(machine, expected, (turn,), begun=run, changes=(old,), holder=holder)
+            append = settled(machine, expected, (turn,), begun=run, changes=(old,), holder=holder, projected=rows)
         await self._commit(append)
 
     def _is_far(self, moment: int | None, now: int) -> bool:

@@ -9,11 +9,11 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.agents.prices import to_money
 from wfcore.domain.json.codec import EPOCH, to_ms
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.projections.cost import to_money
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.ports.usage import GROUPS, GroupBy, UsageSum
 from wfcore.runtime.common.authorization import needs

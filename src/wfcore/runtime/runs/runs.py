@@ -45,7 +45,7 @@ from wfcore.runtime.common.bodies import Tree
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.requests import thread_of
 from wfcore.runtime.common.run_views import RunView, Turn
-from wfcore.runtime.execution.append import left_open, new_run, settled
+from wfcore.runtime.execution.append import left_open, new_run, projected, settled
 from wfcore.runtime.execution.driver import UNKNOWN_EPOCH, Driver
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.runs.bodies import (
@@ -230,7 +230,8 @@ class Runs(RunReading):
         run = new_run(machine, new.user_id, request.fingerprint, None, queued=machine.turn_open and worker is None,
                       started_by=new.started_by, origin=request.origin)  # fmt: skip
         if not machine.turn_open:
-            append = settled(machine, 0, (started,), begun=run)
+            rows = projected(machine, new, self._ports.settings.prices)
+            append = settled(machine, 0, (started,), begun=run, projected=rows)
         else:
             append = Append(0, (started,), run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker)
         ref = await self._ports.journal.begin(new, append)
@@ -351,13 +352,13 @@ class Runs(RunReading):
         old = RunChange(row.id, RunStatus.interrupted, machine.at, left, resumed_by=entry.run_id)
         queued = machine.turn_open and not was_open and worker is None
         run = new_run(machine, me.user_id, fingerprint, row.id, queued=queued, origin=given(body.origin) or "api")
+        rows = projected(machine, execution, self._ports.settings.prices, (entry,), row.id)
         if not machine.turn_open:
-            append = settled(machine, expected, (entry,), begun=run, changes=(old,))
+            append = settled(machine, expected, (entry,), begun=run, changes=(old,), projected=rows)
         else:
             waiting = tuple(machine.interrupts.values())
             append = Append(expected, (entry,), run, (old,), waiting, updates_claim=not was_open, wakes=was_open,
-                            wake_at=0, claimed_by=None if was_open else worker,
-                            records=machine.take_records())  # fmt: skip
+                            wake_at=0, claimed_by=None if was_open else worker, **rows.fields())  # fmt: skip
         await self._ports.journal.append(execution.ref, append)
         self._publish(execution.ref, machine)
         if machine.turn_open and not was_open:
@@ -389,9 +390,10 @@ class Runs(RunReading):
             kind = e.Cancelled if how == "cancel" else e.Paused
             entry = kind(max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email))
             apply(machine, entry)
-            append = Append(expected, (entry,), wakes=True)
+            rows = projected(machine, execution, self._ports.settings.prices, (entry,), row.id)
+            append = Append(expected, (entry,), wakes=True, audit=rows.audit)
             if not machine.turn_open:
-                append = settled(machine, expected, (entry,))
+                append = settled(machine, expected, (entry,), projected=rows)
             try:
                 await self._ports.journal.append(execution.ref, append)
             except JournalConflict:

@@ -1,11 +1,14 @@
 """The projections part of the journal contract: messages and usage. `JournalContract` is the whole."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypedDict
 
 import attrs
 import pytest
 
+from wfcore.domain.projections.cost import Price
+from wfcore.domain.projections.messages import MessageRow, message_rows
+from wfcore.domain.projections.usage import UsageRow, usage_rows
 from wfcore.domain.run.records import MessageRecord, Record, UsageRecord
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.conversations import Conversation, Message
@@ -22,6 +25,24 @@ def human(text: str, at: int = NOW, **more: Any) -> MessageRecord:
     return MessageRecord("human", f"m-{text}", text, at=at, **more)
 
 
+class Rows(TypedDict):
+    """Fields of an append."""
+
+    messages: Sequence[MessageRow]
+    usage: Sequence[UsageRow]
+
+
+def rows_of(
+    records: Iterable[Record],
+    kind: str = "workflow",
+    resource: int | None = 1,
+    prices: Mapping[str, Price] | None = None,
+) -> Rows:
+    """The rows of these records, as the runtime hands them to a journal."""
+    records = list(records)
+    return {"messages": message_rows(records), "usage": usage_rows(records, kind, resource, prices or {})}
+
+
 async def recorded(
     journal: Journal,
     records: Sequence[Record],
@@ -32,13 +53,14 @@ async def recorded(
     resource: int | None = 1,
     org: str = ORG,
     run: str | None = None,
+    prices: Mapping[str, Price] | None = None,
 ) -> ExecutionRef:
     """An execution with these records."""
     run_id = run or f"{user}-{thread}-{kind}-{resource}-{len(records)}-{records[0].at if records else 0}"
     new = NewExecution(org, kind, resource, None, user, thread)
     first = Append(0, steps(1), new_run=NewRun(run_id, user, b"f", RunStatus.running, NOW))
     ref = await journal.begin(new, first)
-    await journal.append(ref, Append(1, steps(1, 1), records=records))
+    await journal.append(ref, Append(1, steps(1, 1), **rows_of(records, kind, resource, prices)))
     return ref
 
 
@@ -90,16 +112,17 @@ class RecordsContract:
         """The message of a start is visible as soon as the run is."""
         new = NewExecution(ORG, "assistant", None, None, "ann", "t-1")
         run = NewRun("r-1", "ann", b"f", RunStatus.running, NOW)
-        await journal.begin(new, Append(0, steps(1), new_run=run, records=[human("hi")]))
+        await journal.begin(new, Append(0, steps(1), new_run=run, **rows_of([human("hi")])))
         assert await texts(journal, [await own(journal)]) == ["hi"]
 
     async def test_a_conflict_leaves_no_record(self, journal: Journal) -> None:
         """Of writers that read the same length, the losing one writes neither message nor usage."""
         ref = await recorded(journal, [human("hi")])
         with pytest.raises(JournalConflict):
-            await journal.append(ref, Append(1, steps(1), records=[human("late"), UsageRecord("m", 1, "n", at=NOW)]))
+            late = rows_of([human("late"), UsageRecord("m", 1, "n", at=NOW)])
+            await journal.append(ref, Append(1, steps(1), **late))
         with pytest.raises(JournalConflict):
-            await journal.append(ref, Append(2, steps(1), records=[human("thief", at=NOW + 9)], holder=5))
+            await journal.append(ref, Append(2, steps(1), holder=5, **rows_of([human("thief", at=NOW + 9)])))
         assert await texts(journal, [await own(journal)]) == ["hi"]
         assert (await own(journal)).updated_at == NOW
         assert await journal.usage.sums(ORG, "model", since=0, until=2 * NOW) == []

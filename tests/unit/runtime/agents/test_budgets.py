@@ -8,8 +8,8 @@ from played import Played, asks, enabled
 
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.domain.agents.budgets import Budget
-from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import Invalid
+from wfcore.domain.projections.cost import Price
 from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio

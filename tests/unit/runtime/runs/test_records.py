@@ -4,8 +4,8 @@ import pytest
 from bench import Bench, agent, graph, one, opened
 
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.domain.agents.prices import Price
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.projections.cost import Price
 from wfcore.ports.providers import ModelRequest
 from wfcore.runtime.agents.conversations import ConversationView
 from wfcore.runtime.common.installation import Settings

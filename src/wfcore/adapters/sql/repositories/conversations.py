@@ -9,10 +9,9 @@ import attrs
 
 from wfcore.adapters.sql.repositories.row_values import to_json
 from wfcore.adapters.sql.store import CommitTransaction, Store
-from wfcore.domain.agents.context_attachments import tokens_of
+from wfcore.domain.projections.messages import MessageRow
 from wfcore.domain.resources.access import Principal
-from wfcore.domain.run.records import MessageRecord
-from wfcore.ports.conversations import Conversation, Message, MessageSize, length_of
+from wfcore.ports.conversations import Conversation, Message, MessageSize
 
 OPEN: Final = """
 INSERT INTO conversations (org, thread_id, user_id, created_at, updated_at)
@@ -189,25 +188,24 @@ def page_statement(skill_id: int | None) -> str:
     return f"{_RECENT_OF_SKILL} {newer} ORDER BY l.updated_at DESC, l.conversation DESC LIMIT :limit"
 
 
-def add_messages(transaction: CommitTransaction, execution: int, records: Sequence[MessageRecord]) -> None:
+def add_messages(transaction: CommitTransaction, execution: int, rows: Sequence[MessageRow]) -> None:
     """Add messages to the conversation of the execution's user, within the journal's transaction."""
-    if not records:
+    if not rows:
         return
-    times = [record.at for record in records]
+    times = [row.at for row in rows]
     ((key, org, updated_at),) = transaction.execute(OPEN, (execution, min(times), max(times))).fetchall()
     transaction.execute(ADD_TARGET, (execution, key))
-    skills = {record.skill_id for record in records if record.skill_id is not None}
+    skills = {row.skill_id for row in rows if row.skill_id is not None}
     transaction.executemany(ADD_SKILL, [(org, key, skill) for skill in sorted(skills)])
     transaction.execute(TOUCH, (key, updated_at))
-    transaction.executemany(ADD_MESSAGE, [_row(key, execution, record) for record in records])
+    transaction.executemany(ADD_MESSAGE, [_values(key, execution, row) for row in rows])
 
 
-def _row(key: int, execution: int, record: MessageRecord) -> tuple[Any, ...]:
-    calls = to_json(list(record.tool_calls)) if record.tool_calls else None
-    attachments = None if record.attachments is None else to_json(record.attachments)
-    attached = tokens_of(record.attachments)
-    head = (key, record.type, length_of(record), record.skill_id, attached, execution, record.at)
-    return (*head, record.id, record.tool_call_id, calls, attachments, to_json(record.content))
+def _values(key: int, execution: int, row: MessageRow) -> tuple[Any, ...]:
+    calls = to_json(list(row.tool_calls)) if row.tool_calls else None
+    attachments = None if row.attachments is None else to_json(row.attachments)
+    head = (key, row.type, row.length, row.skill_id, row.attached, execution, row.at)
+    return (*head, row.id, row.tool_call_id, calls, attachments, to_json(row.content))
 
 
 def _principal_values(principal: Principal) -> dict[str, Any]:

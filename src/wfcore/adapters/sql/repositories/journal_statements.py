@@ -121,9 +121,6 @@ WITH mine(subject) AS (
     WHERE a.org = ?1 AND a.closed = {closed} AND a.interrupt < ?3
 )"""
 
-LATEST_RUN: Final = "SELECT id FROM runs WHERE execution = ?1 ORDER BY key DESC LIMIT 1"
-"""The latest turn of an execution."""
-
 _LENGTH: Final = "coalesce((SELECT max(pos) FROM journal WHERE execution = e.id), 0)"
 
 _EXECUTION: Final = f"""

@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wfcore.adapters.sql.store import CommitTransaction, Store
-from wfcore.domain.agents.prices import Price, cost_of
-from wfcore.domain.run.records import UsageRecord
+from wfcore.domain.projections.usage import UsageRow
 from wfcore.ports.usage import GroupBy, UsageSum
 
 ADD_USAGE: Final = """
 INSERT INTO usage
     (org, at, model, skill_id, workflow_id, user_id, input_tokens, output_tokens, calls, duration_ms, cost)
-SELECT org, ?2, ?3, coalesce(?4, CASE WHEN kind = 'skill' THEN resource_id END),
-    CASE WHEN kind = 'workflow' THEN resource_id END, user_id, ?5, ?6, ?7, ?8, ?9
+SELECT org, ?2, ?3, ?4, ?5, user_id, ?6, ?7, ?8, ?9, ?10
 FROM executions WHERE id = ?1"""
 
 _KEYS: Final[Mapping[GroupBy, str]] = {
@@ -54,14 +52,11 @@ def sums_statement(group_by: GroupBy, *, of_user: bool) -> str:
     return _SUMS.format(key=_KEYS[group_by], sums=_COUNTED, narrowed="AND user_id = :user" if of_user else "")
 
 
-def add_usage(
-    transaction: CommitTransaction, execution: int, records: Sequence[UsageRecord], prices: Mapping[str, Price]
-) -> None:
+def add_usage(transaction: CommitTransaction, execution: int, rows: Sequence[UsageRow]) -> None:
     """Add rows of an execution, within the journal's transaction."""
-    transaction.executemany(ADD_USAGE, [_row(execution, record, prices) for record in records])
+    transaction.executemany(ADD_USAGE, [_values(execution, row) for row in rows])
 
 
-def _row(execution: int, record: UsageRecord, prices: Mapping[str, Price]) -> tuple[Any, ...]:
-    cost = cost_of(prices, record.model, record.input_tokens, record.output_tokens)
-    spent = (record.input_tokens, record.output_tokens, record.calls, record.duration_ms, cost)
-    return (execution, record.at, record.model, record.skill_id, *spent)
+def _values(execution: int, row: UsageRow) -> tuple[Any, ...]:
+    spent = (row.input_tokens, row.output_tokens, row.calls, row.duration_ms, row.cost)
+    return (execution, row.at, row.model, row.skill_id, row.workflow_id, *spent)

@@ -8,7 +8,7 @@ from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.repositories.usage import sums_statement
 from wfcore.adapters.sql.storage import SqlStorage
-from wfcore.domain.agents.prices import Price
+from wfcore.domain.projections.cost import Price
 from wfcore.domain.run.records import UsageRecord
 from wfcore.ports.journal import Journal
 from wfcore.ports.usage import GROUPS, GroupBy, UsageSum
@@ -39,10 +39,10 @@ async def test_the_cost_is_that_of_the_time_of_the_call(store: SqlStorage, adapt
     records = [UsageRecord(model, None, "n", 1_000, 3, at=NOW) for model in ("big", "free", "other", None)]
 
     async def costs(journal: Journal) -> list[tuple[str | None, int | None]]:
-        await recorded(journal, records)
+        await recorded(journal, records, prices=PRICES)
         return [(one.key, one.cost) for one in await journal.usage.sums(ORG, "model", since=0, until=NOW + 1)]
 
-    journal = MemoryJournal(prices=PRICES) if adapter == "memory" else SqlJournal(store.database, prices=PRICES)
+    journal = MemoryJournal() if adapter == "memory" else SqlJournal(store.database)
     assert await costs(journal) == [(None, None), ("big", 1_280_000), ("free", 0), ("other", None)]
     (whole,) = await journal.usage.sums(ORG, "user", since=0, until=NOW + 1)
     assert whole == UsageSum("ann", 4, 4_000, 12, 0, 1_280_000)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain.agents.prices import Price, cost_of, to_money
+from wfcore.domain.projections.cost import Price, cost_of, to_money
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**6), st.integers(0, 10**6))

@@ -1,0 +1,35 @@
+"""The decisions of users on runs, for the audit."""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.entries import Actor, Cancelled, Entry, Paused, Resumed
+
+
+@attrs.frozen
+class DecisionRow:
+    """What a user decided about a run. `at` is in epoch milliseconds; `action` is that of the audit."""
+
+    at: int
+    user_id: str
+    action: str
+    details: Mapping[str, JSON] = attrs.field(factory=dict)
+
+
+def decisions(entries: Iterable[Entry]) -> list[DecisionRow]:
+    """The decisions of users in these entries; those of the system are not recorded."""
+    return [made for entry in entries if (made := _decision(entry))]
+
+
+def _decision(entry: Entry) -> DecisionRow | None:
+    match entry:
+        case Resumed(by=Actor() as by):
+            made: list[JSON] = [{"interruptId": one.interrupt_id, "decision": one.decision} for one in entry.decisions]
+            return DecisionRow(entry.at, by.user_id, "run.resume", {"resumedBy": entry.run_id, "decisions": made})
+        case Cancelled(by=by):
+            return DecisionRow(entry.at, by.user_id, "run.cancel")
+        case Paused(by=by):
+            return DecisionRow(entry.at, by.user_id, "run.interrupt")
+    return None
