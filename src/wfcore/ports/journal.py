@@ -6,7 +6,7 @@ and the other gets `JournalConflict`. A write is acknowledged only when it is du
 (`Journal.durable`). Appends of many executions can share one commit. All times are epoch milliseconds.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, Literal, Protocol
 
 import attrs
@@ -25,6 +25,10 @@ from wfcore.ports.usage import UsageRows
 
 class JournalConflict(Exception):
     """The journal has more entries than the writer expected, or the writer lost its claim. Nothing was written."""
+
+
+class JournalDamaged(Exception):
+    """The stored entries of an execution are not those that were written. They are not used."""
 
 
 class RunExists(Exception):
@@ -273,7 +277,14 @@ class Journal(Protocol):
         ...
 
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
-        """The entries after the first `after`, in order. Empty for another organization's execution."""
+        """The entries after the first `after`, in order. Empty for another organization's execution.
+
+        `JournalDamaged` when they are not those that were written, as far as the store can detect that.
+        """
+        ...
+
+    def damaged(self) -> AsyncIterator[str]:
+        """Read the entries of all executions, in batches. The id of the first run of each damaged one."""
         ...
 
     async def execution(self, execution: ExecutionRef) -> Execution:

@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 import attrs
 
@@ -122,6 +122,10 @@ class MemoryJournal:
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
         stored = self._find(execution)
         return stored.entries[after:] if stored else []
+
+    async def damaged(self) -> AsyncIterator[str]:
+        return
+        yield ""  # nothing that is kept in memory is damaged
 
     async def execution(self, execution: ExecutionRef) -> Execution:
         stored = self._find(execution)

@@ -1,16 +1,17 @@
 """The journal in tables: writes by group commit, short reads by key, and lists."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
 from wfcore.adapters.sql.repositories import interrupts, run_lists
 from wfcore.adapters.sql.repositories import journal_statements as sql
 from wfcore.adapters.sql.repositories.audit import add_rows
+from wfcore.adapters.sql.repositories.checksums import Chain, LastChecksums, Text, chained
 from wfcore.adapters.sql.repositories.conversations import SqlConversations, add_messages
 from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.repositories.usage import SqlUsage, add_usage
-from wfcore.adapters.sql.store import Commits, CommitTransaction, Rows, Store
+from wfcore.adapters.sql.store import Commits, CommitTransaction, Damaged, Rows, Store
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry, encode_entry
@@ -23,6 +24,7 @@ from wfcore.ports.journal import (
     ExecutionRef,
     Holder,
     JournalConflict,
+    JournalDamaged,
     NewExecution,
     NewRun,
     OpenInterrupt,
@@ -35,6 +37,8 @@ from wfcore.ports.journal import (
 
 ENTRIES_PER_READ: Final = 500
 """Entries read between two yields to the event loop: about a millisecond of work."""
+
+EXECUTIONS_PER_READ: Final = 100
 
 MAX_KEY: Final = 2**63 - 1
 """A key greater than that of every run."""
@@ -54,6 +58,7 @@ class SqlJournal:
         self.usage = SqlUsage(database)
         self._database = database
         self._commits: Commits = database.commits(on_commit)
+        self._checksums = LastChecksums()
         self._orgs: dict[str, int] = {}
         self._workers: dict[int, tuple[str, int]] = {}
         self._last_claimed_org = 0
@@ -69,25 +74,28 @@ class SqlJournal:
         pinned = new.kind, new.resource_id, to_key(new.variation_id), new.is_draft, new.user_id, new.thread_id
         wake_at, worker = 0 if append.wakes else append.wake_at, append.claimed_by
         execution = (org, *pinned, new.started_by, wake_at, worker, int(worker is not None))
-        texts = _texts(sql.compacted(append.entries, run, new))
+        texts = chained(map(encode_entry, sql.compacted(append.entries, run, new)), 0)
 
         def write(transaction: CommitTransaction) -> int:
             ((number,),) = transaction.execute(sql.ADD_EXECUTION, execution).fetchall()
             _add_run(transaction, number, org, run)
-            transaction.executemany(sql.BEGIN, [(number, pos, text) for pos, text in enumerate(texts, 1)])
+            transaction.executemany(sql.BEGIN, [(number, pos, *text) for pos, text in enumerate(texts, 1)])
             for change in append.changes:
                 _change_run(transaction, number, org, change)
             interrupts.write(transaction, number, org, append, is_new=True)
             _add_projections(transaction, number, org, append)
             return int(number)
 
-        return ExecutionRef(new.org, await self._commits.run(write, run.id))
+        ref = ExecutionRef(new.org, await self._commits.run(write, run.id))
+        self._checksums.keep(ref.id, 0, texts)
+        return ref
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
         org = self._orgs.get(execution.org) or await self._org(execution.org)
-        texts = _texts(append.entries)
+        texts = await self._chained(execution, append)
         if texts and _is_plain(append):
-            return await self._commits.insert(_rows(execution.id, org, append, texts))
+            with self._checksums.kept(execution.id, append.expected, texts):
+                return await self._commits.insert(_rows(execution.id, org, append, texts))
 
         def write(transaction: CommitTransaction) -> None:
             if not texts:
@@ -99,17 +107,43 @@ class SqlJournal:
             if append.wakes:
                 transaction.execute(sql.WAKE, (execution.id,))
 
-        return await self._commits.run(write, execution.id)
+        with self._checksums.kept(execution.id, append.expected, texts):
+            return await self._commits.run(write, execution.id)
+
+    async def _chained(self, execution: ExecutionRef, append: Append) -> list[Text]:
+        """The entries as JSON text. They are encoded before the group commit: an error affects one caller only."""
+        before = self._checksums.get(execution.id, append.expected) if append.entries else 0
+        if before is None:
+            rows = await self._database.look_up(sql.CHECKSUM, execution.id, append.expected)
+            if not rows:
+                if append.new_run and await self.find_run(execution.org, append.new_run.id):
+                    raise RunExists(f"run `{append.new_run.id}` already exists")
+                raise JournalConflict("the journal does not have the expected length")
+            before = rows[0][0]
+        return chained(map(encode_entry, append.entries), before)
 
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
         entries: list[Entry] = []
-        org = await self._org(execution.org)
+        org, chain = await self._org(execution.org), Chain(after)
         while True:
-            rows = await self._database.look_up(sql.READ, execution.id, org, after, ENTRIES_PER_READ)
-            entries += [decode_stored(text) for _, text in rows]
+            try:
+                rows = await self._database.look_up(sql.READ, execution.id, org, chain.pos, ENTRIES_PER_READ)
+                entries += [decode_stored(text) for text in chain.checked(rows)]
+            except Damaged as error:
+                raise JournalDamaged(f"the journal of execution {execution.id} is damaged") from error
             if len(rows) < ENTRIES_PER_READ:
+                self._checksums.put(execution.id, chain.pos, chain.checksum)
                 return await self._restored(execution, entries)
-            after = rows[-1][0]
+            await asyncio.sleep(0)
+
+    async def damaged(self) -> AsyncIterator[str]:
+        after = 0
+        while rows := await self._database.look_up(sql.EXECUTIONS, after, EXECUTIONS_PER_READ):
+            for after, org, run_id in rows:
+                try:
+                    await self.read(ExecutionRef(org, after))
+                except (JournalDamaged, ValueError):
+                    yield run_id
             await asyncio.sleep(0)
 
     async def _restored(self, execution: ExecutionRef, entries: list[Entry]) -> list[Entry]:
@@ -267,14 +301,9 @@ class SqlJournal:
         return self._orgs.get(uuid)
 
 
-def _texts(entries: Sequence[Entry]) -> list[str]:
-    """The entries as JSON text. They are encoded before the group commit, so that an error affects one caller only."""
-    return [encode_entry(entry).decode() for entry in entries]
-
-
-def _rows(number: int, org: int | None, append: Append, texts: list[str]) -> Rows:
+def _rows(number: int, org: int | None, append: Append, texts: list[Text]) -> Rows:
     first = append.expected + 1
-    return [(number, first + index, org, append.holder, text) for index, text in enumerate(texts)]
+    return [(number, first + index, org, append.holder, *text) for index, text in enumerate(texts)]
 
 
 def _is_plain(append: Append) -> bool:
@@ -283,7 +312,7 @@ def _is_plain(append: Append) -> bool:
     return not (rows or append.messages or append.usage or append.audit) and append.interrupts is None
 
 
-def _write(transaction: CommitTransaction, number: int, org: int | None, append: Append, texts: list[str]) -> None:
+def _write(transaction: CommitTransaction, number: int, org: int | None, append: Append, texts: list[Text]) -> None:
     """Write the entries and all rows that change with them. An existing run id is reported before a conflict."""
     if append.new_run:
         _add_run(transaction, number, org, append.new_run)

@@ -15,6 +15,10 @@ Values = Sequence[Any] | Mapping[str, Any]
 Result = sa.CursorResult[*tuple[Any, ...]]
 
 
+class Damaged(Exception):
+    """The database has other bytes than those that were written."""
+
+
 class Transaction(Protocol):
     """One transaction. Statements in text use SQLite's dialect."""
 

@@ -1,7 +1,12 @@
 """`wfcore db`: the database's schema."""
 
+from typing import TYPE_CHECKING
+
 from wfcore.adapters.sealing import file_of
-from wfcore.cli.common import DATABASE, Config, Database, open_core
+from wfcore.cli.common import DATABASE, Config, Database, Flag, open_core
+
+if TYPE_CHECKING:
+    from wfcore.bootstrap import Core
 
 
 async def upgrade(*, database: Database = DATABASE, config: Config = None) -> None:
@@ -10,8 +15,14 @@ async def upgrade(*, database: Database = DATABASE, config: Config = None) -> No
         print("the schema is that of this release")  # noqa: T201
 
 
-async def check(*, database: Database = DATABASE, config: Config = None) -> None:
-    """Check that the schema is that of this release; fails and prints the differences if not. Changes nothing."""
+async def check(*, deep: Flag = False, database: Database = DATABASE, config: Config = None) -> None:
+    """Check that the schema is that of this release; fails and prints the differences if not. Changes nothing.
+
+    Parameters
+    ----------
+    deep
+        Also read the journals of all runs and verify their checksums; prints the id of each damaged run.
+    """
     from wfcore.domain.kernel.errors import Unavailable
 
     file = file_of(database)
@@ -21,3 +32,18 @@ async def check(*, database: Database = DATABASE, config: Config = None) -> None
         if found := await core.ports.storage.schema_differences():
             raise Unavailable(f"the schema is not that of this release: {'; '.join(found)}")
         print("the schema is that of this release")  # noqa: T201
+        if deep:
+            await _check_journals(core)
+
+
+async def _check_journals(core: "Core") -> None:
+    """Print the id of each damaged run. Raises Unavailable when there are any."""
+    from wfcore.domain.kernel.errors import Unavailable
+
+    damaged = 0
+    async for run_id in core.ports.journal.damaged():
+        damaged += 1
+        print(run_id)  # noqa: T201
+    if damaged:
+        raise Unavailable(f"the journals of {damaged} runs are damaged")
+    print("all journals are intact")  # noqa: T201

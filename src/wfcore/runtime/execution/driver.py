@@ -10,7 +10,7 @@ import attrs
 
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.ports.faults import ClaimLost
-from wfcore.ports.journal import Execution, ExecutionRef
+from wfcore.ports.journal import Execution, ExecutionRef, JournalDamaged
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.performer import Performer
 from wfcore.runtime.execution.plans import Plans
@@ -60,6 +60,8 @@ class Driver:
         except PROGRAM_ERRORS as error:
             if not await self._poison_runs.end(ref, error):
                 raise
+        except JournalDamaged as error:
+            await self._poison_runs.set_aside(ref, error)
         else:
             self._poison_runs.forget(ref)
 

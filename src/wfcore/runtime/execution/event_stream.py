@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.machine.machine import Machine
-from wfcore.ports.journal import Execution
+from wfcore.ports.journal import Execution, JournalDamaged
 from wfcore.ports.providers import Lagged
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.execution.poison_runs import damage
 
 SOONEST, LATEST = 0.5, 5.0
 """Seconds of silence after which a follower looks at the journal: another process may drive the run."""
@@ -29,7 +30,12 @@ async def follow(
     patience = SOONEST
     try:
         while True:
-            if news := turn.take(await past.read()):
+            try:
+                found = await past.read()
+            except JournalDamaged:
+                yield [turn.broken(ports.clock.now())]
+                return
+            if news := turn.take(found):
                 yield news
             patience = SOONEST if news else min(patience * 1.5, LATEST)
             try:
@@ -85,6 +91,10 @@ class _Turn:
         self._seen = seen
         self.gap = False
         self.ended = False
+
+    def broken(self, at: int) -> Event:
+        """The last event of a run whose journal is damaged."""
+        return Event(EventKind.error, self._run_id, self._seen + 1, at, {"error": damage(self._run_id)})
 
     def take(self, events: list[Event]) -> list[Event]:
         """Those that follow, without a gap, on what was seen."""

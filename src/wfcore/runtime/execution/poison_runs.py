@@ -4,9 +4,11 @@ for ever."""
 import logging
 from collections import Counter
 
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.state import IllegalEntry
-from wfcore.ports.journal import ExecutionRef, JournalConflict
+from wfcore.domain.run.machine.states.output import DEFECT
+from wfcore.domain.run.state import IllegalEntry, RunStatus
+from wfcore.ports.journal import Append, Execution, ExecutionRef, JournalConflict, RunChange, RunFilter
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.append import projected, settled
 from wfcore.runtime.execution.plans import Plans
@@ -18,6 +20,21 @@ PROGRAM_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, 
 
 TRIES = 5
 """Consecutive failures to drive an execution, after which it is ended."""
+
+
+MOST_TURNS = 100
+"""Turns of a thread among which the one under way is: it is one of the latest."""
+
+
+def damage(run_id: str) -> dict[str, JSON]:
+    """The error of a run whose journal is damaged."""
+    return {
+        "code": "INTERNAL_ERROR",
+        "status": "INTERNAL",
+        "message": "the journal of the run is damaged",
+        "requestId": run_id,
+        "info": {"reason": DEFECT},
+    }
 
 
 class PoisonRuns:
@@ -47,6 +64,22 @@ class PoisonRuns:
         log.error("an execution was ended, because it cannot be driven", exc_info=error, extra=details)
         del self._tries[ref]
         return True
+
+    async def set_aside(self, ref: ExecutionRef, error: Exception) -> None:
+        """End the run of an execution whose journal is damaged, without an entry. No worker drives it any more."""
+        execution = await self._ports.journal.execution(ref)
+        log.error("the journal of an execution is damaged", exc_info=error,
+                  extra={"execution": ref.id, "run": execution.root_run_id})  # fmt: skip
+        now = self._ports.clock.now()
+        changes = [RunChange(run_id, RunStatus.error, now, {"error": damage(run_id)})
+                   for run_id in await self._under_way(execution)]  # fmt: skip
+        ended = Append(execution.length, (), None, changes, (), updates_claim=True, holder=execution.claimed_by)
+        await self._ports.journal.append(ref, ended)
+
+    async def _under_way(self, execution: Execution) -> list[str]:
+        where = RunFilter(thread_id=execution.thread_id)
+        found = await self._ports.journal.list_runs(execution.ref.org, limit=MOST_TURNS, where=where)
+        return [run.id for run in found if run.execution == execution.ref and run.status.under_way]
 
     async def _abort(self, ref: ExecutionRef, message: str) -> None:
         """Append the end to what the journal holds, and to nothing that was not written."""

@@ -12,6 +12,7 @@ from postgres_server import new_database
 from wfcore import bootstrap
 from wfcore.adapters.sql import journal as sql_journal
 from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.repositories.checksums import chained
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run.entries import Succeeded
 from wfcore.domain.run.versions import decode_stored
@@ -58,12 +59,16 @@ async def parked(url: str) -> AsyncIterator[tuple[Any, Any, Any]]:
 async def rewrite(core: Any, change: Callable[[list[Any]], None]) -> None:
     """Store every entry as another release would have."""
     async with core.ports.storage.database.writing() as connection:
-        rows = (await connection.exec_driver_sql("SELECT execution, pos, entry FROM journal")).fetchall()
+        rows = (await connection.exec_driver_sql("SELECT execution, pos, entry FROM journal ORDER BY 1, 2")).fetchall()
+        before = 0
         for execution, pos, text in rows:
             entry = json.loads(text)
             change(entry)
-            place = (json.dumps(entry), execution, pos)
-            await connection.exec_driver_sql("UPDATE journal SET entry = ? WHERE execution = ? AND pos = ?", place)
+            ((written, before),) = chained([json.dumps(entry).encode()], before if pos > 1 else 0)
+            place = (written, before, execution, pos)
+            await connection.exec_driver_sql(
+                "UPDATE journal SET entry = ?, checksum = ? WHERE execution = ? AND pos = ?", place
+            )
 
 
 def to_version_0(entry: list[Any]) -> None:

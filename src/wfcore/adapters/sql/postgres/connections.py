@@ -21,6 +21,8 @@ these settings it joins whole tables first, or compiles the statement.
 
 _ROLLED_BACK: Final = "40"
 _NO_TABLE: Final = "42P01"
+_READ_ONLY: Final = "25006"
+_DAMAGED: Final = "XX"
 """Classes and codes of errors (PostgreSQL, appendix A)."""
 
 
@@ -91,6 +93,8 @@ def _refusal(error: BaseException | None) -> Unavailable | Invalid | None:
         return Invalid(f"the database cannot store a value: {message}")
     if code.startswith(_ROLLED_BACK):
         return RolledBack(f"the database rolled a transaction back: {message}")
-    if code == _NO_TABLE or isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+    if code.startswith(_DAMAGED):
+        return Unavailable(f"the database is damaged: {message}")
+    if code in (_NO_TABLE, _READ_ONLY) or isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return Unavailable(f"the database does not answer: {message}")
     return None

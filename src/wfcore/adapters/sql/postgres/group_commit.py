@@ -47,15 +47,16 @@ _WITH_LOCKS: Final = {sql.DUE: sql.DUE_SKIP_LOCKED, sql.DUE_OF: sql.DUE_OF_SKIP_
 
 _APPEND: Final = """
 WITH accepted AS (
-    SELECT given.execution, given.pos, given.entry
-    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], string_to_array($6, chr(30)))
-        AS given(execution, org, holder, length, pos, entry)
+    SELECT given.execution, given.pos, given.entry, given.checksum
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], string_to_array($6, chr(30)),
+        $7::int[]) AS given(execution, org, holder, length, pos, entry, checksum)
     JOIN executions e ON e.id = given.execution AND e.org = given.org
     WHERE (given.holder IS NULL OR e.claimed_by = given.holder)
     AND given.length = coalesce((SELECT max(pos) FROM journal j WHERE j.execution = e.id), 0)
     ORDER BY e.id FOR NO KEY UPDATE OF e
 )
-INSERT INTO journal (execution, pos, entry) SELECT execution, pos, entry FROM accepted RETURNING execution"""
+INSERT INTO journal (execution, pos, entry, checksum)
+SELECT execution, pos, entry, checksum FROM accepted RETURNING execution"""
 """Inserts the entries of appends to different executions, and skips appends with a wrong length or holder.
 
 Rows are locked in one order, so that two groups cannot deadlock. A statement that waited for a lock has compared with
@@ -249,8 +250,9 @@ async def _responses(requests: list[_Request], execute: Execute) -> list[list[St
 def _appending(appends: Sequence[Rows]) -> Statement:
     """The combined statement of some appends, each with rows as for `journal_statements.APPEND`."""
     lengths = [rows[0][1] - 1 for rows in appends for _ in rows]
-    executions, places, orgs, holders, texts = zip(*chain.from_iterable(appends), strict=True)
-    return _APPEND, (*map(_array, (executions, orgs, holders, lengths, places)), _SEPARATOR.join(texts))
+    executions, places, orgs, holders, texts, sums = zip(*chain.from_iterable(appends), strict=True)
+    arrays = map(_array, (executions, orgs, holders, lengths, places))
+    return _APPEND, (*arrays, _SEPARATOR.join(texts), _array(sums))
 
 
 def _array(numbers: Iterable[int | None]) -> str:

@@ -22,14 +22,14 @@ Row = Sequence[Any]
 # Entries
 
 _APPEND: Final = """
-INSERT INTO journal (execution, pos, entry) VALUES (?1, (
+INSERT INTO journal (execution, pos, entry, checksum) VALUES (?1, (
     SELECT ?2 FROM executions
     WHERE id = ?1 AND org = ?3 AND (CAST(?4 AS bigint) IS NULL OR claimed_by = ?4)
     AND (?2 = 1 OR EXISTS (SELECT 1 FROM journal WHERE execution = ?1 AND pos = ?2 - 1)){}
-), ?5)"""
+), ?5, ?6)"""
 
 APPEND: Final = _APPEND.format("")
-"""One entry: execution, position, organization, holder or NULL, text.
+"""One entry: execution, position, organization, holder or NULL, text, checksum.
 
 An IntegrityError means that the compare-and-set failed. An existing position violates the primary key. For a position
 that is too high, a lost claim or another organization's execution the position becomes NULL, which is refused too.
@@ -43,12 +43,19 @@ SELECT 1 FROM executions WHERE id = ?1 AND org = ?3 AND (CAST(?4 AS bigint) IS N
 AND ?2 = coalesce((SELECT max(pos) FROM journal WHERE execution = ?1), 0)"""
 """The same comparison for an append without entries."""
 
-BEGIN: Final = "INSERT INTO journal (execution, pos, entry) VALUES (?, ?, ?)"
+BEGIN: Final = "INSERT INTO journal (execution, pos, entry, checksum) VALUES (?, ?, ?, ?)"
 """An entry of an execution that the same transaction creates, without a comparison."""
 
 READ: Final = """
-SELECT pos, entry FROM journal
+SELECT pos, entry, checksum FROM journal
 WHERE execution = (SELECT id FROM executions WHERE id = ?1 AND org = ?2) AND pos > ?3 ORDER BY pos LIMIT ?4"""
+
+CHECKSUM: Final = "SELECT checksum FROM journal WHERE execution = ?1 AND pos = ?2"
+
+EXECUTIONS: Final = """
+SELECT e.id, o.uuid, (SELECT id FROM runs WHERE execution = e.id ORDER BY key LIMIT 1)
+FROM executions e JOIN organizations o ON o.key = e.org WHERE e.id > ?1 ORDER BY e.id LIMIT ?2"""
+"""The executions after one, each with its organization and its first run."""
 
 FIRST_RUN: Final = """
 SELECT r.created_at, r.id, e.kind, e.resource_id, e.thread_id

@@ -357,6 +357,7 @@ journal: Final = Table(
     metadata,
     _int("execution"),
     _int("pos"),
+    Column("checksum", sa.Integer, nullable=False),
     _text("entry"),
     PrimaryKeyConstraint("execution", "pos"),
     sqlite_with_rowid=False,

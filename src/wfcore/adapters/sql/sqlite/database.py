@@ -28,12 +28,16 @@ from sqlalchemy.pool import QueuePool
 
 from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
 from wfcore.adapters.sql.sqlite.group_commit import GroupCommit
-from wfcore.adapters.sql.store import Commits, Result, Rows, Synchronous, Transaction, Values, shielded
+from wfcore.adapters.sql.store import Commits, Damaged, Result, Rows, Synchronous, Transaction, Values, shielded
 from wfcore.domain.kernel.errors import Unavailable
 
 READERS: Final = 4
 WAL_BYTES: Final = 64 * 1024 * 1024
 """The size in bytes to which a checkpoint truncates the write-ahead log. A reader that never ends prevents that."""
+
+_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_NOT_TEXT: Final = "Could not decode to UTF-8"
+"""How the driver's message about a text begins that is not UTF-8. It has no code."""
 
 SAFE_VERSION: Final = (3, 51, 3)
 
@@ -144,7 +148,9 @@ class Database:
         """A short read by key, on the event loop."""
         try:
             return self.look_up_connection.execute(statement, values).fetchall()
-        except sqlite3.OperationalError:  # locked or damaged: a reader waits, or raises the domain's error
+        except sqlite3.DatabaseError as error:  # locked or damaged: a reader waits, or raises the domain's error
+            if str(error).startswith(_NOT_TEXT):
+                raise Damaged from error
             async with self.reading() as connection:
                 return [tuple(row) for row in await connection.exec_driver_sql(statement, values)]
 
@@ -284,6 +290,8 @@ def _domain_errors() -> Iterator[None]:
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         if not isinstance(cause, sqlite3.OperationalError) and type(cause) is not sqlite3.DatabaseError:
             raise
+        if getattr(cause, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+            raise Unavailable(f"the database file is damaged: {cause}") from error
         raise Unavailable(f"the database does not answer: {cause}") from error
 
 

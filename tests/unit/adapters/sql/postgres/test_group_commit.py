@@ -127,7 +127,7 @@ class TestCommits:
         texts = ["{a,b}", "NULL", "\n", '\t"\\"', *map(to_json, odd)]
         journal, commits = SqlJournal(database), database.commits(None)
         ref = await begin(journal, "r-1")
-        await commits.insert([(ref.id, 2 + number, 1, None, text) for number, text in enumerate(texts)])
+        await commits.insert([(ref.id, 2 + number, 1, None, text, 0) for number, text in enumerate(texts)])
         found = await database.look_up("SELECT entry FROM journal WHERE execution = ? ORDER BY pos OFFSET 1", ref.id)
         assert [text for (text,) in found] == texts
 
@@ -194,7 +194,7 @@ class TestSeveralProcesses:
             other = SqlJournal(second)
             async with database.writing() as connection:
                 await connection.exec_driver_sql("SELECT id FROM executions WHERE id = ? FOR UPDATE", (refs[1].id,))
-                await connection.exec_driver_sql("INSERT INTO journal VALUES (?, 2, '{}')", (refs[1].id,))
+                await connection.exec_driver_sql("INSERT INTO journal VALUES (?, 2, 0, '{}')", (refs[1].id,))
                 late = [asyncio.create_task(other.append(ref, Append(1, steps(1, 1)))) for ref in refs]
                 await idle()
             outcomes = await asyncio.gather(*late, return_exceptions=True)
@@ -214,6 +214,6 @@ class TestSeveralProcesses:
                     for entries in ((), steps(1, 1))
                 ]
                 await idle()
-                await connection.exec_driver_sql("INSERT INTO journal VALUES (?, 2, '{}')", (ref.id,))
+                await connection.exec_driver_sql("INSERT INTO journal VALUES (?, 2, 0, '{}')", (ref.id,))
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [JournalConflict] * 2

@@ -176,7 +176,7 @@ async def test_an_invalid_file_is_unavailable(tmp_path: Path) -> None:
     """A missing directory and a file of another format raise Unavailable."""
     (tmp_path / "text").write_text("no database " * 99)
     for path in ("missing/a.db", "text"):
-        with pytest.raises(Unavailable, match="the database does not answer"):
+        with pytest.raises(Unavailable, match="the database file is damaged"):
             await Database(f"sqlite:///{tmp_path}/{path}").open()
 
 

@@ -312,6 +312,7 @@ def _create_runs() -> None:
         "journal",
         _int("execution"),
         _int("pos"),
+        Column("checksum", sa.Integer, nullable=False),
         _text("entry"),
         PrimaryKeyConstraint("execution", "pos"),
         sqlite_with_rowid=False,
