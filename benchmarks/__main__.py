@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks import durable, memory, parked, postgres, streams
 from benchmarks.contexts import contexts
-from benchmarks.fairness import fairness
+from benchmarks.fairness import fairness, stalled
 from benchmarks.imports import imports
 from benchmarks.management import management
 from benchmarks.scale import Scale
@@ -30,6 +30,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "deltas": streams.deltas,
     "frames": streams.frames,
     "fairness": fairness,
+    "stalled": stalled,
     "contexts": contexts,
     "management": management,
     "import": imports,

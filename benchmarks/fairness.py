@@ -3,6 +3,7 @@
 import asyncio
 import json
 import multiprocessing
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from multiprocessing.connection import Connection
@@ -10,12 +11,16 @@ from statistics import median, quantiles
 from time import perf_counter
 
 import attrs
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from benchmarks.graphs import chain
 from benchmarks.library import ORG, step
 from benchmarks.scale import Scale
-from benchmarks.streams import Place, serving
+from benchmarks.streams import Place, call, serving
 from benchmarks.table import Figure
 from wfcore.adapters.http.application import app
 from wfcore.bootstrap import open as open_core
@@ -25,6 +30,8 @@ from wfcore.runtime.common.installation import Settings
 OTHER_ORG = "00000000-0000-4000-8000-000000000002"
 FLOODING = 50
 """Clients of one organization that start runs without a pause."""
+STALLED = 100
+"""Readers of a stream that do not read."""
 
 
 def fairness(scale: Scale) -> Iterator[Figure]:
@@ -37,6 +44,37 @@ def fairness(scale: Scale) -> Iterator[Figure]:
     before, after = (median(p99) for p99 in zip(*rounds, strict=True))
     yield Figure(f"a start beside {FLOODING} flooding clients of another organization", "p99 to that alone",
                  after / before, "x", f"{before:.1f} ms", f"{after:.1f} ms", at_most=1.5)  # fmt: skip
+
+
+def stalled(scale: Scale) -> Iterator[Figure]:
+    """Starts of others beside readers of a long run that open its stream and then read nothing."""
+    with serving(_long_run, f"{scale.directory}/stalled.db?{scale.nodes}") as place:
+        asyncio.run(_latencies(place, scale.starts))
+        alone, beside = asyncio.run(_beside_stalled(place, 5 * scale.starts))
+    yield Figure(f"a start beside {STALLED} readers that stall", "worst", beside, "ms",
+                 f"{alone:.1f} ms", f"{beside:.1f} ms", at_most=100)  # fmt: skip
+
+
+async def _beside_stalled(place: Place, count: int) -> tuple[float, float]:
+    """The worst latency in milliseconds: alone, and from the moment when the readers connect."""
+    alone = max(await _latencies(place, count))
+    path = (await call(place, "GET", "/long")).decode()
+    readers = [asyncio.create_task(_stall(place, path)) for _ in range(STALLED)]
+    beside = max(await _latencies(place, count))
+    for reader in readers:
+        (await reader).close()
+    return alone, beside
+
+
+async def _stall(place: Place, path: str) -> socket.socket:
+    """A reader with a small buffer that sends its request and reads nothing."""
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    one.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(one, ("127.0.0.1", place.port))
+    await loop.sock_sendall(one, place.request("GET", path))
+    return one
 
 
 def _p99(latencies: list[float]) -> float:
@@ -125,3 +163,26 @@ async def _two_organizations(database: str) -> AsyncIterator[tuple[ASGIApp, str,
             await core.workflows.deploy(me, flow.id)
             callers.append((token, {"workflowId": flow.id, "input": {}}))
         yield app(core), "", json.dumps(callers).encode()
+
+
+@asynccontextmanager
+async def _long_run(where: str) -> AsyncIterator[tuple[ASGIApp, str, bytes]]:
+    database, nodes = where.split("?")
+    async with open_core(f"sqlite:///{database}", tools=(step,), settings=Settings(grace=0)) as core:
+        await core.directory.create_organization("Bench", id=ORG)
+        await core.directory.add_member(ORG, "u1", email="u1@example.org")
+        token = await core.directory.create_token(ORG, "u1", scopes=TOKEN_SCOPES)
+        me = core.principal(ORG, "u1", email="u1@example.org")
+        flows = []
+        for name, length in (("Long", int(nodes)), ("Small", 2)):
+            flow = await core.workflows.create(me, name=name, structure=chain(length))
+            await core.workflows.deploy(me, flow.id)
+            flows.append(flow.id)
+        async for event in core.runs.start(me, workflow=flows[0], input={}):
+            run_id = event.run_id
+
+        async def long(_: Request) -> Response:
+            return PlainTextResponse(f"/agent/v1/runs/{run_id}/events")
+
+        application = Starlette(routes=[Route("/long", long), Mount("/", app(core))])
+        yield application, token, json.dumps({"workflowId": flows[1], "input": {}}).encode()

@@ -136,12 +136,12 @@ class Place:
 
 async def _read(place: Place, readers: int) -> Cost:
     """The time from the continuation of the run to the last frame of the last reader."""
-    run = (await _call(place, "POST", "/prepare")).decode()
+    run = (await call(place, "POST", "/prepare")).decode()
     reading = [asyncio.create_task(_follow(place, run)) for _ in range(readers)]
-    while int(await _call(place, "GET", "/readers")) < readers:  # noqa: ASYNC110  (in another process)
+    while int(await call(place, "GET", "/readers")) < readers:  # noqa: ASYNC110  (in another process)
         await asyncio.sleep(0.01)
     began = perf_counter()
-    await _call(place, "POST", "/go")
+    await call(place, "POST", "/go")
     await asyncio.gather(*reading)
     return Cost(perf_counter() - began, 0.0)
 
@@ -159,11 +159,11 @@ async def _first(place: Place) -> float:
 
 
 async def _follow(place: Place, run: str) -> None:
-    if b'"done"' not in (await _call(place, "GET", run))[-2_000:]:
+    if b'"done"' not in (await call(place, "GET", run))[-2_000:]:
         raise RuntimeError("a stream broke off")
 
 
-async def _call(place: Place, method: str, path: str) -> bytes:
+async def call(place: Place, method: str, path: str) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
     writer.write(place.request(method, path))
     answer = await reader.read(-1)

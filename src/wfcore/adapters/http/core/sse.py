@@ -4,8 +4,10 @@ Frames that are ready together are sent in one chunk. A stream ends with the run
 disconnects or stalls, or with the server. The run is not affected, and a client can join it again.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
+from weakref import WeakKeyDictionary
 
 import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -21,6 +23,8 @@ STALL_SECONDS = 60.0
 """Seconds after which a client that does not read a chunk is disconnected."""
 CACHED_FRAMES, CACHED_BYTES = 1_024, 2**12
 """How many frames are cached for other readers, and how many bytes one of them can have."""
+MANY = 64
+"""Events of a batch from which on readers encode in turn: those of the past, not those of a live run."""
 CHUNK = 2**16
 """Bytes after which a batch continues in another chunk."""
 
@@ -71,9 +75,22 @@ def refusal(data: Mapping[str, JSON], status: int) -> Response:
 async def _chunks(batches: AsyncGenerator[list[Event], None]) -> AsyncIterator[bytes]:
     async with aclosing(batches):
         async for events in batches:
-            for chunk in _joined(map(_frame_of, events)):
+            chunks = _joined(map(_frame_of, events))
+            while chunk := next(chunks, b"") if len(events) < MANY else await _encoded_in_turn(chunks):
                 yield chunk
                 await anyio.lowlevel.checkpoint()
+
+
+async def _encoded_in_turn(chunks: Iterator[bytes]) -> bytes:
+    """The next chunk, empty at the end. One reader encodes at a time, so that other work waits for one chunk only."""
+    lock = _encoding.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+    async with lock:
+        chunk = next(chunks, b"")
+        await asyncio.sleep(0)
+        return chunk
+
+
+_encoding = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]()
 
 
 def _frame_of(event: Event) -> bytes:
