@@ -38,7 +38,7 @@ PHRASES = {
 ALLOWED = {
     "surface": r"--wf-color-surface",  # a CSS custom property
     "defect": r"""["'`]defect["'`]""",  # the value of `info.reason` on the wire
-    "told": r"\btold\b.*(?:null=True|row\.told|p\.told)|row\[\"told\"\]",  # a column of the table of postings
+    "told": r"\btold\b.*(?:null=True|row\.told|[pq]\.told)|row\[\"told\"\]|q\.told",  # a column
     "floor": r"math\.floor|coverage",  # the function; the least coverage
     "floors": r"coverage",
     "talk": r"[Tt]alk with|you talk to",  # what a user does in a chat

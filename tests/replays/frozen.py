@@ -24,8 +24,8 @@ from wfcore.adapters.sql.repositories.journal_statements import is_compacted, re
 from wfcore.domain.run.effects import Effect
 from wfcore.domain.run.entries import Entry, Opened, Resumed, Started
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.machine.interrupts import interrupt_to_wire
 from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
 from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, compile_plan, skill_plan
 from wfcore.domain.run.versions import decode_stored
 from wfcore.runtime.execution.append import left_open, result_of

@@ -25,7 +25,7 @@ class Recorder:
     def __init__(self, folder: Path) -> None:
         self._url = f"sqlite:///{folder}/a.db"
         self._org: str | None = None
-        self._same = {"clock": FakeClock(), "ids": SequentialIds(), "secret": b"s" * 32}
+        self._same = {"clock": FakeClock(), "ids": SequentialIds(), "secrets": b"s" * 32}
         self.kept: Frozen | None = None
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Faults of the installation itself, as opposed to outcomes of what a run asked for."""
+"""Faults of the installation itself, as opposed to outcomes of what a run requested."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -48,7 +48,8 @@ NARROWING = {
 """Values of the query parameters of lists. A new parameter must be added here."""
 
 ALLOWED = re.compile(
-    r"SCAN (CONSTANT ROW|(json_each|given) ?.*|mine|found|memory_words VIRTUAL TABLE.*|\d+ CONSTANT ROWS?|\(subquery-\d+\))",
+    r"SCAN (CONSTANT ROW|(json_each|given) ?.*|mine|found|memory_words VIRTUAL TABLE.*|\d+ CONSTANT ROWS?"
+    r"|\(subquery-\d+\))",
     re.ASCII,
 )
 """Allowed scans: of data in memory, and the word search, which SQLite reports as a scan of its index."""

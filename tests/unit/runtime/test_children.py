@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from bench import Bench, Toolbox, act, agent, ask, graph, kinds, one, opened, private, start, why
 
-from wfcore.domain.kernel.errors import Invalid
 from wfcore.adapters.models.scripted import ScriptedModel
+from wfcore.domain.kernel.errors import Invalid
 from wfcore.runtime.execution import plans
 from wfcore.runtime.execution.children import MAX_CHILD_DEPTH
 

@@ -260,7 +260,7 @@ def is_scheduled(content: Mapping[str, JSON]) -> bool:
     return isinstance(trigger, dict) and trigger.get("trigger_type") == "schedule"
 
 
-def _content_to_wire(content: Mapping[str, JSON]) -> dict[str, JSON]:
+def content_to_wire(content: Mapping[str, JSON]) -> dict[str, JSON]:
     """The content without an empty `budget`, which is not in the interface's table."""
     return {name: value for name, value in content.items() if value or name != "budget"}
 
@@ -341,5 +341,5 @@ def to_wire(
     if resource.pending_transfer:
         values["pendingOwnershipTransfer"] = resource.pending_transfer.to_wire()
     if with_variation:
-        values["variation"] = _content_to_wire(variation.content) if variation else None
+        values["variation"] = content_to_wire(variation.content) if variation else None
     return {field: values[field] for field in FIELDS[resource.kind] if field in values}

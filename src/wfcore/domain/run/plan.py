@@ -247,13 +247,14 @@ def _action(data: Mapping[str, JSON]) -> dict[str, Any]:
         "for_each": compile_expression(data["forEach"]) if data.get("forEach") else None,
         "max_concurrency": int(data.get("maxConcurrency") or 50),
         "requires_approval": bool(data.get("requiresApproval")),
-        "names_child": data["toolId"] == WORKFLOW and _is_number((data.get("params") or {}).get("workflowId")),
+        "names_child": data["toolId"] == WORKFLOW and _names_child(data.get("params")),
         **_effect(data),
     }
 
 
-def _is_number(value: JSON) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _names_child(params: JSON) -> bool:
+    number = params.get("workflowId") if isinstance(params, Mapping) else None
+    return isinstance(number, int | float) and not isinstance(number, bool)
 
 
 def _condition(data: Mapping[str, JSON]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.machine.states.output import DEFECT
+from wfcore.domain.run.machine.states.output import SERVER_FAULT
 from wfcore.domain.run.state import IllegalEntry, RunStatus
 from wfcore.ports.journal import Append, Execution, ExecutionRef, JournalConflict, RunChange, RunFilter
 from wfcore.runtime.common.ports import Ports
@@ -33,7 +33,7 @@ def damage(run_id: str) -> dict[str, JSON]:
         "status": "INTERNAL",
         "message": "the journal of the run is damaged",
         "requestId": run_id,
-        "info": {"reason": DEFECT},
+        "info": {"reason": SERVER_FAULT},
     }
 
 

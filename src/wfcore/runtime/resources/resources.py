@@ -51,6 +51,7 @@ from wfcore.runtime.resources.interfaces import Interfaces
 from wfcore.runtime.resources.ownership import OwnershipUseCases, self_revoking_issues
 from wfcore.runtime.resources.schedules import ScheduleUseCases
 from wfcore.runtime.resources.supervision import link_faults
+from wfcore.runtime.resources.variations import VariationUseCases
 from wfcore.runtime.resources.webhooks import WebhookUseCases
 from wfcore.runtime.tools.mcp_tools import ToolLookup
 
@@ -68,7 +69,7 @@ Edit = TypeVar("Edit", PatchWorkflow, PatchSkill)
 Fields = Mapping[str, object]
 
 
-class ResourceUseCases(OwnershipUseCases):
+class ResourceUseCases(OwnershipUseCases, VariationUseCases):
     """The lifecycle that workflows and skills share. Checks run in the order: scope, body, resource."""
 
     validate_body: type

@@ -6,8 +6,8 @@ from wfcore.domain.kernel.errors import Conflict, Forbidden, Issue, NotFound, re
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.machine.states.interrupts import check_answer, may_decide
 from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.machine.states.interrupts import check_answer, may_decide
 from wfcore.domain.run.state import IllegalEntry
 from wfcore.ports.journal import RunRow
 from wfcore.runtime.common.authorization import conflict

@@ -9,7 +9,7 @@ import pytest
 from wfcore.domain.run.entries import Aborted, Resumed
 from wfcore.domain.run.machine.tables import TABLES, Moves, diagram
 from wfcore.domain.run.plan import skill_plan
-from wfcore.domain.run.state import BrokenInvariant, IllegalEntry, move, IllegalRunMove
+from wfcore.domain.run.state import BrokenInvariant, IllegalEntry, IllegalRunMove, move
 from wfcore.testing.histories import ANN, History, sketch
 
 NAMES = sorted(TABLES)

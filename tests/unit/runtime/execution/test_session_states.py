@@ -2,7 +2,7 @@
 
 import pytest
 
-from wfcore.domain.run.state import IllegalMove, move
+from wfcore.domain.run.state import IllegalRunMove, move
 from wfcore.runtime.execution.session_states import SESSION_TABLES, View, ViewEvent
 
 NAMES = sorted(SESSION_TABLES)
@@ -18,7 +18,7 @@ def test_every_other_move_is_refused(name: str) -> None:
             if event in moves.table[state]:
                 assert move(moves.table, state, event) is moves.table[state][event]
             else:
-                with pytest.raises(IllegalMove):
+                with pytest.raises(IllegalRunMove):
                     move(moves.table, state, event)
 
 

@@ -33,9 +33,9 @@ COUNTED_SECONDS: Final = 0.25
 @attrs.define(eq=False)
 class _Organization:
     seen: float = 0.0
-    handled: dict["Turn", float] = attrs.field(factory=dict)
+    handled: dict["AdmissionSlot", float] = attrs.field(factory=dict)
     """When each request that counts began, in order."""
-    waiting: deque[tuple["Turn", asyncio.Future[None]]] = attrs.field(factory=deque)
+    waiting: deque[tuple["AdmissionSlot", asyncio.Future[None]]] = attrs.field(factory=deque)
 
 
 class Admission:
@@ -52,15 +52,15 @@ class Admission:
         """How many organizations are present."""
         return len(self._present)
 
-    def turn(self, org: str) -> "Turn":
+    def turn(self, org: str) -> "AdmissionSlot":
         """A block that handles one request of the organization.
 
         Entering it waits for the turn, or raises RateLimited when too many requests wait. Its `info` has `limit`
         (`waiting`), `waitingRequests` and `retryAfterSeconds`.
         """
-        return Turn(self, org)
+        return AdmissionSlot(self, org)
 
-    async def enter(self, turn: "Turn") -> None:
+    async def enter(self, turn: "AdmissionSlot") -> None:
         now = self._now()
         if now - self._pruned_at > COUNTED_SECONDS:
             self._prune(now)
@@ -73,7 +73,7 @@ class Admission:
         else:
             one.handled[turn] = now
 
-    def leave(self, turn: "Turn") -> None:
+    def leave(self, turn: "AdmissionSlot") -> None:
         """Count the request no more, and admit the next one."""
         one = self._present.get(turn.org)
         if one is not None and one.handled.pop(turn, None) is not None and one.waiting:
@@ -83,7 +83,7 @@ class Admission:
     def _share(self) -> int:
         return SHARE_ALONE if len(self._present) == 1 else SHARE
 
-    async def _wait(self, one: _Organization, turn: "Turn") -> None:
+    async def _wait(self, one: _Organization, turn: "AdmissionSlot") -> None:
         if len(one.waiting) >= self._max_waiting:
             info = {"limit": "waiting", "waitingRequests": self._max_waiting, "retryAfterSeconds": 1}
             raise RateLimited(f"more than {self._max_waiting} requests of this organization wait", info)
@@ -128,7 +128,7 @@ class Admission:
 
 
 @attrs.frozen(eq=False)
-class Turn:
+class AdmissionSlot:
     """One request of an organization."""
 
     admission: Admission

@@ -19,6 +19,7 @@ from wfcore.adapters.http.core.request_parsing import (
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Handler, Route
 from wfcore.adapters.http.routes.interfaces import InterfaceRoutes
+from wfcore.adapters.http.routes.variations import VariationRoutes
 from wfcore.adapters.http.routes.webhooks import WebhookRoutes
 from wfcore.api.management import (
     AccessExplanationDto,
@@ -115,6 +116,7 @@ class ResourceRoutes:
             "rollback", "POST", "/{id}/rollback", self.rollback, "Deploy an old variation again",
             scopes_of(cases.rollback), body=RollbackBody, body_required=True, **changed,
         )  # fmt: skip
+        yield from VariationRoutes(self._cases, self._route).table()
         yield from self._ownership()
         yield from self._validation()
 

@@ -14,6 +14,7 @@ from wfcore.domain.run.machine.requests import CHANGED
 from wfcore.domain.run.machine.states.attempts import AttemptEvent, drop, moved
 from wfcore.domain.run.machine.states.interrupts import (
     InterruptEvent,
+    InterruptOrigin,
     approval_of,
     changed_approval_of,
     close_interrupt,
@@ -21,7 +22,6 @@ from wfcore.domain.run.machine.states.interrupts import (
     expiry,
     interrupt_to_wire,
     open_interrupt,
-    InterruptOrigin,
 )
 from wfcore.domain.run.machine.states.output import emit
 from wfcore.domain.run.machine.states.state import Frame, InterruptState, RunState

@@ -22,7 +22,6 @@ import pytest
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Duplicate, Stale, Storage
-from wfcore.testing.on_asyncio import OnAsyncio
 from wfcore.testing.contracts.storage.audit import AuditContract
 from wfcore.testing.contracts.storage.directory import DirectoryContract
 from wfcore.testing.contracts.storage.interfaces import InterfacesContract
@@ -42,6 +41,7 @@ from wfcore.testing.contracts.storage.values import (
     write_everything,
 )
 from wfcore.testing.contracts.storage.webhooks import WebhooksContract
+from wfcore.testing.on_asyncio import OnAsyncio
 
 EVERYBODY = principal()
 

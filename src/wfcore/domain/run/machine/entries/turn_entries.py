@@ -27,7 +27,7 @@ from wfcore.domain.run.machine.states.turns import (
     fail_run,
     show_parked,
 )
-from wfcore.domain.run.state import IllegalEntry, Vote, move, IllegalRunMove
+from wfcore.domain.run.state import IllegalEntry, IllegalRunMove, Vote, move
 
 
 def _check(run: RunState, event: TurnEvent, reason: str) -> None:

@@ -9,7 +9,7 @@ from wfcore.domain.run.machine.states.state import Frame, RunState
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.records import MessageRecord
 
-DEFECT: Final = "defect"
+SERVER_FAULT: Final = "defect"
 """The reason of a failure that is the fault of the server."""
 
 
@@ -26,10 +26,10 @@ def error_of(run: RunState, message: str, info: Mapping[str, JSON]) -> dict[str,
 
     Only a fault of the server, whose `info.reason` is `defect`, is an internal error.
     """
-    defect = info.get("reason") == DEFECT
+    internal = info.get("reason") == SERVER_FAULT
     return {
-        "code": "INTERNAL_ERROR" if defect else "BAD_REQUEST",
-        "status": "INTERNAL" if defect else "INVALID_ARGUMENT",
+        "code": "INTERNAL_ERROR" if internal else "BAD_REQUEST",
+        "status": "INTERNAL" if internal else "INVALID_ARGUMENT",
         "message": message,
         "requestId": run.run_id,
         "info": dict(info),
