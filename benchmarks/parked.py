@@ -13,6 +13,8 @@ from benchmarks.library import Library, opened
 from benchmarks.measure import Cost, Stopwatch, Turns
 from benchmarks.scale import Scale
 from benchmarks.table import Figure, rate
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.journal import RunFilter
 
 
 def parked(scale: Scale) -> Iterator[Figure]:
@@ -84,7 +86,9 @@ async def _opening(scale: Scale, name: str) -> float:
 
 
 async def _waiting(library: Library, count: int) -> list[str]:
-    rows = await library.core.ports.journal.list_runs(library.me.org_uuid, limit=count, status="interrupted")
+    rows = await library.core.ports.journal.list_runs(
+        library.me.org_uuid, limit=count, where=RunFilter(status=RunStatus.interrupted)
+    )
     return [row.id for row in rows]
 
 

@@ -55,8 +55,8 @@ class TestSqlStorage(StorageContract):
         await store.add_organization(new_organization(ORG))
         async with store.database.writing() as connection:
             await connection.exec_driver_sql(
-                "INSERT INTO executions (org, kind, variation_id, is_draft, user_id, thread_id)"
-                " VALUES (1, 'workflow', X'3D7631', true, 'u', 't')"
+                "INSERT INTO executions (org, kind, variation_id, is_draft, user_id, thread_id, started_by, epoch)"
+                " VALUES (1, 'workflow', X'3D7631', true, 'u', 't', 'person', 0)"
             )
         await _drop_two_drafts(store)
         await store.close()

@@ -120,7 +120,7 @@ MISSING = "6f2d8a52-6b0e-4b7c-9a55-0d6a3c1e9f01"
         ("member add --org ORG --user-id u --email a@x.org --group b --group a", 2, "`a` is not a UUID"),
         ("token create --org ORG --user-id u --scope nonsense", 2, "`nonsense` is not a token scope"),
         ("token create --org ORG --user-id u --all-scopes --expires-in 0", 2, "at least 1"),
-        ("org create Acme --database sqlite:///text.db", 1, "the database does not answer"),
+        ("org create Acme --database sqlite:///text.db", 1, "the database file is damaged"),
         ("org create Acme --database sqlite:///no/such/folder.db", 1, "the database does not answer"),
         ("org create Acme --database sqlite:///newer.db", 1, "of a newer release"),
         ("db check --database sqlite:///newer.db", 1, "of a newer release"),

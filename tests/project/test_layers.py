@@ -8,8 +8,10 @@ import pytest
 from source_tree import SRC, cycles, imports, modules, packages, siblings
 
 MOST_MODULES = 18
-LARGER = {"wfcore/ports": 20}
-"""`ports` is one flat list of protocols, a small file for each capability: a grouping would hide which ports exist."""
+LARGER = {"wfcore/ports": 20, "wfcore/adapters/http/routes": 19}
+"""`ports` is one flat list of protocols, a small file for each capability: a grouping would hide which ports exist.
+`routes` has one file for each area of the interface.
+"""
 
 
 def test_no_import_cycle_between_modules() -> None:

@@ -199,7 +199,7 @@ def test_a_decision_of_somebody_else_shows(open_page: Open, server: Server, ids:
         approve = page.get_by_role("button", name="Approve")
         if approve.count():
             approve.click()
-        expect(page.get_by_text(re.compile("decided meanwhile|does not exist|Denied"))).to_be_visible()
+        expect(page.get_by_text(re.compile("decided meanwhile|does not exist|Denied")).first).to_be_visible()
 
 
 def test_several_at_once(open_page: Open, server: Server, ids: dict[str, str]) -> None:

@@ -294,7 +294,7 @@ class TestReasons:
         assert (await ada.post(resume("twice"), json=approve, headers=keyed("first"))).status_code == 200
         assert (await self.refused(ada, resume("first"), approve, 403))["reason"] == "already_decided"
         waiting = (await bob.get("/agent/v1/interrupts")).json()["interrupts"]
-        assert [one["runId"] for one in waiting] == ["named", "first", "others"]
+        assert [one["runId"] for one in waiting] == ["others", "first", "named"]
 
     async def test_of_a_run_that_has_ended(self, world: World) -> None:
         """Cancelling or parking what has ended or was resumed is 409 with its reason."""

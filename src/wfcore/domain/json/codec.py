@@ -36,8 +36,8 @@ _INVISIBLE: Final = (
     r"\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
     r"\ufe00-\ufe0f\ufeff\uffa0"
 )
-VISIBLE: Final = f"^[^{_CONTROL}]*[^{_CONTROL}{_INVISIBLE}][^{_CONTROL}]*$"
-"""The pattern of a name: it has a visible character, and no control characters."""
+VISIBLE: Final = f"^([^{_CONTROL}]*[^{_CONTROL}{_INVISIBLE}][^{_CONTROL}]*)?$"
+"""The pattern of a name: it has a visible character, and no control characters; the shortest length is a rule apart."""
 
 
 def dumps(value: JSON) -> str:

@@ -188,4 +188,5 @@ async def _found(work: UnitOfWork, workflow: int, id: str) -> Interface:
 def _new_config_issues(tree: Tree) -> list[Issue]:
     """The errors of the configuration of a new row of a known kind."""
     kind, config = tree.get("kind"), tree.get("config", {})
-    return config_issues(InterfaceKind(kind), config) if kind in set(InterfaceKind) and isinstance(config, dict) else []
+    known = isinstance(kind, str) and kind in set(InterfaceKind)
+    return config_issues(InterfaceKind(kind), config) if known and isinstance(config, dict) else []

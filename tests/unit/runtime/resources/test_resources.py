@@ -181,7 +181,7 @@ class TestCreate:
         assert (wire["status"], wire["type"], wire["orgUuid"]) == ("draft", "workflow", bench.org)
         assert (wire["activeVariationId"], wire["hasUnpublishedChanges"], wire["isEnabled"]) == (None, True, False)
         assert wire["draftVariationId"] is not None
-        assert wire["variation"] is None
+        assert wire["variation"] == {"trigger": None, "workflowStructure": None, "agentSelection": None}
 
     async def test_slugs_are_unique_and_survive_a_rename(self, bench: Bench) -> None:
         """A taken slug, also of another member's private resource, gets a number; a rename keeps the slug."""

@@ -77,13 +77,6 @@ class TestFire:
         await later(bench, HOUR / 2)
         assert [len(await history(bench, number)) for number in (first, second)] == [1, 1]
 
-    async def test_a_schedule_that_never_fires(self, bench: Bench) -> None:
-        """An enabled schedule without a future slot has no next time."""
-        number = await scheduled(bench, trigger=schedule("0 0 30 2 *"))
-        await later(bench, 400 * DAY)
-        view = await bench.core.workflows.schedule(bench.me, number)
-        assert (view.is_enabled, view.timer and view.timer.next_at) == (True, None)
-
 
 class TestSwitch:
     """The timer follows the workflow, in the same transaction."""

@@ -196,8 +196,8 @@ class TestTransactions:
 
 
 MANY = """
-INSERT INTO executions (org, kind, resource_id, is_draft, user_id, thread_id, started_by)
-SELECT 1, 'workflow', g % 9, false, 'u' || g % 9, 't' || g, 'person' FROM generate_series(1, 4000) g;
+INSERT INTO executions (org, kind, resource_id, is_draft, user_id, thread_id, started_by, epoch)
+SELECT 1, 'workflow', g % 9, false, 'u' || g % 9, 't' || g, 'person', 0 FROM generate_series(1, 4000) g;
 INSERT INTO runs (org, id, execution, user_id, fingerprint, status, created_at, updated_at, started_by, origin, kind,
     resource_id)
 SELECT 1, 'r' || g, g, 'u' || g % 9, '', 'done', g, g, 'person', 'api', 'workflow', g % 9

@@ -58,7 +58,7 @@ class TestWaitingRuns:
             database.commit_connection.set_trace_callback(None)
             assert statements.count("COMMIT") == 1
             assert [text.split()[2] for text in statements if "INSERT" in text] == [
-                "executions", "runs", "journal", "interrupts",
+                "executions", "runs", "journal", "interrupts", "approvers",
             ]  # fmt: skip
             assert view.to_wire() == (await core.runs.get(me, view.id)).to_wire()
             ((entry, wake_at, held),) = database.look_up_connection.execute(

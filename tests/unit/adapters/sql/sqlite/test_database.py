@@ -175,8 +175,8 @@ async def test_a_lock_of_another_process_is_unavailable(tmp_path: Path, monkeypa
 async def test_an_invalid_file_is_unavailable(tmp_path: Path) -> None:
     """A missing directory and a file of another format raise Unavailable."""
     (tmp_path / "text").write_text("no database " * 99)
-    for path in ("missing/a.db", "text"):
-        with pytest.raises(Unavailable, match="the database file is damaged"):
+    for path, message in (("missing/a.db", "does not answer"), ("text", "the database file is damaged")):
+        with pytest.raises(Unavailable, match=message):
             await Database(f"sqlite:///{tmp_path}/{path}").open()
 
 

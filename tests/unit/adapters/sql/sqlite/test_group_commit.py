@@ -219,7 +219,6 @@ class TestPlans:
             (sql.BEGIN_RUN, "runs_execution"),
             (sql.READ, "PRIMARY KEY"),
             (sql.FIRST_RUN, "runs_execution"),
-            (sql.CLOSE_INTERRUPTS, "interrupts_execution"),
         ],
     )
     async def test_no_statement_scans_a_table(self, database: Database, statement: str, index: str) -> None:
