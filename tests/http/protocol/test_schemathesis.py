@@ -35,7 +35,11 @@ MASKS = r"^memories\.patch$"
 """An `updateMask` must name fields of its body: 400."""
 PERIODS = r"^usage\.report$"
 """The two times must be in order, and not too far apart: 400."""
-VALIDATE = r"^(workflows|agents)\.validate$"
+VALUES = r"^runs\.graphValue$"
+"""The node is checked after the access to the run: 400."""
+DIFFERENCES = r"^(workflows|agents|skills)\.diff$"
+"""Both sides must be variations: 422."""
+VALIDATE = r"^(workflows|agents|skills)\.validate$"
 """Validation reports the issues of a body in a 200."""
 
 ALIAS = r"^/api/v1/agents/|^/agent/runs"
@@ -69,6 +73,8 @@ CONFIG = {
         also(CONTEXTS, "422"),
         also(UPLOADS, "422"),
         also(PERIODS, "400"),
+        also(VALUES, "400"),
+        also(DIFFERENCES, "422"),
         {"include-operation-id-regex": VALIDATE, "checks": {"negative_data_rejection": {"enabled": False}}},
     ],
 }

@@ -188,5 +188,6 @@ async def _found(work: UnitOfWork, workflow: int, id: str) -> Interface:
 def _new_config_issues(tree: Tree) -> list[Issue]:
     """The errors of the configuration of a new row of a known kind."""
     kind, config = tree.get("kind"), tree.get("config", {})
-    known = isinstance(kind, str) and kind in set(InterfaceKind)
-    return config_issues(InterfaceKind(kind), config) if known and isinstance(config, dict) else []
+    if not isinstance(kind, str) or kind not in set(InterfaceKind) or not isinstance(config, dict):
+        return []
+    return config_issues(InterfaceKind(kind), config)

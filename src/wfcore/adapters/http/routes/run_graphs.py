@@ -17,7 +17,7 @@ from wfcore.runtime.runs.runs import Runs
 FIELDS = ("input", "output", "error")
 _NUMBER = {"type": "integer", "minimum": 0}
 _PATH = Query("path", short_text, {"type": "string"}, "Node ids, separated by commas: the graph of the child there")
-_NODE = Query("nodeId", opaque_id, {"type": "string"}, "The node")
+_NODE = Query("nodeId", opaque_id, {"type": "string", "minLength": 1}, "The node")
 _VISIT = Query("visit", whole_number, _NUMBER, "The visit of the node; default: the first", 1)
 _FIELD = Query("field", one_of(*FIELDS), {"enum": list(FIELDS)}, "Which value; default: `output`", "output")
 _ITEM = Query("item", whole_number, _NUMBER, "The item of a `forEach`")
