@@ -209,7 +209,7 @@ def _error_statuses(route: Route) -> list[int]:
     if route.scopes is None:
         more = {"readyz": (503,), "metrics": _METRICS, "chatapp.page": _CHAT_PAGE, "protectedResource.mcp": (404,)}
         return sorted({*_ALWAYS, *more.get(route.name, ())})
-    read = _WITH_BODY if route.body or route.raw_body_shape or route.request_media_types else ()
+    read: tuple[int, ...] = _WITH_BODY if route.body or route.raw_body_shape or route.request_media_types else ()
     if route.name.endswith(".diff"):  # its query names variations, which must exist
         read = (422,)
     return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *read, *((406, 503) if route.raw_body_shape else ())})
