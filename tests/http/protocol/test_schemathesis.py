@@ -84,7 +84,13 @@ CONFIG = {
                 "response_schema_conformance": {"enabled": False},
             },
         },
-        {"include-operation-id-regex": VALIDATE, "checks": {"negative_data_rejection": {"enabled": False}}},
+        {
+            "include-operation-id-regex": VALIDATE,
+            "checks": {
+                "negative_data_rejection": {"enabled": False},
+                "positive_data_acceptance": {"expected-statuses": [*ACCEPTED, "400", "422"]},
+            },
+        },
     ],
 }
 
