@@ -160,9 +160,7 @@ class TestResponses:
         ]
         chat.status = 200
         await bench.ended(await bench.core.runs.resume(bench.me, run.id, decision="approve"))
-        for _ in range(3):  # the resumed turn is followed, then posted
-            bench.clock.advance(1)
-            await looked(bench)
+        await looked(bench)
         assert chat.bodies[-1]["status"] == "done"
 
     async def test_without_an_address(self, bench: Bench, chat: Chat) -> None:
