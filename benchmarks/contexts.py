@@ -48,7 +48,7 @@ async def _contexts(scale: Scale) -> tuple[tuple[Turns, Turns], tuple[Turns, Tur
 
 async def _thread(scale: Scale, library: Library, skill: int, path: Path, part: int) -> tuple[Turns, Turns]:
     """The pure function and the whole use case, on a thread with this share of the messages."""
-    _fill(path, thread_of(library.me, SESSION) or "", scale.messages // part)
+    _fill(path, thread_of(library.me, None, SESSION["sessionId"]) or "", scale.messages // part)
     rounds = [await _measured(library, skill) for _ in range(scale.rounds + 1)][1:]
     raw, pure, whole = zip(*rounds, strict=True)
     return Turns(raw, pure), Turns(raw, whole)

@@ -50,9 +50,15 @@ class ScheduleDto(TypedDict, total=False):
     cron_description: str
 
 
-class Trigger(TypedDict, total=False):
-    trigger_type: Required[Literal["schedule", "webhook", "api", "chatapp", "manual"]]
+class ScheduleTrigger(TypedDict):
+    trigger_type: Literal["schedule"]
     schedule: ScheduleDto
+
+
+class OtherTrigger(TypedDict):
+    """Only a `schedule` trigger has its payload validated (interface, Trigger)."""
+
+    trigger_type: Literal["webhook", "api", "chatapp", "manual"]
 
 
 @value
@@ -115,6 +121,10 @@ class SharedUserDto(TypedDict, total=False):
     userId: str
 
 
+_GUARDRAIL: Final[dict[str, JSON]] = {"anyOf": [{"type": "string"}, {"type": "object", "required": ["name"]}]}
+GuardrailJson = Annotated[Any, Meta(extra_json_schema=_GUARDRAIL)]
+
+
 class AccessConfigBody(TypedDict, total=False):
     """A client may write back what it read; the server keeps its own `addedAt`, `addedBy` and owner."""
 
@@ -123,10 +133,10 @@ class AccessConfigBody(TypedDict, total=False):
     sharedWith: list[SharedUserDto]
     ownerUserId: str | None
     ownerEmail: str | None
-    guardrails: list[Any]
+    guardrails: list[GuardrailJson]
 
 
-TriggerJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(Trigger))]
+TriggerJson = Annotated[JsonObject, Meta(extra_json_schema={"$ref": "#/components/schemas/Trigger"})]
 StructureJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(WorkflowStructure))]
 SelectionJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AgentSelection))]
 AccessJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AccessConfigBody))]
@@ -328,7 +338,7 @@ class ResourceDto(TypedDict, total=False):
 
 
 class VariationDto(TypedDict, total=False):
-    trigger: Trigger | None
+    trigger: TriggerJson | None
     workflowStructure: WorkflowStructure | None
     agentSelection: AgentSelection | None
 
@@ -355,7 +365,9 @@ class ErrorEnvelope(TypedDict):
     error: ErrorBody
 
 
-_FREE: Final = (Trigger, WorkflowStructure, AgentSelection)
+_FREE: Final = (ScheduleTrigger, OtherTrigger, WorkflowStructure, AgentSelection)
+
+_TRIGGER: Final[JSON] = {"anyOf": [schema_ref(ScheduleTrigger), schema_ref(OtherTrigger)]}
 
 
 def schema_components(*others: type) -> dict[str, JSON]:
@@ -364,7 +376,8 @@ def schema_components(*others: type) -> dict[str, JSON]:
     shapes = [*own, *others]
     bodies = [shape for shape in shapes if issubclass(shape, Body)]
     sent = schemas_of([*bodies, AccessConfigBody, *_FREE]).keys() - {component_name(shape) for shape in _FREE}
-    return {name: closed(schema) if name in sent else schema for name, schema in schemas_of(shapes).items()}
+    schemas = {name: closed(schema) if name in sent else schema for name, schema in schemas_of(shapes).items()}
+    return {**schemas, "Trigger": _TRIGGER}
 
 
 def _is_shape(shape: object) -> bool:

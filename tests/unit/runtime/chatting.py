@@ -28,8 +28,18 @@ class Chat:
     status: int = 200
     posted: list[tuple[dict[str, str], bytes]] = attrs.Factory(list)
     came: asyncio.Event = attrs.Factory(asyncio.Event)
+    serving: set[asyncio.Task[None]] = attrs.Factory(set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.serving.add(task)
+        try:
+            await self._respond(reader, writer)
+        finally:
+            writer.close()
+
+    async def _respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
         self.posted.append((headers, await reader.readexactly(int(headers["content-length"]))))
@@ -37,7 +47,6 @@ class Chat:
         if not self.status:
             await reader.read()
         writer.write(f"HTTP/1.1 {self.status or 200} Whatever\r\ncontent-length: 0\r\n\r\n".encode())
-        writer.close()
 
     @property
     def names(self) -> list[str]:
@@ -55,6 +64,10 @@ async def serving() -> AsyncIterator[Chat]:
     made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
     async with server:
         yield made
+    for task in made.serving:
+        task.cancel()
+    await asyncio.gather(*made.serving, return_exceptions=True)
+    await asyncio.sleep(0)  # a closed transport lets go of its socket in the next round of the loop
 
 
 @attrs.define
@@ -90,8 +103,9 @@ async def opened_channel(bench: Bench, structure: Any = ECHO, url: str | None = 
 
 
 async def looked(bench: Bench) -> int:
-    """Post what is due now; returns how many there were."""
-    begun = await bench.core.poster.poll()
+    """Post what is due now; returns how many there were. Those that the bench's own poller began are among them."""
+    await bench.core.poster.poll()
+    begun = list(bench.core.poster._under_way.values())
     await asyncio.gather(*begun)
     return len(begun)
 
