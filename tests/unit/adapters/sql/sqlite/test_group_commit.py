@@ -11,11 +11,12 @@ import pytest
 
 from wfcore.adapters.sql.journal import SqlJournal
 from wfcore.adapters.sql.repositories import journal_statements as sql
+from wfcore.adapters.sql.repositories.run_lists import list_runs
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.run.entries import Said
-from wfcore.ports.journal import Append, ExecutionRef, RunExists
+from wfcore.ports.journal import Append, ExecutionRef, RunExists, RunFilter
 from wfcore.testing.contracts.journal_values import ORG, begin, outcomes, steps
 
 pytestmark = pytest.mark.anyio
@@ -205,7 +206,7 @@ class TestPlans:
     @pytest.mark.parametrize(
         ("statement", "index"),
         [
-            (sql.LIST_RUNS, "runs_recent"),
+            (list_runs(1, 20, 1, RunFilter(), None)[0], "runs_recent"),
             (sql.FIND_RUN, "autoindex_runs"),
             (sql.FIND_TURN, "autoindex_runs"),
             (sql.LIST_INTERRUPTS, "interrupts_inbox"),
