@@ -329,7 +329,7 @@ async def _database_stores(database: str, settings: Settings, listener: Telemetr
         )
         journal = MemoryJournal(usable=storage.may_use, add_audit_rows=storage.add_audit_rows)
         return _Stores(storage, journal, InMemoryMemories())
-    from wfcore.adapters.sql.journal import SqlJournal
+    from wfcore.adapters.sql.journal.journal import SqlJournal
     from wfcore.adapters.sql.repositories.memories import SqlMemories
     from wfcore.adapters.sql.storage import SqlStorage
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from wfcore.ports.audit import ORIGIN
+from wfcore.ports.repositories.audit import ORIGIN
 from wfcore.ports.telemetry import RUN
 
 Format = Literal["text", "json"]

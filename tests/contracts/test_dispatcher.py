@@ -16,7 +16,7 @@ import pytest
 from wfcore.adapters.dispatch import embedded
 from wfcore.adapters.dispatch.embedded import EmbeddedDispatcher, is_alive, this_machine
 from wfcore.adapters.inmemory.journal import MemoryJournal
-from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.people.people import Organization

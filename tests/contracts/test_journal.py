@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from wfcore.adapters.inmemory.journal import MemoryJournal
-from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.domain.kernel.errors import NotFound

@@ -9,7 +9,7 @@ from postgres_server import new_database
 
 from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.inmemory.storage import MemoryStorage
-from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories import schedules
 from wfcore.adapters.sql.repositories.postings import DUE, DUE_OF_EACH

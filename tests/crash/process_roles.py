@@ -23,7 +23,7 @@ from wfcore import bootstrap
 from wfcore.adapters.dispatch import embedded
 from wfcore.adapters.dispatch.event_hub import EventHub
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.adapters.tools.catalog import tool
 from wfcore.bootstrap import Core

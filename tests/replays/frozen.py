@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from wfcore.adapters.sql.repositories.journal_statements import is_compacted, restored
+from wfcore.adapters.sql.journal.statements import is_compacted, restored
 from wfcore.domain.run.effects import Effect
 from wfcore.domain.run.entries import Entry, Opened, Resumed, Started
 from wfcore.domain.run.events import Event

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from wfcore.logs import Correlated, JsonLines, TextLines, configure
-from wfcore.ports.audit import ORIGIN, Origin
+from wfcore.ports.repositories.audit import ORIGIN, Origin
 from wfcore.ports.telemetry import RUN
 
 logger = logging.getLogger("wfcore.tested")

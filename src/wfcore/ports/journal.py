@@ -18,9 +18,9 @@ from wfcore.domain.projections.usage import UsageRow
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt, RunStatus
-from wfcore.ports.audit import AuditRow
-from wfcore.ports.conversations import ConversationRepository
-from wfcore.ports.usage import UsageRows
+from wfcore.ports.repositories.audit import AuditRow
+from wfcore.ports.repositories.conversations import ConversationRepository
+from wfcore.ports.repositories.usage import UsageRows
 
 
 class JournalConflict(Exception):

@@ -19,10 +19,10 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.people import AccessToken, Group, Member, Organization
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.resources.resource import Kind, Resource, Variation
-from wfcore.ports.audit import AuditRepository
-from wfcore.ports.postings import DuePosting, PostingRepository
-from wfcore.ports.schedules import DueTimer, ScheduleRepository
-from wfcore.ports.webhooks import FoundWebhook, WebhookRepository
+from wfcore.ports.repositories.audit import AuditRepository
+from wfcore.ports.repositories.postings import DuePosting, PostingRepository
+from wfcore.ports.repositories.schedules import DueTimer, ScheduleRepository
+from wfcore.ports.repositories.webhooks import FoundWebhook, WebhookRepository
 
 
 class Duplicate(Exception):

@@ -5,7 +5,7 @@ from typing import Any
 
 from bench import Bench, act, one
 
-from wfcore.ports.schedules import Timer
+from wfcore.ports.repositories.schedules import Timer
 from wfcore.runtime.runs.runs import RunView
 from wfcore.testing.fakes import NOON
 

@@ -15,7 +15,7 @@ from faults import WAYS, Faults, Watched, every_call
 
 from wfcore import bootstrap
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.repositories.memories import SqlMemories
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
@@ -26,7 +26,7 @@ from wfcore.domain.run.entries import decode_entry
 from wfcore.domain.run.state import RunStatus
 from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.journal import Journal
-from wfcore.ports.postings import Posting
+from wfcore.ports.repositories.postings import Posting
 from wfcore.ports.storage import Storage
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.common.ports import Overrides

@@ -35,8 +35,8 @@ from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.extras import MissingExtra
-from wfcore.ports.audit import ORIGIN, Origin
 from wfcore.ports.identity import TokenVerifier
+from wfcore.ports.repositories.audit import ORIGIN, Origin
 from wfcore.ports.telemetry import Exposition
 from wfcore.runtime.common.authorization import check_scopes
 from wfcore.runtime.common.requests import PageTokens

@@ -13,7 +13,6 @@ from wfcore.adapters.http.mcp.routes import McpRoutes
 from wfcore.adapters.http.openapi.document import document
 from wfcore.adapters.http.routes.contexts import ContextRoutes
 from wfcore.adapters.http.routes.conversations import ConversationRoutes
-from wfcore.adapters.http.routes.inbox import InboxRoutes
 from wfcore.adapters.http.routes.memories import MemoryRoutes
 from wfcore.adapters.http.routes.metrics import MetricsPage
 from wfcore.adapters.http.routes.oauth import OAuthRoutes
@@ -25,9 +24,10 @@ from wfcore.adapters.http.routes.organization_records import (
     member_routes,
 )
 from wfcore.adapters.http.routes.resources import SkillRoutes, WorkflowRoutes
-from wfcore.adapters.http.routes.run_graphs import RunGraphRoutes
-from wfcore.adapters.http.routes.run_shortcuts import RunShortcutRoutes
-from wfcore.adapters.http.routes.runs import RunRoutes
+from wfcore.adapters.http.routes.runs.graphs import RunGraphRoutes
+from wfcore.adapters.http.routes.runs.inbox import InboxRoutes
+from wfcore.adapters.http.routes.runs.runs import RunRoutes
+from wfcore.adapters.http.routes.runs.shortcuts import RunShortcutRoutes
 from wfcore.adapters.http.routes.team_chats import TeamChatRoutes
 from wfcore.adapters.http.routes.uploads import UploadRoutes
 from wfcore.adapters.http.routes.usage import UsageRoutes

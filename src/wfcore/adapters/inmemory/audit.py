@@ -5,7 +5,7 @@ from datetime import datetime
 
 import attrs
 
-from wfcore.ports.audit import AuditFilter, AuditRow
+from wfcore.ports.repositories.audit import AuditFilter, AuditRow
 
 
 @attrs.define

@@ -7,8 +7,8 @@ import attrs
 
 from wfcore.domain.projections.messages import MessageRow
 from wfcore.domain.resources.access import Principal
-from wfcore.ports.conversations import Conversation, Message, MessageSize
 from wfcore.ports.journal import Execution
+from wfcore.ports.repositories.conversations import Conversation, Message, MessageSize
 
 Usable = Callable[[str, Principal, str, int], bool]
 

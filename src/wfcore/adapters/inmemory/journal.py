@@ -12,8 +12,6 @@ from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt, RunStatus
-from wfcore.ports.audit import AuditRow
-from wfcore.ports.inbox import approvers_of, closed_interrupts
 from wfcore.ports.journal import (
     HOUR,
     Append,
@@ -29,6 +27,8 @@ from wfcore.ports.journal import (
     RunFilter,
     RunRow,
 )
+from wfcore.ports.repositories.audit import AuditRow
+from wfcore.ports.repositories.inbox import approvers_of, closed_interrupts
 
 Usable = Callable[[str, Principal, str, int], bool]
 """Returns whether a principal of an organization can use the resource of a kind and id."""

@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import attrs
 
-from wfcore.ports.postings import Posting
+from wfcore.ports.repositories.postings import Posting
 
 
 @attrs.frozen

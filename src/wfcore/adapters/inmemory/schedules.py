@@ -2,7 +2,7 @@
 
 import attrs
 
-from wfcore.ports.schedules import Timer
+from wfcore.ports.repositories.schedules import Timer
 
 
 @attrs.frozen

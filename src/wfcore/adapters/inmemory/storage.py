@@ -31,12 +31,12 @@ from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.people import AccessToken, Member, Organization
 from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.resource import Kind, Resource
-from wfcore.ports.audit import AuditRow
 from wfcore.ports.journal import RunRow
-from wfcore.ports.postings import DuePosting, Posting
-from wfcore.ports.schedules import DueTimer
+from wfcore.ports.repositories.audit import AuditRow
+from wfcore.ports.repositories.postings import DuePosting, Posting
+from wfcore.ports.repositories.schedules import DueTimer
+from wfcore.ports.repositories.webhooks import FoundWebhook
 from wfcore.ports.storage import Duplicate, FoundInterface
-from wfcore.ports.webhooks import FoundWebhook
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.interfaces import Interface
 from wfcore.domain.people.people import AccessToken, Group, Member
 from wfcore.domain.resources.resource import Kind
-from wfcore.ports.postings import Posting
-from wfcore.ports.schedules import Timer
+from wfcore.ports.repositories.postings import Posting
+from wfcore.ports.repositories.schedules import Timer
+from wfcore.ports.repositories.webhooks import WebhookRow
 from wfcore.ports.storage import IdempotencyRecord
-from wfcore.ports.webhooks import WebhookRow
 
 
 @attrs.define

@@ -7,7 +7,7 @@ import attrs
 
 from wfcore.domain.projections.usage import UsageRow
 from wfcore.ports.journal import Execution
-from wfcore.ports.usage import GroupBy, UsageSum
+from wfcore.ports.repositories.usage import GroupBy, UsageSum
 
 
 @attrs.frozen

@@ -2,7 +2,7 @@
 
 import attrs
 
-from wfcore.ports.webhooks import WebhookRow
+from wfcore.ports.repositories.webhooks import WebhookRow
 
 
 @attrs.frozen

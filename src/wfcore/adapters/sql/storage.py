@@ -32,10 +32,10 @@ from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.people import AccessToken, Member, Organization
 from wfcore.domain.resources.resource import Kind, Resource
-from wfcore.ports.postings import DuePosting
-from wfcore.ports.schedules import DueTimer
+from wfcore.ports.repositories.postings import DuePosting
+from wfcore.ports.repositories.schedules import DueTimer
+from wfcore.ports.repositories.webhooks import FoundWebhook, WebhookRow
 from wfcore.ports.storage import FoundInterface
-from wfcore.ports.webhooks import FoundWebhook, WebhookRow
 
 
 @attrs.frozen

@@ -17,7 +17,7 @@ from wfcore.domain.kernel.errors import Forbidden, NotFound
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
-from wfcore.ports.conversations import Conversation, Message
+from wfcore.ports.repositories.conversations import Conversation, Message
 from wfcore.runtime.common.authorization import authorize, needs
 from wfcore.runtime.common.ports import Ports
 

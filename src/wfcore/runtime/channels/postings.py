@@ -20,7 +20,7 @@ from wfcore.domain.run.state import RunStatus
 from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.journal import RunRow
 from wfcore.ports.outbound import Undelivered
-from wfcore.ports.postings import DuePosting, Posting
+from wfcore.ports.repositories.postings import DuePosting, Posting
 from wfcore.runtime.channels.endpoints import find_endpoint
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.polling import Poller

@@ -14,7 +14,7 @@ from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
-from wfcore.ports.postings import Posting
+from wfcore.ports.repositories.postings import Posting
 from wfcore.runtime.agents.context_sources import input_schema_of
 from wfcore.runtime.channels.endpoints import Endpoint, active_variation, find_endpoint
 from wfcore.runtime.common.authorization import conflict

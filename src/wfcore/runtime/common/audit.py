@@ -10,7 +10,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import AccessConfig, Principal, grants
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Resource
-from wfcore.ports.audit import AuditFilter, AuditRow
+from wfcore.ports.repositories.audit import AuditFilter, AuditRow
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import administer, needs
 from wfcore.runtime.common.ports import Ports

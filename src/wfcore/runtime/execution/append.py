@@ -15,8 +15,8 @@ from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.audit import AuditRow
 from wfcore.ports.journal import Append, Execution, NewExecution, NewRun, RunChange, StarterKind
+from wfcore.ports.repositories.audit import AuditRow
 
 
 class ProjectedFields(TypedDict):

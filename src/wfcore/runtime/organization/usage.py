@@ -15,7 +15,7 @@ from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.cost import to_money
 from wfcore.domain.resources.access import Principal, Role
-from wfcore.ports.usage import GROUPS, GroupBy, UsageSum
+from wfcore.ports.repositories.usage import GROUPS, GroupBy, UsageSum
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports
 

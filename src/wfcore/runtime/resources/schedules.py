@@ -10,7 +10,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import REASONS, Status
 from wfcore.domain.resources.resource import Change, Resource
 from wfcore.domain.triggers.schedule import Firing, Overlap, Schedule, next_fire, next_fires, overlap_of, schedule_of
-from wfcore.ports.schedules import Timer
+from wfcore.ports.repositories.schedules import Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.requests import bad_query

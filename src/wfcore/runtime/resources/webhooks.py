@@ -3,9 +3,9 @@
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.triggers.webhooks import Webhook, parse_webhook, secret_of
+from wfcore.ports.repositories.webhooks import WebhookRow
 from wfcore.ports.sealing import Unsealable
 from wfcore.ports.storage import UnitOfWork
-from wfcore.ports.webhooks import WebhookRow
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.ports import Ports

@@ -7,7 +7,7 @@ from wfcore.domain.agents.suggestions import Candidate, OpenDecision, Suggestion
 from wfcore.domain.resources.access import Principal, derive, missing_scopes
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind
-from wfcore.ports.conversations import Conversation
+from wfcore.ports.repositories.conversations import Conversation
 from wfcore.runtime.agents.conversations import can_use
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports

@@ -19,7 +19,7 @@ from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.domain.triggers.schedule import Overlap, Schedule, last_fires, overlap_of, schedule_of
-from wfcore.ports.schedules import DueTimer, Missed, MissReason, Pause, Timer
+from wfcore.ports.repositories.schedules import DueTimer, Missed, MissReason, Pause, Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.polling import Poller

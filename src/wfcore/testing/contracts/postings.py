@@ -18,7 +18,7 @@ import pytest
 
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Append, Journal, NewExecution, NewRun, RunChange
-from wfcore.ports.postings import DuePosting, Posting
+from wfcore.ports.repositories.postings import DuePosting, Posting
 from wfcore.ports.storage import Storage
 from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, new_organization
 

@@ -11,9 +11,9 @@ from wfcore.domain.projections.messages import MessageRow, message_rows
 from wfcore.domain.projections.usage import UsageRow, usage_rows
 from wfcore.domain.run.records import MessageRecord, Record, UsageRecord
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.conversations import Conversation, Message
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict, NewExecution, NewRun
-from wfcore.ports.usage import GroupBy, UsageSum
+from wfcore.ports.repositories.conversations import Conversation, Message
+from wfcore.ports.repositories.usage import GroupBy, UsageSum
 from wfcore.testing.contracts.journal_values import GIVEN, NOW, ORG, OTHER_ORG, READERS, reader, steps
 
 DAY = 86_400_000

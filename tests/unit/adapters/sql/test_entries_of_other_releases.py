@@ -10,9 +10,9 @@ import pytest
 from postgres_server import new_database
 
 from wfcore import bootstrap
-from wfcore.adapters.sql import journal as sql_journal
-from wfcore.adapters.sql.journal import SqlJournal
-from wfcore.adapters.sql.repositories.checksums import chained
+from wfcore.adapters.sql.journal import journal as sql_journal
+from wfcore.adapters.sql.journal.checksums import chained
+from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run.entries import Succeeded
 from wfcore.domain.run.versions import decode_stored

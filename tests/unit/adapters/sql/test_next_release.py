@@ -14,7 +14,7 @@ from bench import Bench, opened
 from filled import SECRET, as_read, file_url, fill, rows_of
 from postgres_server import with_schema
 
-from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.migrations import RELEASED, RevisionChain
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.memories import SqlMemories

@@ -8,7 +8,7 @@ from bench import Bench, act, one, opened
 from chatting import ASK, REACHING, Chat, later, looked, opened_channel, serving
 
 from wfcore.domain.triggers.webhooks import read_message
-from wfcore.ports.postings import DuePosting
+from wfcore.ports.repositories.postings import DuePosting
 from wfcore.runtime.channels import postings as module
 from wfcore.runtime.channels.postings import CLAIM_DURATION, FIRST_WAIT, LONGEST_WAIT, MOST_TRIES, Poster
 

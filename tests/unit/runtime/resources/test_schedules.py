@@ -20,8 +20,8 @@ from scheduling import (
 )
 
 from wfcore.domain.kernel.errors import Invalid, Malformed
-from wfcore.ports.audit import AuditFilter
-from wfcore.ports.schedules import Missed
+from wfcore.ports.repositories.audit import AuditFilter
+from wfcore.ports.repositories.schedules import Missed
 from wfcore.runtime.triggers.scheduler import slot_run_id
 
 pytestmark = pytest.mark.anyio

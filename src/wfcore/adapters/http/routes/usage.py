@@ -9,7 +9,7 @@ from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.api.suggestions import SuggestionsDto as SuggestionsShape
 from wfcore.api.usage import UsageReport
-from wfcore.ports.usage import GROUPS
+from wfcore.ports.repositories.usage import GROUPS
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.runs.suggestions import Suggestions

@@ -17,6 +17,7 @@ import psycopg
 from sqlalchemy.util import await_, greenlet_spawn
 
 from wfcore.adapters.sql.commit_parts import CommitPart, Work, settle
+from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.postgres.connections import RolledBack
 from wfcore.adapters.sql.postgres.pipeline import (
     Execute,
@@ -25,7 +26,6 @@ from wfcore.adapters.sql.postgres.pipeline import (
     Statement,
     StatementResult,
 )
-from wfcore.adapters.sql.repositories import journal_statements as sql
 from wfcore.adapters.sql.schema.dialect import to_server_statement
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict

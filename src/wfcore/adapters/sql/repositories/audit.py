@@ -12,7 +12,7 @@ from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
 from wfcore.adapters.sql.schema.dialect import INT
 from wfcore.adapters.sql.schema.tables import audit
 from wfcore.adapters.sql.store import CommitTransaction, Transaction
-from wfcore.ports.audit import AuditFilter, AuditRow, Origin
+from wfcore.ports.repositories.audit import AuditFilter, AuditRow, Origin
 
 ADD_ROW: Final = """
 INSERT INTO audit (org, at, user_id, action, kind, resource_id, details, request_id, remote_address)

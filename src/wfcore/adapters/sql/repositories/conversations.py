@@ -11,7 +11,7 @@ from wfcore.adapters.sql.repositories.row_values import to_json
 from wfcore.adapters.sql.store import CommitTransaction, Store
 from wfcore.domain.projections.messages import MessageRow
 from wfcore.domain.resources.access import Principal
-from wfcore.ports.conversations import Conversation, Message, MessageSize
+from wfcore.ports.repositories.conversations import Conversation, Message, MessageSize
 
 OPEN: Final = """
 INSERT INTO conversations (org, thread_id, user_id, created_at, updated_at)

@@ -10,7 +10,7 @@ from wfcore.adapters.sql.repositories.row_values import to_json
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.postings import Posting
+from wfcore.ports.repositories.postings import Posting
 
 postings: Final = metadata.tables["postings"]
 

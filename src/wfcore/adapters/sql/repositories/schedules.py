@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from wfcore.adapters.sql.repositories.row_values import to_json
 from wfcore.adapters.sql.schema.tables import schedules
 from wfcore.adapters.sql.store import Transaction
-from wfcore.ports.schedules import Missed, Pause, Timer
+from wfcore.ports.repositories.schedules import Missed, Pause, Timer
 
 DUE: Final = """
 SELECT o.uuid, s.workflow_id FROM schedules s JOIN organizations o ON o.key = s.org

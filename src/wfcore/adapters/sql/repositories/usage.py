@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from wfcore.adapters.sql.store import CommitTransaction, Store
 from wfcore.domain.projections.usage import UsageRow
-from wfcore.ports.usage import GroupBy, UsageSum
+from wfcore.ports.repositories.usage import GroupBy, UsageSum
 
 ADD_USAGE: Final = """
 INSERT INTO usage

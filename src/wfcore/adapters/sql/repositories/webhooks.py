@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from wfcore.adapters.sql.schema.tables import webhooks
 from wfcore.adapters.sql.store import Transaction
-from wfcore.ports.webhooks import WebhookRow
+from wfcore.ports.repositories.webhooks import WebhookRow
 
 FIND: Final = """
 SELECT o.uuid, w.workflow_id, w.digest, w.sealed FROM webhooks w JOIN organizations o ON o.key = w.org

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
 
 from wfcore.adapters.sql.commit_parts import CommitPart, Rows, Work, settle
-from wfcore.adapters.sql.repositories.journal_statements import APPEND
+from wfcore.adapters.sql.journal.statements import APPEND
 from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
 from wfcore.adapters.sql.store import CommitTransaction
 from wfcore.domain.kernel.errors import Unavailable

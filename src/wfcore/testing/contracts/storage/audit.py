@@ -6,7 +6,7 @@ from itertools import product
 import attrs
 import pytest
 
-from wfcore.ports.audit import ORIGIN, AuditFilter, AuditRow, Origin
+from wfcore.ports.repositories.audit import ORIGIN, AuditFilter, AuditRow, Origin
 from wfcore.ports.storage import Storage
 from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, at
 

@@ -2,7 +2,7 @@
 
 import attrs
 
-from wfcore.ports.schedules import DueTimer, Missed, Pause, Timer
+from wfcore.ports.repositories.schedules import DueTimer, Missed, Pause, Timer
 from wfcore.ports.storage import Storage
 from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG
 

@@ -1,7 +1,7 @@
 """The part of the storage contract for webhooks."""
 
+from wfcore.ports.repositories.webhooks import FoundWebhook, WebhookRow
 from wfcore.ports.storage import Storage
-from wfcore.ports.webhooks import FoundWebhook, WebhookRow
 from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG
 
 

@@ -15,10 +15,10 @@ from postgres_databases import end_connections, idle, opened
 from postgres_server import without_schema
 
 import wfcore.bootstrap
-from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.journal.journal import SqlJournal
+from wfcore.adapters.sql.journal.run_lists import list_runs
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.conversations import page_statement
-from wfcore.adapters.sql.repositories.run_lists import list_runs
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.kernel.errors import Invalid, Unavailable

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from postgres_databases import idle, opened
 
-from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.journal.journal import SqlJournal
+from wfcore.adapters.sql.journal.statements import to_json
 from wfcore.adapters.sql.postgres.connections import RolledBack
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.postgres.group_commit import PostgresCommitTransaction
-from wfcore.adapters.sql.repositories.journal_statements import to_json
 from wfcore.ports.journal import Append, JournalConflict, RunExists
 from wfcore.testing.contracts.journal_values import NOW, begin, due, steps
 

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import sqlite
 from wfcore.adapters.sql.repositories.audit import SqlAudit
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
-from wfcore.ports.audit import AuditFilter
+from wfcore.ports.repositories.audit import AuditFilter
 from wfcore.testing.contracts.storage.values import at
 
 pytestmark = pytest.mark.anyio

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from wfcore.adapters.inmemory.journal import MemoryJournal
-from wfcore.adapters.sql.journal import SqlJournal
+from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.repositories.usage import sums_statement
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.projections.cost import Price
 from wfcore.domain.run.records import UsageRecord
 from wfcore.ports.journal import Journal
-from wfcore.ports.usage import GROUPS, GroupBy, UsageSum
+from wfcore.ports.repositories.usage import GROUPS, GroupBy, UsageSum
 from wfcore.testing.contracts.journal_values import NOW, ORG
 from wfcore.testing.contracts.run_records import recorded
 from wfcore.testing.contracts.storage.values import new_organization

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from wfcore.adapters.sql.journal import SqlJournal
-from wfcore.adapters.sql.repositories import journal_statements as sql
-from wfcore.adapters.sql.repositories.run_lists import list_runs
+from wfcore.adapters.sql.journal import statements as sql
+from wfcore.adapters.sql.journal.journal import SqlJournal
+from wfcore.adapters.sql.journal.run_lists import list_runs
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.domain.kernel.errors import NotFound, Unavailable

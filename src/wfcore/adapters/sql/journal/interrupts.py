@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from wfcore.adapters.sql.repositories import journal_statements as sql
+from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.store import CommitTransaction
-from wfcore.ports.inbox import approvers_of, closed_interrupts
 from wfcore.ports.journal import Append
+from wfcore.ports.repositories.inbox import approvers_of, closed_interrupts
 
 
 def write(

@@ -11,7 +11,7 @@ from wfcore.adapters.http.core.request_parsing import last_event_id, prefers_jso
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, LAST_EVENT_ID, PAGING, Call, Route
 from wfcore.adapters.http.core.turns import RUNS, Turns, accepted
-from wfcore.adapters.http.routes.run_filters import RUN_FILTERS, SINCE, UNTIL, filters_of, period_of
+from wfcore.adapters.http.routes.runs.filters import RUN_FILTERS, SINCE, UNTIL, filters_of, period_of
 from wfcore.api.resources import Body
 from wfcore.api.runs import CreateRun, EventDto, ResumeRun, RunAccepted, RunRecord, RunStatsDto
 from wfcore.domain.json.codec import page_of

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from wfcore.adapters.sql.repositories.journal_statements import LIST_RUNS, to_json
+from wfcore.adapters.sql.journal.statements import LIST_RUNS, to_json
 from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.journal import RunFilter

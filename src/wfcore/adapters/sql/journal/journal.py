@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
-from wfcore.adapters.sql.repositories import interrupts, run_lists
-from wfcore.adapters.sql.repositories import journal_statements as sql
+from wfcore.adapters.sql.journal import interrupts, run_lists
+from wfcore.adapters.sql.journal import statements as sql
+from wfcore.adapters.sql.journal.checksums import Chain, LastChecksums, Text, chained
 from wfcore.adapters.sql.repositories.audit import add_rows
-from wfcore.adapters.sql.repositories.checksums import Chain, LastChecksums, Text, chained
 from wfcore.adapters.sql.repositories.conversations import SqlConversations, add_messages
 from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.repositories.usage import SqlUsage, add_usage

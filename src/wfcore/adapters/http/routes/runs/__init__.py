@@ -1,0 +1,1 @@
+"""The routes of runs: starts, lists, records, streams, approvals."""

@@ -1,0 +1,1 @@
+"""The journal port on SQL: runs, entries, interrupts and claims."""

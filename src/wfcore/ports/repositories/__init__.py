@@ -1,0 +1,1 @@
+"""The repositories of the storage port: what one organization keeps."""
