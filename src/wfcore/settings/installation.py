@@ -52,8 +52,10 @@
     failed_authentications_per_minute = 300  # of one address; 0: no limit
     trusted_proxies = ["10.0.0.2"]  # addresses and networks whose X-Forwarded-* headers count
     allowed_hosts = ["flows.example.org"]            # names of this server; default: any
-    browser_origins = ["https://app.example.org"]    # further pages that can write with a cookie
+    browser_origins = ["https://app.example.org"]    # further pages that can call the API (CORS) and write
     public_url = "https://flows.example.org"         # the address in links; default: that of the request
+    [studio]
+    enabled = true                  # also title, logo, locale, theme, oauth_client_id, oauth_scope
     [http]
     hosts = ["flows.example.org"]   # names of this server; without: browsers reach its MCP servers by address only
     [http_tool]
@@ -87,6 +89,7 @@ from wfcore.settings.models import TEXT_FIELDS, BadSettings, Count, ModelSetting
 from wfcore.settings.oauth import OAuthSettings
 from wfcore.settings.server import LISTS as SERVER_LISTS
 from wfcore.settings.server import Host, ServerSettings, check_proxies
+from wfcore.settings.studio import StudioSettings
 
 if TYPE_CHECKING:
     from wfcore.adapters.telemetry import Metrics, Traces
@@ -96,7 +99,7 @@ __all__ = ["BadSettings", "Configuration", "decode_key", "load", "read_file"]
 PREFIX: Final = "WFCORE_"
 PLAIN: Final = frozenset({"database", "blobs", "secret_key", "default_model"})
 LISTS: Final = frozenset({"previous_secret_keys"})
-TABLES: Final = frozenset({"budgets", "http", "http_tool", "limits", "oauth", "server", "telemetry"})
+TABLES: Final = frozenset({"budgets", "http", "http_tool", "limits", "oauth", "server", "studio", "telemetry"})
 
 T = TypeVar("T")
 Cost = Annotated[float, Meta(gt=0, le=1e12)]
@@ -182,6 +185,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http_tool: HttpToolSettings = HttpToolSettings()
     oauth: OAuthSettings | None = None
     server: ServerSettings = ServerSettings()
+    studio: StudioSettings = StudioSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     options: dict[str, Any] = {}
 
@@ -346,14 +350,13 @@ def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
         elif area == "oauth":
             claims, table = rest.removeprefix("claims_"), tree.setdefault("oauth", {})
             (table if claims == rest else table.setdefault("claims", {}))[claims] = text
-        elif area == "telemetry":
-            tree.setdefault("telemetry", {})[rest] = text if rest == "metrics_token" else _boolean(text)
+        elif area in ("studio", "telemetry") and rest:
+            tree.setdefault(area, {})[rest] = _boolean(text) if rest in ("enabled", "metrics", "traces") else text
         elif area == "server" and rest:
             tree.setdefault("server", {})[rest] = _entries(text) if rest in SERVER_LISTS else _number(text)
-        elif key == "http_hosts":
-            tree["http"] = {"hosts": _entries(text)}
-        elif key == "http_tool_allow":
-            tree["http_tool"] = {"allow": _entries(text)}
+        elif key in ("http_hosts", "http_tool_allow"):
+            table_name, _, field = key.rpartition("_")
+            tree[table_name] = {field: _entries(text)}
         elif key in LISTS:
             tree[key] = _entries(text)
         elif key in PLAIN:

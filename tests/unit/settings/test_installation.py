@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wfcore.adapters.http import Studio
 from wfcore.adapters.models.anthropic import AnthropicModel
 from wfcore.adapters.models.openai import OpenAIModel
 from wfcore.adapters.models.scripted import ScriptedModel
@@ -332,3 +333,29 @@ def test_an_invalid_option_of_the_server_is_refused_by_name() -> None:
         load(None, {}).server.overridden({"trusted_proxies": ["proxy.example"]})
     with pytest.raises(BadSettings, match=r"server\.header_seconds"):
         load(None, {}).server.overridden({"header_seconds": -1.0})
+
+
+def test_the_table_of_the_studio(toml: Path) -> None:
+    """Its keys are the options of `wfcore.http.Studio`; `enabled = false` leaves the studio out."""
+    toml.write_text('[studio]\ntitle = "Acme"\ntheme = { "--wf-color-accent" = "#0a7a5c" }\n')
+    found = load(str(toml), {"WFCORE_STUDIO_LOCALE": "de"}).studio.studio()
+    assert found == Studio(title="Acme", theme={"--wf-color-accent": "#0a7a5c"}, locale="de")
+    assert load(environ={}).studio.studio() == Studio()
+    assert load(str(toml), {"WFCORE_STUDIO_ENABLED": "false"}).studio.studio() is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("enabled", '"perhaps"'),
+        ("title", '""'),
+        ("locale", '"fr"'),
+        ("theme", '{ color = "red" }'),
+        ("no_such_key", "1"),
+    ],
+)
+def test_an_invalid_key_of_the_studio_is_refused_by_name(toml: Path, key: str, value: str) -> None:
+    """The message names the key."""
+    toml.write_text(f"[studio]\n{key} = {value}\n")
+    with pytest.raises(BadSettings, match=key if key != "no_such_key" else "studio"):
+        load(str(toml), {})

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wfcore.adapters.http.core.access_log import RequestLog
 from wfcore.adapters.http.core.admission import Admission
 from wfcore.adapters.http.core.authentication import Authenticate, by_token, challenge, origin_of
+from wfcore.adapters.http.core.cors import cors_headers, is_preflight
 from wfcore.adapters.http.core.origins import Site
 from wfcore.adapters.http.core.rate_limits import FailedAuthentications, RateLimits
 from wfcore.adapters.http.core.request_parsing import BodyLimits, Disconnected, parse_body, read_body, read_query
@@ -85,7 +86,8 @@ def app(
     pages at `/studio/`; None leaves them out.
 
     A request that changes something and has no `Authorization` header must come from a page of this server or of
-    `browser_origins` (such as `https://app.example.org`), else it is a 403. `allowed_hosts` are the names of this
+    `browser_origins` (such as `https://app.example.org`), else it is a 403. Pages of `browser_origins` can also call
+    the API with a bearer token (CORS, without cookies). `allowed_hosts` are the names of this
     server without a port: a request with another `Host` is a 400; by default every name is accepted. `public_url`
     (such as `https://flows.example.org`) is the address in links, by default that of the request. An address with more
     than `failed_authentications_per_minute` gets a 429, by default without a limit.
@@ -150,6 +152,7 @@ class Application:
         connection = HTTPConnection(scope)
         request_id = _request_id(connection) or self._core.ports.ids.uuid()
         headers = _HEADERS | {"X-Request-Id": request_id}
+        headers |= cors_headers(scope["method"], connection.headers, self._site.browser_origins)
         access = RequestLog(self._core.ports.telemetry, connection, request_id)
         with access:
             with access.in_span():
@@ -183,6 +186,9 @@ class Application:
         self, connection: HTTPConnection, receive: Receive, headers: dict[str, str], access: RequestLog
     ) -> Response:
         scope = connection.scope
+        if is_preflight(scope["method"], connection.headers) and "Access-Control-Allow-Origin" in headers:
+            self._site.check_host(connection.headers)
+            return Response(status_code=HTTPStatus.NO_CONTENT)
         root = self._root(connection)
         segments = segments_of(scope, root)
         route, path = self._router.find(scope["method"], segments)

@@ -43,7 +43,7 @@ class ServerOptions:
     allowed_hosts: Names = attrs.field(factory=list)
     "A name of this server; a request with another Host is refused; can be repeated."
     browser_origins: Names = attrs.field(factory=list)
-    "A further origin whose pages can write with a cookie, such as https://app.example.org; can be repeated."
+    "A further origin whose pages can call the API and write, such as https://app.example.org; can be repeated."
     public_url: str | None = None
     "The address of this server in links, such as https://flows.example.org (default: that of the request)."
 
@@ -100,6 +100,7 @@ async def serve(
                 secret=_secret(configured.secret(), database),
                 metrics=metrics,
                 metrics_token=configured.telemetry.metrics_token,
+                studio=configured.studio.studio(),
                 **settings.names(),
             )
             server = _server(application, url_of(host, listener), settings)

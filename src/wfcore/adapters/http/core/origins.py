@@ -56,7 +56,7 @@ class Site:
     allowed_hosts: frozenset[str] = attrs.field(default=(), converter=_hosts)
     """Names without a port; when it is empty, clients can use any name."""
     browser_origins: frozenset[str] = attrs.field(default=(), converter=_origins)
-    """Further origins whose pages can write, such as `https://app.example.org`."""
+    """Further origins whose pages can write, and call the API with a bearer token: `https://app.example.org`."""
     public_origin: str | None = attrs.field(default=None, converter=_origin_of)
     """The origin in links, from a URL; None: that of the request."""
 
