@@ -18,7 +18,7 @@ from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.json.schema import Schema, compile_schema, schema_issues
 from wfcore.domain.kernel.errors import Issue, Malformed
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.ports.guardrails import Allowed, Blocked, Guardrail, Replaced, Verdict
+from wfcore.ports.guardrails import Allowed, Blocked, Guardrail, GuardrailDescription, Replaced, Verdict
 
 MAX_GUARDRAILS: Final = 20
 """Guardrails that one access configuration can name."""
@@ -132,19 +132,32 @@ def _schema_issues(options: Mapping[str, JSON], path: str) -> list[Issue]:
     return schema_issues(options["schema"], f"{path}.schema")
 
 
+PATTERNS: Final[Mapping[str, JSON]] = {
+    "type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "maxItems": MAX_PATTERNS,
+}  # fmt: skip
+
+
 @attrs.frozen
 class _GuardrailKind:
-    """A kind of guardrail with options: their names, their validation, and a factory for valid options."""
+    """A kind of guardrail with options: their JSON Schemas by name, their validation, and a factory."""
 
-    options: frozenset[str]
+    options: Mapping[str, JSON]
     issues: Callable[[Mapping[str, JSON], str], list[Issue]]
     make: Callable[[Mapping[str, JSON]], Guardrail]
 
 
 WITH_OPTIONS: Final[Mapping[str, _GuardrailKind]] = {
-    "block-patterns": _GuardrailKind(frozenset({"patterns"}), _pattern_issues, _pattern_block),
-    "json-schema": _GuardrailKind(frozenset({"schema"}), _schema_issues, _schema_block),
+    "block-patterns": _GuardrailKind({"patterns": PATTERNS}, _pattern_issues, _pattern_block),
+    "json-schema": _GuardrailKind({"schema": {}}, _schema_issues, _schema_block),
 }
+
+DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "redact-emails": "Replaces e-mail addresses with `[email]`.",
+    "redact-secrets": "Replaces keys, tokens and passwords with `[secret]`.",
+    "block-patterns": "Blocks a text that matches one of the RE2 `patterns`.",
+    "json-schema": "Blocks a text that is not JSON, or does not match the JSON Schema `schema`.",
+}
+"""What the built-in guardrails do."""
 
 
 class GuardrailCatalog:
@@ -166,6 +179,14 @@ class GuardrailCatalog:
     @cached_property
     def _without_options(self) -> Mapping[str, Guardrail]:
         return {**WITHOUT_OPTIONS, **{own.name: own for own in self.everywhere}}
+
+    def described(self) -> Sequence[GuardrailDescription]:
+        built_in = [GuardrailDescription(name, DESCRIPTIONS[name]) for name in WITHOUT_OPTIONS]
+        optional = [
+            GuardrailDescription(name, DESCRIPTIONS[name], _schema_of(kind)) for name, kind in WITH_OPTIONS.items()
+        ]
+        own = [GuardrailDescription(one.name, _first_line(one), everywhere=True) for one in self.everywhere]
+        return sorted([*built_in, *optional, *own], key=lambda one: one.name)
 
     def get(self, named: JSON) -> Guardrail | None:
         return self._made(dumps(named))
@@ -193,3 +214,16 @@ class GuardrailCatalog:
         extra = options.keys() - {"name", *(kind.options if kind else ())}
         unknown = [Issue(f"{path}.{key}", f"is not an option of `{name}`", "unknown") for key in sorted(extra)]
         return unknown + (kind.issues(options, path) if kind else [])
+
+
+def _schema_of(kind: _GuardrailKind) -> dict[str, JSON]:
+    """The JSON Schema of the options of a guardrail."""
+    properties = dict(kind.options)
+    return {
+        "type": "object", "properties": properties, "required": sorted(properties), "additionalProperties": False,
+    }  # fmt: skip
+
+
+def _first_line(guardrail: Guardrail) -> str:
+    """What a guardrail of the embedding program says about itself: the first line of its class's docstring."""
+    return (type(guardrail).__doc__ or "").strip().partition("\n")[0]

@@ -115,7 +115,8 @@ class AuditPage(TypedDict):
 
 
 class ToolDto(TypedDict):
-    """A tool of the catalog; `parameters` is the JSON Schema of its arguments.
+    """A tool of the catalog; `parameters` is the JSON Schema of its arguments, `outputSchema` that of its result (null
+    where it is not known). `group` is what a catalog lists it under, such as the name of its server.
 
     With a `provider` it needs the organization's connection to that service. With a `connectionId` it belongs to the
     MCP server of that connection.
@@ -125,6 +126,8 @@ class ToolDto(TypedDict):
     name: str
     description: str
     parameters: Any
+    outputSchema: Any
+    group: str | None
     builtIn: bool
     idempotent: bool
     provider: str | None

@@ -1,6 +1,6 @@
 """Checks of agents' texts before they are published or written (interface, AccessConfig: guardrails)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -44,6 +44,19 @@ class Guardrail(Protocol):
     def check(self, text: str) -> Verdict: ...
 
 
+@attrs.frozen
+class GuardrailDescription:
+    """A guardrail that configurations can name. `options` is the JSON Schema of its options; None without any.
+
+    `everywhere`: it checks every agent, whether a configuration names it or not.
+    """
+
+    name: str
+    description: str
+    options: Mapping[str, JSON] | None = None
+    everywhere: bool = False
+
+
 class Guardrails(Protocol):
     """The guardrails of one installation. Access configurations and runs refer to one by its name, or by an object
     with its `name` and its options.
@@ -52,6 +65,10 @@ class Guardrails(Protocol):
     @property
     def everywhere(self) -> Sequence[Guardrail]:
         """Those that check every agent, whether it refers to them or not."""
+        ...
+
+    def described(self) -> Sequence[GuardrailDescription]:
+        """All of them, by name."""
         ...
 
     def get(self, named: JSON) -> Guardrail | None:

@@ -91,6 +91,10 @@ class Tool:
     idempotent: bool = False
     provider: str | None = None
     """The tool needs the organization's connection with this `provider`."""
+    output_schema: Mapping[str, JSON] | None = None
+    """The JSON Schema of the result; None where it is not known."""
+    group: str | None = None
+    """The name under which a catalog lists the tool; None: the part of the id before its last `.`."""
 
 
 class Tools(Protocol):
@@ -184,11 +188,16 @@ class Finished:
 Delta = TextDelta | ToolCallDelta | TokenUsage | Finished
 
 
+ABILITIES: Final = ("tools", "images", "outputSchema")
+"""What a model can be able to do: call tools, read images, and follow a JSON Schema of the output."""
+
+
 class ModelProvider(Protocol):
     """Implementers: the stream ends with exactly one `Finished`, or raises `ModelError`; closing it ends the call.
 
     `TokenUsage` comes at most once, directly before `Finished`, or before an error where it is known. A request that
-    the provider cannot express is refused. The caller checks that the called tools were offered.
+    the provider cannot express is refused. The caller checks that the called tools were offered. A provider without
+    one of ABILITIES names those that it has in an attribute `abilities`.
     """
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]: ...

@@ -23,6 +23,7 @@ class ServedTool:
     description: str
     parameters: Mapping[str, JSON]
     digest: str
+    output_schema: Mapping[str, JSON] | None = None
 
 
 @attrs.frozen

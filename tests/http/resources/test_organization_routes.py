@@ -204,6 +204,7 @@ class TestTools:
         assert own == {
             "id": "count", "name": "count", "description": "Count the calls by name.", "builtIn": False,
             "parameters": own["parameters"], "idempotent": False, "provider": None, "connectionId": None,
+            "outputSchema": {"type": "integer"}, "group": None,
         }  # fmt: skip
         assert own["parameters"]["properties"]["name"]["type"] == "string"
         built_in = {tool["id"] for tool in found if tool["builtIn"]}

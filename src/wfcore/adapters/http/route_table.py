@@ -11,6 +11,7 @@ from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.core.turns import Turns
 from wfcore.adapters.http.mcp.routes import McpRoutes
 from wfcore.adapters.http.openapi.document import document
+from wfcore.adapters.http.routes.choices import ChoiceRoutes
 from wfcore.adapters.http.routes.contexts import ContextRoutes
 from wfcore.adapters.http.routes.conversations import ConversationRoutes
 from wfcore.adapters.http.routes.memories import MemoryRoutes
@@ -54,7 +55,9 @@ from wfcore.runtime.runs.inbox import Inbox
 from wfcore.runtime.runs.runs import Runs
 from wfcore.runtime.runs.suggestions import Suggestions
 from wfcore.runtime.tools.catalog import ToolCatalog
+from wfcore.runtime.tools.choices import Choices
 from wfcore.runtime.tools.connections import Connections
+from wfcore.runtime.tools.expressions import Expressions
 from wfcore.runtime.triggers.webhook_deliveries import Deliveries
 
 logger = logging.getLogger(__name__)
@@ -124,6 +127,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *member_routes(core.members).table(),
         *group_routes(core.groups).table(),
         *OrganizationRoutes(core.tokens, core.audit, core.tools).table(),
+        *ChoiceRoutes(Choices(core.ports), Expressions(core.ports)).table(),
         *context_item_routes(core.context_items).table(),
         *connection_routes(core.connections).table(),
         *UsageRoutes(core.usage, core.suggestions).table(),

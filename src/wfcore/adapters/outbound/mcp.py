@@ -293,7 +293,20 @@ def _tool(tool: "Listed") -> ServedTool:
         raise ToolFailed(f"the schema of its arguments is not valid: {error}"[:LONGEST_MESSAGE]) from None
     description = _strict(tool.description or "")[:LONGEST_DESCRIPTION]
     definition = {"name": tool.name, "description": _strict(tool.description or ""), "inputSchema": parameters}
-    return ServedTool(tool.name, description, parameters, f"sha256:{fingerprint(definition)}")
+    digest = f"sha256:{fingerprint(definition)}"
+    return ServedTool(tool.name, description, parameters, digest, _output_schema(tool))
+
+
+def _output_schema(tool: "Listed") -> dict[str, JSON] | None:
+    """The schema of the tool's results, for readers of the catalog only: an invalid one counts as missing."""
+    if tool.output_schema is None:
+        return None
+    try:
+        schema: dict[str, JSON] = _strict(tool.output_schema)
+        compile_schema(schema)
+    except (ToolFailed, Invalid, Malformed):
+        return None
+    return schema
 
 
 # Results

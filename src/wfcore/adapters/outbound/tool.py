@@ -38,6 +38,12 @@ PARAMETERS: Final[Mapping[str, JSON]] = {
     "additionalProperties": False,
 }
 
+RESULT: Final[Mapping[str, JSON]] = {
+    "type": "object",
+    "properties": {"status": {"type": "integer"}, "headers": {"type": "object"}, "body": {}},
+    "required": ["status", "headers", "body"],
+}
+
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]{0,16384}")
 _VISIBLE = "".join(map(chr, range(0x21, 0x7F))).replace("%", "")
@@ -72,7 +78,9 @@ def http_tool(guard: AddressGuard) -> Tool:
             raise ToolFailed(str(error)) from None
         return {"status": response.status, "headers": dict(response.headers), "body": _body(response)}
 
-    return Tool(ID, run, "HTTP", DESCRIPTION, PARAMETERS, blocking=False, is_async=True, idempotent=True)
+    return Tool(
+        ID, run, "HTTP", DESCRIPTION, PARAMETERS, blocking=False, is_async=True, idempotent=True, output_schema=RESULT
+    )
 
 
 # The request

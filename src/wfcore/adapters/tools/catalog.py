@@ -125,7 +125,20 @@ def tool_of(function: Callable[..., Any]) -> Tool:
         inspect.iscoroutinefunction(inspect.unwrap(called)),
         idempotent=options.idempotent,
         provider=options.provider,
+        output_schema=_output_schema(called, tool_id),
     )
+
+
+def _output_schema(called: Callable[..., Any], tool_id: str) -> Mapping[str, JSON] | None:
+    """The JSON Schema of the annotated result; None without an annotation, or for one that has no schema."""
+    returned = _hints(called, tool_id).get("return", Any)
+    if returned is Any:
+        return None
+    try:
+        (shape,), definitions = msgspec.json.schema_components([returned], ref_template="#/$defs/{name}")
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    return {**shape, "$defs": definitions} if definitions else shape
 
 
 def _annotated_function(bare: Any, tool_id: str) -> Callable[..., Any]:
@@ -267,7 +280,13 @@ def _workflow(params: Mapping[str, JSON], _: ToolCall) -> JSON:
     raise ToolFailed("`core.workflow` can only be called by a node of a workflow", retryable=False)
 
 
-def _built_in(tool_id: str, run: Callable[..., Any], description: str, **properties: JSON) -> Tool:
+def _built_in(
+    tool_id: str,
+    run: Callable[..., Any],
+    description: str,
+    output: Mapping[str, JSON] | None = None,
+    **properties: JSON,
+) -> Tool:
     schema = {
         "type": "object",
         "properties": properties,
@@ -277,8 +296,9 @@ def _built_in(tool_id: str, run: Callable[..., Any], description: str, **propert
     name = tool_id.removeprefix("core.").capitalize()
     is_async = inspect.iscoroutinefunction(run)
     return Tool(
-        tool_id, run, name, description, schema, blocking=False, is_async=is_async, checks=False, idempotent=True
-    )
+        tool_id, run, name, description, schema, blocking=False, is_async=is_async, checks=False, idempotent=True,
+        output_schema=output,
+    )  # fmt: skip
 
 
 BUILT_IN = (

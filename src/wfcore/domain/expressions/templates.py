@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from wfcore.domain.expressions.cel.compile import TOKEN
-from wfcore.domain.expressions.cel.values import TOO_MANY_STEPS, EvaluationBudget, Exhausted
+from wfcore.domain.expressions.cel.values import TOO_MANY_STEPS, EvaluationBudget, Exhausted, place_of
 from wfcore.domain.expressions.expression import Expression, ExpressionError, Scope, compile_expression
 from wfcore.domain.json.nesting import MAX_VALUE_DEPTH, is_deeper
 from wfcore.domain.kernel.errors import Issue, join_path
@@ -129,9 +129,18 @@ def split(text: str) -> list[str | Expression]:
     while (start := text.find("{{", end)) >= 0:
         parts.append(text[end:start])
         close = _close(text, start + 2)
-        parts.append(compile_expression(text[start + 2 : close].strip()))
+        parts.append(_compiled(text, start + 2, close))
         end = close + 2
     return [part for part in [*parts, text[end:]] if part != ""]
+
+
+def _compiled(text: str, start: int, end: int) -> Expression:
+    """The expression between two offsets. Raises ExpressionError with the position in `text`."""
+    source = text[start:end]
+    try:
+        return compile_expression(source.strip())
+    except ExpressionError as error:
+        raise error.within(text, start + len(source) - len(source.lstrip())) from None
 
 
 def _close(text: str, start: int) -> int:
@@ -146,7 +155,7 @@ def _close(text: str, start: int) -> int:
             depth -= 1
         elif token["brace"] and text.startswith("}}", token.start()):
             return token.start()
-    raise ExpressionError("`{{` is not closed by `}}`")
+    raise ExpressionError("`{{` is not closed by `}}`", *place_of(text, start - 2))
 
 
 def _renderer(value: JSON) -> Render:

@@ -35,6 +35,8 @@ class ToolView:
             "name": tool.name,
             "description": tool.description,
             "parameters": tool.parameters,
+            "outputSchema": tool.output_schema,
+            "group": tool.group or tool.id.rpartition(".")[0] or None,
             "builtIn": tool.id.startswith("core."),
             "idempotent": tool.idempotent,
             "provider": tool.provider if connection is None else connection.provider,

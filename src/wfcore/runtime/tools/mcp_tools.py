@@ -120,7 +120,10 @@ class ServedTools:
 
         tool_id = served_id(opened.row.id, served.name)
         name = f"{opened.row.name[:LONGEST_PREFIX]} {served.name}"
-        return Tool(tool_id, run, name, served.description, served.parameters, blocking=False, is_async=True)
+        return Tool(
+            tool_id, run, name, served.description, served.parameters, blocking=False, is_async=True,
+            output_schema=served.output_schema, group=opened.row.name,
+        )  # fmt: skip
 
     async def servers(self, org: str, *, within: float) -> list[tuple[Connection, ListedServer | ToolFailed]]:
         """The first MOST_SERVERS servers of the organization, by the ids of their connections.

@@ -151,6 +151,7 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     },
     "PatchConnection": {"status": "disabled"},
     "CreateToken": {"name": "ci", "scopes": ["workflows:read"], "expiresInSeconds": 86_400},
+    "EvaluateExpression": {"source": "input.amount > 100", "values": {"input": {"amount": 40}}},
     "McpMessage": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
 }  # fmt: skip
 """Bodies of requests. Each is accepted where the resources that it names exist."""
@@ -219,6 +220,7 @@ RESPONSES: Final[Mapping[str, JSON]] = {
         "id": _ROW, "title": "Refund rules", "content": "Within 30 days.", "createdAt": _AT, "updatedAt": _AT,
     },
     "NextRuns": {"nextRuns": [{"at": _AT, "local": "2026-01-02T04:04:05", "note": None}]},
+    "Evaluated": {"value": False},
     "ErrorEnvelope": {"error": _ERROR},
 }  # fmt: skip
 """Bodies of responses."""

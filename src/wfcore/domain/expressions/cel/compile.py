@@ -16,7 +16,7 @@ import attrs
 from wfcore.domain.expressions.cel import closures
 from wfcore.domain.expressions.cel.closures import Code
 from wfcore.domain.expressions.cel.library import FUNCTIONS, METHODS, Overloads, compiled_pattern
-from wfcore.domain.expressions.cel.values import TYPE_NAMES, ExpressionError, Value, in_int64
+from wfcore.domain.expressions.cel.values import TYPE_NAMES, ExpressionError, Value, in_int64, place_of
 
 if TYPE_CHECKING:
     from celpy.celparser import CELParser
@@ -81,9 +81,11 @@ def _literals(source: str) -> tuple[str, dict[int, str]]:
     pieces, end = [], 0
     for token in TOKEN.finditer(source):
         if token["open"]:
-            raise ExpressionError(f"the string at {position(source, token.start())} is not closed")
+            at = token.start()
+            raise ExpressionError(f"the string at {position(source, at)} is not closed", *place_of(source, at))
         if token["bytes"]:
-            raise ExpressionError(f"bytes at {position(source, token.start())}: JSON has no bytes")
+            at = token.start()
+            raise ExpressionError(f"bytes at {position(source, at)}: JSON has no bytes", *place_of(source, at))
         if token["brace"]:
             continue
         text = token.group()
@@ -118,7 +120,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 def position(source: str, offset: int) -> str:
     """`column 7`, or `line 2, column 7` when there are several lines."""
-    line, column = source.count("\n", 0, offset) + 1, offset - source.rfind("\n", 0, offset)
+    line, column = place_of(source, offset)
     return f"line {line}, column {column}" if "\n" in source else f"column {column}"
 
 
@@ -138,7 +140,7 @@ def _parse(source: str) -> Node:
     try:
         return _parser().parse(source)
     except CELParseError as error:
-        raise ExpressionError(_syntax_message(source, error.line, error.column)) from None
+        raise ExpressionError(_syntax_message(source, error.line, error.column), error.line, error.column) from None
 
 
 def _syntax_message(source: str, line: int | None, column: int | None) -> str:
@@ -240,7 +242,8 @@ class _Compiler:
     def on_ident(self, name: "Token") -> Code:
         if str(name) in TYPE_NAMES:
             return closures.constant(TYPE_NAMES[str(name)])
-        raise ExpressionError(f"unknown variable `{name}`: use `input`, `nodes`, `run` or `item`")
+        message = f"unknown variable `{name}`: use `input`, `nodes`, `run` or `item`"
+        raise ExpressionError(message, name.line, name.column)
 
     on_dot_ident = on_ident
 

@@ -28,11 +28,29 @@ CHARACTERS_PER_STEP: Final = 16
 
 
 class ExpressionError(Exception):
-    """An expression does not compile, or its evaluation failed."""
+    """An expression does not compile, or its evaluation failed.
 
-    def __init__(self, message: str) -> None:
+    `line` and `column` count from 1 in the source, or in the string of a template; None where they are not known.
+    """
+
+    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
         super().__init__(message)
         self.message = message
+        self.line = line
+        self.column = column
+
+    def within(self, text: str, offset: int) -> "ExpressionError":
+        """The same error with its position in `text`, where the source begins at `offset`."""
+        if self.line is None or self.column is None:
+            return self
+        line, column = place_of(text, offset)
+        shift = column - 1 if self.line == 1 else 0
+        return ExpressionError(self.message, line + self.line - 1, self.column + shift)
+
+
+def place_of(text: str, offset: int) -> tuple[int, int]:
+    """The line and the column of an offset, both from 1."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 class Exhausted(Exception):

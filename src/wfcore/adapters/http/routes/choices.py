@@ -1,0 +1,45 @@
+"""The routes of what an agent can be given, and of the evaluation of expressions."""
+
+from collections.abc import Iterator
+
+import attrs
+from starlette.responses import Response
+
+from wfcore.adapters.http.core.responses import json_response
+from wfcore.adapters.http.core.route import Call, Route
+from wfcore.api.choices import Evaluated, EvaluateExpression, GuardrailList, ModelList
+from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.tools.choices import Choices
+from wfcore.runtime.tools.expressions import Expressions
+
+
+@attrs.frozen
+class ChoiceRoutes:
+    """Models, guardrails, and the evaluation of expressions."""
+
+    choices: Choices
+    expressions: Expressions
+
+    def table(self) -> Iterator[Route]:
+        yield Route(
+            "models.list", "GET", "/api/v1/models", self.models, "List the models that an agent can use",
+            scopes_of(self.choices.models), ModelList,
+        )  # fmt: skip
+        yield Route(
+            "guardrails.list", "GET", "/api/v1/guardrails", self.guardrails, "List the guardrails",
+            scopes_of(self.choices.guardrails), GuardrailList,
+        )  # fmt: skip
+        yield Route(
+            "expressions.evaluate", "POST", "/api/v1/expressions/evaluate", self.evaluate,
+            "Evaluate an expression or a template", scopes_of(self.expressions.evaluate), Evaluated,
+            body=EvaluateExpression, body_required=True,
+        )  # fmt: skip
+
+    async def models(self, call: Call) -> Response:
+        return json_response({"models": [one.to_wire() for one in await self.choices.models(call.me)]})
+
+    async def guardrails(self, call: Call) -> Response:
+        return json_response({"guardrails": [one.to_wire() for one in await self.choices.guardrails(call.me)]})
+
+    async def evaluate(self, call: Call) -> Response:
+        return json_response((await self.expressions.evaluate(call.me, call.body)).to_wire())
