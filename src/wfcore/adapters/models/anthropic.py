@@ -3,13 +3,14 @@
 import os
 from collections.abc import Iterator, Mapping
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from wfcore.adapters.models.completions import (
     Completion,
     call_arguments,
     call_id,
     call_name,
+    calls_of,
     content_of,
     images_of,
     token_count,
@@ -125,14 +126,19 @@ def _settings(request: ModelRequest) -> dict[str, JSON]:
     return {**wire, "output_config": config} if config else wire
 
 
-def _messages(request: ModelRequest) -> list[dict[str, JSON]]:
+class _WireMessage(TypedDict):
+    role: str
+    content: list[JSON]
+
+
+def _messages(request: ModelRequest) -> list[_WireMessage]:
     """The messages (interface: Conversation) in the format of the wire."""
-    wire: list[dict[str, JSON]] = []
+    wire: list[_WireMessage] = []
     for message in request.messages:
         kind = message.get("type")
         if kind == "system":
             continue
-        if kind not in BLOCKS:
+        if not isinstance(kind, str) or kind not in BLOCKS:
             raise ModelError(f"unknown message type `{kind}`: use system, {', '.join(BLOCKS)}", retryable=False)
         role, blocks = "assistant" if kind == "ai" else "user", BLOCKS[kind](message)
         if blocks and wire and wire[-1]["role"] == role:
@@ -142,29 +148,29 @@ def _messages(request: ModelRequest) -> list[dict[str, JSON]]:
     return wire
 
 
-def _text(message: Mapping[str, JSON]) -> list[dict[str, JSON]]:
+def _text(message: Mapping[str, JSON]) -> list[JSON]:
     """The text as blocks; the wire refuses a text of white space only."""
     text = content_of(message)
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
-def _human(message: Mapping[str, JSON]) -> list[dict[str, JSON]]:
-    images = [
+def _human(message: Mapping[str, JSON]) -> list[JSON]:
+    images: list[JSON] = [
         {"type": "image", "source": {"type": "base64", "media_type": mime_type, "data": data}}
         for mime_type, data in images_of(message)
     ]
     return [*images, *_text(message)]
 
 
-def _ai(message: Mapping[str, JSON]) -> list[dict[str, JSON]]:
-    calls = [
+def _ai(message: Mapping[str, JSON]) -> list[JSON]:
+    calls: list[JSON] = [
         {"type": "tool_use", "id": call_id(call["id"]), "name": call_name(call), "input": dict(call_arguments(call))}
-        for call in message.get("toolCalls") or ()
+        for call in calls_of(message)
     ]
     return [*_text(message), *calls]
 
 
-def _result(message: Mapping[str, JSON]) -> list[dict[str, JSON]]:
+def _result(message: Mapping[str, JSON]) -> list[JSON]:
     call = call_id(message.get("toolCallId", ""))
     return [{"type": "tool_result", "tool_use_id": call, "content": content_of(message)}]
 
@@ -179,7 +185,7 @@ def _tools(request: ModelRequest) -> dict[str, JSON]:
     """
     if request.tools:
         return {"tools": [_tool(tool) for tool in request.tools]}
-    called = {call_name(call): None for message in request.messages for call in message.get("toolCalls") or ()}
+    called = {call_name(call): None for message in request.messages for call in calls_of(message)}
     if not called:
         return {}
     return {"tools": [_tool(ToolDefinition(name)) for name in called], "tool_choice": {"type": "none"}}

@@ -5,10 +5,11 @@ The SDKs do not validate what they read, so everything is checked here and in th
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wfcore.domain.json.codec import dumps, fingerprint
+from wfcore.domain.kernel.json_readers import as_objects
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import CallCollector, Delta, Finished, ModelError, TextDelta, TokenUsage, ToolCallDelta
 
@@ -151,6 +152,11 @@ def call_arguments(call: Mapping[str, JSON]) -> Mapping[str, JSON]:
     return args if isinstance(args, Mapping) else {"malformed": args if isinstance(args, str) else dumps(args)}
 
 
+def calls_of(message: Mapping[str, JSON]) -> Sequence[Mapping[str, JSON]]:
+    """The tool calls of a message."""
+    return as_objects(message.get("toolCalls") or ())
+
+
 def content_of(message: Mapping[str, JSON]) -> str:
     """The text of a message; "" if it has none."""
     return str(message.get("content") or "")
@@ -158,4 +164,4 @@ def content_of(message: Mapping[str, JSON]) -> str:
 
 def images_of(message: Mapping[str, JSON]) -> list[tuple[str, str]]:
     """Type and base64 of each image of a message."""
-    return [(str(image["mimeType"]), str(image["data"])) for image in message.get("images") or ()]
+    return [(str(image["mimeType"]), str(image["data"])) for image in as_objects(message.get("images") or ())]

@@ -9,6 +9,7 @@ from wfcore.adapters.models.completions import (
     call_arguments,
     call_id,
     call_name,
+    calls_of,
     images_of,
     list_or_empty,
     token_count,
@@ -104,14 +105,14 @@ def _message(message: Mapping[str, JSON]) -> dict[str, JSON]:
     wire = {"role": ROLES[kind], "content": _content(message)}
     if kind == "tool":
         wire["tool_call_id"] = call_id(message.get("toolCallId", ""))
-    elif kind == "ai" and message.get("toolCalls"):
-        wire["tool_calls"] = [_tool_call(call) for call in message["toolCalls"]]
+    elif kind == "ai" and (calls := calls_of(message)):
+        wire["tool_calls"] = [_tool_call(call) for call in calls]
     return wire
 
 
 def _content(message: Mapping[str, JSON]) -> JSON:
     text = message.get("content", "")
-    images = [
+    images: list[JSON] = [
         {"type": "image_url", "image_url": {"url": f"data:{mime_type};base64,{data}"}}
         for mime_type, data in images_of(message)
     ]

@@ -8,6 +8,15 @@ from typing import Final
 
 from wfcore.adapters.models.completions import content_of
 from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.json_readers import (
+    as_list,
+    as_number,
+    as_object,
+    as_objects,
+    as_text,
+    as_texts,
+    optional_number,
+)
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, TokenUsage, ToolCallDelta
 
@@ -25,6 +34,7 @@ MAX_PARTS: Final = 10_000
 EXCLUSIVE_MARGIN: Final = 2.0**-20
 """The distance from an exclusive bound of a number without `multipleOf`."""
 
+_BOUNDS: Final = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
 _WORDS = re.compile(r"\s*\S+|\s+", re.ASCII)
 
 
@@ -77,10 +87,10 @@ class ScriptedModel:
     def _calls(self, message: Mapping[str, JSON]) -> list[tuple[str, str, str]]:
         """Id, name and arguments of the message's tool calls. Generated ids are unique for one model."""
         calls = []
-        for index, call in enumerate(message.get("toolCalls") or ()):
+        for index, call in enumerate(as_objects(message.get("toolCalls") or ())):
             args = call.get("args", {})
-            generated = f"call_{self._calls_made}_{index + 1}"
-            calls.append((call.get("id") or generated, call["name"], args if isinstance(args, str) else dumps(args)))
+            ident = as_text(call.get("id") or f"call_{self._calls_made}_{index + 1}")
+            calls.append((ident, as_text(call["name"]), args if isinstance(args, str) else dumps(args)))
         return calls
 
 
@@ -127,15 +137,16 @@ class _Sample:
             if key in schema:
                 return schema[key]
         if schema.get("enum"):
-            return schema["enum"][0]
+            return as_list(schema["enum"])[0]
         return self._of_type(_type(schema), schema, depth + 1)
 
     def _resolved(self, schema: Mapping[str, JSON], depth: int) -> Mapping[str, JSON]:
         """The schema merged with its reference, its `allOf` and the first of its alternatives."""
         self._parts_left -= 1
-        parts = [*(schema.get(key, [None])[0] for key in ("anyOf", "oneOf")), *schema.get("allOf", ())]
+        parts = [as_list(schema.get(key, [None]))[0] for key in ("anyOf", "oneOf")]
+        parts += as_list(schema.get("allOf", ()))
         if "$ref" in schema:
-            parts.append(self._target(schema["$ref"]))
+            parts.append(self._target(as_text(schema["$ref"])))
         merged = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf", "allOf", "$ref")}
         for part in parts:
             if isinstance(part, Mapping) and depth < MAX_REFERENCE_DEPTH and self._parts_left > 0:
@@ -152,14 +163,15 @@ class _Sample:
     def _of_type(self, kind: str | None, schema: Mapping[str, JSON], depth: int) -> JSON:
         match kind:
             case "object":
-                properties = schema.get("properties", {})
-                return {name: self.of(properties.get(name, {}), depth) for name in schema.get("required", properties)}
+                properties = as_object(schema.get("properties", {}))
+                names = as_texts(schema.get("required", list(properties)))
+                return {name: self.of(properties.get(name, {}), depth) for name in names}
             case "array":
-                first = [self.of(part, depth) for part in schema.get("prefixItems", ())]
-                missing = min(int(schema.get("minItems", 0)), MAX_PARTS) - len(first)
+                first = [self.of(part, depth) for part in as_list(schema.get("prefixItems", ()))]
+                missing = min(int(as_number(schema.get("minItems", 0))), MAX_PARTS) - len(first)
                 return first + [self.of(schema.get("items", {}), depth) for _ in range(missing)]
             case "string":
-                return "x" * min(int(schema.get("minLength", 0)), MAX_PARTS)
+                return "x" * min(int(as_number(schema.get("minLength", 0))), MAX_PARTS)
             case "integer" | "number":
                 return _number(schema, whole=kind == "integer")
             case "boolean":
@@ -178,18 +190,19 @@ def _merge(one: Mapping[str, JSON], other: Mapping[str, JSON]) -> dict[str, JSON
     """Both schemas merged: all properties and required names, for other keywords the value in `one`."""
     merged = {**other, **one}
     if "properties" in one and "properties" in other:
-        merged["properties"] = {**other["properties"], **one["properties"]}
+        merged["properties"] = {**as_object(other["properties"]), **as_object(one["properties"])}
     if "required" in one and "required" in other:
-        merged["required"] = [*dict.fromkeys([*one["required"], *other["required"]])]
+        merged["required"] = [*dict.fromkeys([*as_texts(one["required"]), *as_texts(other["required"])])]
     return merged
 
 
 def _number(schema: Mapping[str, JSON], *, whole: bool) -> JSON:
     """The number nearest to zero within the bounds that is a multiple of `multipleOf`, if present."""
-    step = schema.get("multipleOf", 1 if whole else None)
+    step = optional_number(schema.get("multipleOf", 1 if whole else None))
     inward = step or EXCLUSIVE_MARGIN
-    low = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf) + inward)
-    high = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf) - inward)
+    bounds = {name: as_number(schema[name]) for name in _BOUNDS if name in schema}
+    low = max(bounds.get("minimum", -math.inf), bounds.get("exclusiveMinimum", -math.inf) + inward)
+    high = min(bounds.get("maximum", math.inf), bounds.get("exclusiveMaximum", math.inf) - inward)
     number = min(max(low, 0), high)
     if step is None or not number:
         return number
