@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wfcore.ports.providers import ConnectionRequired, ModelProvider, Tool, ToolCall, ToolConnection, ToolFailed
     from wfcore.runtime.common.installation import Secrets, Settings
     from wfcore.runtime.common.ports import Overrides
+    from wfcore.runtime.common.run_views import RunCancelled, RunFailed
 
 __all__ = [
     "Conflict",
@@ -42,6 +43,8 @@ __all__ = [
     "Overrides",
     "Principal",
     "RateLimited",
+    "RunCancelled",
+    "RunFailed",
     "Secrets",
     "Settings",
     "TooLarge",
@@ -69,6 +72,8 @@ _WHERE = {
     "Overrides": "wfcore.runtime.common.ports",
     "Principal": "wfcore.domain.resources.access",
     "RateLimited": "wfcore.domain.kernel.errors",
+    "RunCancelled": "wfcore.runtime.common.run_views",
+    "RunFailed": "wfcore.runtime.common.run_views",
     "Secrets": "wfcore.runtime.common.installation",
     "Settings": "wfcore.runtime.common.installation",
     "TooLarge": "wfcore.domain.kernel.errors",

@@ -22,7 +22,7 @@ from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.adapters.tools.memory_tools import memory_tools
 from wfcore.domain.kernel.errors import Unavailable
-from wfcore.domain.kernel.ids import normalize_email
+from wfcore.domain.kernel.ids import is_uuid, normalize_email
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role
 from wfcore.extras import needs_extra
 from wfcore.ports.blobs import Blobs
@@ -110,12 +110,16 @@ class Core:
         """The principal of a user that the embedding product has authenticated. `org` is the organization's UUID.
 
         An `email` that is not a plain ASCII address is ignored. Raises TypeError when an organization, user or group
-        is not given by its id.
+        is not given by its id, ValueError for an organization or a group whose id is not a UUID.
         """
         ids = {"org": [org], "user": [user], "groups": list(groups)}
         for name, given in ids.items():
             if not all(isinstance(each, str) for each in given):
                 raise TypeError(f"`{name}` must be given by id, as a string")
+        for name in ("org", "groups"):
+            for each in ids[name]:
+                if not is_uuid(each):
+                    raise ValueError(f"`{name}`: `{each}` is not a UUID in lower case with hyphens")
         address = normalize_email(email) if email else None
         return Principal(org, user, address, frozenset(ids["groups"]), frozenset(scopes), Role(role))
 

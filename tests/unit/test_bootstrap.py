@@ -31,6 +31,16 @@ async def test_a_record_instead_of_its_id_is_refused_by_name(argument: str) -> N
             core.principal(**given | {argument: wrong[argument]})
 
 
+@pytest.mark.parametrize(("argument", "wrong"), [("org", "acme"), ("groups", ["Sales"])])
+async def test_an_id_that_is_not_a_uuid_is_refused(argument: str, wrong: Any) -> None:
+    """A name in place of an id would grant nothing, so `principal` refuses it at once."""
+    async with wfcore.open("sqlite://", worker=False) as core:
+        org = await core.directory.create_organization("Acme")
+        given: dict[str, Any] = {"org": org.uuid, "user": "u1", "groups": []}
+        with pytest.raises(ValueError, match=f"`{argument}`: `.*` is not a UUID"):
+            core.principal(**given | {argument: wrong})
+
+
 OWN = {
     "events": EventHub(),
     "memories": InMemoryMemories(),

@@ -353,3 +353,14 @@ class EventSink(Protocol):
     def publish(self, execution: ExecutionRef, events: Sequence[Event]) -> None: ...
 
     def subscribe(self, execution: ExecutionRef) -> Subscription: ...
+
+    def watch(self, execution: ExecutionRef) -> Subscription:
+        """A subscription without events, so that none need to be made for it.
+
+        `next` returns None when `settle` is called for the execution, or when another process reports news of it.
+        """
+        ...
+
+    def settle(self, execution: ExecutionRef) -> None:
+        """Wake those who `watch` the execution: one of its turns has ended."""
+        ...

@@ -107,6 +107,8 @@ class ResourceRepository(Protocol):
 class DirectoryRepository(Protocol):
     """Members, groups and tokens of one organization."""
 
+    async def rename_organization(self, name: str) -> None: ...
+
     async def add_member(self, member: Member) -> None:
         """Add, or replace the member of the same user id."""
         ...

@@ -28,6 +28,7 @@ class EventHub:
         self._notify = notify
         self._has_peers = has_peers
         self._subscriptions: dict[ExecutionRef, set[HubSubscription]] = {}
+        self._watchers: dict[ExecutionRef, set[HubSubscription]] = {}
 
     def has_subscribers(self, execution: ExecutionRef) -> bool:
         """Whether the execution has a subscriber here, or can have one in another process."""
@@ -46,18 +47,30 @@ class EventHub:
         """Another process published events: make the subscribers here read the journal."""
         for subscription in self._subscriptions.get(execution, ()):
             subscription.send_to_journal()
+        self.settle(execution)
+
+    def settle(self, execution: ExecutionRef) -> None:
+        for watcher in self._watchers.get(execution, ()):
+            watcher.send_to_journal()
 
     def subscribe(self, execution: ExecutionRef) -> "HubSubscription":
-        subscription = HubSubscription(self, execution)
-        self._subscriptions.setdefault(execution, set()).add(subscription)
-        return subscription
+        return self._added(self._subscriptions, execution)
+
+    def watch(self, execution: ExecutionRef) -> "HubSubscription":
+        return self._added(self._watchers, execution)
 
     def unsubscribe(self, execution: ExecutionRef, subscription: "HubSubscription") -> None:
         """Remove a subscription, and the execution with its last one. A second call does nothing."""
-        subscriptions = self._subscriptions.get(execution, set())
-        subscriptions.discard(subscription)
-        if not subscriptions:
-            self._subscriptions.pop(execution, None)
+        for kept in (self._subscriptions, self._watchers):
+            subscriptions = kept.get(execution, set())
+            subscriptions.discard(subscription)
+            if not subscriptions:
+                kept.pop(execution, None)
+
+    def _added(self, kept: "dict[ExecutionRef, set[HubSubscription]]", execution: ExecutionRef) -> "HubSubscription":
+        subscription = HubSubscription(self, execution)
+        kept.setdefault(execution, set()).add(subscription)
+        return subscription
 
 
 class HubSubscription:

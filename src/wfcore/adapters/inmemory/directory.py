@@ -54,6 +54,9 @@ class MemoryDirectory:
         names = sorted(name for name in (known if ids is None else known.keys() & set(ids)) if name > after)
         return [known[name] for name in names[:limit]]
 
+    async def rename_organization(self, name: str) -> None:
+        self.tenant.name = name
+
     async def rename_group(self, group: Group) -> None:
         if group.id in self.tenant.groups:
             self.tenant.groups[group.id] = group

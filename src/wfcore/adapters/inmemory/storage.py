@@ -208,16 +208,19 @@ class MemoryStorage:
         if organization.uuid in self._organizations:
             raise Duplicate("organizations")
         self._organizations[organization.uuid] = organization
-        self._tenants[organization.uuid] = Tenant()
+        self._tenants[organization.uuid] = Tenant(organization.name)
 
     async def organization(self, uuid: str) -> Organization | None:
         self._check_open()
-        return self._organizations.get(uuid)
+        return self._organization(uuid) if uuid in self._tenants else None
 
     async def organizations(self, *, limit: int, after: str = "") -> list[Organization]:
         self._check_open()
         names = sorted(name for name in self._organizations if name > after)
-        return [self._organizations[name] for name in names[:limit]]
+        return [self._organization(name) for name in names[:limit]]
+
+    def _organization(self, uuid: str) -> Organization:
+        return attrs.evolve(self._organizations[uuid], name=self._tenants[uuid].name)
 
     async def upgrade(self) -> None:
         self._check_open()

@@ -20,6 +20,7 @@ from wfcore.ports.storage import IdempotencyRecord
 class Tenant:
     """All rows of one organization. The rows are immutable, so a copy of the dicts is a full copy."""
 
+    name: str = ""
     resource_tables: dict[Kind, ResourceTable] = attrs.Factory(lambda: {kind: ResourceTable() for kind in Kind})
     members: dict[str, Member] = attrs.Factory(dict)
     groups: dict[str, Group] = attrs.Factory(dict)
@@ -36,6 +37,7 @@ class Tenant:
         resource_tables = {kind: table.copy() for kind, table in self.resource_tables.items()}
         people = (dict(self.members), dict(self.groups), dict(self.tokens))
         return Tenant(
+            self.name,
             resource_tables,
             *people,
             dict(self.interfaces),

@@ -73,6 +73,29 @@ class RunView:
         }
 
 
+class RunEnded(Exception):
+    """A run ended without an output. `run` is the record of its last turn."""
+
+    def __init__(self, run: RunView, message: str) -> None:
+        super().__init__(message)
+        self.run = run
+
+
+class RunFailed(RunEnded):
+    """The run ended in error. `error` is that of its record: `code`, `status`, `message` and `info`."""
+
+    def __init__(self, run: RunView) -> None:
+        super().__init__(run, f"run `{run.id}` failed: {(run.error or {}).get('message', 'unknown error')}")
+        self.error = run.error
+
+
+class RunCancelled(RunEnded):
+    """The run was cancelled."""
+
+    def __init__(self, run: RunView) -> None:
+        super().__init__(run, f"run `{run.id}` was cancelled")
+
+
 async def views(journal: Journal, rows: Sequence[RunRow]) -> list[RunView]:
     """The runs with their open interrupts. One query reads the interrupts of all of them."""
     waiting: dict[ExecutionRef, list[Interrupt]] = {row.execution: [] for row in rows if _may_wait(row)}

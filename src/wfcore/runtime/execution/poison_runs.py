@@ -75,6 +75,7 @@ class PoisonRuns:
                    for run_id in await self._under_way(execution)]  # fmt: skip
         ended = Append(execution.length, (), None, changes, (), updates_claim=True, holder=execution.claimed_by)
         await self._ports.journal.append(ref, ended)
+        self._ports.events.settle(ref)
 
     async def _under_way(self, execution: Execution) -> list[str]:
         where = RunFilter(thread_id=execution.thread_id)
@@ -92,3 +93,4 @@ class PoisonRuns:
         append = settled(machine, expected, (entry,), holder=execution.claimed_by, projected=rows)
         await self._ports.journal.append(ref, append)
         self._ports.events.publish(ref, machine.take_events())
+        self._ports.events.settle(ref)

@@ -288,6 +288,7 @@ class Session:
             return False
         if append.updates_claim:
             self._saw(ViewEvent.release)
+            self._events.settle(self._ref)
         if append.interrupts is not None:
             self._appender.know_interrupts(append.interrupts)
         sink = self.machine.state.sink

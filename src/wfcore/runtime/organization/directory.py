@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import attrs
@@ -43,6 +44,34 @@ class Directory:
         except Duplicate:
             raise Conflict(f"organization `{uuid}` already exists", {"reason": "duplicate"}) from None
         return organization
+
+    async def ensure_organization(self, name: str, *, id: str) -> Organization:
+        """The organization with this UUID: a new one, or the existing one, which gets this name. Safe to repeat."""
+        with suppress(Conflict):
+            return await self.create_organization(name, id=id)
+        async with self._ports.storage.transaction(id) as work:
+            found = await self._ports.storage.organization(id)
+            assert found is not None  # noqa: S101  (the transaction has found it)
+            if found.name != name:
+                await work.directory.rename_organization(name)
+                await audit(work, None, self._ports.now(), "organization", "update", id, {"name": name})
+        return attrs.evolve(found, name=name)
+
+    async def ensure_group(self, org: str, name: str, *, id: str) -> Group:
+        """The group with this UUID: a new one, or the existing one, which gets this name. Safe to repeat."""
+        refuse([*_name_issues(name), *_uuid_issues("id", [id])])
+        if id == org:
+            refuse([Issue("id", "is the organization's own UUID, which names its implicit group", "group")])
+        async with self._ports.storage.transaction(org) as work:
+            group = Group(id, name)
+            match await work.directory.groups([id]):
+                case []:
+                    await work.directory.add_group(group)
+                    await audit(work, None, self._ports.now(), "group", "create", id, {"name": name})
+                case [found] if found != group:
+                    await work.directory.rename_group(group)
+                    await audit(work, None, self._ports.now(), "group", "update", id, {"name": name})
+        return group
 
     async def add_member(
         self,
@@ -113,8 +142,12 @@ class Directory:
         genuine = secret_matches(token.secret, found[0].secret_hash if found else _DUMMY_HASH)
         if found is None or not genuine or not self._is_valid(found[0]):
             raise unauthenticated()
-        kept, member = found
-        return attrs.evolve(principal_of(token.org_uuid, member, kept.scopes), expires_at=kept.expires_at)
+        return _principal_of_token(token.org_uuid, *found)
+
+    async def renewed(self, me: Principal) -> Principal | None:
+        """The principal of the same personal access token now; None when the token or its member is not valid."""
+        found = await self._ports.storage.credential(me.org_uuid, me.token or "")
+        return _principal_of_token(me.org_uuid, *found) if found and self._is_valid(found[0]) else None
 
     async def recognize(self, identity: Identity) -> Principal:
         """The principal of a verified access token: a member, with that member's role.
@@ -145,6 +178,11 @@ def principal_of(org: str, member: Member, scopes: Iterable[str] = TOKEN_SCOPES)
     return Principal(
         org, member.user_id, member.email, member.groups, frozenset(scopes), member.role, member.email_verified
     )
+
+
+def _principal_of_token(org: str, token: AccessToken, member: Member) -> Principal:
+    principal = principal_of(org, member, token.scopes)
+    return attrs.evolve(principal, expires_at=token.expires_at, token=token.prefix)
 
 
 async def deployer_of(work: UnitOfWork, org: str, variation: Variation) -> Principal | None:

@@ -1,5 +1,6 @@
 """Use cases that read runs: records, events, the inbox; and the visibility of runs (interface, Runs and Events)."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TypeGuard, Unpack
@@ -8,17 +9,28 @@ import attrs
 
 from wfcore.domain.kernel.errors import Forbidden, Issue, NotFound, refuse
 from wfcore.domain.kernel.ids import is_run_id
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.interrupts import may_decide, may_see
+from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Execution, OpenInterrupt, RunRow
 from wfcore.runtime.common.authorization import authorize, needs
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.common.run_views import InboxItem, RunView, single_events, views
-from wfcore.runtime.execution.event_stream import follow, outline, outlined
+from wfcore.runtime.common.run_views import (
+    InboxItem,
+    RunCancelled,
+    RunFailed,
+    RunView,
+    latest_turn,
+    single_events,
+    views,
+)
+from wfcore.runtime.execution.event_stream import LATEST as LATEST_LOOK
+from wfcore.runtime.execution.event_stream import SOONEST, follow, outline, outlined
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.runs.filters import RunFilters, run_filter
 from wfcore.runtime.runs.graph import RunGraph, graph_of
@@ -131,6 +143,37 @@ class RunReading:
             async for batch in found:
                 yield batch
 
+    async def result(self, run: RunView, timeout: float | None = None) -> JSON:
+        """The output of the run's execution, when it has ended: also after interrupts and the turns that resume it.
+
+        The view is the proof of authorization. `timeout` is in seconds. Raises RunFailed, RunCancelled, TimeoutError;
+        NotFound when the run was deleted; Forbidden for an approver without use.
+        """
+        if run.is_outline:
+            raise Forbidden("reading the result requires use of the run's target", {"canUse": False})
+        async with asyncio.timeout(timeout):
+            ended = RunView(await self._last_turn(run.row))
+        if ended.status is RunStatus.error:
+            raise RunFailed(ended)
+        if ended.status is RunStatus.cancelled:
+            raise RunCancelled(ended)
+        return ended.output
+
+    async def _last_turn(self, row: RunRow) -> RunRow:
+        """The row of the turn that ends the execution, when it has ended."""
+        watching, patience = self._ports.events.watch(row.execution), SOONEST
+        try:
+            while True:
+                found = await latest_turn(self._ports.journal, row.execution.org, row.id)
+                if found is None:
+                    raise NotFound
+                if not found.status.under_way and found.status is not RunStatus.interrupted:
+                    return found
+                await watching.next(patience)
+                row, patience = found, min(patience * 1.5, LATEST_LOOK)
+        finally:
+            watching.close()
+
     @needs("workflows:read")
     async def interrupts(
         self, me: Principal, *, limit: int = 25, before: int = LATEST
@@ -152,6 +195,14 @@ class RunReading:
         try:
             may_decide(me, item.interrupt, e.Actor(item.execution.user_id), can_use=True)
         except (Forbidden, NotFound):
+            return False
+        return True
+
+    async def sees(self, me: Principal, run_id: str) -> bool:
+        """Whether the caller can see the run's record now, with use of its target or as an approver."""
+        try:
+            await self._visible(me, run_id)
+        except (NotFound, Forbidden):
             return False
         return True
 

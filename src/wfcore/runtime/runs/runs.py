@@ -409,3 +409,5 @@ class Runs(RunReading):
         machine.sink = None
         if events and self._ports.events.has_subscribers(ref):
             self._ports.events.publish(ref, events)
+        if not machine.turn_open:
+            self._ports.events.settle(ref)

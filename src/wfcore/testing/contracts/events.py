@@ -142,6 +142,26 @@ class EventsContract(OnAsyncio):
         assert await closed.next(SHORT) is None
         assert await waiting == events(1, 2)
 
+    # "A subscription without events"
+
+    async def test_a_watcher_is_woken_when_a_turn_ends(self, sink: EventSink) -> None:
+        """`settle` wakes every watcher of the execution, also one that begins to wait afterwards; events do not."""
+        watching, late, other = sink.watch(ONE), sink.watch(ONE), sink.watch(OTHER)
+        waiting = asyncio.ensure_future(watching.next(LONG))
+        await asyncio.sleep(0)
+        assert not sink.has_subscribers(ONE)
+        sink.publish(ONE, events(1))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        sink.settle(ONE)
+        async with asyncio.timeout(1):
+            assert await waiting is None
+            assert await late.next(LONG) is None
+        for watcher in (watching, late, other):
+            assert await watcher.next(SHORT) is None
+            watcher.close()
+        sink.settle(ONE)
+
     # "Publishing never waits for a listener; a slow one is dropped with `Lagged`"
 
     async def test_a_slow_reader_gets_lagged(self, sink: EventSink) -> None:

@@ -1,5 +1,8 @@
 """Organizations, members, groups, tokens, authentication by token, page tokens (interface, Authentication)."""
 
+import asyncio
+
+import attrs
 import pytest
 from bench import Bench, paths
 
@@ -8,6 +11,50 @@ from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.runtime.common.requests import PageTokens
 
 pytestmark = pytest.mark.anyio
+
+
+NEW = "0192f0c0-1111-7000-8000-00000000000a"
+
+
+class TestEnsure:
+    """Organizations and groups of the embedding program, which it creates at each start."""
+
+    async def test_an_organization_is_created_once(self, bench: Bench) -> None:
+        """Also by calls at the same time; a later name replaces the first."""
+        core = bench.core.directory
+        made = await asyncio.gather(*(core.ensure_organization("Acme", id=NEW) for _ in range(5)))
+        assert {one.uuid for one in made} == {NEW}
+        renamed = await core.ensure_organization("Acme Ltd", id=NEW)
+        assert renamed == attrs.evolve(made[0], name="Acme Ltd")
+        assert await bench.core.ports.storage.organization(NEW) == renamed
+        assert await core.ensure_organization("Acme Ltd", id=NEW) == renamed
+        boss = bench.core.principal(NEW, "boss", role="owner")
+        assert [row.row.details for row in await bench.core.audit.page(boss, action="organization.update")] == [
+            {"name": "Acme Ltd"}
+        ]
+
+    async def test_a_group_is_created_once(self, bench: Bench) -> None:
+        """Also by calls at the same time; a later name replaces the first; each change is audited once."""
+        core = bench.core.directory
+        made = await asyncio.gather(*(core.ensure_group(bench.org, "Sales", id=NEW) for _ in range(5)))
+        assert {(one.id, one.name) for one in made} == {(NEW, "Sales")}
+        for _ in range(2):
+            assert (await core.ensure_group(bench.org, "Selling", id=NEW)).name == "Selling"
+        boss = bench.person("boss", role="owner")
+        assert [(one.id, one.group.name) for one in await bench.core.groups.page(boss)] == [(NEW, "Selling")]
+        actions = [row.row.action for row in await bench.core.audit.page(boss)]
+        assert actions == ["group.update", "group.create"]
+
+    async def test_ids_that_are_refused(self, bench: Bench) -> None:
+        """A text that is not a UUID, the organization's own UUID for a group, and an unknown organization."""
+        core = bench.core.directory
+        for call in (core.ensure_organization("x", id="acme"), core.ensure_group(bench.org, "x", id="sales"),
+                     core.ensure_group(bench.org, "x", id=bench.org)):  # fmt: skip
+            with pytest.raises(Invalid) as error:
+                await call
+            assert [path for path, _ in paths(error)] == ["id"]
+        with pytest.raises(NotFound):
+            await core.ensure_group(NEW, "x", id=NEW[:-1] + "b")
 
 
 class TestTokens:

@@ -10,7 +10,15 @@ import sqlalchemy as sa
 from wfcore.adapters.sql.repositories.resources import add_row
 from wfcore.adapters.sql.repositories.row_values import to_ms, to_token, token_row
 from wfcore.adapters.sql.schema.dialect import insert_new
-from wfcore.adapters.sql.schema.tables import grants, group_members, groups, members, resources, tokens
+from wfcore.adapters.sql.schema.tables import (
+    grants,
+    group_members,
+    groups,
+    members,
+    organizations,
+    resources,
+    tokens,
+)
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.people.people import AccessToken, Group, Member
 from wfcore.domain.resources.access import Role
@@ -98,6 +106,9 @@ class SqlDirectory:
             found = found.where(groups.c.id.in_(ids))
         return [Group(*row) for row in await self.connection.execute(found)]
 
+    async def rename_organization(self, name: str) -> None:
+        await self.connection.execute(organizations.update().where(organizations.c.key == self.org).values(name=name))
+
     async def rename_group(self, group: Group) -> None:
         change = groups.update().where(groups.c.org == self.org, groups.c.id == group.id)
         await self.connection.execute(change.values(name=group.name))
@@ -107,7 +118,7 @@ class SqlDirectory:
         await self.connection.execute(groups.delete().filter_by(org=self.org, id=id))
 
     async def unmanaged(self, subjects: Collection[str], *, limit: int) -> list[tuple[Kind, int]]:
-        other = grants.alias()
+        other = grants.alias("other")
         managed = sa.exists().where(
             other.c.resource == resources.c.key, other.c.manage, self._has_member(other.c.subject)
         )

@@ -14,6 +14,7 @@ from wfcore.testing.contracts.storage.values import (
     OTHER_ORG,
     at,
     new_member,
+    new_organization,
     new_resource,
     new_token,
 )
@@ -78,6 +79,20 @@ class DirectoryContract:
                 await work.directory.remove_group("g1")
             assert await work.directory.groups() == [Group("g2", "other")]
             assert await work.directory.member("u1") == new_member("u1", groups=frozenset({"g2"}))
+
+    async def test_the_organization_is_renamed(self, store: Storage) -> None:
+        """`rename_organization`: only this organization, and only when the transaction is committed."""
+        other = await store.organization(OTHER_ORG)
+        with pytest.raises(LookupError):
+            async with store.transaction(ORG) as work:
+                await work.directory.rename_organization("never")
+                raise LookupError
+        assert (await store.organization(ORG)) == new_organization(ORG)
+        async with store.transaction(ORG) as work:
+            await work.directory.rename_organization("new")
+        renamed = attrs.evolve(new_organization(ORG), name="new")
+        assert await store.organization(ORG) == renamed
+        assert await store.organizations(limit=9) == [renamed, other]
 
     async def test_groups_are_paged_by_id(self, store: Storage) -> None:
         """`groups`: at most `limit`, after an id."""
