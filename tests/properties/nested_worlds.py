@@ -110,7 +110,7 @@ class NestedWorld(World):
 
     def answer(self, interrupt: Interrupt) -> Entry:
         node = frame_of(self.machine, interrupt.within).plan.nodes[interrupt.node]
-        if node.kind is NodeType.HUMAN_APPROVAL and node.data["fate"] == "expire":
+        if node.kind is NodeType.HUMAN_APPROVAL and interrupt.message == "expire":
             assert interrupt.expires_at
             self.at = max(self.at, interrupt.expires_at)
             turn = f"run-{len(self.entries) + 1}"

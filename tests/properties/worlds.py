@@ -26,7 +26,7 @@ Structure = dict[str, Any]
 ANN = Actor("ann")
 
 
-# Random graphs. A node's `data.fate` is how an approval ends; `data.model` is a condition in plain Python.
+# Random graphs. A node's `data.fate` is how an approval ends, and its message; `data.model` is a condition in plain Python.
 
 
 def action(**data: Any) -> Structure:
@@ -55,7 +55,7 @@ def actions(draw: st.DrawFn) -> Structure:
 @st.composite
 def approvals(draw: st.DrawFn) -> Structure:
     fate = draw(st.sampled_from(["approve", "deny", "expire"]))
-    data: Structure = {"fate": fate, "requiredApprovals": draw(st.integers(1, 2))}
+    data: Structure = {"fate": fate, "message": fate, "requiredApprovals": draw(st.integers(1, 2))}
     if fate == "expire":
         data |= {"timeoutSeconds": 10, "onTimeout": draw(st.sampled_from(["approve", "deny", "error"]))}
     return {"type": "humanApproval", "data": data}
@@ -242,7 +242,7 @@ class World:
 
     def answer(self, interrupt: Interrupt) -> Entry:
         turn = f"run-{len(self.entries) + 1}"
-        fate = self.machine.plan.nodes[interrupt.node].data["fate"]
+        fate = interrupt.message
         if fate == "expire":
             assert interrupt.expires_at
             self.at = max(self.at, interrupt.expires_at)

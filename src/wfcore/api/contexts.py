@@ -4,8 +4,9 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from wfcore.api.resources import Body, ModelSettingsDto, Name
+from wfcore.api.resources import Body, Name
 from wfcore.api.runs import Key, RunConfig
+from wfcore.domain.graph.node_types import ModelSettings
 from wfcore.domain.json.codec import JsonObject, Time
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 
@@ -123,7 +124,7 @@ class ComposedContext(TypedDict):
 
     messages: list[ContextMessage]
     model: str
-    settings: ModelSettingsDto
+    settings: ModelSettings
     tools: list[ContextTool]
     segments: list[ContextSegment]
     leftOut: list[ContextLeftOut]

@@ -12,10 +12,11 @@ from typing import Annotated, Any, Final, Literal, Required, TypedDict, is_typed
 
 from msgspec import Meta
 
+from wfcore.domain.graph.node_types import NODE_TYPES, Branch
+from wfcore.domain.graph.shapes import AgentSelection, WorkflowStructure
 from wfcore.domain.json.codec import (
     VISIBLE,
     JsonObject,
-    NonEmpty,
     Positive,
     Seconds,
     Time,
@@ -64,49 +65,6 @@ class OtherTrigger(TypedDict):
 @value
 class RunModelSettings:
     context_window: Positive | UnsetType = UNSET
-
-
-@value
-class ModelSettingsDto(RunModelSettings):
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | UnsetType = UNSET
-
-
-class AgentSelectionEntry(TypedDict, total=False):
-    agent_id: Required[Positive]
-    priority_order: Required[Positive]
-    role: str
-    instructions: str
-    tool_restrictions: list[str]
-
-
-class AgentSelection(TypedDict, total=False):
-    agents: Required[Annotated[list[AgentSelectionEntry], Meta(min_length=1)]]
-    model: str
-    modelSettings: ModelSettingsDto
-
-
-class Position(TypedDict):
-    x: float
-    y: float
-
-
-class NodeDto(TypedDict, total=False):
-    id: Required[NonEmpty]
-    type: Required[Literal["start", "action", "condition", "agent", "humanApproval"]]
-    position: Position
-    data: JsonObject
-
-
-class EdgeDto(TypedDict, total=False):
-    id: Required[NonEmpty]
-    source: Required[str]
-    target: Required[str]
-    sourceHandle: str
-
-
-class WorkflowStructure(TypedDict, total=False):
-    nodes: list[NodeDto]
-    edges: list[EdgeDto]
 
 
 class GroupPermission(TypedDict):
@@ -365,7 +323,9 @@ class ErrorEnvelope(TypedDict):
     error: ErrorBody
 
 
+_NODE_DATA: Final = tuple(declared.data for declared in NODE_TYPES.values())
 _FREE: Final = (ScheduleTrigger, OtherTrigger, WorkflowStructure, AgentSelection)
+_WITH_FREE_KEYS: Final = (*_FREE, *_NODE_DATA, Branch)
 
 _TRIGGER: Final[JSON] = {"anyOf": [schema_ref(ScheduleTrigger), schema_ref(OtherTrigger)]}
 
@@ -373,9 +333,10 @@ _TRIGGER: Final[JSON] = {"anyOf": [schema_ref(ScheduleTrigger), schema_ref(Other
 def schema_components(*others: type) -> dict[str, JSON]:
     """The schemas of the shapes in this module and of `others`, by name, for `components.schemas` of OpenAPI 3.1."""
     own = [shape for name, shape in globals().items() if _is_shape(shape) and not name.endswith("Fields")]
-    shapes = [*own, *others]
+    shapes = [*own, *_NODE_DATA, *others]
     bodies = [shape for shape in shapes if issubclass(shape, Body)]
-    sent = schemas_of([*bodies, AccessConfigBody, *_FREE]).keys() - {component_name(shape) for shape in _FREE}
+    free = {component_name(shape) for shape in _WITH_FREE_KEYS}
+    sent = schemas_of([*bodies, AccessConfigBody, *_FREE, *_NODE_DATA]).keys() - free
     schemas = {name: closed(schema) if name in sent else schema for name, schema in schemas_of(shapes).items()}
     return {**schemas, "Trigger": _TRIGGER}
 

@@ -11,7 +11,7 @@ from typing import Literal
 import attrs
 from hypothesis import strategies as st
 
-from wfcore.domain.graph.node_data import ListedCatalog
+from wfcore.domain.graph.checks import ListedCatalog
 from wfcore.domain.kernel.json_type import JSON
 
 TOOLS = ("core.transform", "core.http")

@@ -11,42 +11,35 @@ without these nodes has no cycle.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.expressions.templates import compile_template
-from wfcore.domain.graph.limits import GraphLimits
-from wfcore.domain.graph.node_data import (
+from wfcore.domain.graph.checks import (
     MAX_ISSUES,
-    NODE_DATA,
     Check,
     Known,
     ListedCatalog,
     ReferenceCatalog,
     clip,
     every,
-    free_object,
-    is_number,
     list_of,
-    must,
-    node_id,
-    one_of,
     prefixed,
     record,
-    string,
-    text,
-    then,
     unique,
 )
-from wfcore.domain.graph.structure import ELSE, Graph, Node, NodeType, handles
+from wfcore.domain.graph.declared import check_of, strict_type
+from wfcore.domain.graph.limits import GraphLimits
+from wfcore.domain.graph.node_types import ELSE, NODE_DATA
+from wfcore.domain.graph.shapes import EdgeDto, NodeDto, WorkflowStructure
+from wfcore.domain.graph.structure import Graph, Node, NodeType, handles
 from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.json_type import JSON
 
 __all__ = ["GraphLimits", "ListedCatalog", "ReferenceCatalog", "deploy_issues", "write_issues"]
 
-MAX_ID = 255
 MAX_SHOWN = 20
 """The most names in one message."""
 
@@ -68,48 +61,28 @@ def write_issues(structure: JSON, path: str = "workflowStructure", limits: Graph
     return _capped(_structure(limits)(structure, known), path)
 
 
-class _Position(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    x: float
-    y: float
-
-
-class _Node(msgspec.Struct, forbid_unknown_fields=True):
-    id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID)]
-    type: NodeType
-    position: _Position | msgspec.UnsetType = msgspec.UNSET
-    data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Edge(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID)]
-    source: str
-    target: str
-    sourceHandle: str | msgspec.UnsetType = msgspec.UNSET  # noqa: N815  (the wire name)
-
-
-class _Graph(msgspec.Struct):
-    nodes: list[_Node] = []
-    edges: list[_Edge] = []
+_GRAPH: type[Any] = strict_type(WorkflowStructure)
 
 
 def _passes_fast_check(structure: JSON, limits: GraphLimits) -> bool:
     """Whether the structure has no issues. Nearly all pass, at a quarter of the cost of listing issues."""
     try:
-        graph = msgspec.convert(structure, _Graph)
+        graph = msgspec.convert(structure, _GRAPH)
     except (msgspec.ValidationError, OverflowError):
         return False
-    nodes = {node.id for node in graph.nodes}
-    ends = {edge.source for edge in graph.edges} | {edge.target for edge in graph.edges}
+    nodes, edges = graph.nodes or (), graph.edges or ()
+    names = {node.id for node in nodes}
+    ends = {edge.source for edge in edges} | {edge.target for edge in edges}
     return (
-        len(nodes) == len(graph.nodes) <= limits.nodes
-        and len({edge.id for edge in graph.edges}) == len(graph.edges) <= limits.edges
-        and ends <= nodes
-        and all(_is_finite(node.position) for node in graph.nodes)
+        len(names) == len(nodes) <= limits.nodes
+        and len({edge.id for edge in edges}) == len(edges) <= limits.edges
+        and ends <= names
+        and all(_is_finite(node.position) for node in nodes)
     )
 
 
-def _is_finite(position: _Position | msgspec.UnsetType) -> bool:
-    return isinstance(position, msgspec.UnsetType) or (math.isfinite(position.x) and math.isfinite(position.y))
+def _is_finite(position: Any) -> bool:
+    return not position or (math.isfinite(position.x) and math.isfinite(position.y))
 
 
 def _node_ids(structure: JSON) -> frozenset[str]:
@@ -131,24 +104,7 @@ def _structure(limits: GraphLimits) -> Check:
     )
 
 
-def _axis(name: str) -> Check:
-    """A missing coordinate breaks the same rule as one that is not a number."""
-    return must(lambda position, _: is_number(position.get(name)), "position", "must be a finite number", name)
-
-
-NODE = record(
-    {
-        "id": text(most=MAX_ID),
-        "type": one_of(NodeType),
-        "position": then(free_object, every(_axis("x"), _axis("y"), record({"x": every(), "y": every()}))),
-        "data": free_object,
-    },
-    required=("id", "type"),
-)
-EDGE = record(
-    {"id": text(most=MAX_ID), "source": node_id, "target": node_id, "sourceHandle": string},
-    required=("id", "source", "target"),
-)
+NODE, EDGE = check_of(NodeDto), check_of(EdgeDto)
 
 
 # Rules for deploying.

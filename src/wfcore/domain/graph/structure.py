@@ -10,19 +10,10 @@ from operator import itemgetter
 
 import attrs
 
-from wfcore.domain.graph.node_data import (
-    AGENT_ID,
-    MODEL_SETTINGS,
-    Known,
-    NodeType,
-    every,
-    integer,
-    list_of,
-    prefixed,
-    record,
-    string,
-    unique,
-)
+from wfcore.domain.graph.checks import Known, prefixed
+from wfcore.domain.graph.declared import check_of
+from wfcore.domain.graph.node_types import NODE_TYPES, NodeType
+from wfcore.domain.graph.shapes import AgentSelection
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_type import JSON
 
@@ -94,7 +85,7 @@ def parse_graph(structure: Mapping[str, JSON]) -> Graph:
     """The graph of a structure without write issues; missing `nodes` and `edges` count as empty."""
     return Graph(
         tuple(
-            Node(node["id"], NODE_TYPES[node["type"]], node.get("data", {}), node.get("position"))
+            Node(node["id"], _TYPES[node["type"]], node.get("data", {}), node.get("position"))
             for node in structure.get("nodes", ())
         ),
         tuple(
@@ -104,16 +95,10 @@ def parse_graph(structure: Mapping[str, JSON]) -> Graph:
     )
 
 
-NODE_TYPES: Mapping[str, NodeType] = {str(kind): kind for kind in NodeType}
-
-ELSE = "else"
+_TYPES: Mapping[str, NodeType] = {str(kind): kind for kind in NodeType}
 
 HANDLES: Mapping[NodeType, frozenset[str | None]] = {
-    NodeType.START: frozenset({None}),
-    NodeType.ACTION: frozenset({None, "error"}),
-    NodeType.CONDITION: frozenset({ELSE}),
-    NodeType.AGENT: frozenset({None, "error"}),
-    NodeType.HUMAN_APPROVAL: frozenset({"approved", "denied", "expired"}),
+    kind: frozenset(declared.handles) for kind, declared in NODE_TYPES.items()
 }
 """The handles that every node of a type has. A condition also has the handles of its branches."""
 
@@ -132,30 +117,7 @@ def handles(node: Node) -> frozenset[str | None]:
 
 # The deprecated form of a workflow: an ordered list of skills.
 
-SELECTION = record(
-    {
-        "agents": every(
-            list_of(
-                record(
-                    {
-                        "agent_id": AGENT_ID,
-                        "priority_order": integer(1),
-                        "role": string,
-                        "instructions": string,
-                        "tool_restrictions": list_of(string),
-                    },
-                    required=("agent_id", "priority_order"),
-                ),
-                least=1,
-            ),
-            unique("priority_order"),
-        ),
-        "model": string,
-        "modelSettings": MODEL_SETTINGS,
-    },
-    required=("agents",),
-    extra=True,
-)
+SELECTION = check_of(AgentSelection)
 
 
 def selection_issues(selection: JSON, path: str = "agentSelection") -> list[Issue]:

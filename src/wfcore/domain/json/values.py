@@ -42,7 +42,9 @@ __all__ = [
     "changed",
     "creation",
     "given",
+    "is_open",
     "is_value",
+    "open_value",
     "shape_of",
     "structure",
     "to_json",
@@ -69,6 +71,19 @@ def creation(cls: type[T]) -> type[T]:
     made = value(cls)
     made.__null_is_absent__ = True  # type: ignore[attr-defined]
     return made
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(attrs.field,))
+def open_value(cls: type[T]) -> type[T]:
+    """A value of an object that can have other keys. They are not part of the value: their owner keeps the tree."""
+    made = value(cls)
+    made.__is_open__ = True  # type: ignore[attr-defined]
+    return made
+
+
+def is_open(cls: type) -> bool:
+    """Whether the object can have other keys."""
+    return bool(vars(cls).get("__is_open__", False))
 
 
 def without_nulls(cls: type, tree: Mapping[str, JSON]) -> Mapping[str, JSON]:
@@ -183,7 +198,9 @@ def _converter() -> cattrs.Converter:
 
 def _is_verbatim(hint: Any) -> bool:
     """What stays the tree it is: texts, numbers with a fraction, booleans, free objects, and anything."""
-    return hint in (str, float, bool, Any, NoneType) or hint == dict[str, Any]
+    if get_origin(hint) in (Union, UnionType):
+        return all(map(_is_verbatim, get_args(hint)))
+    return hint in (str, float, bool, Any, NoneType) or hint in (dict[str, Any], list[str])
 
 
 def _may_be_absent(hint: Any) -> bool:
@@ -197,7 +214,8 @@ def _present_hook(converter: cattrs.Converter, hint: Any) -> Callable[[Any, Any]
 
 def _structure_hook(converter: cattrs.Converter, cls: type) -> Callable[[Any, Any], Any]:
     names = {field.name: override(rename=wire_name(field)) for field in attrs.fields(cls)}
-    return make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True, **names)  # type: ignore[arg-type]
+    closed = not is_open(cls)
+    return make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=closed, **names)  # type: ignore[arg-type]
 
 
 def _unstructure_hook(converter: cattrs.Converter, cls: type) -> Callable[[Any], dict[str, Any]]:

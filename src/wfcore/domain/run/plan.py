@@ -12,8 +12,17 @@ import attrs
 
 from wfcore.domain.expressions.expression import Expression, compile_expression
 from wfcore.domain.expressions.templates import Template, compile_template
-from wfcore.domain.graph.structure import NodeType
+from wfcore.domain.graph.node_types import (
+    ActionData,
+    AgentData,
+    ConditionData,
+    HumanApprovalData,
+    NodeType,
+    RetryPolicy,
+    StartData,
+)
 from wfcore.domain.json.schema import Schema, compile_schema
+from wfcore.domain.json.values import UNSET, UnsetType, given, structure, to_json
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.loops import Loop, Nesting, nesting
 
@@ -90,7 +99,12 @@ class NodePlan:
     timeout: float | None = None
     branches: tuple[tuple[str, Expression], ...] = ()
     message: Template | None = None
-    data: Mapping[str, JSON] = attrs.field(factory=dict)
+    agent: AgentData = attrs.field(factory=AgentData)
+    """The data of an agent; `skill_id` and `model_settings` are of it."""
+    skill_id: int | None = None
+    model_settings: Mapping[str, JSON] = attrs.field(factory=dict)
+    approval: HumanApprovalData = attrs.field(factory=HumanApprovalData)
+    """The data of a humanApproval."""
     schema: Schema | None = None
     composed: bool = False
     assistant: bool = False
@@ -138,16 +152,16 @@ class Plan:
         return found
 
 
-def compile_plan(structure: Mapping[str, JSON]) -> Plan:
-    """Compile a structure that passed the rules for deployment."""
-    nodes: Sequence[Mapping[str, JSON]] = structure.get("nodes") or []
+def compile_plan(graph: Mapping[str, JSON]) -> Plan:
+    """Compile a `workflowStructure` that passed the rules for deployment."""
+    nodes: Sequence[Mapping[str, JSON]] = graph.get("nodes") or []
     position = {node["id"]: index for index, node in enumerate(nodes)}
     start = next(index for index, node in enumerate(nodes) if node["type"] == NodeType.START)
-    ends = [(position[edge["source"]], position[edge["target"]]) for edge in structure.get("edges") or []]
+    ends = [(position[edge["source"]], position[edge["target"]]) for edge in graph.get("edges") or []]
     nest = nesting(len(nodes), start, ends)
     edges = [
         _edge(index, source, target, edge.get("sourceHandle"), nest, index in nest.closing)
-        for index, ((source, target), edge) in enumerate(zip(ends, structure.get("edges") or [], strict=True))
+        for index, ((source, target), edge) in enumerate(zip(ends, graph.get("edges") or [], strict=True))
     ]
     outgoing: list[list[EdgePlan]] = [[] for _ in nodes]
     incoming: list[list[EdgePlan]] = [[] for _ in nodes]
@@ -167,7 +181,7 @@ def compile_plan(structure: Mapping[str, JSON]) -> Plan:
         nest.loops,
         tuple(map(tuple, exits)),
         tuple(node.joins for node in compiled),
-        any(node.kind is NodeType.AGENT and "agent_id" in node.data for node in compiled),
+        any(node.skill_id is not None for node in compiled),
     )
 
 
@@ -235,68 +249,77 @@ def _node(
 
 
 def _start(data: Mapping[str, JSON]) -> dict[str, Any]:
-    schema = data.get("inputSchema")
-    return {"schema": None if schema is None else compile_schema(schema)}
+    return {"schema": _schema(structure(StartData, data).input_schema)}
 
 
 def _action(data: Mapping[str, JSON]) -> dict[str, Any]:
+    action = structure(ActionData, data)
+    each, params = given(action.for_each), given(action.params) or {}
     return {
-        "tool": data["toolId"],
-        "plain": not (data["toolId"] in BUILT_IN or data.get("forEach") or data.get("requiresApproval")),
-        "params": compile_template(data.get("params") or {}),
-        "for_each": compile_expression(data["forEach"]) if data.get("forEach") else None,
-        "max_concurrency": int(data.get("maxConcurrency") or 50),
-        "requires_approval": bool(data.get("requiresApproval")),
-        "names_child": data["toolId"] == WORKFLOW and _names_child(data.get("params")),
-        **_effect(data),
+        "tool": action.tool_id,
+        "plain": not (action.tool_id in BUILT_IN or each or given(action.requires_approval)),
+        "params": compile_template(params),
+        "for_each": compile_expression(each) if each else None,
+        "max_concurrency": given(action.max_concurrency) or 50,
+        "requires_approval": bool(given(action.requires_approval)),
+        "names_child": action.tool_id == WORKFLOW and _names_child(params),
+        "retry": _retry(action.retry),
+        "timeout": given(action.timeout_seconds),
     }
 
 
 def _names_child(params: JSON) -> bool:
-    number = params.get("workflowId") if isinstance(params, Mapping) else None
+    number = params.get("workflowId") if isinstance(params, Mapping) else None  # an action's can be one template
     return isinstance(number, int | float) and not isinstance(number, bool)
 
 
 def _condition(data: Mapping[str, JSON]) -> dict[str, Any]:
-    return {
-        "branches": tuple(
-            (branch["handle"], compile_expression(branch["when"])) for branch in data.get("branches") or []
-        )
-    }
+    branches = structure(ConditionData, data).branches
+    return {"branches": tuple((branch.handle, compile_expression(branch.when)) for branch in branches)}
 
 
 def _agent(data: Mapping[str, JSON]) -> dict[str, Any]:
-    schema = data.get("outputSchema")
+    agent = structure(AgentData, data)
+    settings, skill_id = given(agent.model_settings), given(agent.agent_id)
     return {
-        "message": compile_template(data.get("message") or ""),
-        "data": data,
-        "schema": None if schema is None else compile_schema(schema),
-        "composed": "agent_id" in data,
-        **_effect(data),
+        "message": compile_template(given(agent.message) or ""),
+        "agent": agent,
+        "skill_id": skill_id,
+        "model_settings": {} if settings is None else to_json(settings),
+        "schema": _schema(agent.output_schema),
+        "composed": skill_id is not None,
+        "retry": _retry(agent.retry),
+        "timeout": given(agent.timeout_seconds),
     }
 
 
 def _approval(data: Mapping[str, JSON]) -> dict[str, Any]:
+    approval = structure(HumanApprovalData, data)
     return {
-        "message": compile_template(data.get("message") or ""),
-        "data": data,
-        "timeout": data.get("timeoutSeconds"),
+        "message": compile_template(given(approval.message) or ""),
+        "approval": approval,
+        "timeout": given(approval.timeout_seconds),
     }
 
 
-def _effect(data: Mapping[str, JSON]) -> dict[str, Any]:
-    return {"retry": _retry(data.get("retry")), "timeout": data.get("timeoutSeconds")}
+def _schema(schema: JSON | UnsetType) -> Schema | None:
+    return None if schema is None or schema is UNSET else compile_schema(schema)
 
 
-def _retry(data: Mapping[str, JSON] | None) -> Retry:
-    if not data:
+def _retry(policy: RetryPolicy | UnsetType) -> Retry:
+    if isinstance(policy, UnsetType):
         return Retry()
+    default = Retry()
     return Retry(
-        int(data.get("maxAttempts", 1)),
-        float(data.get("initialIntervalSeconds", 1.0)),
-        float(data.get("backoffCoefficient", 2.0)),
-        float(data.get("maxIntervalSeconds", 300.0)),
+        default.max_attempts if policy.max_attempts is UNSET else policy.max_attempts,
+        _number(policy.initial_interval_seconds, default.initial),
+        _number(policy.backoff_coefficient, default.coefficient),
+        _number(policy.max_interval_seconds, default.longest),
     )
+
+
+def _number(number: float | UnsetType, default: float) -> float:
+    return default if number is UNSET else float(number)
 
 
 _DETAILS = {

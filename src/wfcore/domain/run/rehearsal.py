@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from wfcore.domain.expressions.expression import ExpressionError
-from wfcore.domain.graph.structure import ELSE, NodeType
+from wfcore.domain.graph.node_types import ELSE, NodeType
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.machine.states.interrupts import InterruptOrigin, approval_of, expiry
 from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT, NodePlan, Plan, compile_plan

@@ -11,6 +11,7 @@ import attrs
 
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.graph.structure import NodeType
+from wfcore.domain.json.values import given
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, OpenChild
@@ -283,7 +284,7 @@ def _handle_of(node: NodeTrace) -> str | None:
         return None
     handle = _HANDLES.get(output["decision"])
     if handle == "expired" and not node.plan.route("expired")[0]:
-        on_timeout = node.plan.data.get("onTimeout") or "deny"
+        on_timeout = given(node.plan.approval.on_timeout) or "deny"
         return _HANDLES.get(on_timeout)
     return handle
 

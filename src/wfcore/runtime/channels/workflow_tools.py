@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from wfcore.domain.channels.interfaces import InterfaceKind
-from wfcore.domain.graph.node_data import NodeType
+from wfcore.domain.graph.node_types import NodeType
 from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.json.codec import dumps, fingerprint
 from wfcore.domain.kernel.errors import Conflict, NotFound

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from wfcore.domain.graph.node_data import ListedCatalog
+from wfcore.domain.graph.checks import ListedCatalog
 from wfcore.domain.graph.rules import deploy_issues, write_issues
 from wfcore.domain.graph.structure import parse_graph, structure_of
 from wfcore.domain.kernel.errors import Issue

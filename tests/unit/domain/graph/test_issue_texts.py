@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from wfcore.domain.graph.node_data import NODE_DATA, Known, ListedCatalog, NodeType, clip
+from wfcore.domain.graph.checks import Known, ListedCatalog, clip
+from wfcore.domain.graph.node_types import NODE_DATA, NodeType
 from wfcore.domain.graph.rules import GraphLimits, write_issues
 from wfcore.domain.kernel.errors import Issue
 

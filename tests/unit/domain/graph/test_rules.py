@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from wfcore.domain.graph.node_data import MAX_ISSUES, Known, record
+from wfcore.domain.graph.checks import MAX_ISSUES, Known, record
 from wfcore.domain.graph.rules import GraphLimits, deploy_issues, find_cycles, write_issues
 from wfcore.domain.graph.structure import parse_graph
 from wfcore.domain.kernel.errors import Invalid, Issue, Malformed, refuse

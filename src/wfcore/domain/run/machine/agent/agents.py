@@ -9,12 +9,13 @@ from typing import Final
 
 from wfcore.domain.agents.context_attachments import attached
 from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.values import UNSET, given
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.machine.agent.budget import spend
 from wfcore.domain.run.machine.requests import address_of, request
 from wfcore.domain.run.machine.states.output import key_of
-from wfcore.domain.run.machine.states.state import AgentLoop, Frame, Message, RunState
+from wfcore.domain.run.machine.states.state import AgentLoop, Frame, Message, RunState, pinned_of
 from wfcore.domain.run.plan import NodePlan
 
 REPLACING: Final = 2
@@ -23,15 +24,20 @@ REPLACING: Final = 2
 
 def start_agent(run: RunState, frame: Frame, node: NodePlan) -> None:
     """Start an agent: compose its context, or call its model."""
-    assert node.message is not None  # noqa: S101  (an agent has one)
-    templated = "message" in node.data
-    text = node.message.render(frame.scope, steps=run.steps) if templated else _message_of_frame(run, frame)
-    content = text if isinstance(text, str) else dumps(text)
     if node.composed:
-        frame.loops[node.index] = AgentLoop()
-        request(run, frame, _composing(run, frame, node, content))
+        loop = frame.loops[node.index] = AgentLoop()
+        loop.request = composing(run, frame, node)
+        request(run, frame, loop.request)
     else:
-        spend(run, frame, node, _single_call(run, frame, node, content))
+        spend(run, frame, node, single_call(run, frame, node))
+
+
+def _message(run: RunState, frame: Frame, node: NodePlan) -> str:
+    """The message that the agent gets, rendered."""
+    assert node.message is not None  # noqa: S101  (an agent has one)
+    templated = node.agent.message is not UNSET
+    text = node.message.render(frame.scope, steps=run.steps) if templated else _message_of_frame(run, frame)
+    return text if isinstance(text, str) else dumps(text)
 
 
 def _message_of_frame(run: RunState, frame: Frame) -> JSON:
@@ -56,42 +62,45 @@ def replaces(run: RunState) -> bool:
     return bool(run.info.get("streamProtocolVersion") == REPLACING)
 
 
-def _single_call(run: RunState, frame: Frame, node: NodePlan, content: str) -> CallModel:
-    data, system = node.data, _instructions(node)
+def single_call(run: RunState, frame: Frame, node: NodePlan) -> CallModel:
+    """The one call of the model of an agent without a context."""
+    content = _message(run, frame, node)
+    agent, system = node.agent, _instructions(node)
     messages = [{"type": "system", "content": system}] if system else []
     return CallModel(
         address_of(frame, node.index, 0),
         1,
         key_of(frame, node, 0, many=False),
-        data.get("agent_id"),
-        data.get("model"),
+        node.skill_id,
+        given(agent.model),
         (*messages, {"type": "human", "content": content, **attached(attachments_of(run, frame)).human}),
-        data.get("modelSettings") or {},
-        data.get("outputSchema"),
-        data.get("tool_restrictions"),
+        node.model_settings,
+        given(agent.output_schema),
+        given(agent.tool_restrictions),
         timeout=node.timeout,
         guardrails=config_of(run).get("guardrails") or (),
         replaceable=replaces(run),
     )
 
 
-def _composing(run: RunState, frame: Frame, node: NodePlan, content: str) -> ComposeContext:
-    data, entry = node.data, frame.entry
+def composing(run: RunState, frame: Frame, node: NodePlan) -> ComposeContext:
+    """The request of an agent's context."""
+    agent, pinned = node.agent, pinned_of(run, frame)
     return ComposeContext(
         address_of(frame, node.index, 0),
         1,
         key_of(frame, node, 0),
-        data.get("agent_id"),
+        node.skill_id,
         node.assistant,
         _instructions(node),
-        content,
-        data.get("tool_restrictions"),
-        data.get("modelSettings") or {},
-        data.get("model"),
+        _message(run, frame, node),
+        given(agent.tool_restrictions),
+        node.model_settings,
+        given(agent.model),
         run.info.get("config"),
-        data.get("outputSchema"),
+        given(agent.output_schema),
         timeout=node.timeout,
-        variation_id=entry.variation_id if entry is not None and entry.kind == "skill" else None,
+        variation_id=pinned[2] if pinned is not None and pinned[0] == "skill" else None,
         attachments=attachments_of(run, frame),
     )
 
@@ -105,11 +114,11 @@ def model_call(
         address_of(frame, node.index, step),
         1,
         key_of(frame, node, step),
-        node.data.get("agent_id"),
+        node.skill_id,
         context.get("model"),
         (),
         context.get("settings") or {},
-        context.get("outputSchema") or node.data.get("outputSchema"),
+        context.get("outputSchema") or given(node.agent.output_schema),
         timeout=node.timeout,
         context=context,
         transcript=transcript,
@@ -119,7 +128,9 @@ def model_call(
     )
 
 
-def tool_effect(frame: Frame, node: NodePlan, step: int, call: Mapping[str, JSON], tool: Mapping[str, JSON]) -> Effect:
+def tool_effect(
+    run: RunState, frame: Frame, node: NodePlan, step: int, call: Mapping[str, JSON], tool: Mapping[str, JSON]
+) -> Effect:
     """The effect of a call that a model requested, of a tool that its context offers."""
     address, key = address_of(frame, node.index, step), key_of(frame, node, step)
     kind, args = tool.get("kind"), call["args"]
@@ -127,14 +138,16 @@ def tool_effect(frame: Frame, node: NodePlan, step: int, call: Mapping[str, JSON
         message = args.get("message") if kind == "skill" else None
         text = message if isinstance(message, str) else None
         depth = len(frame.place.path) + 1
-        return OpenChild(address, 1, key, kind, tool["resourceId"], args, text, agent=True, depth=depth)
+        return OpenChild(
+            address, 1, key, kind, tool["resourceId"], args, text, agent=True, depth=depth, frame=pinned_of(run, frame)
+        )
     approved = tool.get("digest", "") if tool.get("requiresApproval") else ""
     return CallTool(
         address, 1, key, tool["toolId"], args, agent=True, call_id=call["id"], definition=approved,
-        skill_id=node.data.get("agent_id"), message_id=frame.loops[node.index].transcript[-1]["id"],
+        skill_id=node.skill_id, message_id=frame.loops[node.index].transcript[-1]["id"],
     )  # fmt: skip
 
 
 def _instructions(node: NodePlan) -> str:
-    instructions = node.data.get("instructions") or []
+    instructions = given(node.agent.instructions) or []
     return instructions if isinstance(instructions, str) else "\n".join(instructions)

@@ -68,7 +68,7 @@ def count_usage(run: RunState, frame: Frame, index: int, usage: Mapping[str, JSO
     run.records.append(
         UsageRecord(
             usage.get("model"),
-            node.data.get("agent_id"),
+            node.skill_id,
             node.id,
             usage.get("inputTokens", 0),
             usage.get("outputTokens", 0),

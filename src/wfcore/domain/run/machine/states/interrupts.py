@@ -13,8 +13,10 @@ from typing import Any, Final
 
 import attrs
 
+from wfcore.domain.graph.node_types import Approvers
 from wfcore.domain.json.codec import dumps, fingerprint, iso_ms
 from wfcore.domain.json.schema import compile_schema
+from wfcore.domain.json.values import given
 from wfcore.domain.kernel.errors import Forbidden, Issue, NotFound, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -112,6 +114,11 @@ def interrupt_id(root: str, node_id: str, visit: int, *where: JSON) -> str:
     return "int_" + hashlib.sha256(place.encode()).hexdigest()[:24]
 
 
+def renamed(name: str, root: str) -> str:
+    """The id, in an execution that was forked, of an interrupt with this id in its source."""
+    return "int_" + hashlib.sha256(f"{root}\n{name}".encode()).hexdigest()[:24]
+
+
 @attrs.frozen
 class InterruptOrigin:
     """Where an interrupt comes from: a visit of a node in a frame of an execution, at a time in epoch milliseconds; the
@@ -148,16 +155,16 @@ class InterruptOrigin:
 
 def approval_of(origin: InterruptOrigin, message: str) -> Interrupt:
     """The approval of a humanApproval node."""
-    data, timeout = origin.node.data, origin.node.timeout
-    approvers = data.get("approvers") or {}
+    approval, timeout = origin.node.approval, origin.node.timeout
+    approvers = given(approval.approvers) or Approvers()
     return origin.interrupt(
         message or f"approve `{origin.node.id}`?",
         expires_at=None if timeout is None else origin.at + int(timeout * 1000),
-        emails=tuple(str(email).lower() for email in approvers.get("emails") or ()),
-        groups=tuple(approvers.get("groups") or ()),
-        required=int(data.get("requiredApprovals") or 1),
-        allow_self=bool(data.get("allowSelfApproval", True)),
-        form_schema=data.get("formSchema"),
+        emails=tuple(email.lower() for email in given(approvers.emails) or ()),
+        groups=tuple(given(approvers.groups) or ()),
+        required=given(approval.required_approvals) or 1,
+        allow_self=approval.allow_self_approval is not False,
+        form_schema=given(approval.form_schema),
     )
 
 
@@ -244,7 +251,7 @@ def expiry(interrupt: Interrupt, node: NodePlan, at: int) -> tuple[str | None, d
     }  # fmt: skip
     if node.route("expired")[0]:
         return "expired", output
-    on_timeout = node.data.get("onTimeout") or "deny"
+    on_timeout = given(node.approval.on_timeout) or "deny"
     return {"approve": "approved", "deny": "denied"}.get(on_timeout), output
 
 

@@ -64,6 +64,5 @@ def record(
     attachments: Mapping[str, JSON] | None = None,
 ) -> None:
     """Record one message of an agent's conversation; `kind` and `name` are its type and id."""
-    skill = node.data.get("agent_id")
-    message = MessageRecord(kind, name, text, calls, call_id, skill, frame.place.path, run.at, attachments)
+    message = MessageRecord(kind, name, text, calls, call_id, node.skill_id, frame.place.path, run.at, attachments)
     run.records.append(message)

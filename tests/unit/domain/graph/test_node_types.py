@@ -5,9 +5,8 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain.graph.node_data import (
+from wfcore.domain.graph.checks import (
     MAX_ISSUES,
-    NODE_DATA,
     Check,
     Known,
     ListedCatalog,
@@ -22,6 +21,7 @@ from wfcore.domain.graph.node_data import (
     then,
     unique,
 )
+from wfcore.domain.graph.node_types import NODE_DATA
 from wfcore.domain.graph.rules import deploy_issues
 from wfcore.domain.graph.structure import NodeType, parse_graph
 from wfcore.domain.kernel.errors import Issue

@@ -1,16 +1,12 @@
-"""The rules for the `data` of a node, as one table of checks by node type (interface, WorkflowStructure).
+"""Checks of JSON values, which combine into the checks of a graph (interface, WorkflowStructure).
 
 A `Check` takes one JSON value and returns its issues, with paths relative to that value: "" is the value itself.
 Small checks combine into larger ones (`record`, `list_of`, `every`, `then`): a check reads like the shape that it
 describes. No check raises, for any value; an empty sequence means no issues.
-
-Unknown keys of `data` and of a branch are kept verbatim: a builder may store its own there. `retry`, `approvers`
-and `modelSettings` refuse unknown keys, which are probably misspelled.
 """
 
 import math
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import Protocol, TypeGuard
 
 import attrs
@@ -23,18 +19,6 @@ from wfcore.domain.kernel.ids import is_uuid, normalize_email
 from wfcore.domain.kernel.json_type import JSON
 
 MAX_ISSUES = 1_000
-MAX_SECONDS = 100 * 365 * 86_400
-"""A hundred years: a longer wait is a mistake."""
-
-
-class NodeType(StrEnum):
-    """The kinds of nodes (interface, WorkflowStructure)."""
-
-    START = "start"
-    ACTION = "action"
-    CONDITION = "condition"
-    AGENT = "agent"
-    HUMAN_APPROVAL = "humanApproval"
 
 
 class ReferenceCatalog(Protocol):
@@ -287,115 +271,3 @@ known_tool = must(lambda name, known: known.catalog.tool(name), "reference", "un
 known_skill = must(lambda key, known: known.catalog.skill(int(key)), "reference", "unknown skill `{}`")
 email = then(string, must(lambda value, _: normalize_email(value), "email", "`{}` is not a valid e-mail address"))
 uuid = then(string, must(lambda value, _: is_uuid(value), "uuid", "`{}` is not a UUID in lower case"))
-
-
-# Rules between the keys of one object; they only get objects of the right shape.
-
-has_work = must(
-    lambda agent, _: "agent_id" in agent or agent.get("message") or agent.get("instructions"),
-    "required_if",
-    "without `agent_id`, a `message` or `instructions` is required",
-    "message",
-)
-names_approvers = must(
-    lambda approvers, _: approvers.get("emails") or approvers.get("groups"),
-    "minItems",
-    "must name an e-mail or a group; without `approvers` everyone who can use the workflow may decide",
-)
-not_else = must(
-    lambda handle, _: handle != "else",
-    "reserved",
-    "`else` is reserved for the case that no branch holds",
-)
-
-
-def enough_approvers(approval: JSON, known: Known) -> Sequence[Issue]:
-    approvers = approval.get("approvers", {})
-    people = len({address.lower() for address in approvers.get("emails", ())})
-    if not people or approvers.get("groups") or approval.get("requiredApprovals", 1) <= people:
-        return ()
-    return found("range", f"must be at most {people}, the number of approvers", "requiredApprovals")
-
-
-# The table.
-
-SECONDS = number(above=0, most=MAX_SECONDS)
-INTERVAL = number(0, most=MAX_SECONDS)
-STRINGS = list_of(string)
-AGENT_ID = integer(1)
-MODEL_SETTINGS = record(
-    {
-        "reasoningEffort": one_of(("none", "minimal", "low", "medium", "high", "xhigh", "max")),
-        "contextWindow": integer(1),
-    }
-)
-RETRY = record(
-    {
-        "maxAttempts": integer(1, 100),
-        "initialIntervalSeconds": INTERVAL,
-        "backoffCoefficient": number(1, most=1_000),
-        "maxIntervalSeconds": INTERVAL,
-    }
-)
-APPROVERS = record({"emails": list_of(email), "groups": list_of(uuid)})
-BRANCH = record({"handle": then(text(255), not_else), "when": expression}, required=("handle", "when"), extra=True)
-
-
-def instructions(value: JSON, known: Known) -> Sequence[Issue]:
-    if isinstance(value, list):
-        return STRINGS(value, known)
-    return () if isinstance(value, str) else wrong_type("a string or an array of strings", value)
-
-
-NODE_DATA: Mapping[NodeType, Check] = {
-    NodeType.START: record({"inputSchema": schema}, extra=True),
-    NodeType.ACTION: record(
-        {
-            "toolId": then(text(), known_tool),
-            "params": then(free_object, template),
-            "forEach": expression,
-            "maxConcurrency": integer(1),
-            "requiresApproval": boolean,
-            "retry": RETRY,
-            "timeoutSeconds": SECONDS,
-        },
-        required=("toolId",),
-        extra=True,
-    ),
-    NodeType.CONDITION: record(
-        {"branches": every(list_of(BRANCH, least=1), unique("handle"))}, required=("branches",), extra=True
-    ),
-    NodeType.AGENT: then(
-        record(
-            {
-                "agent_id": then(AGENT_ID, known_skill),
-                "message": then(string, template),
-                "instructions": instructions,
-                "tool_restrictions": list_of(then(text(), known_tool)),
-                "model": text(),
-                "modelSettings": MODEL_SETTINGS,
-                "outputSchema": schema,
-                "retry": RETRY,
-                "timeoutSeconds": SECONDS,
-            },
-            extra=True,
-        ),
-        has_work,
-    ),
-    NodeType.HUMAN_APPROVAL: then(
-        record(
-            {
-                "message": then(string, template),
-                "approvers": then(APPROVERS, names_approvers),
-                "requiredApprovals": integer(1),
-                "allowSelfApproval": boolean,
-                "formSchema": schema,
-                "timeoutSeconds": SECONDS,
-                "onTimeout": one_of(("approve", "deny", "error")),
-            },
-            extra=True,
-        ),
-        enough_approvers,
-    ),
-}
-"""The check of `data` for each node type."""

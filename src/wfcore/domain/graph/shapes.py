@@ -1,0 +1,78 @@
+"""What a client sends for a graph, each declared once (interface, WorkflowStructure and AgentSelection)."""
+
+from typing import Annotated, Final, Literal
+
+import attrs
+from msgspec import Meta
+
+from wfcore.domain.graph.checks import Check, every, free_object, is_number, must, node_id, record, then, unique
+from wfcore.domain.graph.declared import Rule
+from wfcore.domain.graph.node_types import NODE_TYPES, ModelSettings
+from wfcore.domain.json.codec import JsonObject, Positive, schema_ref
+from wfcore.domain.json.values import UNSET, UnsetType, open_value, value, wire
+from wfcore.domain.kernel.json_type import JSON
+
+MAX_ID: Final = 255
+
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
+NodeId = Annotated[str, Rule(node_id)]
+
+
+def _axis(name: str) -> Check:
+    """A missing coordinate breaks the same rule as one that is not a number."""
+    return must(lambda position, _: is_number(position.get(name)), "position", "must be a finite number", name)
+
+
+_POSITION: Final = then(free_object, every(_axis("x"), _axis("y"), record({"x": every(), "y": every()})))
+
+_ANY_DATA: Final[JSON] = {"type": "object", "description": "A draft can have any object; a deploy checks its type"}
+_DATA: Final[dict[str, JSON]] = {"anyOf": [*(schema_ref(one.data) for one in NODE_TYPES.values()), _ANY_DATA]}
+NodeDataJson = Annotated[JsonObject, Meta(extra_json_schema=_DATA)]
+
+
+@value
+class Position:
+    """Where a builder draws a node."""
+
+    x: float
+    y: float
+
+
+@value
+class NodeDto:
+    id: Id
+    type: Literal["start", "action", "condition", "agent", "humanApproval"]
+    position: Annotated[Position, Rule(_POSITION, "instead")] | UnsetType = UNSET
+    data: NodeDataJson | UnsetType = UNSET
+
+
+@value
+class EdgeDto:
+    id: Id
+    source: NodeId
+    target: NodeId
+    source_handle: str | UnsetType = UNSET
+
+
+@open_value
+class WorkflowStructure:
+    nodes: list[NodeDto] | UnsetType = UNSET
+    edges: list[EdgeDto] | UnsetType = UNSET
+
+
+@value
+class AgentSelectionEntry:
+    agent_id: Positive = attrs.field(metadata=wire("agent_id"))
+    priority_order: Positive = attrs.field(metadata=wire("priority_order"))
+    role: str | UnsetType = UNSET
+    instructions: str | UnsetType = UNSET
+    tool_restrictions: list[str] | UnsetType = attrs.field(default=UNSET, metadata=wire("tool_restrictions"))
+
+
+@open_value
+class AgentSelection:
+    """An ordered list of skills: the deprecated form of a workflow."""
+
+    agents: Annotated[list[AgentSelectionEntry], Meta(min_length=1), Rule(unique("priority_order"), "every")]
+    model: str | UnsetType = UNSET
+    model_settings: ModelSettings | UnsetType = UNSET
