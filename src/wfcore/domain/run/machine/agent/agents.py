@@ -15,7 +15,7 @@ from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effec
 from wfcore.domain.run.machine.agent.budget import spend
 from wfcore.domain.run.machine.requests import address_of, request
 from wfcore.domain.run.machine.states.output import key_of
-from wfcore.domain.run.machine.states.state import AgentLoop, Frame, Message, RunState, pinned_of
+from wfcore.domain.run.machine.states.state import AgentLoop, Frame, Message, RunState
 from wfcore.domain.run.plan import NodePlan
 
 REPLACING: Final = 2
@@ -24,20 +24,15 @@ REPLACING: Final = 2
 
 def start_agent(run: RunState, frame: Frame, node: NodePlan) -> None:
     """Start an agent: compose its context, or call its model."""
-    if node.composed:
-        loop = frame.loops[node.index] = AgentLoop()
-        loop.request = composing(run, frame, node)
-        request(run, frame, loop.request)
-    else:
-        spend(run, frame, node, single_call(run, frame, node))
-
-
-def _message(run: RunState, frame: Frame, node: NodePlan) -> str:
-    """The message that the agent gets, rendered."""
     assert node.message is not None  # noqa: S101  (an agent has one)
     templated = node.agent.message is not UNSET
     text = node.message.render(frame.scope, steps=run.steps) if templated else _message_of_frame(run, frame)
-    return text if isinstance(text, str) else dumps(text)
+    content = text if isinstance(text, str) else dumps(text)
+    if node.composed:
+        frame.loops[node.index] = AgentLoop()
+        request(run, frame, _composing(run, frame, node, content))
+    else:
+        spend(run, frame, node, _single_call(run, frame, node, content))
 
 
 def _message_of_frame(run: RunState, frame: Frame) -> JSON:
@@ -62,9 +57,7 @@ def replaces(run: RunState) -> bool:
     return bool(run.info.get("streamProtocolVersion") == REPLACING)
 
 
-def single_call(run: RunState, frame: Frame, node: NodePlan) -> CallModel:
-    """The one call of the model of an agent without a context."""
-    content = _message(run, frame, node)
+def _single_call(run: RunState, frame: Frame, node: NodePlan, content: str) -> CallModel:
     agent, system = node.agent, _instructions(node)
     messages = [{"type": "system", "content": system}] if system else []
     return CallModel(
@@ -83,9 +76,8 @@ def single_call(run: RunState, frame: Frame, node: NodePlan) -> CallModel:
     )
 
 
-def composing(run: RunState, frame: Frame, node: NodePlan) -> ComposeContext:
-    """The request of an agent's context."""
-    agent, pinned = node.agent, pinned_of(run, frame)
+def _composing(run: RunState, frame: Frame, node: NodePlan, content: str) -> ComposeContext:
+    agent, entry = node.agent, frame.entry
     return ComposeContext(
         address_of(frame, node.index, 0),
         1,
@@ -93,14 +85,14 @@ def composing(run: RunState, frame: Frame, node: NodePlan) -> ComposeContext:
         node.skill_id,
         node.assistant,
         _instructions(node),
-        _message(run, frame, node),
+        content,
         given(agent.tool_restrictions),
         node.model_settings,
         given(agent.model),
         run.info.get("config"),
         given(agent.output_schema),
         timeout=node.timeout,
-        variation_id=pinned[2] if pinned is not None and pinned[0] == "skill" else None,
+        variation_id=entry.variation_id if entry is not None and entry.kind == "skill" else None,
         attachments=attachments_of(run, frame),
     )
 
@@ -128,9 +120,7 @@ def model_call(
     )
 
 
-def tool_effect(
-    run: RunState, frame: Frame, node: NodePlan, step: int, call: Mapping[str, JSON], tool: Mapping[str, JSON]
-) -> Effect:
+def tool_effect(frame: Frame, node: NodePlan, step: int, call: Mapping[str, JSON], tool: Mapping[str, JSON]) -> Effect:
     """The effect of a call that a model requested, of a tool that its context offers."""
     address, key = address_of(frame, node.index, step), key_of(frame, node, step)
     kind, args = tool.get("kind"), call["args"]
@@ -138,9 +128,7 @@ def tool_effect(
         message = args.get("message") if kind == "skill" else None
         text = message if isinstance(message, str) else None
         depth = len(frame.place.path) + 1
-        return OpenChild(
-            address, 1, key, kind, tool["resourceId"], args, text, agent=True, depth=depth, frame=pinned_of(run, frame)
-        )
+        return OpenChild(address, 1, key, kind, tool["resourceId"], args, text, agent=True, depth=depth)
     approved = tool.get("digest", "") if tool.get("requiresApproval") else ""
     return CallTool(
         address, 1, key, tool["toolId"], args, agent=True, call_id=call["id"], definition=approved,

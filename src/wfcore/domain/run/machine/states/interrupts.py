@@ -114,11 +114,6 @@ def interrupt_id(root: str, node_id: str, visit: int, *where: JSON) -> str:
     return "int_" + hashlib.sha256(place.encode()).hexdigest()[:24]
 
 
-def renamed(name: str, root: str) -> str:
-    """The id, in an execution that was forked, of an interrupt with this id in its source."""
-    return "int_" + hashlib.sha256(f"{root}\n{name}".encode()).hexdigest()[:24]
-
-
 @attrs.frozen
 class InterruptOrigin:
     """Where an interrupt comes from: a visit of a node in a frame of an execution, at a time in epoch milliseconds; the
