@@ -91,16 +91,16 @@ def _noting() -> Iterator[list[Any]]:
 def _fill(path: Path, thread: str, count: int) -> None:
     """Replace the conversation of the thread by one with `count` messages."""
     with sqlite3.connect(path) as connection:
-        connection.execute("DELETE FROM messages")
-        connection.execute("DELETE FROM conversations")
+        connection.execute("DELETE FROM wfcore_messages")
+        connection.execute("DELETE FROM wfcore_conversations")
         connection.execute(
-            "INSERT INTO conversations (key, org, thread_id, user_id, created_at, updated_at) "
+            "INSERT INTO wfcore_conversations (key, org, thread_id, user_id, created_at, updated_at) "
             "VALUES (1, 1, ?, 'u1', 1, 1)",
             (thread,),
         )
         rows = ((("human", "ai")[index % 2], len(TEXT), f"m{index}", json.dumps(TEXT)) for index in range(count))
         connection.executemany(
-            "INSERT INTO messages (conversation, type, length, skill_id, attached, execution, at, id, content) "
+            "INSERT INTO wfcore_messages (conversation, type, length, skill_id, attached, execution, at, id, content) "
             "VALUES (1, ?, ?, 1, 0, 1, 1, ?, ?)",
             rows,
         )

@@ -179,18 +179,19 @@ def _multiply(path: Path, count: int) -> None:
     """Copy the existing rows, with their grants, up to `count`: with the use cases it would take minutes."""
     with sqlite3.connect(path) as connection:
         names = [column.name for column in resources.c if column.name not in ("key", "id", "slug")]
-        last, model = connection.execute("SELECT max(id), min(key) FROM resources").fetchone()
+        last, model = connection.execute("SELECT max(id), min(key) FROM wfcore_resources").fetchone()
         connection.execute(
             f"WITH RECURSIVE n(i) AS (SELECT ? UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
-            f"INSERT INTO resources (id, slug, {', '.join(names)}) "
-            f"SELECT i, 'copy-' || i, {', '.join(f'r.{name}' for name in names)} FROM n, resources r WHERE r.key = ?",
+            f"INSERT INTO wfcore_resources (id, slug, {', '.join(names)}) "
+            f"SELECT i, 'copy-' || i, {', '.join(f'r.{name}' for name in names)} "
+            f"FROM n, wfcore_resources r WHERE r.key = ?",
             (last + 1, count, model),
         )
         connection.execute(
-            "INSERT INTO grants SELECT r.key, g.subject, g.use, g.manage FROM resources r, grants g "
-            "WHERE g.resource = ? AND r.id > ?",
+            "INSERT INTO wfcore_grants SELECT r.key, g.subject, g.use, g.manage "
+            "FROM wfcore_resources r, wfcore_grants g WHERE g.resource = ? AND r.id > ?",
             (model, last),
         )
-        connection.execute("UPDATE counters SET last = ? WHERE kind = 'workflow'", (count,))
+        connection.execute("UPDATE wfcore_counters SET last = ? WHERE kind = 'workflow'", (count,))
         connection.execute("ANALYZE")
     connection.close()

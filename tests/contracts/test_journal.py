@@ -39,18 +39,19 @@ from wfcore.testing.contracts.journal_values import NOW, ORG, OTHER_ORG, READERS
 from wfcore.testing.contracts.run_records import human
 
 STORE = f"""
-INSERT INTO organizations (key, uuid, name, created_at)
+INSERT INTO wfcore_organizations (key, uuid, name, created_at)
 VALUES (1, '{ORG}', 'one', 0), (2, '{OTHER_ORG}', 'two', 0);
-INSERT INTO resources
+INSERT INTO wfcore_resources
     (key, org, kind, id, slug, name, status, access, is_enabled, created_at, updated_at, revision)
 VALUES (1, 1, 'workflow', 1, 'one', 'one', 'active', '', 0, 0, 0, 1);
-INSERT INTO grants (resource, subject, use, manage) VALUES (1, 'g:{READERS}', 1, 0);
+INSERT INTO wfcore_grants (resource, subject, use, manage) VALUES (1, 'g:{READERS}', 1, 0);
 """
 
 
 WIPE = """
-DELETE FROM executions; DELETE FROM journal; DELETE FROM runs; DELETE FROM interrupts; DELETE FROM workers;
-DELETE FROM conversations; DELETE FROM participants; DELETE FROM messages; DELETE FROM usage;
+DELETE FROM wfcore_executions; DELETE FROM wfcore_journal; DELETE FROM wfcore_runs; DELETE FROM wfcore_interrupts;
+DELETE FROM wfcore_conversations; DELETE FROM wfcore_participants; DELETE FROM wfcore_messages;
+DELETE FROM wfcore_usage; DELETE FROM wfcore_workers;
 """
 
 

@@ -79,8 +79,8 @@ class TestSqlMemories(WordsContract):
         await memories.add(ORG, 1, memory(1, "secret", metadata={"secret": 1}, user_id="secret"))
         await memories.delete(ORG, 1, "m-1")
         async with self.database.reading() as connection:
-            [row] = (await connection.execute(sa.text("SELECT * FROM memories"))).all()
-            words = (await connection.execute(sa.text("SELECT * FROM memory_words"))).all()
+            [row] = (await connection.execute(sa.text("SELECT * FROM wfcore_memories"))).all()
+            words = (await connection.execute(sa.text("SELECT * FROM wfcore_memory_words"))).all()
         assert "secret" not in str(row)
         assert memory(1, "secret").hash not in str(row)
         assert words == []
@@ -89,7 +89,7 @@ class TestSqlMemories(WordsContract):
         """When the words cannot be written, the row is not written either."""
         await memories.add(ORG, 1, memory(1))
         async with self.database.writing() as connection:
-            await connection.exec_driver_sql("ALTER TABLE memory_words RENAME TO elsewhere")
+            await connection.exec_driver_sql("ALTER TABLE wfcore_memory_words RENAME TO elsewhere")
         for write in (
             lambda: memories.add(ORG, 1, memory(2)),
             lambda: memories.replace(ORG, 1, memory(1, "new")),
@@ -105,7 +105,7 @@ class TestSqlMemories(WordsContract):
         plans = list[str]()
 
         def explain(_connection: object, cursor: object, statement: str, parameters: object, *_: object) -> None:
-            if statement.startswith("SELECT memories"):
+            if statement.startswith("SELECT wfcore_memories"):
                 cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)  # type: ignore[attr-defined]
                 plans.extend(row[3] for row in cursor.fetchall())  # type: ignore[attr-defined]
 

@@ -44,14 +44,14 @@ async def as_the_journal_wants_it(database: PostgresDatabase) -> None:
         for number, org in enumerate((ORG, OTHER_ORG), 1):
             row = (number, org, f"organization {number}")
             await connection.exec_driver_sql(
-                "INSERT INTO organizations (key, uuid, name, created_at) VALUES (?, ?, ?, 0)", row
+                "INSERT INTO wfcore_organizations (key, uuid, name, created_at) VALUES (?, ?, ?, 0)", row
             )
         await connection.exec_driver_sql(
-            "INSERT INTO resources (key, org, kind, id, slug, name, status, access, is_enabled, created_at, updated_at,"
-            " revision) VALUES (1, 1, 'workflow', 1, 'one', 'one', 'active', '', false, 0, 0, 1)"
+            "INSERT INTO wfcore_resources (key, org, kind, id, slug, name, status, access, is_enabled, created_at,"
+            " updated_at, revision) VALUES (1, 1, 'workflow', 1, 'one', 'one', 'active', '', false, 0, 0, 1)"
         )
         await connection.exec_driver_sql(
-            "INSERT INTO grants (resource, subject, use, manage) VALUES (1, ?, true, false)", (f"g:{READERS}",)
+            "INSERT INTO wfcore_grants (resource, subject, use, manage) VALUES (1, ?, true, false)", (f"g:{READERS}",)
         )
 
 
@@ -88,8 +88,8 @@ class TestEmbeddedOnPostgres(EmbeddedContract):
 
 
 NEXT = """
-SELECT setval(pg_get_serial_sequence('executions', 'id'), (SELECT coalesce(max(id), 0) + 1 FROM executions), false),
-    setval(pg_get_serial_sequence('runs', 'key'), (SELECT coalesce(max(key), 0) + 1 FROM runs), false)"""
+SELECT setval('wfcore.executions_id_seq', (SELECT coalesce(max(id), 0) + 1 FROM wfcore_executions), false),
+    setval('wfcore.runs_key_seq', (SELECT coalesce(max(key), 0) + 1 FROM wfcore_runs), false)"""
 """A refused beginning uses a number up; for the comparison it is given back."""
 
 

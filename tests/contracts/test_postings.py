@@ -42,7 +42,7 @@ class TestSqlPostings(PostingsContract):
         plan = await storage.database.look_up(f"EXPLAIN QUERY PLAN {DUE}", 9, 9)
         steps = [step for *_, step in plan]
         assert not any("SCAN" in step or "TEMP B-TREE" in step for step in steps)
-        assert "SEARCH p USING INDEX postings_due (next_at<?)" in steps
+        assert "SEARCH p USING INDEX wfcore_postings_due (next_at<?)" in steps
         assert any(step.startswith("SEARCH r ") and step.endswith("(org=? AND id=?)") for step in steps)
 
     @pytest.mark.parametrize(

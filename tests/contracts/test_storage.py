@@ -55,8 +55,8 @@ class TestSqlStorage(StorageContract):
         await store.add_organization(new_organization(ORG))
         async with store.database.writing() as connection:
             await connection.exec_driver_sql(
-                "INSERT INTO executions (org, kind, variation_id, is_draft, user_id, thread_id, started_by, epoch)"
-                " VALUES (1, 'workflow', X'3D7631', true, 'u', 't', 'person', 0)"
+                "INSERT INTO wfcore_executions (org, kind, variation_id, is_draft, user_id, thread_id, started_by,"
+                " epoch) VALUES (1, 'workflow', X'3D7631', true, 'u', 't', 'person', 0)"
             )
         await _drop_two_drafts(store)
         await store.close()
@@ -82,8 +82,8 @@ class TestSqlStorage(StorageContract):
             plan = sa.text(f"EXPLAIN QUERY PLAN {_literal(page)}")
             steps = [row.detail for row in await connection.execute(plan)]
         assert not any("SCAN" in step or "TEMP B-TREE" in step for step in steps)
-        assert any("SEARCH resources" in step and "id>?" in step for step in steps)
-        assert any("SEARCH grants USING PRIMARY KEY (resource=? AND subject=?)" in step for step in steps)
+        assert any("SEARCH wfcore_resources" in step and "id>?" in step for step in steps)
+        assert any("SEARCH wfcore_grants USING PRIMARY KEY (resource=? AND subject=?)" in step for step in steps)
 
 
 async def _drop_two_drafts(store: Storage) -> None:

@@ -62,7 +62,7 @@ class Scenario:
         outcomes: dict[tuple[int, ...], list[tuple[int, str, int]]] = {}
         for run, address, at, key, then in lines(self.place / "steps"):
             outcomes.setdefault((run, *address), []).append((at, key, then))
-        found = self.rows("SELECT execution, entry FROM journal")
+        found = self.rows("SELECT execution, entry FROM wfcore_journal")
         done = [(run, entry) for run, text in found if isinstance(entry := decode_entry(text), Succeeded | Opened)]
         latest = [max(one for one in outcomes[run, *address_of(entry)] if one[0] <= entry.at) for run, entry in done]
         return {key: then for _, key, then in latest}
@@ -83,7 +83,7 @@ class Scenario:
 
     def runs(self) -> dict[str, str]:
         """The status of every run, by its id."""
-        return dict(self.rows("SELECT id, status FROM runs"))
+        return dict(self.rows("SELECT id, status FROM wfcore_runs"))
 
 
 def spec(place: Path, url: str, role: str, who: str, **more: Any) -> Spec:

@@ -28,17 +28,17 @@ def serving(scenario: Scenario, name: str, **more: Any) -> dict[str, Any]:
 
 def unserved(scenario: Scenario) -> set[int]:
     """The workflows whose timers are still at the slot."""
-    wanted = f"SELECT workflow_id FROM schedules WHERE next_at <= {int(SLOT.timestamp() * 1000)}"
+    wanted = f"SELECT workflow_id FROM wfcore_schedules WHERE next_at <= {int(SLOT.timestamp() * 1000)}"
     return {number for (number,) in scenario.rows(wanted)}
 
 
 def assert_each_fired_once(scenario: Scenario) -> None:
-    numbers = [number for (number,) in scenario.rows("SELECT workflow_id FROM schedules")]
+    numbers = [number for (number,) in scenario.rows("SELECT workflow_id FROM wfcore_schedules")]
     wanted = [(f"schedule-{number}-{SLOT:%Y%m%d}T0000Z", "done") for number in numbers]
     assert len(wanted) == SCHEDULES
-    assert sorted(scenario.rows("SELECT id, status FROM runs")) == sorted(wanted)
+    assert sorted(scenario.rows("SELECT id, status FROM wfcore_runs")) == sorted(wanted)
     assert unserved(scenario) == set()
-    assert scenario.rows("SELECT DISTINCT missed, paused FROM schedules") == [("[]", None)]
+    assert scenario.rows("SELECT DISTINCT missed, paused FROM wfcore_schedules") == [("[]", None)]
 
 
 def test_two_processes_serve_the_same_slots(due: Scenario, fork_servers: tuple[ForkServer, ForkServer]) -> None:
@@ -58,7 +58,7 @@ def test_a_kill_before_the_timer_is_advanced(
     """After a kill around the write of a slot's run, the next process starts missing runs, and none a second time."""
     victim = fork_servers[0].start(serving(due, "one", kill=f"commit/{when}/3"))
     assert fork_servers[0].wait(victim) == -signal.SIGKILL
-    begun = {number for (number,) in due.rows("SELECT resource_id FROM executions")}
+    begun = {number for (number,) in due.rows("SELECT resource_id FROM wfcore_executions")}
     assert bool(begun & unserved(due)) == (when == "after") or when == "amid"
     assert fork_servers[1].run(serving(due, "two")) == 0, due.said("two")
     assert_each_fired_once(due)

@@ -77,7 +77,7 @@ def test_a_server_from_an_empty_folder_to_a_drained_stream(tmp_path: Path) -> No
 def answered_status(folder: Path, run_id: str) -> str:
     database = sqlite3.connect(folder / "wfcore.db")
     try:
-        return str(database.execute("SELECT status FROM runs WHERE id = ?", (run_id,)).fetchone()[0])
+        return str(database.execute("SELECT status FROM wfcore_runs WHERE id = ?", (run_id,)).fetchone()[0])
     finally:
         database.close()
 
@@ -142,7 +142,7 @@ def test_failures_are_reported(
     (tmp_path / "empty.db").touch()
     (tmp_path / "text.db").write_text("this is not a database, despite its name " * 100)
     shutil.copy(tmp_path / "wfcore.db", tmp_path / "newer.db")
-    changed(tmp_path / "newer.db", "UPDATE alembic_version SET version_num = '9999'")
+    changed(tmp_path / "newer.db", "UPDATE wfcore_version SET version_num = '9999'")
     assert main([org if word == "ORG" else word for word in command.split()]) == status
     captured = capsys.readouterr()
     assert captured.out == ""

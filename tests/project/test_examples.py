@@ -72,7 +72,7 @@ def test_the_demo_survives_the_kill_of_its_worker(clone: Path) -> None:
         assert "## Added\n\n- add a report (line 2; CHANGELOG.md)" in notes
         assert "## Fixed\n\n- fix a window" in notes
         with sqlite3.connect(clone / ".demo" / "wfcore.db") as database:
-            turns = database.execute("SELECT count(*) FROM runs").fetchone()
+            turns = database.execute("SELECT count(*) FROM wfcore_runs").fetchone()
         database.close()
         assert turns == (2,), "one to the approval, one after it"
 
@@ -120,6 +120,12 @@ FLOW = {
 }
 
 
+def embedding(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The product, whose modules import each other as with `uvicorn --app-dir`."""
+    monkeypatch.syspath_prepend(EXAMPLES / "embedding")
+    return load(EXAMPLES / "embedding" / "app.py")
+
+
 def client_of(product: ModuleType, application: object) -> httpx.AsyncClient:
     """A browser on a page of the product."""
     headers = {"Sec-Fetch-Site": "same-origin"}
@@ -134,9 +140,9 @@ async def logged_in(client: httpx.AsyncClient, user: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_the_products_users_see_only_their_organizations_workflows() -> None:
+async def test_the_products_users_see_only_their_organizations_workflows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions of the product authenticate: each user sees only the workflows of the own company."""
-    product = load(EXAMPLES / "embedding" / "app.py")
+    product = embedding(monkeypatch)
     application = product.build("sqlite://")
     base = "/automation/api/v1/workflows"
     async with (
@@ -152,9 +158,9 @@ async def test_the_products_users_see_only_their_organizations_workflows() -> No
         place = made.headers["Location"]
         assert place == f"{base}/{made.json()['id']}"
 
-        assert [row["name"] for row in (await ann.get(base)).json()["workflows"]] == ["Invoices"]
+        assert [row["name"] for row in (await ann.get(base)).json()["workflows"]] == ["Billing", "Invoices"]
         assert (await ann.get(place)).status_code == 200
-        assert (await bob.get(base)).json()["workflows"] == []
+        assert [row["name"] for row in (await bob.get(base)).json()["workflows"]] == ["Billing"]
         assert (await bob.get(place)).status_code == 404
         assert (await nobody.get(base)).status_code == 401
         refused = await nobody.post("/login", json={"user": "ann", "password": "bob's"})
@@ -162,9 +168,9 @@ async def test_the_products_users_see_only_their_organizations_workflows() -> No
 
 
 @pytest.mark.anyio
-async def test_a_workflow_uses_the_products_own_tool() -> None:
+async def test_a_workflow_uses_the_products_own_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run over the mounted API sends an invoice of the product, for the company of the user who started it."""
-    product = load(EXAMPLES / "embedding" / "app.py")
+    product = embedding(monkeypatch)
     application = product.build("sqlite://")
     async with application.router.lifespan_context(application), client_of(product, application) as ann:
         await logged_in(ann, "ann")
@@ -174,3 +180,37 @@ async def test_a_workflow_uses_the_products_own_tool() -> None:
         assert '"kind":"done"' in stream.text
     invoice = {"number": 1, "customer": "Zed", "amount": 7.5, "company": product.COMPANIES["Acme"]}
     assert list(product.INVOICES.values()) == [invoice]
+
+
+@pytest.mark.anyio
+async def test_a_token_of_the_portal_acts_for_one_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Valid for ten minutes and only with its signature."""
+    product = embedding(monkeypatch)
+    tokens = load(EXAMPLES / "embedding" / "tokens.py")
+    application = product.build("sqlite://")
+    valid = tokens.token_for("bob")
+    monkeypatch.setattr(tokens, "SECONDS", -1)
+    async with application.router.lifespan_context(application), client_of(product, application) as page:
+        for token, status in (
+            (valid, 200),
+            (tokens.token_for("bob"), 401),
+            (valid[:-1], 401),
+            ("a.b.c", 401),
+            ("", 401),
+        ):
+            answer = await page.get("/automation/api/v1/me", headers={"Authorization": f"Bearer {token}"})
+            assert answer.status_code == status, token
+        assert (await page.get("/automation/api/v1/me", headers={"Authorization": f"Bearer {valid}"})).json()[
+            "userId"
+        ] == "bob"
+
+
+@pytest.mark.anyio
+async def test_the_product_is_built_twice_on_one_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A second start uses the workflows of the first."""
+    found = []
+    for _ in range(2):
+        application = embedding(monkeypatch).build(f"sqlite:///{tmp_path}/product.db")
+        async with application.router.lifespan_context(application):
+            found.append(application.state.billing)
+    assert found[0] == found[1]

@@ -36,8 +36,8 @@ class Recorder:
 
     async def keep(self, bench: Bench, run: Any) -> None:
         """Freeze the execution of this run as it is now. Raises AssertionError when a fold gives anything else."""
-        runs = await _rows(bench, "SELECT id FROM runs WHERE execution = ? ORDER BY key", run.row.execution.id)
-        entries = await _rows(bench, "SELECT entry FROM journal WHERE execution = ? ORDER BY pos", run.row.execution.id)
+        runs = await _rows(bench, "SELECT id FROM wfcore_runs WHERE execution = ? ORDER BY key", run.row.execution.id)
+        entries = await _rows(bench, "SELECT entry FROM wfcore_journal WHERE execution = ? ORDER BY pos", run.row.execution.id)
         views = [await bench.core.runs.get(bench.me, run_id) for (run_id,) in runs]
         events = [event.to_wire() for view in views for event in await bench.core.runs.events(bench.me, view.id)]
         rows = [_row(view) for view in views]

@@ -48,7 +48,7 @@ NARROWING = {
 """Values of the query parameters of lists. A new parameter must be added here."""
 
 ALLOWED = re.compile(
-    r"SCAN (CONSTANT ROW|(json_each|given) ?.*|mine|found|memory_words VIRTUAL TABLE.*|\d+ CONSTANT ROWS?"
+    r"SCAN (CONSTANT ROW|(json_each|given) ?.*|mine|found|wfcore_memory_words VIRTUAL TABLE.*|\d+ CONSTANT ROWS?"
     r"|\(subquery-\d+\))",
     re.ASCII,
 )

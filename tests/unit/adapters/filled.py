@@ -9,6 +9,7 @@ from bench import Bench, act, ask, deployed_skill, graph, one, opened, private
 from chatting import REACHING, opened_channel
 from scheduling import scheduled
 
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
 from wfcore.adapters.sql.schema.tables import metadata
 
 SECRET = b"s" * 32
@@ -68,9 +69,11 @@ async def as_read(bench: Bench) -> dict[str, Any]:
 def rows_of(connection: sa.Connection) -> Mapping[str, list[tuple[Any, ...]]]:
     """Every row of every table of this release, in the columns that this release knows."""
     found = {}
+    server = connection.dialect.name == "postgresql"
     for table in metadata.sorted_tables:
+        name = qualified(table.name, DEFAULT_SCHEMA) if server else table.name
         columns = ", ".join(f'"{column.name}"' for column in table.columns)
-        rows = [tuple(row) for row in connection.exec_driver_sql(f'SELECT {columns} FROM "{table.name}"')]
+        rows = [tuple(row) for row in connection.exec_driver_sql(f"SELECT {columns} FROM {name}")]
         found[table.name] = sorted(rows, key=repr)
     return found
 

@@ -1,7 +1,7 @@
 """The port `Storage` on a database."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Any, Final
@@ -97,7 +97,8 @@ class SqlUnitOfWork:
 _RESOURCE: Final = tuple(column.name for column in resources.c)
 
 FIND_RESOURCE: Final = f"""
-SELECT {", ".join(f"r.{name}" for name in _RESOURCE)} FROM resources r JOIN organizations o ON o.key = r.org
+SELECT {", ".join(f"r.{name}" for name in _RESOURCE)}
+FROM wfcore_resources r JOIN wfcore_organizations o ON o.key = r.org
 WHERE o.uuid = ?1 AND r.kind = ?2 AND r.id = ?3"""
 """One resource by organization, kind and id."""
 
@@ -109,8 +110,9 @@ _TOKEN_MEMBER: Final = (*_TOKEN, "email", "member_name", "role", "email_verified
 
 CREDENTIAL: Final = f"""
 SELECT {", ".join(f"t.{name}" for name in _TOKEN)}, m.email, m.name, m.role, m.email_verified,
-  (SELECT json_group_array(g.group_id) FROM group_members g WHERE g.org = t.org AND g.user_id = t.user_id)
-FROM organizations o JOIN tokens t ON t.org = o.key JOIN members m ON m.org = t.org AND m.user_id = t.user_id
+  (SELECT json_group_array(g.group_id) FROM wfcore_group_members g WHERE g.org = t.org AND g.user_id = t.user_id)
+FROM wfcore_organizations o JOIN wfcore_tokens t ON t.org = o.key
+JOIN wfcore_members m ON m.org = t.org AND m.user_id = t.user_id
 WHERE o.uuid = ?1 AND t.prefix = ?2"""
 """A token and its member, by organization and prefix."""
 
@@ -190,22 +192,35 @@ class SqlStorage:
 
     async def upgrade(self) -> None:
         """Migrate the schema. Raises Unavailable for the schema of a newer release, which is not changed."""
-        async with self.database.writing() as connection:
-            await connection.run_sync(lambda inner: migrations.upgrade(inner, self._history))
+        with _plain_errors("the schema cannot be upgraded"):
+            async with self.database.writing() as connection:
+                await connection.run_sync(lambda inner: migrations.upgrade(inner, self._history, self.database.schema))
 
     async def check(self) -> str | None:
         try:
-            async with self.database.reading() as connection:
-                return migrations.fault(await connection.run_sync(migrations.revision), self._history)
+            with _plain_errors("the schema cannot be read"):
+                async with self.database.reading() as connection:
+                    found = await connection.run_sync(lambda inner: migrations.revision(inner, self.database.schema))
         except Unavailable as error:
             return error.message
+        return migrations.fault(found, self._history)
 
     async def schema_differences(self) -> list[str]:
         async with self.database.reading() as connection:
-            return await connection.run_sync(differences)
+            return await connection.run_sync(lambda inner: differences(inner, self.database.schema))
 
     async def close(self) -> None:
         await self.database.close()
+
+
+@contextmanager
+def _plain_errors(what: str) -> Iterator[None]:
+    """Convert errors of SQLAlchemy and of the driver that are not yet errors of the domain to Unavailable."""
+    try:
+        yield
+    except sa.exc.SQLAlchemyError as error:
+        cause = getattr(error, "orig", None) or error
+        raise Unavailable(f"{what}: {str(cause).partition(chr(10))[0]}") from error
 
 
 @lru_cache(maxsize=CACHED_RESOURCES)

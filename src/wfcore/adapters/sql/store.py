@@ -83,6 +83,9 @@ class Store(Protocol):
     durable: bool
     """Whether commits survive a power failure."""
 
+    schema: str
+    """The PostgreSQL schema with the tables; not used on SQLite."""
+
     def writing(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction: committed at the end, rolled back on any exception.
 

@@ -75,7 +75,7 @@ def left_in(url: str) -> list[str | None]:
     """The revision, and digests of the schema and of the rows."""
     engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:", 1))
     with engine.connect() as connection:
-        schema = fingerprint(connection, [*metadata.tables, "labels"])
+        schema = fingerprint(connection, [*metadata.tables, "wfcore_labels"])
         found = [migrations.revision(connection), *map(digest, (schema, rows_of(connection)))]
     engine.dispose()
     return found

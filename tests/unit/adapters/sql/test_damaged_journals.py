@@ -10,6 +10,7 @@ import pytest
 from bench import Bench, act, ask, eventually, graph, opened
 from postgres_server import new_database
 
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
 from wfcore.cli.main import main
 from wfcore.ports.journal import JournalDamaged
 
@@ -18,9 +19,9 @@ pytestmark = pytest.mark.anyio
 GRAPH = graph("s>a a>h h:approved>b", a=act("echo", value="before"), h=ask(), b=act("echo", value="after"))
 
 CHANGES = {
-    "a byte": "UPDATE journal SET entry = replace(entry, 'before', 'befort') WHERE execution = {}",
-    "a missing entry": "DELETE FROM journal WHERE execution = {} AND pos = 1",
-    "a checksum": "UPDATE journal SET checksum = checksum - 1 WHERE execution = {} AND pos = 1",
+    "a byte": "UPDATE wfcore_journal SET entry = replace(entry, 'before', 'befort') WHERE execution = {}",
+    "a missing entry": "DELETE FROM wfcore_journal WHERE execution = {} AND pos = 1",
+    "a checksum": "UPDATE wfcore_journal SET checksum = checksum - 1 WHERE execution = {} AND pos = 1",
 }
 
 
@@ -37,7 +38,7 @@ def change(url: str, statement: str) -> None:
         file.close()
     else:
         with psycopg.connect(url, autocommit=True) as server:
-            server.execute(statement)  # type: ignore[arg-type]
+            server.execute(qualified(statement, DEFAULT_SCHEMA))  # type: ignore[arg-type]
 
 
 async def parked(bench: Bench) -> Any:
@@ -101,20 +102,20 @@ def test_the_command_names_damaged_runs(tmp_path: Path, capsys: pytest.CaptureFi
     """`wfcore db check --deep` prints the ids, and fails."""
     url = f"sqlite:///{tmp_path / 'wfcore.db'}"
     assert main(["db", "upgrade", "--database", url]) == 0
-    change(url, "INSERT INTO organizations (key, uuid, name, created_at) VALUES (1, 'o', 'o', 0)")
+    change(url, "INSERT INTO wfcore_organizations (key, uuid, name, created_at) VALUES (1, 'o', 'o', 0)")
     change(
         url,
-        "INSERT INTO executions (id, org, kind, is_draft, user_id, thread_id, started_by, epoch)"
+        "INSERT INTO wfcore_executions (id, org, kind, is_draft, user_id, thread_id, started_by, epoch)"
         " VALUES (1, 1, 'workflow', 0, 'u', 't', 'person', 0)",
     )
     change(
         url,
-        "INSERT INTO runs (org, id, execution, user_id, fingerprint, status, created_at, updated_at, started_by,"
+        "INSERT INTO wfcore_runs (org, id, execution, user_id, fingerprint, status, created_at, updated_at, started_by,"
         " origin, kind) VALUES (1, 'r-1', 1, 'u', x'', 'running', 0, 0, 'person', 'api', 'workflow')",
     )
     assert main(["db", "check", "--deep", "--database", url]) == 0
     assert "all journals are intact" in capsys.readouterr().out
-    change(url, "INSERT INTO journal (execution, pos, checksum, entry) VALUES (1, 1, 0, '[]')")
+    change(url, "INSERT INTO wfcore_journal (execution, pos, checksum, entry) VALUES (1, 1, 0, '[]')")
     assert main(["db", "check", "--deep", "--database", url]) == 1
     out, err = capsys.readouterr()
     assert "r-1" in out.splitlines()

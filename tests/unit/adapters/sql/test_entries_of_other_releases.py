@@ -59,7 +59,9 @@ async def parked(url: str) -> AsyncIterator[tuple[Any, Any, Any]]:
 async def rewrite(core: Any, change: Callable[[list[Any]], None]) -> None:
     """Store every entry as another release would have."""
     async with core.ports.storage.database.writing() as connection:
-        rows = (await connection.exec_driver_sql("SELECT execution, pos, entry FROM journal ORDER BY 1, 2")).fetchall()
+        rows = (
+            await connection.exec_driver_sql("SELECT execution, pos, entry FROM wfcore_journal ORDER BY 1, 2")
+        ).fetchall()
         before = 0
         for execution, pos, text in rows:
             entry = json.loads(text)
@@ -67,7 +69,7 @@ async def rewrite(core: Any, change: Callable[[list[Any]], None]) -> None:
             ((written, before),) = chained([json.dumps(entry).encode()], before if pos > 1 else 0)
             place = (written, before, execution, pos)
             await connection.exec_driver_sql(
-                "UPDATE journal SET entry = ?, checksum = ? WHERE execution = ? AND pos = ?", place
+                "UPDATE wfcore_journal SET entry = ?, checksum = ? WHERE execution = ? AND pos = ?", place
             )
 
 

@@ -10,6 +10,7 @@ from postgres_server import with_schema, without_schema
 
 from wfcore.adapters.sql import migrations
 from wfcore.adapters.sql.migrations.fingerprint import differences, released
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, PREFIX, qualified
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.cli.main import main
 
@@ -38,14 +39,22 @@ def with_steps(url: str) -> str:
 
 
 def after(url: str, *statements: str) -> list[str]:
-    """The differences after these statements."""
+    """The differences after these statements, which name tables and indexes as on SQLite; without the prefix."""
     engine = engine_of(url)
     with engine.begin() as connection:
         for statement in statements:
-            connection.exec_driver_sql(statement)
+            connection.exec_driver_sql(in_database(statement, engine.dialect.name))
         found = differences(connection)
     engine.dispose()
-    return found
+    return [difference.replace(PREFIX, "") for difference in found]
+
+
+def in_database(statement: str, dialect: str) -> str:
+    """The statement with the names of the database. A new index of PostgreSQL cannot be named with its schema."""
+    if dialect == "sqlite":
+        return statement
+    statement = qualified(statement, DEFAULT_SCHEMA)
+    return statement.replace(f'CREATE INDEX "{DEFAULT_SCHEMA}".', "CREATE INDEX ")
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -59,7 +68,9 @@ def test_the_files_are_what_the_steps_make(store: str) -> None:
     url = "sqlite://" if store == "sqlite" else without_schema().replace("postgresql:", "postgresql+psycopg:", 1)
     name, text = writing.made(url)
     assert (Path(migrations.__file__).with_name("schemas") / name).read_text() == text
-    assert set(released(store)) == set(metadata.tables)
+    assert {name.removeprefix(PREFIX) for name in released(store)} == {
+        name.removeprefix(PREFIX) for name in metadata.tables
+    }
 
 
 def test_the_schema_of_the_release_has_no_difference(url: str) -> None:
@@ -69,32 +80,35 @@ def test_the_schema_of_the_release_has_no_difference(url: str) -> None:
         url,
         "CREATE TABLE invoices (id int PRIMARY KEY, run text UNIQUE)",
         "CREATE INDEX invoices_run ON invoices (run)",
-        "CREATE VIEW finished AS SELECT id FROM runs WHERE finished_at IS NOT NULL",
+        "CREATE VIEW finished AS SELECT id FROM wfcore_runs WHERE finished_at IS NOT NULL",
     ) == []  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("statements", "found"),
     [
-        (["DROP TABLE postings"], ["missing table `postings`"]),
-        (["ALTER TABLE runs ADD COLUMN cost int"], ["extra column `cost` of `runs`"]),
-        (["ALTER TABLE members DROP COLUMN name"], ["missing column `name` of `members`"]),
+        (["DROP TABLE wfcore_postings"], ["missing table `postings`"]),
+        (["ALTER TABLE wfcore_runs ADD COLUMN cost int"], ["extra column `cost` of `runs`"]),
+        (["ALTER TABLE wfcore_members DROP COLUMN name"], ["missing column `name` of `members`"]),
         (
-            ["ALTER TABLE members RENAME COLUMN name TO nickname"],
+            ["ALTER TABLE wfcore_members RENAME COLUMN name TO nickname"],
             ["missing column `name` of `members`", "extra column `nickname` of `members`"],
         ),
-        (["DROP INDEX runs_recent"], ["missing index `runs_recent` of `runs`"]),
-        (["CREATE INDEX runs_ended ON runs (status)"], ["extra index `runs_ended` of `runs`"]),
+        (["DROP INDEX wfcore_runs_recent"], ["missing index `runs_recent` of `runs`"]),
+        (["CREATE INDEX wfcore_runs_ended ON wfcore_runs (status)"], ["extra index `runs_ended` of `runs`"]),
         (
-            ["DROP INDEX runs_recent", "CREATE INDEX runs_recent ON runs (org, key DESC)"],
+            ["DROP INDEX wfcore_runs_recent", "CREATE INDEX wfcore_runs_recent ON wfcore_runs (org, key DESC)"],
             ["index `runs_recent` of `runs` is `(org, key DESC)` instead of `(org, key)`"],
         ),
         (
-            ["DROP INDEX webhooks_digest", "CREATE INDEX webhooks_digest ON webhooks (digest)"],
+            ["DROP INDEX wfcore_webhooks_digest", "CREATE INDEX wfcore_webhooks_digest ON wfcore_webhooks (digest)"],
             ["index `webhooks_digest` of `webhooks` is `(digest)` instead of `UNIQUE (digest)`"],
         ),
         (
-            ["DROP INDEX executions_claims", "CREATE INDEX executions_claims ON executions (claimed_by)"],
+            [
+                "DROP INDEX wfcore_executions_claims",
+                "CREATE INDEX wfcore_executions_claims ON wfcore_executions (claimed_by)",
+            ],
             ["index `executions_claims` of `executions` is `(claimed_by)` instead of `(claimed_by) WHERE "],
         ),
     ],
@@ -111,38 +125,38 @@ def test_every_difference_is_named(url: str, statements: list[str], found: list[
     ("statement", "found"),
     [
         (
-            "ALTER TABLE runs ALTER COLUMN created_at TYPE int",
+            "ALTER TABLE wfcore_runs ALTER COLUMN created_at TYPE int",
             "column `created_at` of `runs` is `INTEGER NOT NULL` instead of `BIGINT NOT NULL`",
         ),
         (
-            "ALTER TABLE runs ALTER COLUMN status DROP NOT NULL",
+            "ALTER TABLE wfcore_runs ALTER COLUMN status DROP NOT NULL",
             'column `status` of `runs` is `TEXT COLLATE "C"` instead of `TEXT COLLATE "C" NOT NULL`',
         ),
         (
-            "ALTER TABLE members ALTER COLUMN email TYPE text",
+            "ALTER TABLE wfcore_members ALTER COLUMN email TYPE text",
             'column `email` of `members` is `TEXT` instead of `TEXT COLLATE "C"`',
         ),
         (
-            "ALTER TABLE audit ALTER COLUMN key DROP DEFAULT",
+            "ALTER TABLE wfcore_audit ALTER COLUMN key DROP DEFAULT",
             (
                 "column `key` of `audit` is `BIGINT NOT NULL` instead of "
                 "`BIGINT NOT NULL DEFAULT nextval('audit_key_seq'::regclass)`"
             ),
         ),
         (
-            "ALTER TABLE resources DROP CONSTRAINT resources_org_kind_slug_key",
+            "ALTER TABLE wfcore_resources DROP CONSTRAINT resources_org_kind_slug_key",
             "missing constraint `UNIQUE (org, kind, slug)` of `resources`",
         ),
         (
-            "ALTER TABLE grants DROP CONSTRAINT grants_resource_fkey",
+            "ALTER TABLE wfcore_grants DROP CONSTRAINT grants_resource_fkey",
             "missing constraint `FOREIGN KEY (resource) REFERENCES resources (key)` of `grants`",
         ),
         (
-            "ALTER TABLE runs ADD CHECK (created_at > 0)",
+            "ALTER TABLE wfcore_runs ADD CHECK (created_at > 0)",
             "extra constraint `CHECK (created_at > 0)` of `runs`",
         ),
         (
-            "ALTER TABLE journal DROP CONSTRAINT journal_pkey",
+            "ALTER TABLE wfcore_journal DROP CONSTRAINT journal_pkey",
             "missing constraint `PRIMARY KEY (execution, pos)` of `journal`",
         ),
     ],
@@ -156,7 +170,9 @@ def test_a_table_that_was_made_otherwise(tmp_path: Path) -> None:
     """The same on SQLite, where a table is made anew to change its columns and constraints."""
     url = with_steps(f"sqlite:///{tmp_path}/a.db")
     columns = "host TEXT, pid TEXT NOT NULL, beats INTEGER NOT NULL DEFAULT 0 CHECK (beats >= 0), UNIQUE (host)"
-    assert after(url, "DROP TABLE workers", f"CREATE TABLE workers (id INTEGER NOT NULL PRIMARY KEY, {columns})") == [
+    assert after(
+        url, "DROP TABLE wfcore_workers", f"CREATE TABLE wfcore_workers (id INTEGER NOT NULL PRIMARY KEY, {columns})"
+    ) == [
         "column `host` of `workers` is `TEXT` instead of `TEXT NOT NULL`",
         "column `pid` of `workers` is `TEXT NOT NULL` instead of `INTEGER NOT NULL`",
         "column `beats` of `workers` is `INTEGER NOT NULL DEFAULT 0` instead of `INTEGER NOT NULL`",
@@ -169,11 +185,11 @@ def test_the_command_names_what_differs(url: str, capsys: pytest.CaptureFixture[
     """`wfcore db check` succeeds on the schema of the release, and else fails with every difference in one error."""
     assert main(["db", "check", "--database", url]) == 0
     assert "the schema is that of this release" in capsys.readouterr().out
-    after(url, "DROP INDEX runs_recent", "ALTER TABLE runs ADD COLUMN cost int")
+    after(url, "DROP INDEX wfcore_runs_recent", "ALTER TABLE wfcore_runs ADD COLUMN cost int")
     assert main(["db", "check", "--database", url]) == 1
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.strip() == (
+    assert told.err.strip().replace(PREFIX, "") == (
         "error: the schema is not that of this release: extra column `cost` of `runs`; "
         "missing index `runs_recent` of `runs`"
     )

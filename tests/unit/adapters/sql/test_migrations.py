@@ -13,6 +13,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from wfcore.adapters.sql import migrations
+from wfcore.adapters.sql.schema.names import VERSION_TABLE
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
@@ -32,13 +33,17 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlStorage]:
 
 def schema(connection: sa.Connection) -> set[str]:
     """Every statement of the schema, but for Alembic's own table, spaces made equal."""
-    rows = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE tbl_name <> 'alembic_version'")
+    rows = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE tbl_name <> 'wfcore_version'")
     return {" ".join(sql.replace('"', "").split()) for (sql,) in rows if sql}
+
+
+def _context(connection: sa.Connection) -> MigrationContext:
+    return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
 
 
 async def set_revision(store: SqlStorage, revision: str) -> None:
     async with store.database.writing() as connection:
-        await connection.exec_driver_sql("UPDATE alembic_version SET version_num = ?", (revision,))
+        await connection.exec_driver_sql("UPDATE wfcore_version SET version_num = ?", (revision,))
 
 
 async def test_the_steps_make_the_tables(store: SqlStorage) -> None:
@@ -51,7 +56,7 @@ async def test_the_steps_make_the_tables(store: SqlStorage) -> None:
         expected = schema(fresh)
     in_memory.dispose()
     async with store.database.reading() as connection:
-        difference = await connection.run_sync(lambda c: compare_metadata(MigrationContext.configure(c), metadata))
+        difference = await connection.run_sync(lambda c: compare_metadata(_context(c), metadata))
         made = await connection.run_sync(schema)
     assert difference == []
     assert made == expected

@@ -14,10 +14,10 @@ _CONDITIONS: Final = {
     "status": "r.status = {0} AND r.status <> 'done'",
     "kind": "r.kind = {0}",
     "resource_id": "r.resource_id = {0}",
-    "thread_id": "r.execution IN (SELECT id FROM executions WHERE org = ?1 AND thread_id = {0})",
+    "thread_id": "r.execution IN (SELECT id FROM wfcore_executions WHERE org = ?1 AND thread_id = {0})",
     "started_by": "r.user_id = {0} AND r.started_by <> 'system'",
     "origin": "r.origin = {0} AND r.origin <> 'api'",
-    "variation_id": "r.execution IN (SELECT id FROM executions WHERE variation_id = {0})",
+    "variation_id": "r.execution IN (SELECT id FROM wfcore_executions WHERE variation_id = {0})",
     "since": "r.created_at >= {0}",
     "until": "r.created_at < {0}",
 }
@@ -27,7 +27,7 @@ _COMMON: Final = {"status": "done", "origin": "api"}
 """Values that most runs have: the partial indexes leave them out."""
 
 _VISIBLE: Final = """(CASE WHEN r.resource_id IS NULL THEN e.user_id = {0} ELSE (
-    SELECT 1 FROM resources s JOIN grants g ON g.resource = s.key
+    SELECT 1 FROM wfcore_resources s JOIN wfcore_grants g ON g.resource = s.key
     WHERE s.org = r.org AND s.kind = r.kind AND s.id = r.resource_id
     AND g.use AND g.subject IN (SELECT value FROM json_each({1})) LIMIT 1
 ) = 1 END)"""
@@ -35,7 +35,7 @@ _VISIBLE: Final = """(CASE WHEN r.resource_id IS NULL THEN e.user_id = {0} ELSE 
 
 _COUNT: Final = """
 SELECT r.status, r.kind, r.resource_id, r.created_at / 3600000, count(*)
-FROM runs r CROSS JOIN executions e ON e.id = r.execution
+FROM wfcore_runs r CROSS JOIN wfcore_executions e ON e.id = r.execution
 WHERE r.org = ?1 AND r.created_at >= ?2 AND r.created_at < ?3 AND {} GROUP BY 1, 2, 3, 4"""
 
 

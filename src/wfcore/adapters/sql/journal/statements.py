@@ -22,10 +22,10 @@ Row = Sequence[Any]
 # Entries
 
 _APPEND: Final = """
-INSERT INTO journal (execution, pos, entry, checksum) VALUES (?1, (
-    SELECT ?2 FROM executions
+INSERT INTO wfcore_journal (execution, pos, entry, checksum) VALUES (?1, (
+    SELECT ?2 FROM wfcore_executions
     WHERE id = ?1 AND org = ?3 AND (CAST(?4 AS bigint) IS NULL OR claimed_by = ?4)
-    AND (?2 = 1 OR EXISTS (SELECT 1 FROM journal WHERE execution = ?1 AND pos = ?2 - 1)){}
+    AND (?2 = 1 OR EXISTS (SELECT 1 FROM wfcore_journal WHERE execution = ?1 AND pos = ?2 - 1)){}
 ), ?5, ?6)"""
 
 APPEND: Final = _APPEND.format("")
@@ -39,103 +39,104 @@ APPEND_WITH_LOCK: Final = _APPEND.format(" FOR NO KEY UPDATE")
 """The same with a lock on the execution, for databases with concurrent write transactions."""
 
 CHECK_LENGTH: Final = """
-SELECT 1 FROM executions WHERE id = ?1 AND org = ?3 AND (CAST(?4 AS bigint) IS NULL OR claimed_by = ?4)
-AND ?2 = coalesce((SELECT max(pos) FROM journal WHERE execution = ?1), 0)"""
+SELECT 1 FROM wfcore_executions WHERE id = ?1 AND org = ?3 AND (CAST(?4 AS bigint) IS NULL OR claimed_by = ?4)
+AND ?2 = coalesce((SELECT max(pos) FROM wfcore_journal WHERE execution = ?1), 0)"""
 """The same comparison for an append without entries."""
 
-BEGIN: Final = "INSERT INTO journal (execution, pos, entry, checksum) VALUES (?, ?, ?, ?)"
+BEGIN: Final = "INSERT INTO wfcore_journal (execution, pos, entry, checksum) VALUES (?, ?, ?, ?)"
 """An entry of an execution that the same transaction creates, without a comparison."""
 
 READ: Final = """
-SELECT pos, entry, checksum FROM journal
-WHERE execution = (SELECT id FROM executions WHERE id = ?1 AND org = ?2) AND pos > ?3 ORDER BY pos LIMIT ?4"""
+SELECT pos, entry, checksum FROM wfcore_journal
+WHERE execution = (SELECT id FROM wfcore_executions WHERE id = ?1 AND org = ?2) AND pos > ?3 ORDER BY pos LIMIT ?4"""
 
-CHECKSUM: Final = "SELECT checksum FROM journal WHERE execution = ?1 AND pos = ?2"
+CHECKSUM: Final = "SELECT checksum FROM wfcore_journal WHERE execution = ?1 AND pos = ?2"
 
 EXECUTIONS: Final = """
-SELECT e.id, o.uuid, (SELECT id FROM runs WHERE execution = e.id ORDER BY key LIMIT 1)
-FROM executions e JOIN organizations o ON o.key = e.org WHERE e.id > ?1 ORDER BY e.id LIMIT ?2"""
+SELECT e.id, o.uuid, (SELECT id FROM wfcore_runs WHERE execution = e.id ORDER BY key LIMIT 1)
+FROM wfcore_executions e JOIN wfcore_organizations o ON o.key = e.org WHERE e.id > ?1 ORDER BY e.id LIMIT ?2"""
 """The executions after one, each with its organization and its first run."""
 
 FIRST_RUN: Final = """
 SELECT r.created_at, r.id, e.kind, e.resource_id, e.thread_id
-FROM executions e JOIN runs r ON r.execution = e.id WHERE e.id = ?1 ORDER BY r.key LIMIT 1"""
+FROM wfcore_executions e JOIN wfcore_runs r ON r.execution = e.id WHERE e.id = ?1 ORDER BY r.key LIMIT 1"""
 """The values that `compacted` removes from an execution's first entry."""
 
 LENGTHS: Final = """
-SELECT e.id, o.uuid, coalesce((SELECT max(pos) FROM journal WHERE execution = e.id), 0)
-FROM json_each(?1) given JOIN executions e ON e.id = CAST(given.value AS bigint)
-JOIN organizations o ON o.key = e.org"""
+SELECT e.id, o.uuid, coalesce((SELECT max(pos) FROM wfcore_journal WHERE execution = e.id), 0)
+FROM json_each(?1) given JOIN wfcore_executions e ON e.id = CAST(given.value AS bigint)
+JOIN wfcore_organizations o ON o.key = e.org"""
 
 # Executions, runs, interrupts
 
-FIND_ORG: Final = "SELECT key FROM organizations WHERE uuid = ?1"
+FIND_ORG: Final = "SELECT key FROM wfcore_organizations WHERE uuid = ?1"
 
 ADD_EXECUTION: Final = """
-INSERT INTO executions
+INSERT INTO wfcore_executions
     (org, kind, resource_id, variation_id, is_draft, user_id, thread_id, started_by, wake_at, claimed_by, epoch)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
 
 SET_CLAIM: Final = """
-UPDATE executions SET wake_at = ?2, claimed_by = ?3,
+UPDATE wfcore_executions SET wake_at = ?2, claimed_by = ?3,
     epoch = epoch + CASE WHEN CAST(?3 AS bigint) IS NULL THEN 0 ELSE 1 END
 WHERE id = ?1"""
 
-WAKE: Final = "UPDATE executions SET wake_at = 0 WHERE id = ?1"
+WAKE: Final = "UPDATE wfcore_executions SET wake_at = 0 WHERE id = ?1"
 
 ADD_RUN: Final = """
-INSERT INTO runs
+INSERT INTO wfcore_runs
     (org, id, execution, user_id, fingerprint, status, parent_run_id, result, created_at, updated_at, finished_at,
      started_by, origin, kind, resource_id)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12,
-    coalesce((SELECT kind FROM executions WHERE id = ?3), ''), (SELECT resource_id FROM executions WHERE id = ?3))
+    coalesce((SELECT kind FROM wfcore_executions WHERE id = ?3), ''),
+    (SELECT resource_id FROM wfcore_executions WHERE id = ?3))
 ON CONFLICT (org, id) DO NOTHING"""
 
 CHANGE_RUN: Final = """
-UPDATE runs SET updated_at = ?5, result = coalesce(?6, result), resumed_by = coalesce(?7, resumed_by),
+UPDATE wfcore_runs SET updated_at = ?5, result = coalesce(?6, result), resumed_by = coalesce(?7, resumed_by),
     finished_at = CASE WHEN ?8 THEN NULL WHEN status = ?4 THEN finished_at ELSE ?5 END, status = ?4
 WHERE org = ?1 AND id = ?2 AND execution = ?3"""
 """`finished_at` is set when the status ends the turn (?8 is false), and when an ended status changes."""
 
-INTERRUPTS_OF: Final = "SELECT key, body FROM interrupts WHERE execution = ?1"
+INTERRUPTS_OF: Final = "SELECT key, body FROM wfcore_interrupts WHERE execution = ?1"
 
-ADD_INTERRUPT: Final = "INSERT INTO interrupts (org, execution, body) VALUES (?, ?, ?) RETURNING key"
+ADD_INTERRUPT: Final = "INSERT INTO wfcore_interrupts (org, execution, body) VALUES (?, ?, ?) RETURNING key"
 
-CHANGE_INTERRUPT: Final = "UPDATE interrupts SET body = ?2 WHERE key = ?1"
+CHANGE_INTERRUPT: Final = "UPDATE wfcore_interrupts SET body = ?2 WHERE key = ?1"
 """An interrupt that was open before keeps its key, and so its position in the inbox."""
 
-DROP_INTERRUPT: Final = "DELETE FROM interrupts WHERE key = ?1"
+DROP_INTERRUPT: Final = "DELETE FROM wfcore_interrupts WHERE key = ?1"
 
 ADD_APPROVER: Final = """
-INSERT INTO approvers (org, subject, closed, interrupt) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"""
+INSERT INTO wfcore_approvers (org, subject, closed, interrupt) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"""
 
 ADD_CLOSED: Final = """
-INSERT INTO closed_interrupts (key, org, execution, body, decision, decided_at) VALUES (?, ?, ?, ?, ?, ?)"""
+INSERT INTO wfcore_closed_interrupts (key, org, execution, body, decision, decided_at) VALUES (?, ?, ?, ?, ?, ?)"""
 
-CLOSE_APPROVERS: Final = "UPDATE approvers SET closed = 1 WHERE interrupt = ?1"
+CLOSE_APPROVERS: Final = "UPDATE wfcore_approvers SET closed = 1 WHERE interrupt = ?1"
 
-DROP_APPROVERS: Final = "DELETE FROM approvers WHERE interrupt = ?1"
+DROP_APPROVERS: Final = "DELETE FROM wfcore_approvers WHERE interrupt = ?1"
 
-TARGET: Final = "SELECT kind, resource_id, user_id FROM executions WHERE id = ?1"
+TARGET: Final = "SELECT kind, resource_id, user_id FROM wfcore_executions WHERE id = ?1"
 
 _INBOX: Final = """
 WITH mine(subject) AS (
     SELECT value FROM json_each(?2)
-    UNION SELECT 'r:' || s.kind || '/' || s.id FROM grants g JOIN resources s ON s.key = g.resource
+    UNION SELECT 'r:' || s.kind || '/' || s.id FROM wfcore_grants g JOIN wfcore_resources s ON s.key = g.resource
     WHERE g.subject IN (SELECT value FROM json_each(?2)) AND g.use AND s.org = ?1
 ), found(key) AS (
-    SELECT DISTINCT a.interrupt FROM mine CROSS JOIN approvers a ON a.subject = mine.subject
+    SELECT DISTINCT a.interrupt FROM mine CROSS JOIN wfcore_approvers a ON a.subject = mine.subject
     WHERE a.org = ?1 AND a.closed = {closed} AND a.interrupt < ?3
 )"""
 
-_LENGTH: Final = "coalesce((SELECT max(pos) FROM journal WHERE execution = e.id), 0)"
+_LENGTH: Final = "coalesce((SELECT max(pos) FROM wfcore_journal WHERE execution = e.id), 0)"
 
 _EXECUTION: Final = f"""
 e.id, e.kind, e.resource_id, e.variation_id, e.user_id, e.thread_id,
-(SELECT id FROM runs WHERE execution = e.id ORDER BY key LIMIT 1), {_LENGTH}, e.claimed_by,
+(SELECT id FROM wfcore_runs WHERE execution = e.id ORDER BY key LIMIT 1), {_LENGTH}, e.claimed_by,
 e.is_draft, e.started_by, e.epoch"""
 
-FIND_EXECUTION: Final = f"SELECT {_EXECUTION} FROM executions e WHERE e.id = ?1 AND e.org = ?2"
+FIND_EXECUTION: Final = f"SELECT {_EXECUTION} FROM wfcore_executions e WHERE e.id = ?1 AND e.org = ?2"
 
 _RUN: Final = """
 r.id, r.execution, r.user_id, r.fingerprint, r.status, r.parent_run_id, r.resumed_by, r.result, r.created_at,
@@ -144,7 +145,7 @@ e.is_draft, e.user_id, e.started_by"""
 
 RUN_COLUMNS: Final = len(_RUN.split(","))
 
-_RUNS: Final = "FROM runs r CROSS JOIN executions e ON e.id = r.execution WHERE r.org = ?1"
+_RUNS: Final = "FROM wfcore_runs r CROSS JOIN wfcore_executions e ON e.id = r.execution WHERE r.org = ?1"
 """In SQLite, CROSS JOIN fixes the join order."""
 
 FIND_RUN: Final = f"SELECT {_RUN} {_RUNS} AND r.id = ?2"
@@ -155,49 +156,53 @@ LIST_RUNS: Final = f"SELECT {_RUN} {_RUNS}"
 """The beginning of a list; `run_lists` adds the filters."""
 
 _INTERRUPT: Final = f"""
-i.key, i.body, (SELECT id FROM runs WHERE execution = e.id ORDER BY key DESC LIMIT 1), {_EXECUTION}"""
+i.key, i.body, (SELECT id FROM wfcore_runs WHERE execution = e.id ORDER BY key DESC LIMIT 1), {_EXECUTION}"""
 
 LIST_INTERRUPTS: Final = f"""
-SELECT {_INTERRUPT} FROM interrupts i CROSS JOIN executions e ON e.id = i.execution
+SELECT {_INTERRUPT} FROM wfcore_interrupts i CROSS JOIN wfcore_executions e ON e.id = i.execution
 WHERE i.org = ?1 AND i.key > ?2 ORDER BY i.key LIMIT ?3"""
 
 LIST_INTERRUPTS_OF: Final = f"""
-SELECT {_INTERRUPT} FROM json_each(?4) given CROSS JOIN interrupts i ON i.execution = CAST(given.value AS bigint)
-CROSS JOIN executions e ON e.id = i.execution
+SELECT {_INTERRUPT} FROM json_each(?4) given CROSS JOIN wfcore_interrupts i ON i.execution = CAST(given.value AS bigint)
+CROSS JOIN wfcore_executions e ON e.id = i.execution
 WHERE i.org = ?1 AND i.key > ?2 ORDER BY i.key LIMIT ?3"""
 
 _INBOX_PAGE: Final = f"""{_INBOX}
 SELECT {_INTERRUPT}, {{decision}} FROM found CROSS JOIN {{table}} i ON i.key = found.key
-CROSS JOIN executions e ON e.id = i.execution
+CROSS JOIN wfcore_executions e ON e.id = i.execution
 WHERE CAST(?5 AS bigint) IS NULL OR (e.kind = 'workflow' AND e.resource_id = ?5) ORDER BY found.key DESC LIMIT ?4"""
 
-INBOX: Final = _INBOX_PAGE.format(closed=0, table="interrupts", decision="NULL, NULL")
+INBOX: Final = _INBOX_PAGE.format(closed=0, table="wfcore_interrupts", decision="NULL, NULL")
 """Open interrupts: organization, subjects as JSON, key, limit, workflow or NULL."""
 
-CLOSED_INBOX: Final = _INBOX_PAGE.format(closed=1, table="closed_interrupts", decision="i.decision, i.decided_at")
+CLOSED_INBOX: Final = _INBOX_PAGE.format(
+    closed=1, table="wfcore_closed_interrupts", decision="i.decision, i.decided_at"
+)
 """The same of those that were decided or have expired."""
 
 # Workers and claims
 
-ADD_WORKER: Final = "INSERT INTO workers (host, pid, beats) VALUES (?, ?, 0) RETURNING id"
+ADD_WORKER: Final = "INSERT INTO wfcore_workers (host, pid, beats) VALUES (?, ?, 0) RETURNING id"
 
 SEE_WORKER: Final = """
-INSERT INTO workers (id, host, pid, beats) VALUES (?1, ?2, ?3, 1)
-ON CONFLICT (id) DO UPDATE SET beats = workers.beats + 1"""
+INSERT INTO wfcore_workers (id, host, pid, beats) VALUES (?1, ?2, ?3, 1)
+ON CONFLICT (id) DO UPDATE SET beats = wfcore_workers.beats + 1"""
 
 HOLDERS: Final = """
 SELECT DISTINCT e.claimed_by, coalesce(w.host, ''), coalesce(w.pid, 0), coalesce(w.beats, 0)
-FROM executions e LEFT JOIN workers w ON w.id = e.claimed_by WHERE e.claimed_by IS NOT NULL ORDER BY e.claimed_by"""
+FROM wfcore_executions e LEFT JOIN wfcore_workers w ON w.id = e.claimed_by
+WHERE e.claimed_by IS NOT NULL ORDER BY e.claimed_by"""
 
 HELD_BY: Final = """
-SELECT o.uuid, e.id FROM executions e JOIN organizations o ON o.key = e.org WHERE e.claimed_by = ?1 ORDER BY e.id"""
+SELECT o.uuid, e.id FROM wfcore_executions e JOIN wfcore_organizations o ON o.key = e.org
+WHERE e.claimed_by = ?1 ORDER BY e.id"""
 
-RELEASE: Final = "UPDATE executions SET claimed_by = NULL, wake_at = 0 WHERE claimed_by = ?1"
+RELEASE: Final = "UPDATE wfcore_executions SET claimed_by = NULL, wake_at = 0 WHERE claimed_by = ?1"
 
-DROP_WORKER: Final = "DELETE FROM workers WHERE id = ?1"
+DROP_WORKER: Final = "DELETE FROM wfcore_workers WHERE id = ?1"
 
 DUE: Final = """
-SELECT e.id, o.uuid FROM executions e JOIN organizations o ON o.key = e.org
+SELECT e.id, o.uuid FROM wfcore_executions e JOIN wfcore_organizations o ON o.key = e.org
 WHERE e.wake_at <= ?1 AND e.wake_at IS NOT NULL AND e.claimed_by IS NULL ORDER BY e.wake_at, e.id LIMIT ?2"""
 
 DUE_SKIP_LOCKED: Final = f"{DUE} FOR UPDATE OF e SKIP LOCKED"
@@ -207,33 +212,34 @@ _FREE: Final = "wake_at IS NOT NULL AND claimed_by IS NULL"
 
 DUE_ORGANIZATIONS: Final = f"""
 WITH RECURSIVE waiting (org) AS (
-    SELECT min(org) FROM executions WHERE org > ?2 AND {_FREE}
+    SELECT min(org) FROM wfcore_executions WHERE org > ?2 AND {_FREE}
     UNION ALL
-    SELECT (SELECT min(org) FROM executions WHERE org > w.org AND {_FREE}) FROM waiting w WHERE w.org IS NOT NULL
+    SELECT (SELECT min(org) FROM wfcore_executions WHERE org > w.org AND {_FREE}) FROM waiting w WHERE w.org IS NOT NULL
 )
-SELECT o.key, o.uuid FROM waiting w CROSS JOIN organizations o ON o.key = w.org
-WHERE EXISTS (SELECT 1 FROM executions WHERE org = w.org AND wake_at <= ?1 AND {_FREE}) LIMIT ?3"""
+SELECT o.key, o.uuid FROM waiting w CROSS JOIN wfcore_organizations o ON o.key = w.org
+WHERE EXISTS (SELECT 1 FROM wfcore_executions WHERE org = w.org AND wake_at <= ?1 AND {_FREE}) LIMIT ?3"""
 """Up to ?3 organizations after ?2 with due executions: two look-ups in the index for each, however many it has."""
 
 DUE_OF: Final = """
-SELECT e.id FROM executions e
+SELECT e.id FROM wfcore_executions e
 WHERE e.org = ?3 AND e.wake_at <= ?1 AND e.wake_at IS NOT NULL AND e.claimed_by IS NULL
 ORDER BY e.wake_at, e.id LIMIT ?2"""
 """The same as DUE for one organization."""
 
 DUE_OF_SKIP_LOCKED: Final = f"{DUE_OF} FOR UPDATE OF e SKIP LOCKED"
 
-CLAIM: Final = "UPDATE executions SET claimed_by = ?2, epoch = epoch + 1 WHERE id = ?1"
+CLAIM: Final = "UPDATE wfcore_executions SET claimed_by = ?2, epoch = epoch + 1 WHERE id = ?1"
 
 BEGIN_RUN: Final = """
-UPDATE runs SET status = 'running', updated_at = ?2 WHERE execution = ?1 AND status = 'queued'"""
+UPDATE wfcore_runs SET status = 'running', updated_at = ?2 WHERE execution = ?1 AND status = 'queued'"""
 
 DUE_SINCE: Final = """
 SELECT CASE WHEN wake_at > 0 THEN wake_at
-    ELSE (SELECT updated_at FROM runs WHERE execution = e.id ORDER BY key DESC LIMIT 1) END
-FROM executions e WHERE wake_at <= ?1 AND wake_at IS NOT NULL AND claimed_by IS NULL ORDER BY wake_at, id LIMIT 1"""
+    ELSE (SELECT updated_at FROM wfcore_runs WHERE execution = e.id ORDER BY key DESC LIMIT 1) END
+FROM wfcore_executions e
+WHERE wake_at <= ?1 AND wake_at IS NOT NULL AND claimed_by IS NULL ORDER BY wake_at, id LIMIT 1"""
 
-NEXT_WAKE: Final = "SELECT min(wake_at) FROM executions WHERE wake_at IS NOT NULL AND claimed_by IS NULL"
+NEXT_WAKE: Final = "SELECT min(wake_at) FROM wfcore_executions WHERE wake_at IS NOT NULL AND claimed_by IS NULL"
 
 
 # Values

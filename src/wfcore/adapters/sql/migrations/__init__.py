@@ -1,4 +1,7 @@
-"""The schema's history. What is released never changes; a new release adds a step."""
+"""The schema's history. What is released never changes; a new release adds a step.
+
+The tables stand beside those of other software: `foreign` says what is in their way.
+"""
 
 from pathlib import Path
 from typing import Final
@@ -6,6 +9,8 @@ from typing import Final
 import attrs
 import sqlalchemy as sa
 
+from wfcore.adapters.sql.migrations import foreign
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, VERSION_TABLE
 from wfcore.domain.kernel.errors import Unavailable
 
 _HERE: Final = Path(__file__).parent
@@ -39,27 +44,51 @@ def fault(found: str | None, history: RevisionChain = RELEASED) -> str | None:
     return f"the schema `{found}` is of a newer release than this one, which knows `{history.head}`"
 
 
-def revision(connection: sa.Connection) -> str | None:
-    """The schema a database has; None when it has none."""
-    if not sa.inspect(connection).has_table("alembic_version"):
+def namespace(connection: sa.Connection, schema: str = DEFAULT_SCHEMA) -> str | None:
+    """The PostgreSQL schema with the tables; None on SQLite, which has none."""
+    return schema if connection.dialect.name == "postgresql" else None
+
+
+def revision(connection: sa.Connection, schema: str = DEFAULT_SCHEMA) -> str | None:
+    """The revision of wfcore's schema; None when the database has none.
+
+    Raises Unavailable when a table of that name belongs to other software, or tables of an unreleased wfcore exist.
+    """
+    place = namespace(connection, schema)
+    if not sa.inspect(connection).has_table(VERSION_TABLE, schema=place):
+        foreign.check_unreleased(connection)
         return None
-    found: str | None = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
-    return found
+    return foreign.only_revision(connection, place)
 
 
-def upgrade(connection: sa.Connection, history: RevisionChain = RELEASED) -> None:
-    """Bring the schema to that of the release, in the open transaction. Raises Unavailable for a newer one."""
+def upgrade(connection: sa.Connection, history: RevisionChain = RELEASED, schema: str = DEFAULT_SCHEMA) -> None:
+    """Bring the schema to that of the release, in the open transaction.
+
+    Raises Unavailable for a newer one, and when objects of other software have the names of wfcore's tables.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-    found = revision(connection)
+    found = revision(connection, schema)
     if found == history.head:
         return
     if found is not None and found > history.head:
         raise Unavailable(str(fault(found, history)))
-    _run_steps(connection, history)
+    place = namespace(connection, schema)
+    if found is None:
+        foreign.check_free(connection, place)
+    if place is not None:
+        _enter(connection, place)
+    _run_steps(connection, history, place)
 
 
-def _run_steps(connection: sa.Connection, history: RevisionChain) -> None:
+def _enter(connection: sa.Connection, schema: str) -> None:
+    """Create the schema if it is missing, and make it the first of the search path until the transaction ends."""
+    if not sa.inspect(connection).has_schema(schema):
+        connection.execute(sa.schema.CreateSchema(schema))
+    connection.exec_driver_sql(f'SET LOCAL search_path TO "{schema}"')
+
+
+def _run_steps(connection: sa.Connection, history: RevisionChain, schema: str | None) -> None:
     from alembic import command
     from alembic.config import Config
 
@@ -67,7 +96,7 @@ def _run_steps(connection: sa.Connection, history: RevisionChain) -> None:
     config.set_main_option("script_location", _option(_HERE))
     config.set_main_option("path_separator", "newline")
     config.set_main_option("version_locations", "\n".join(map(_option, history.folders)))
-    config.attributes["connection"] = connection
+    config.attributes.update(connection=connection, schema=schema)
     command.upgrade(config, history.head)
 
 

@@ -12,6 +12,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.types import NullType
 
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, PREFIX
+
 Table = Mapping[str, Mapping[str, str]]
 """Of a table, its `columns`, `indexes` and `constraints`: the definition of each by its name, or by itself."""
 
@@ -31,33 +33,44 @@ def released(dialect: str) -> Schema:
     return found
 
 
-def differences(connection: sa.Connection) -> list[str]:
+def differences(connection: sa.Connection, schema: str = DEFAULT_SCHEMA) -> list[str]:
     """How the database's schema differs from that of this release, one difference in words each; the tables of others
-    are left aside.
+    are left aside. `schema` is that of the tables on PostgreSQL.
     """
     expected = released(connection.dialect.name)
-    return list(_differences(expected, fingerprint(connection, expected)))
+    return list(_differences(expected, fingerprint(connection, expected, schema)))
 
 
-def fingerprint(connection: sa.Connection, tables: Collection[str]) -> dict[str, dict[str, dict[str, str]]]:
-    """Those of the tables that the database has, as they are there."""
+def fingerprint(
+    connection: sa.Connection, tables: Collection[str], schema: str = DEFAULT_SCHEMA
+) -> dict[str, dict[str, dict[str, str]]]:
+    """Those of the tables that the database has, as they are there, by their names there: on PostgreSQL, those of the
+    schema, without the prefix.
+    """
+    place = schema if connection.dialect.name == "postgresql" else None
+    wanted = tables if place is None else {name.removeprefix(PREFIX) for name in tables}
     inspector = sa.inspect(connection)
     descending = _descending(connection)
     found: dict[str, dict[str, dict[str, str]]] = {}
-    for name in sorted(set(inspector.get_table_names()) & set(tables)):
-        indexes = (index for index in inspector.get_indexes(name) if not index.get("duplicates_constraint"))
+    for name in sorted(set(inspector.get_table_names(place)) & set(wanted)):
+        indexes = (index for index in inspector.get_indexes(name, place) if not index.get("duplicates_constraint"))
         found[name] = {
-            "columns": {column["name"]: _column(column, connection.dialect) for column in inspector.get_columns(name)},
+            "columns": {
+                column["name"]: _column(column, connection.dialect, place)
+                for column in inspector.get_columns(name, place)
+            },
             "indexes": {str(index["name"]): _index(index, descending) for index in indexes},
-            "constraints": dict.fromkeys(sorted(_constraints(inspector, name)), ""),
+            "constraints": dict.fromkeys(sorted(_constraints(inspector, name, place)), ""),
         }
     return found
 
 
-def _column(column: Mapping[str, Any], dialect: sa.Dialect) -> str:
+def _column(column: Mapping[str, Any], dialect: sa.Dialect, schema: str | None) -> str:
+    """The definition of a column. The server names a sequence with its schema, which can be any."""
     unknown = isinstance(column["type"], NullType)
     kind = "of an unknown type" if unknown else column["type"].compile(dialect=dialect)
     default = "" if column["default"] is None else f" DEFAULT {column['default']}"
+    default = default.replace(f"'\"{schema}\".", "'").replace(f"'{schema}.", "'")
     return f"{kind}{'' if column['nullable'] else ' NOT NULL'}{default}"
 
 
@@ -77,16 +90,16 @@ def _descending(connection: sa.Connection) -> Collection[tuple[str, str]]:
     return {(index, column) for index, column in connection.exec_driver_sql(_DESCENDING)}
 
 
-def _constraints(inspector: sa.Inspector, table: str) -> Iterator[str]:
+def _constraints(inspector: sa.Inspector, table: str, schema: str | None) -> Iterator[str]:
     """Without their names, which the server gives."""
-    if key := inspector.get_pk_constraint(table)["constrained_columns"]:
+    if key := inspector.get_pk_constraint(table, schema)["constrained_columns"]:
         yield f"PRIMARY KEY ({', '.join(key)})"
-    for unique in inspector.get_unique_constraints(table):
+    for unique in inspector.get_unique_constraints(table, schema):
         yield f"UNIQUE ({', '.join(unique['column_names'])})"
-    for foreign in inspector.get_foreign_keys(table):
+    for foreign in inspector.get_foreign_keys(table, schema):
         other = f"{foreign['referred_table']} ({', '.join(foreign['referred_columns'])})"
         yield f"FOREIGN KEY ({', '.join(foreign['constrained_columns'])}) REFERENCES {other}"
-    for check in inspector.get_check_constraints(table):
+    for check in inspector.get_check_constraints(table, schema):
         yield f"CHECK ({check['sqltext']})"
 
 

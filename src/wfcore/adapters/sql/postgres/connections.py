@@ -9,6 +9,7 @@ import psycopg
 import sqlalchemy as sa
 from psycopg import AsyncConnection
 
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, check_schema
 from wfcore.adapters.sql.store import Synchronous
 from wfcore.domain.kernel.errors import Invalid, Unavailable
 
@@ -36,6 +37,7 @@ class PostgresAddress:
 
     url: str = attrs.field(repr=False)
     synchronous: Synchronous
+    schema: str = attrs.field(default=DEFAULT_SCHEMA, converter=check_schema)
 
     def __attrs_post_init__(self) -> None:
         try:

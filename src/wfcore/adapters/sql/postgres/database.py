@@ -19,6 +19,7 @@ from wfcore.adapters.sql.postgres.connections import PostgresAddress, check_aliv
 from wfcore.adapters.sql.postgres.group_commit import PostgresCommits
 from wfcore.adapters.sql.postgres.pipeline import PipelineClient
 from wfcore.adapters.sql.schema.dialect import named_values, to_driver_statement, to_server_statement
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
 from wfcore.adapters.sql.store import Commits, Result, Rows, Synchronous, Transaction, Values, shielded
 from wfcore.domain.kernel.errors import Unavailable
 
@@ -56,12 +57,15 @@ class PostgresTransaction:
 class PostgresDatabase:
     """A PostgreSQL database. Implements `Store`. `url` is `postgresql://user:password@host:port/name`.
 
+    The tables are in the schema `schema`.
+
     With `synchronous` FULL a commit is as durable as the server makes it; with NORMAL the last ones may be lost when
     the server ends unexpectedly. Raises ValueError for any other URL. Needs the extra `postgres`.
     """
 
-    def __init__(self, url: str, *, synchronous: Synchronous = "FULL") -> None:
-        server = PostgresAddress(url, synchronous)
+    def __init__(self, url: str, *, synchronous: Synchronous = "FULL", schema: str = DEFAULT_SCHEMA) -> None:
+        server = PostgresAddress(url, synchronous, schema)
+        self.schema = server.schema
         self.durable = False
         self.commit_client = PipelineClient(server)
         self._look_up_client = PipelineClient(server)
@@ -85,6 +89,7 @@ class PostgresDatabase:
             use_native_hstore=False,
         )
         sa.event.listen(self._engine.sync_engine, "checkout", check_alive)
+        sa.event.listen(self._engine.sync_engine, "before_cursor_execute", self._qualify, retval=True)
         self._engines = {use: self._engine.execution_options(**options) for use, options in _OPTIONS.items()}
 
     async def close(self) -> None:
@@ -120,6 +125,9 @@ class PostgresDatabase:
             with domain_errors():
                 async with self._engines[use].connect() as connection:
                     yield connection
+
+    def _qualify(self, _: Any, __: Any, statement: str, parameters: Any, *___: Any) -> tuple[str, Any]:
+        return qualified(statement, self.schema), parameters
 
     async def _is_server_durable(self) -> bool:
         """Whether the settings of the server make commits durable."""

@@ -41,7 +41,7 @@ MIN_SHARED: Final = 16
 the last commit served, which are likely to return. While the server commits for one half, the other half works.
 """
 
-_LOCK_EXECUTION: Final = "SELECT 1 FROM executions WHERE id = ?1 FOR NO KEY UPDATE"
+_LOCK_EXECUTION: Final = "SELECT 1 FROM wfcore_executions WHERE id = ?1 FOR NO KEY UPDATE"
 
 _WITH_LOCKS: Final = {sql.DUE: sql.DUE_SKIP_LOCKED, sql.DUE_OF: sql.DUE_OF_SKIP_LOCKED}
 
@@ -50,12 +50,12 @@ WITH accepted AS (
     SELECT given.execution, given.pos, given.entry, given.checksum
     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], string_to_array($6, chr(30)),
         $7::int[]) AS given(execution, org, holder, length, pos, entry, checksum)
-    JOIN executions e ON e.id = given.execution AND e.org = given.org
+    JOIN wfcore_executions e ON e.id = given.execution AND e.org = given.org
     WHERE (given.holder IS NULL OR e.claimed_by = given.holder)
-    AND given.length = coalesce((SELECT max(pos) FROM journal j WHERE j.execution = e.id), 0)
+    AND given.length = coalesce((SELECT max(pos) FROM wfcore_journal j WHERE j.execution = e.id), 0)
     ORDER BY e.id FOR NO KEY UPDATE OF e
 )
-INSERT INTO journal (execution, pos, entry, checksum)
+INSERT INTO wfcore_journal (execution, pos, entry, checksum)
 SELECT execution, pos, entry, checksum FROM accepted RETURNING execution"""
 """Inserts the entries of appends to different executions, and skips appends with a wrong length or holder.
 

@@ -21,6 +21,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.types.numeric import Int8Dumper
 
 from wfcore.adapters.sql.postgres.connections import PostgresAddress, domain_errors
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
 from wfcore.adapters.sql.store import Rows
 
 Statement = tuple[str, Sequence[Any]]
@@ -73,9 +74,10 @@ class PipelineConnection:
     Results arrive in the order of sending. A statement whose caller was cancelled is executed all the same.
     """
 
-    def __init__(self, connection: AsyncConnection[Any]) -> None:
+    def __init__(self, connection: AsyncConnection[Any], schema: str = DEFAULT_SCHEMA) -> None:
         connection.adapters.register_dumper(int, Int8Dumper)  # prepare statements for integers of any size
         self.lost = False
+        self._schema = schema
         self._inner = connection.pgconn
         self._socket = self._inner.socket
         self._transformer = Transformer(connection)
@@ -95,7 +97,7 @@ class PipelineConnection:
         try:
             for text, types in fresh.items():
                 name = self._names[text] = b"wfcore_%d" % next(self._numbers)
-                self._inner.send_prepare(name, text.encode(), types)
+                self._inner.send_prepare(name, qualified(text, self._schema).encode(), types)
             for text, values, _ in given:
                 self._inner.send_query_prepared(self._names[text], values)
             self._inner.pipeline_sync()
@@ -224,5 +226,5 @@ class PipelineClient:
             async with self._connecting:
                 if self._connection is None or self._connection.lost:
                     connection = await self._server.connect(autocommit=True, also=_PLANNER_SETTINGS)
-                    self._connection = PipelineConnection(connection)
+                    self._connection = PipelineConnection(connection, self._server.schema)
         return self._connection

@@ -15,7 +15,7 @@ from wfcore.adapters.sql.store import CommitTransaction, Transaction
 from wfcore.ports.repositories.audit import AuditFilter, AuditRow, Origin
 
 ADD_ROW: Final = """
-INSERT INTO audit (org, at, user_id, action, kind, resource_id, details, request_id, remote_address)
+INSERT INTO wfcore_audit (org, at, user_id, action, kind, resource_id, details, request_id, remote_address)
 VALUES (:org, :at, :user_id, :action, :kind, :resource_id, :details, :request_id, :remote_address)"""
 
 

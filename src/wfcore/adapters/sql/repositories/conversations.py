@@ -14,88 +14,90 @@ from wfcore.domain.resources.access import Principal
 from wfcore.ports.repositories.conversations import Conversation, Message, MessageSize
 
 OPEN: Final = """
-INSERT INTO conversations (org, thread_id, user_id, created_at, updated_at)
-SELECT org, thread_id, user_id, ?2, ?3 FROM executions WHERE id = ?1
-ON CONFLICT (org, thread_id, user_id) DO UPDATE SET updated_at = max(conversations.updated_at, excluded.updated_at)
+INSERT INTO wfcore_conversations (org, thread_id, user_id, created_at, updated_at)
+SELECT org, thread_id, user_id, ?2, ?3 FROM wfcore_executions WHERE id = ?1
+ON CONFLICT (org, thread_id, user_id) DO UPDATE
+SET updated_at = max(wfcore_conversations.updated_at, excluded.updated_at)
 RETURNING key, org, updated_at"""
 """The conversation of the execution's user in its thread, created or updated."""
 
 ADD_TARGET: Final = """
-INSERT INTO participants (org, conversation, kind, id, updated_at)
-SELECT org, ?2, kind, resource_id, 0 FROM executions
+INSERT INTO wfcore_participants (org, conversation, kind, id, updated_at)
+SELECT org, ?2, kind, resource_id, 0 FROM wfcore_executions
 WHERE id = ?1 AND kind IN ('workflow', 'skill') AND resource_id IS NOT NULL
 ON CONFLICT DO NOTHING"""
 
 ADD_SKILL: Final = """
-INSERT INTO participants (org, conversation, kind, id, updated_at) VALUES (?, ?, 'skill', ?, 0)
+INSERT INTO wfcore_participants (org, conversation, kind, id, updated_at) VALUES (?, ?, 'skill', ?, 0)
 ON CONFLICT DO NOTHING"""
 
-TOUCH: Final = "UPDATE participants SET updated_at = ?2 WHERE conversation = ?1"
+TOUCH: Final = "UPDATE wfcore_participants SET updated_at = ?2 WHERE conversation = ?1"
 
 ADD_MESSAGE: Final = """
-INSERT INTO messages (conversation, type, length, skill_id, attached, execution, at, id, tool_call_id, tool_calls,
-attachments, content)
+INSERT INTO wfcore_messages (conversation, type, length, skill_id, attached, execution, at, id, tool_call_id,
+tool_calls, attachments, content)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 # Reads. `:user` and `:subjects` are the principal's, `:org` is the organization's UUID.
 
-_ORG: Final = "(SELECT key FROM organizations WHERE uuid = :org)"
+_ORG: Final = "(SELECT key FROM wfcore_organizations WHERE uuid = :org)"
 
 _COLUMNS: Final = """
 c.key, c.thread_id, c.user_id, c.created_at, c.updated_at,
-(SELECT json_group_array(p.id) FROM participants p WHERE p.conversation = c.key AND p.kind = 'skill')"""
+(SELECT json_group_array(p.id) FROM wfcore_participants p WHERE p.conversation = c.key AND p.kind = 'skill')"""
 
 _VISIBLE_TO: Final = """
 ({c}.user_id = :user OR (
-    SELECT 1 FROM participants p JOIN resources s ON s.org = p.org AND s.kind = p.kind AND s.id = p.id
-    JOIN grants g ON g.resource = s.key
+    SELECT 1 FROM wfcore_participants p JOIN wfcore_resources s ON s.org = p.org AND s.kind = p.kind AND s.id = p.id
+    JOIN wfcore_grants g ON g.resource = s.key
     WHERE p.conversation = {c}.key AND g.use AND g.subject IN (SELECT value FROM json_each(:subjects)) LIMIT 1) = 1)"""
 """A look-up for each conversation. With EXISTS instead of the subquery, PostgreSQL would read all grants first."""
 
 _WITH_SKILL: Final = """
-AND EXISTS (SELECT 1 FROM participants p WHERE p.conversation = {c}.key AND p.kind = 'skill' AND p.id = :skill)"""
+AND EXISTS (
+    SELECT 1 FROM wfcore_participants p WHERE p.conversation = {c}.key AND p.kind = 'skill' AND p.id = :skill)"""
 
 _OWN: Final = f"""
-SELECT {_COLUMNS} FROM conversations c WHERE c.org = {_ORG} AND c.thread_id = :thread AND c.user_id = :user"""
+SELECT {_COLUMNS} FROM wfcore_conversations c WHERE c.org = {_ORG} AND c.thread_id = :thread AND c.user_id = :user"""
 
 _VISIBLE: Final = f"""
-SELECT {_COLUMNS} FROM conversations c
+SELECT {_COLUMNS} FROM wfcore_conversations c
 WHERE c.org = {_ORG} AND c.thread_id IN (SELECT value FROM json_each(:threads)) AND {_VISIBLE_TO.format(c="c")}"""
 
 _LATEST: Final = "ORDER BY +c.updated_at DESC, +c.key DESC"
 """The plus signs prevent SQLite from scanning the index by time of all threads."""
 
 _RECENT: Final = f"""
-SELECT c.thread_id FROM conversations c
+SELECT c.thread_id FROM wfcore_conversations c
 WHERE c.org = {_ORG} AND (c.updated_at, c.key) < (:at, :key) AND {_VISIBLE_TO.format(c="c")}"""
 
 _RECENT_OF_SKILL: Final = f"""
-SELECT c.thread_id FROM participants l CROSS JOIN conversations c ON c.key = l.conversation
+SELECT c.thread_id FROM wfcore_participants l CROSS JOIN wfcore_conversations c ON c.key = l.conversation
 WHERE l.org = {_ORG} AND l.kind = 'skill' AND l.id = :skill AND (l.updated_at, l.conversation) < (:at, :key)
 AND {_VISIBLE_TO.format(c="c")}"""
 
 _NEWER: Final = """
 AND NOT EXISTS (
-    SELECT 1 FROM conversations n WHERE n.org = c.org AND n.thread_id = c.thread_id
+    SELECT 1 FROM wfcore_conversations n WHERE n.org = c.org AND n.thread_id = c.thread_id
     AND (+n.updated_at, +n.key) > (c.updated_at, c.key) AND {seen})"""
 """A thread is sorted by the latest of its visible conversations."""
 
 _SIZES: Final = """
-SELECT seq, type, length, skill_id, attached FROM messages
+SELECT seq, type, length, skill_id, attached FROM wfcore_messages
 WHERE conversation = :key AND seq < :before ORDER BY seq DESC LIMIT :limit"""
 
 _MESSAGES: Final = """
-SELECT seq, type, id, content, tool_calls, attachments, tool_call_id, skill_id, at FROM messages
+SELECT seq, type, id, content, tool_calls, attachments, tool_call_id, skill_id, at FROM wfcore_messages
 WHERE conversation = :key AND seq > :after AND seq <= :up_to ORDER BY seq"""
 
-_EXISTS: Final = f"SELECT key FROM conversations WHERE key = :key AND org = {_ORG}"
+_EXISTS: Final = f"SELECT key FROM wfcore_conversations WHERE key = :key AND org = {_ORG}"
 
-_REMOVE: Final = f"DELETE FROM conversations WHERE key = :key AND org = {_ORG}"
+_REMOVE: Final = f"DELETE FROM wfcore_conversations WHERE key = :key AND org = {_ORG}"
 """The row is deleted first, so that concurrent writers to the conversation wait for it."""
 
 _REMOVE_REST: Final = (
-    "DELETE FROM messages WHERE conversation = :key",
-    "DELETE FROM participants WHERE conversation = :key",
+    "DELETE FROM wfcore_messages WHERE conversation = :key",
+    "DELETE FROM wfcore_participants WHERE conversation = :key",
 )
 
 MAX_KEY: Final = 2**63 - 1

@@ -55,9 +55,17 @@ class SqlDirectory:
         return _first(await self._members(members.c.email == email, limit=1))
 
     async def members(
-        self, *, limit: int, after: str = "", group: str | None = None, role: Role | None = None
+        self,
+        *,
+        limit: int,
+        after: str = "",
+        group: str | None = None,
+        role: Role | None = None,
+        ids: Collection[str] | None = None,
     ) -> list[Member]:
         wanted = [members.c.user_id > after]
+        if ids is not None:
+            wanted.append(members.c.user_id.in_(ids))
         if group is not None:
             inside = sa.select(group_members.c.user_id).filter_by(org=self.org, group_id=group)
             wanted.append(members.c.user_id.in_(inside))

@@ -15,7 +15,7 @@ from wfcore.ports.storage import Duplicate, FoundInterface, Stale
 
 FIND: Final = """
 SELECT o.uuid, i.id, i.workflow_id, i.kind, i.config, i.created_at, i.sealed
-FROM interfaces i JOIN organizations o ON o.key = i.org WHERE i.id = ?1"""
+FROM wfcore_interfaces i JOIN wfcore_organizations o ON o.key = i.org WHERE i.id = ?1"""
 """An interface of any organization, by an index on its id."""
 
 

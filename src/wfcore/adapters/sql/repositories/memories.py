@@ -21,10 +21,10 @@ _DELETED: Final = {"memory": None, "hash": "", "metadata": "{}", "user_id": None
 
 _SEARCH: Final = f"""
 SELECT {", ".join(f"m.{field.name}" for field in _FIELDS)} FROM (
-    SELECT memory, count(*) AS common FROM memory_words
-    WHERE org = (SELECT key FROM organizations WHERE uuid = :org) AND skill_id = :skill
+    SELECT memory, count(*) AS common FROM wfcore_memory_words
+    WHERE org = (SELECT key FROM wfcore_organizations WHERE uuid = :org) AND skill_id = :skill
     AND word IN (SELECT value FROM json_each(:words)) GROUP BY memory
-) f JOIN memories m ON m.key = f.memory
+) f JOIN wfcore_memories m ON m.key = f.memory
 WHERE CAST(:user AS text) IS NULL OR m.user_id = :user OR (:shared AND m.user_id IS NULL)
 ORDER BY f.common DESC, m.key LIMIT :limit"""
 """One index look-up for each word within the skill; memories of other skills are not read."""
@@ -117,7 +117,7 @@ def _one(org: str, skill_id: int, memory_id: str) -> tuple[sa.ColumnElement[bool
 
 def _position(org: str, skill_id: int, memory_id: str) -> sa.ScalarSelect[int]:
     """The position of a memory in the list, also of a deleted one; NULL for an unknown one, which no key is above."""
-    marked = memories.alias()
+    marked = memories.alias("marked")
     return sa.select(marked.c.key).where(*_of(marked, org, skill_id), marked.c.id == memory_id).scalar_subquery()
 
 

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
 from wfcore.adapters.sql.schema.dialect import insert_new
+from wfcore.adapters.sql.schema.names import PREFIX
 from wfcore.adapters.sql.schema.tables import connections, context_items
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
@@ -30,7 +31,7 @@ class SqlRecords(Generic[Row]):
         values = {"org": self.org, "id": row.id} | self.to_row(row)
         done = await self.connection.execute(insert_new(self.table).values(values))
         if not done.rowcount:
-            raise Duplicate(self.table.name)
+            raise Duplicate(self.table.name.removeprefix(PREFIX))
 
     async def get(self, id: str) -> Row | None:
         row = (await self.connection.execute(sa.select(self.table).where(*self._key(id)))).first()
@@ -45,7 +46,7 @@ class SqlRecords(Generic[Row]):
     async def save(self, row: Row) -> None:
         change = self.table.update().where(*self._key(row.id)).values(self.to_row(row))
         if not (await self.connection.execute(change)).rowcount:
-            raise Stale(f"{self.table.name} {row.id}")
+            raise Stale(f"{self.table.name.removeprefix(PREFIX)} {row.id}")
 
     async def remove(self, id: str) -> None:
         await self.connection.execute(self.table.delete().where(*self._key(id)))

@@ -12,11 +12,11 @@ from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.repositories.postings import Posting
 
-postings: Final = metadata.tables["postings"]
+postings: Final = metadata.tables["wfcore_postings"]
 
 DUE: Final = """
-SELECT o.uuid, p.id FROM postings p
-JOIN organizations o ON o.key = p.org JOIN runs r ON r.org = p.org AND r.id = p.run_id
+SELECT o.uuid, p.id FROM wfcore_postings p
+JOIN wfcore_organizations o ON o.key = p.org JOIN wfcore_runs r ON r.org = p.org AND r.id = p.run_id
 WHERE p.next_at <= ?1 AND r.status NOT IN ('queued', 'running')
   AND (r.resumed_by IS NOT NULL OR p.told IS NULL OR p.told <> r.status)
 ORDER BY p.next_at LIMIT ?2"""
@@ -24,15 +24,15 @@ ORDER BY p.next_at LIMIT ?2"""
 
 DUE_OF_EACH: Final = """
 WITH RECURSIVE waiting (org) AS (
-    SELECT min(org) FROM postings WHERE next_at IS NOT NULL
+    SELECT min(org) FROM wfcore_postings WHERE next_at IS NOT NULL
     UNION ALL
-    SELECT (SELECT min(org) FROM postings WHERE org > w.org AND next_at IS NOT NULL)
+    SELECT (SELECT min(org) FROM wfcore_postings WHERE org > w.org AND next_at IS NOT NULL)
     FROM waiting w WHERE w.org IS NOT NULL
 )
-SELECT o.uuid, p.id FROM waiting w CROSS JOIN organizations o ON o.key = w.org
-CROSS JOIN postings p ON p.org = o.key
+SELECT o.uuid, p.id FROM waiting w CROSS JOIN wfcore_organizations o ON o.key = w.org
+CROSS JOIN wfcore_postings p ON p.org = o.key
 WHERE p.id IN (
-    SELECT q.id FROM postings q CROSS JOIN runs r ON r.org = q.org AND r.id = q.run_id
+    SELECT q.id FROM wfcore_postings q CROSS JOIN wfcore_runs r ON r.org = q.org AND r.id = q.run_id
     WHERE q.org = w.org AND q.next_at <= ?1
       AND r.status NOT IN ('queued', 'running') AND (r.resumed_by IS NOT NULL OR q.told IS NULL OR q.told <> r.status)
     ORDER BY q.next_at LIMIT ?2

@@ -16,6 +16,7 @@ from wfcore.adapters.sql.repositories.row_values import (
     variation_row,
 )
 from wfcore.adapters.sql.schema.dialect import insert_new, position_of
+from wfcore.adapters.sql.schema.names import PREFIX
 from wfcore.adapters.sql.schema.tables import executions, grants, resources, variations
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.resources import access
@@ -25,8 +26,8 @@ from wfcore.domain.resources.resource import Kind, Resource, Variation
 from wfcore.ports.storage import Duplicate, Stale
 
 NEXT_ID: Final = """
-INSERT INTO counters (org, kind, last) VALUES (?, ?, 1)
-ON CONFLICT (org, kind) DO UPDATE SET last = counters.last + 1 RETURNING last"""
+INSERT INTO wfcore_counters (org, kind, last) VALUES (?, ?, 1)
+ON CONFLICT (org, kind) DO UPDATE SET last = wfcore_counters.last + 1 RETURNING last"""
 
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -35,7 +36,7 @@ async def add_row(connection: Transaction, table: sa.Table, row: dict[str, Any])
     """Insert one row. Raises Duplicate, and writes nothing, when a unique key exists."""
     done = await connection.execute(insert_new(table).values(row))
     if not done.rowcount:
-        raise Duplicate(table.name)
+        raise Duplicate(table.name.removeprefix(PREFIX))
 
 
 @attrs.frozen
@@ -119,7 +120,7 @@ class SqlResources:
 
     async def drop_variation(self, id: int, variation_id: str) -> None:
         of_it = executions.c.variation_id == to_key(variation_id), executions.c.org == self.org
-        pinned = sa.exists().where(sa.text("executions.is_draft"), *of_it)
+        pinned = sa.exists().where(sa.text("wfcore_executions.is_draft"), *of_it)
         draft = variations.c.deployed_at.is_(None)
         await self.connection.execute(variations.delete().where(*self._is_variation(id, variation_id), draft, ~pinned))
 
@@ -151,7 +152,7 @@ class SqlResources:
         return *self._of_organization(variations), variations.c.resource_id == id, variations.c.id == variation_id
 
     def _deployed_before(self, id: int, before: str) -> sa.ColumnElement[bool]:
-        other = variations.alias()
+        other = variations.alias("other")
         position = sa.select(other.c.deployed_at, other.c.id).where(
             *self._of_organization(other), other.c.resource_id == id, other.c.id == before
         )

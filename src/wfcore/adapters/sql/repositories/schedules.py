@@ -12,21 +12,21 @@ from wfcore.adapters.sql.store import Transaction
 from wfcore.ports.repositories.schedules import Missed, Pause, Timer
 
 DUE: Final = """
-SELECT o.uuid, s.workflow_id FROM schedules s JOIN organizations o ON o.key = s.org
+SELECT o.uuid, s.workflow_id FROM wfcore_schedules s JOIN wfcore_organizations o ON o.key = s.org
 WHERE s.next_at <= ?1 ORDER BY s.next_at LIMIT ?2"""
 """The timers of all organizations that are due at a time, by an index."""
 
 DUE_OF_EACH: Final = """
 WITH RECURSIVE waiting (org) AS (
-    SELECT min(org) FROM schedules WHERE next_at IS NOT NULL
+    SELECT min(org) FROM wfcore_schedules WHERE next_at IS NOT NULL
     UNION ALL
-    SELECT (SELECT min(org) FROM schedules WHERE org > w.org AND next_at IS NOT NULL)
+    SELECT (SELECT min(org) FROM wfcore_schedules WHERE org > w.org AND next_at IS NOT NULL)
     FROM waiting w WHERE w.org IS NOT NULL
 )
 SELECT o.uuid, s.workflow_id FROM waiting w
-CROSS JOIN organizations o ON o.key = w.org CROSS JOIN schedules s ON s.org = o.key
+CROSS JOIN wfcore_organizations o ON o.key = w.org CROSS JOIN wfcore_schedules s ON s.org = o.key
 WHERE s.workflow_id IN (
-    SELECT workflow_id FROM schedules WHERE org = w.org AND next_at <= ?1 ORDER BY next_at LIMIT ?2
+    SELECT workflow_id FROM wfcore_schedules WHERE org = w.org AND next_at <= ?1 ORDER BY next_at LIMIT ?2
 ) ORDER BY s.next_at"""
 """The same with the limit for each organization."""
 

@@ -8,10 +8,10 @@ from wfcore.domain.projections.usage import UsageRow
 from wfcore.ports.repositories.usage import GroupBy, UsageSum
 
 ADD_USAGE: Final = """
-INSERT INTO usage
+INSERT INTO wfcore_usage
     (org, at, model, skill_id, workflow_id, user_id, input_tokens, output_tokens, calls, duration_ms, cost)
 SELECT org, ?2, ?3, ?4, ?5, user_id, ?6, ?7, ?8, ?9, ?10
-FROM executions WHERE id = ?1"""
+FROM wfcore_executions WHERE id = ?1"""
 
 _KEYS: Final[Mapping[GroupBy, str]] = {
     "model": "model",
@@ -27,7 +27,8 @@ _COUNTED: Final = ", ".join(
 
 _SUMS: Final = """
 SELECT {key}, {sums}
-FROM usage WHERE org = (SELECT key FROM organizations WHERE uuid = :org) AND at >= :since AND at < :until {narrowed}
+FROM wfcore_usage
+WHERE org = (SELECT key FROM wfcore_organizations WHERE uuid = :org) AND at >= :since AND at < :until {narrowed}
 GROUP BY 1 ORDER BY 1 NULLS FIRST"""
 
 

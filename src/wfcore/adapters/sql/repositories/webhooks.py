@@ -10,7 +10,7 @@ from wfcore.adapters.sql.store import Transaction
 from wfcore.ports.repositories.webhooks import WebhookRow
 
 FIND: Final = """
-SELECT o.uuid, w.workflow_id, w.digest, w.sealed FROM webhooks w JOIN organizations o ON o.key = w.org
+SELECT o.uuid, w.workflow_id, w.digest, w.sealed FROM wfcore_webhooks w JOIN wfcore_organizations o ON o.key = w.org
 WHERE w.digest = ?1"""
 """A webhook of any organization, by an index on its digest."""
 

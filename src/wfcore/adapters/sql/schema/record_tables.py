@@ -11,7 +11,7 @@ from wfcore.adapters.sql.schema.dialect import INT, TEXT, only_where
 def add_record_tables(metadata: sa.MetaData) -> None:
     """Add the tables. `messages.content` is the last column, so that queries for sizes do not read the text."""
     conversations = Table(
-        "conversations",
+        "wfcore_conversations",
         metadata,
         Column("key", INT, primary_key=True),
         *_ints("org"),
@@ -21,13 +21,13 @@ def add_record_tables(metadata: sa.MetaData) -> None:
         sqlite_autoincrement=True,
     )
     Index(
-        "conversations_recent",
+        "wfcore_conversations_recent",
         conversations.c.org,
         _descending(conversations, "updated_at"),
         _descending(conversations, "key"),
     )
     participants = Table(
-        "participants",
+        "wfcore_participants",
         metadata,
         *_ints("conversation"),
         *_texts("kind"),
@@ -36,9 +36,9 @@ def add_record_tables(metadata: sa.MetaData) -> None:
         sqlite_with_rowid=False,
     )
     latest = _descending(participants, "updated_at"), _descending(participants, "conversation")
-    Index("participants_recent", participants.c.org, participants.c.kind, participants.c.id, *latest)
+    Index("wfcore_participants_recent", participants.c.org, participants.c.kind, participants.c.id, *latest)
     Table(
-        "messages",
+        "wfcore_messages",
         metadata,
         Column("seq", INT, primary_key=True),
         *_ints("conversation"),
@@ -49,11 +49,11 @@ def add_record_tables(metadata: sa.MetaData) -> None:
         *_texts("id"),
         *_texts("tool_call_id", "tool_calls", "attachments", null=True),
         *_texts("content"),
-        Index("messages_conversation", "conversation", "seq"),
+        Index("wfcore_messages_conversation", "conversation", "seq"),
         sqlite_autoincrement=True,
     )
     Table(
-        "usage",
+        "wfcore_usage",
         metadata,
         Column("key", INT, primary_key=True),
         *_ints("org", "at"),
@@ -62,13 +62,13 @@ def add_record_tables(metadata: sa.MetaData) -> None:
         *_texts("user_id"),
         *_ints("input_tokens", "output_tokens", "calls", "duration_ms"),
         *_ints("cost", null=True),
-        Index("usage_at", "org", "at"),
-        Index("usage_user", "org", "user_id", "at"),
+        Index("wfcore_usage_at", "org", "at"),
+        Index("wfcore_usage_user", "org", "user_id", "at"),
     )
     postings = Table(
-        "postings",
+        "wfcore_postings",
         metadata,
-        Column("org", INT, ForeignKey("organizations.key"), nullable=False),
+        Column("org", INT, ForeignKey("wfcore_organizations.key"), nullable=False),
         *_texts("id", "interface_id", "mark", "place", "run_id"),
         *_ints("next_at", null=True),
         *_texts("told", null=True),
@@ -76,8 +76,8 @@ def add_record_tables(metadata: sa.MetaData) -> None:
         PrimaryKeyConstraint("org", "id"),
         sqlite_with_rowid=False,
     )
-    Index("postings_due_org", postings.c.org, postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
-    Index("postings_due", postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
+    Index("wfcore_postings_due_org", postings.c.org, postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
+    Index("wfcore_postings_due", postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
 
 
 def _texts(*names: str, null: bool = False) -> list[Column[Any]]:

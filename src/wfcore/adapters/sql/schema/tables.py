@@ -27,13 +27,13 @@ def _bool(name: str) -> Column[Any]:
 
 
 def _org() -> Column[Any]:
-    return Column("org", INT, ForeignKey("organizations.key"), nullable=False)
+    return Column("org", INT, ForeignKey("wfcore_organizations.key"), nullable=False)
 
 
 # Organizations and their members
 
 organizations: Final = Table(
-    "organizations",
+    "wfcore_organizations",
     metadata,
     Column("key", INT, primary_key=True),
     _text("uuid"),
@@ -43,7 +43,7 @@ organizations: Final = Table(
 )
 
 members: Final = Table(
-    "members",
+    "wfcore_members",
     metadata,
     _org(),
     _text("user_id"),
@@ -52,12 +52,12 @@ members: Final = Table(
     _text("name", null=True),
     _text("role"),
     PrimaryKeyConstraint("org", "user_id"),
-    Index("members_email", "org", "email", "user_id"),
+    Index("wfcore_members_email", "org", "email", "user_id"),
     sqlite_with_rowid=False,
 )
 
 groups: Final = Table(
-    "groups",
+    "wfcore_groups",
     metadata,
     _org(),
     _text("id"),
@@ -67,19 +67,19 @@ groups: Final = Table(
 )
 
 group_members: Final = Table(
-    "group_members",
+    "wfcore_group_members",
     metadata,
     _int("org"),
     _text("user_id"),
     _text("group_id"),
     PrimaryKeyConstraint("org", "user_id", "group_id"),
-    sa.ForeignKeyConstraint(["org", "user_id"], ["members.org", "members.user_id"]),
-    Index("group_members_group", "org", "group_id", "user_id"),
+    sa.ForeignKeyConstraint(["org", "user_id"], ["wfcore_members.org", "wfcore_members.user_id"]),
+    Index("wfcore_group_members_group", "org", "group_id", "user_id"),
     sqlite_with_rowid=False,
 )
 
 tokens: Final = Table(
-    "tokens",
+    "wfcore_tokens",
     metadata,
     _org(),
     _text("prefix"),
@@ -91,12 +91,12 @@ tokens: Final = Table(
     _int("expires_at", null=True),
     _int("revoked_at", null=True),
     PrimaryKeyConstraint("org", "prefix"),
-    Index("tokens_user", "org", "user_id", "prefix"),
+    Index("wfcore_tokens_user", "org", "user_id", "prefix"),
     sqlite_with_rowid=False,
 )
 
 audit: Final = Table(
-    "audit",
+    "wfcore_audit",
     metadata,
     Column("key", INT, primary_key=True),
     _org(),
@@ -108,16 +108,16 @@ audit: Final = Table(
     _text("details"),
     _text("request_id", null=True),
     _text("remote_address", null=True),
-    Index("audit_at", "org", "at", "key"),
-    Index("audit_user", "org", "user_id", "at", "key"),
-    Index("audit_action", "org", "action", "at", "key"),
+    Index("wfcore_audit_at", "org", "at", "key"),
+    Index("wfcore_audit_user", "org", "user_id", "at", "key"),
+    Index("wfcore_audit_action", "org", "action", "at", "key"),
     sqlite_autoincrement=True,
 )
 
 # Workflows and skills
 
 counters: Final = Table(
-    "counters",
+    "wfcore_counters",
     metadata,
     _org(),
     _text("kind"),
@@ -127,7 +127,7 @@ counters: Final = Table(
 )
 
 resources: Final = Table(
-    "resources",
+    "wfcore_resources",
     metadata,
     Column("key", INT, primary_key=True),
     _org(),
@@ -151,19 +151,19 @@ resources: Final = Table(
 )
 
 grants: Final = Table(
-    "grants",
+    "wfcore_grants",
     metadata,
-    Column("resource", INT, ForeignKey("resources.key"), nullable=False),
+    Column("resource", INT, ForeignKey("wfcore_resources.key"), nullable=False),
     _text("subject"),
     _bool("use"),
     _bool("manage"),
     PrimaryKeyConstraint("resource", "subject"),
-    Index("grants_subject", "subject"),
+    Index("wfcore_grants_subject", "subject"),
     sqlite_with_rowid=False,
 )
 
 variations: Final = Table(
-    "variations",
+    "wfcore_variations",
     metadata,
     _int("org"),
     _text("kind"),
@@ -175,10 +175,12 @@ variations: Final = Table(
     _int("deployed_at", null=True),
     _text("deployed_by", null=True),
     PrimaryKeyConstraint("org", "kind", "resource_id", "id"),
-    sa.ForeignKeyConstraint(["org", "kind", "resource_id"], ["resources.org", "resources.kind", "resources.id"]),
+    sa.ForeignKeyConstraint(
+        ["org", "kind", "resource_id"], ["wfcore_resources.org", "wfcore_resources.kind", "wfcore_resources.id"]
+    ),
 )
 Index(
-    "variations_deployed",
+    "wfcore_variations_deployed",
     variations.c.org,
     variations.c.kind,
     variations.c.resource_id,
@@ -188,7 +190,7 @@ Index(
 )
 
 kept: Final = Table(
-    "kept",
+    "wfcore_kept",
     metadata,
     _org(),
     _text("kind"),
@@ -203,7 +205,7 @@ kept: Final = Table(
 # Memories of skills, and the words in them
 
 memories: Final = Table(
-    "memories",
+    "wfcore_memories",
     metadata,
     Column("key", INT, primary_key=True),
     _org(),
@@ -219,14 +221,14 @@ memories: Final = Table(
     sqlite_autoincrement=True,
 )
 Index(
-    "memories_list",
+    "wfcore_memories_list",
     memories.c.org,
     memories.c.skill_id,
     memories.c.key,
     **only_where(memories.c.memory.is_not(None)),
 )
 Index(
-    "memories_of_user",
+    "wfcore_memories_of_user",
     memories.c.org,
     memories.c.skill_id,
     memories.c.user_id,
@@ -235,19 +237,19 @@ Index(
 )
 
 memory_words: Final = Table(
-    "memory_words",
+    "wfcore_memory_words",
     metadata,
     _int("org"),
     _int("skill_id"),
     _text("word"),
     _int("memory"),
     PrimaryKeyConstraint("org", "skill_id", "word", "memory"),
-    Index("memory_words_of", "memory"),
+    Index("wfcore_memory_words_of", "memory"),
     sqlite_with_rowid=False,
 )
 
 interfaces: Final = Table(
-    "interfaces",
+    "wfcore_interfaces",
     metadata,
     _org(),
     _int("workflow_id"),
@@ -257,12 +259,12 @@ interfaces: Final = Table(
     _int("created_at"),
     _text("sealed", null=True),
     PrimaryKeyConstraint("org", "workflow_id", "id"),
-    Index("interfaces_id", "id"),
+    Index("wfcore_interfaces_id", "id"),
     sqlite_with_rowid=False,
 )
 
 schedules: Final = Table(
-    "schedules",
+    "wfcore_schedules",
     metadata,
     _org(),
     _int("workflow_id"),
@@ -274,23 +276,23 @@ schedules: Final = Table(
     PrimaryKeyConstraint("org", "workflow_id"),
     sqlite_with_rowid=False,
 )
-Index("schedules_due_org", schedules.c.org, schedules.c.next_at, **only_where(schedules.c.next_at.is_not(None)))
-Index("schedules_due", schedules.c.next_at, **only_where(schedules.c.next_at.is_not(None)))
+Index("wfcore_schedules_due_org", schedules.c.org, schedules.c.next_at, **only_where(schedules.c.next_at.is_not(None)))
+Index("wfcore_schedules_due", schedules.c.next_at, **only_where(schedules.c.next_at.is_not(None)))
 
 webhooks: Final = Table(
-    "webhooks",
+    "wfcore_webhooks",
     metadata,
     _org(),
     _int("workflow_id"),
     _text("digest"),
     _text("sealed"),
     PrimaryKeyConstraint("org", "workflow_id"),
-    Index("webhooks_digest", "digest", unique=True),
+    Index("wfcore_webhooks_digest", "digest", unique=True),
     sqlite_with_rowid=False,
 )
 
 context_items: Final = Table(
-    "context_items",
+    "wfcore_context_items",
     metadata,
     _org(),
     _text("id"),
@@ -303,7 +305,7 @@ context_items: Final = Table(
 )
 
 connections: Final = Table(
-    "connections",
+    "wfcore_connections",
     metadata,
     _org(),
     _text("id"),
@@ -321,7 +323,7 @@ connections: Final = Table(
 # Executions. The journal is authoritative; the other rows are written in the same transaction.
 
 executions: Final = Table(
-    "executions",
+    "wfcore_executions",
     metadata,
     Column("id", INT, primary_key=True),
     _int("org"),
@@ -335,25 +337,25 @@ executions: Final = Table(
     _int("wake_at", null=True),
     _int("claimed_by", null=True),
     _int("epoch"),
-    Index("executions_thread", "org", "thread_id"),
-    Index("executions_variation", "variation_id"),
+    Index("wfcore_executions_thread", "org", "thread_id"),
+    Index("wfcore_executions_variation", "variation_id"),
 )
-Index("executions_draft", executions.c.variation_id, **only_where(sa.text("is_draft")))
+Index("wfcore_executions_draft", executions.c.variation_id, **only_where(sa.text("is_draft")))
 Index(
-    "executions_due",
+    "wfcore_executions_due",
     executions.c.wake_at,
     **only_where(executions.c.wake_at.is_not(None) & executions.c.claimed_by.is_(None)),
 )
 Index(
-    "executions_due_org",
+    "wfcore_executions_due_org",
     executions.c.org,
     executions.c.wake_at,
     **only_where(executions.c.wake_at.is_not(None) & executions.c.claimed_by.is_(None)),
 )
-Index("executions_claims", executions.c.claimed_by, **only_where(executions.c.claimed_by.is_not(None)))
+Index("wfcore_executions_claims", executions.c.claimed_by, **only_where(executions.c.claimed_by.is_not(None)))
 
 journal: Final = Table(
-    "journal",
+    "wfcore_journal",
     metadata,
     _int("execution"),
     _int("pos"),
@@ -364,7 +366,7 @@ journal: Final = Table(
 )
 
 runs: Final = Table(
-    "runs",
+    "wfcore_runs",
     metadata,
     Column("key", INT, primary_key=True),
     _int("org"),
@@ -384,29 +386,29 @@ runs: Final = Table(
     _text("kind"),
     _int("resource_id", null=True),
     sa.UniqueConstraint("org", "id"),
-    Index("runs_recent", "org", "key"),
-    Index("runs_execution", "execution"),
-    Index("runs_target", "org", "kind", "resource_id", "key"),
-    Index("runs_user", "org", "user_id", "key"),
-    Index("runs_created", "org", "created_at"),
+    Index("wfcore_runs_recent", "org", "key"),
+    Index("wfcore_runs_execution", "execution"),
+    Index("wfcore_runs_target", "org", "kind", "resource_id", "key"),
+    Index("wfcore_runs_user", "org", "user_id", "key"),
+    Index("wfcore_runs_created", "org", "created_at"),
 )
-Index("runs_status", runs.c.org, runs.c.status, runs.c.key, **only_where(runs.c.status != "done"))
-Index("runs_origin", runs.c.org, runs.c.origin, runs.c.key, **only_where(runs.c.origin != "api"))
+Index("wfcore_runs_status", runs.c.org, runs.c.status, runs.c.key, **only_where(runs.c.status != "done"))
+Index("wfcore_runs_origin", runs.c.org, runs.c.origin, runs.c.key, **only_where(runs.c.origin != "api"))
 
 interrupts: Final = Table(
-    "interrupts",
+    "wfcore_interrupts",
     metadata,
     Column("key", INT, primary_key=True),
     _int("org"),
     _int("execution"),
     _text("body"),
-    Index("interrupts_inbox", "org", "key"),
-    Index("interrupts_execution", "execution"),
+    Index("wfcore_interrupts_inbox", "org", "key"),
+    Index("wfcore_interrupts_execution", "execution"),
     sqlite_autoincrement=True,
 )
 
 closed_interrupts: Final = Table(
-    "closed_interrupts",
+    "wfcore_closed_interrupts",
     metadata,
     Column("key", INT, primary_key=True, autoincrement=False),
     _int("org"),
@@ -414,23 +416,23 @@ closed_interrupts: Final = Table(
     _text("body"),
     _text("decision"),
     _int("decided_at"),
-    Index("closed_interrupts_execution", "execution"),
+    Index("wfcore_closed_interrupts_execution", "execution"),
 )
 
 approvers: Final = Table(
-    "approvers",
+    "wfcore_approvers",
     metadata,
     _int("org"),
     _text("subject"),
     _int("closed"),
     _int("interrupt"),
     PrimaryKeyConstraint("org", "subject", "closed", "interrupt"),
-    Index("approvers_interrupt", "interrupt"),
+    Index("wfcore_approvers_interrupt", "interrupt"),
     sqlite_with_rowid=False,
 )
 
 workers: Final = Table(
-    "workers",
+    "wfcore_workers",
     metadata,
     Column("id", INT, primary_key=True),
     _text("host"),

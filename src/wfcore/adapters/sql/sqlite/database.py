@@ -26,6 +26,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.pool import QueuePool
 
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
 from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
 from wfcore.adapters.sql.sqlite.group_commit import GroupCommit
 from wfcore.adapters.sql.store import Commits, Damaged, Result, Rows, Synchronous, Transaction, Values, shielded
@@ -78,6 +79,7 @@ class Database:
 
     def __init__(self, url: str, *, synchronous: Synchronous = "FULL") -> None:
         self.path = _path(url)
+        self.schema = DEFAULT_SCHEMA
         self.durable = synchronous == "FULL"
         self.lock = asyncio.Lock()
         self._synchronous = synchronous

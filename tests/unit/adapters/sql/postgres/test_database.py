@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 import psycopg
 import pytest
 import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from postgres_databases import end_connections, idle, opened
 from postgres_server import without_schema
 
 import wfcore.bootstrap
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.journal.run_lists import list_runs
+from wfcore.adapters.sql.migrations.fingerprint import fingerprint
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.conversations import page_statement
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.kernel.errors import Invalid, Unavailable
@@ -30,19 +30,36 @@ from wfcore.testing.contracts.journal_values import ORG, OTHER_ORG, begin, steps
 pytestmark = pytest.mark.anyio
 
 
+UNPREFIX = r"""
+DO $$ DECLARE found record; BEGIN
+    FOR found IN
+        SELECT relname FROM pg_class WHERE relnamespace = 'public'\:\:regnamespace AND relname ^@ 'wfcore_'
+    LOOP
+        EXECUTE format('ALTER TABLE %I RENAME TO %I', found.relname, substr(found.relname, 8));
+    END LOOP;
+END $$"""
+"""Rename every table, index and sequence `wfcore_name` to `name`."""
+
+
 class TestSchema:
     async def test_the_migrations_create_the_tables(self, database: PostgresDatabase) -> None:
-        """All migrations together create exactly the tables of the metadata, as Alembic compares them."""
-        async with database.reading() as connection:
-            compared = await connection.run_sync(lambda c: compare_metadata(MigrationContext.configure(c), metadata))
-        assert compared == []
+        """All migrations together create exactly the tables of the metadata, without the prefix in their names."""
+        engine = sa.create_engine(without_schema().replace("postgresql:", "postgresql+psycopg:", 1))
+        with engine.begin() as connection:
+            metadata.create_all(connection)
+            connection.execute(sa.text(UNPREFIX))
+            expected = fingerprint(connection, metadata.tables, "public")
+        engine.dispose()
+        async with database.reading() as reader:
+            assert await reader.run_sync(lambda inner: fingerprint(inner, metadata.tables)) == expected
+        assert len(expected) == len(metadata.tables)
 
     async def test_text_is_ordered_by_code_points(self, database: PostgresDatabase) -> None:
         """Every column sorts as in SQLite, independent of the default collation."""
         async with database.reading() as connection:
             found = await connection.exec_driver_sql(
                 "SELECT DISTINCT collation_name FROM information_schema.columns WHERE data_type = 'text'"
-                " AND table_schema = 'public'"
+                " AND table_schema = 'wfcore'"
             )
             assert found.all() == [("C",)]
 
@@ -104,14 +121,14 @@ class TestTransactions:
 
     async def test_a_reader_sees_one_state(self, database: PostgresDatabase) -> None:
         """A reader does not see later commits, and cannot write."""
-        count = sa.text("SELECT count(*) FROM organizations")
+        count = sa.text("SELECT count(*) FROM wfcore_organizations")
         async with database.reading() as connection:
             before = (await connection.execute(count)).scalar()
             await SqlStorage(database).add_organization(Organization("x", "x", datetime(2026, 1, 1, tzinfo=UTC)))
             assert (await connection.execute(count)).scalar() == before
         with pytest.raises(Unavailable, match="read-only"):
             async with database.reading() as connection:
-                await connection.exec_driver_sql("DELETE FROM organizations")
+                await connection.exec_driver_sql("DELETE FROM wfcore_organizations")
 
     @pytest.mark.parametrize("name", ["nul\0", "half\ud800"])
     async def test_text_that_cannot_be_stored(self, database: PostgresDatabase, name: str) -> None:
@@ -162,7 +179,7 @@ class TestTransactions:
         journal = SqlJournal(database)
         refs = [await begin(journal, f"r-{number}") for number in range(3)]
         with psycopg.connect(url) as other:
-            other.execute("SELECT id FROM executions FOR UPDATE")
+            other.execute("SELECT id FROM wfcore.executions FOR UPDATE")
             late = [asyncio.create_task(journal.append(ref, Append(1, steps(1, 1)))) for ref in refs]
             await idle()
             late += [asyncio.create_task(journal.append(refs[0], Append(1, (), updates_claim=True)))]
@@ -196,18 +213,18 @@ class TestTransactions:
 
 
 MANY = """
-INSERT INTO executions (org, kind, resource_id, is_draft, user_id, thread_id, started_by, epoch)
+INSERT INTO wfcore_executions (org, kind, resource_id, is_draft, user_id, thread_id, started_by, epoch)
 SELECT 1, 'workflow', g % 9, false, 'u' || g % 9, 't' || g, 'person', 0 FROM generate_series(1, 4000) g;
-INSERT INTO runs (org, id, execution, user_id, fingerprint, status, created_at, updated_at, started_by, origin, kind,
-    resource_id)
+INSERT INTO wfcore_runs (org, id, execution, user_id, fingerprint, status, created_at, updated_at, started_by, origin,
+    kind, resource_id)
 SELECT 1, 'r' || g, g, 'u' || g % 9, '', 'done', g, g, 'person', 'api', 'workflow', g % 9
 FROM generate_series(1, 4000) g;
-INSERT INTO conversations (org, thread_id, user_id, created_at, updated_at)
+INSERT INTO wfcore_conversations (org, thread_id, user_id, created_at, updated_at)
 SELECT 1, 't' || g, 'u' || g % 9, g, g FROM generate_series(1, 4000) g;
-INSERT INTO participants SELECT g, 'workflow', g % 9, 1, g FROM generate_series(1, 4000) g;
-INSERT INTO resources (org, kind, id, slug, name, status, access, is_enabled, created_at, updated_at, revision)
+INSERT INTO wfcore_participants SELECT g, 'workflow', g % 9, 1, g FROM generate_series(1, 4000) g;
+INSERT INTO wfcore_resources (org, kind, id, slug, name, status, access, is_enabled, created_at, updated_at, revision)
 SELECT 1, 'workflow', g, 's' || g, 'n', 'active', '', true, 0, 0, 0 FROM generate_series(1, 2000) g;
-INSERT INTO grants SELECT g, 'u:u1', true, true FROM generate_series(1, 2000) g;
+INSERT INTO wfcore_grants SELECT g, 'u:u1', true, true FROM generate_series(1, 2000) g;
 ANALYZE"""
 
 
@@ -216,7 +233,7 @@ async def test_pages_use_indexes(database: PostgresDatabase, url: str) -> None:
     scanned, and nothing is sorted.
     """
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(MANY)
+        connection.execute(qualified(MANY, DEFAULT_SCHEMA))
     last, subjects = 2**63 - 1, '["u:u1"]'
     reader = Principal(ORG, "u1", None, frozenset(), frozenset(), Role.MEMBER)
     eyes = {"org": ORG, "user": "u1", "subjects": subjects, "at": last, "key": 0, "limit": 20}

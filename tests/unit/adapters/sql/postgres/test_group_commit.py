@@ -128,7 +128,9 @@ class TestCommits:
         journal, commits = SqlJournal(database), database.commits(None)
         ref = await begin(journal, "r-1")
         await commits.insert([(ref.id, 2 + number, 1, None, text, 0) for number, text in enumerate(texts)])
-        found = await database.look_up("SELECT entry FROM journal WHERE execution = ? ORDER BY pos OFFSET 1", ref.id)
+        found = await database.look_up(
+            "SELECT entry FROM wfcore_journal WHERE execution = ? ORDER BY pos OFFSET 1", ref.id
+        )
         assert [text for (text,) in found] == texts
 
     async def test_a_cancelled_part_is_skipped(self, database: PostgresDatabase) -> None:
@@ -168,7 +170,7 @@ class TestSeveralProcesses:
         journal = SqlJournal(database)
         held, free = await due(journal, "r-1", NOW), await due(journal, "r-2", NOW)
         async with database.writing() as connection:
-            await connection.exec_driver_sql("SELECT id FROM executions WHERE id = ? FOR UPDATE", (held.id,))
+            await connection.exec_driver_sql("SELECT id FROM wfcore_executions WHERE id = ? FOR UPDATE", (held.id,))
             async with asyncio.timeout(10):
                 assert await journal.claim_due(1, NOW, 9) == [free]
         assert await journal.claim_due(1, NOW, 9) == [held]
@@ -179,7 +181,7 @@ class TestSeveralProcesses:
         journal = SqlJournal(database)
         ref = await begin(journal, "r-1", claimed_by=1)
         async with database.writing() as connection:
-            await connection.exec_driver_sql("UPDATE executions SET claimed_by = NULL WHERE id = ?", (ref.id,))
+            await connection.exec_driver_sql("UPDATE wfcore_executions SET claimed_by = NULL WHERE id = ?", (ref.id,))
             late = asyncio.create_task(journal.append(ref, Append(1, steps(1, 1), holder=1, updates_claim=moves)))
             await idle()
         with pytest.raises(JournalConflict):
@@ -193,8 +195,10 @@ class TestSeveralProcesses:
         async with opened(url) as second:
             other = SqlJournal(second)
             async with database.writing() as connection:
-                await connection.exec_driver_sql("SELECT id FROM executions WHERE id = ? FOR UPDATE", (refs[1].id,))
-                await connection.exec_driver_sql("INSERT INTO journal VALUES (?, 2, 0, '{}')", (refs[1].id,))
+                await connection.exec_driver_sql(
+                    "SELECT id FROM wfcore_executions WHERE id = ? FOR UPDATE", (refs[1].id,)
+                )
+                await connection.exec_driver_sql("INSERT INTO wfcore_journal VALUES (?, 2, 0, '{}')", (refs[1].id,))
                 late = [asyncio.create_task(other.append(ref, Append(1, steps(1, 1)))) for ref in refs]
                 await idle()
             outcomes = await asyncio.gather(*late, return_exceptions=True)
@@ -208,12 +212,12 @@ class TestSeveralProcesses:
         async with opened(url) as second:
             late = SqlJournal(second)
             async with database.writing() as connection:
-                await connection.exec_driver_sql("SELECT id FROM executions WHERE id = ? FOR UPDATE", (ref.id,))
+                await connection.exec_driver_sql("SELECT id FROM wfcore_executions WHERE id = ? FOR UPDATE", (ref.id,))
                 tasks = [
                     asyncio.create_task(late.append(ref, Append(1, entries, updates_claim=True)))
                     for entries in ((), steps(1, 1))
                 ]
                 await idle()
-                await connection.exec_driver_sql("INSERT INTO journal VALUES (?, 2, 0, '{}')", (ref.id,))
+                await connection.exec_driver_sql("INSERT INTO wfcore_journal VALUES (?, 2, 0, '{}')", (ref.id,))
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [JournalConflict] * 2

@@ -15,8 +15,8 @@ from wfcore.domain.kernel.errors import Invalid, Unavailable
 pytestmark = pytest.mark.anyio
 
 ECHO = "SELECT CAST($1 AS text)"
-ADD = "INSERT INTO workers (host, pid, beats) VALUES ($1, 1, $2)"
-HOSTS = "SELECT host FROM workers ORDER BY id"
+ADD = "INSERT INTO wfcore_workers (host, pid, beats) VALUES ($1, 1, $2)"
+HOSTS = "SELECT host FROM wfcore_workers ORDER BY id"
 
 
 @pytest.fixture

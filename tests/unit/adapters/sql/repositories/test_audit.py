@@ -35,5 +35,5 @@ async def test_a_page_uses_one_index(tmp_path: Path, wanted: AuditFilter, index:
         text = page.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True})
         (step,) = [row.detail for row in await connection.execute(sa.text(f"EXPLAIN QUERY PLAN {text}"))]
     await store.close()
-    assert step.startswith(f"SEARCH audit USING INDEX {index} (org=?")
+    assert step.startswith(f"SEARCH wfcore_audit USING INDEX wfcore_{index} (org=?")
     assert "at<?" in step or "at>?" in step or "(at,key)<" in step

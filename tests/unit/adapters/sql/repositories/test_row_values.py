@@ -58,11 +58,11 @@ class TestWaitingRuns:
             database.commit_connection.set_trace_callback(None)
             assert statements.count("COMMIT") == 1
             assert [text.split()[2] for text in statements if "INSERT" in text] == [
-                "executions", "runs", "journal", "interrupts", "approvers",
+                f"wfcore_{table}" for table in ("executions", "runs", "journal", "interrupts", "approvers")
             ]  # fmt: skip
             assert view.to_wire() == (await core.runs.get(me, view.id)).to_wire()
             ((entry, wake_at, held),) = database.look_up_connection.execute(
-                "SELECT entry, wake_at, claimed_by FROM journal JOIN executions ON id = execution"
+                "SELECT entry, wake_at, claimed_by FROM wfcore_journal JOIN wfcore_executions ON id = execution"
             ).fetchall()
             assert (wake_at, held) == (None, None)
             started = decode_entry(entry)

@@ -29,7 +29,7 @@ async def test_usage_is_summed_by_an_index(plan: Plan, group_by: GroupBy, of_use
     steps = plan(sums_statement(group_by, of_user=of_user), "since", "until")
     assert not any(step.startswith("SCAN") for step in steps)
     wanted = "usage_user (org=? AND user_id=? AND at>? AND at<?)" if of_user else "usage_at (org=? AND at>? AND at<?)"
-    assert f"SEARCH usage USING INDEX {wanted}" in steps
+    assert f"SEARCH wfcore_usage USING INDEX wfcore_{wanted}" in steps
 
 
 @pytest.mark.parametrize("adapter", ["memory", "sqlite"])

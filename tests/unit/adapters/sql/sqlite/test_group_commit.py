@@ -28,7 +28,7 @@ async def database(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Database
     await database.open()
     async with database.writing() as connection:
         await connection.run_sync(metadata.create_all)
-    database.commit_connection.execute("INSERT INTO organizations VALUES (1, ?, 'one', 0)", (ORG,))
+    database.commit_connection.execute("INSERT INTO wfcore_organizations VALUES (1, ?, 'one', 0)", (ORG,))
     yield database
     await database.close()
 
@@ -136,7 +136,7 @@ class TestWhere:
         """While the storage writes, the journal waits and the event loop runs."""
         ref = await begin(journal)
         async with database.writing() as connection:
-            await connection.exec_driver_sql("INSERT INTO organizations VALUES (2, 'u', 'two', 0)")
+            await connection.exec_driver_sql("INSERT INTO wfcore_organizations VALUES (2, 'u', 'two', 0)")
             append = asyncio.ensure_future(journal.append(ref, Append(1, steps(1))))
             for _ in range(20):
                 await asyncio.sleep(0)
@@ -207,8 +207,8 @@ class TestPlans:
         ("statement", "index"),
         [
             (list_runs(1, 20, 1, RunFilter(), None)[0], "runs_recent"),
-            (sql.FIND_RUN, "autoindex_runs"),
-            (sql.FIND_TURN, "autoindex_runs"),
+            (sql.FIND_RUN, "autoindex_wfcore_runs"),
+            (sql.FIND_TURN, "autoindex_wfcore_runs"),
             (sql.LIST_INTERRUPTS, "interrupts_inbox"),
             (sql.DUE, "executions_due"),
             (sql.DUE_OF, "executions_due_org"),

@@ -9,6 +9,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy import Boolean, Column, ForeignKey, PrimaryKeyConstraint
 
+from wfcore.adapters.sql.migrations.names import own
+
 revision = "0001"
 down_revision = None
 
@@ -29,7 +31,7 @@ def upgrade() -> None:
 
 def _create_directory() -> None:
     op.create_table(
-        "organizations",
+        own("organizations"),
         Column("key", INT, primary_key=True),
         _text("uuid"),
         _text("name"),
@@ -37,7 +39,7 @@ def _create_directory() -> None:
         sa.UniqueConstraint("uuid"),
     )
     op.create_table(
-        "members",
+        own("members"),
         _org(),
         _text("user_id"),
         _text("email", null=True),
@@ -47,9 +49,9 @@ def _create_directory() -> None:
         PrimaryKeyConstraint("org", "user_id"),
         sqlite_with_rowid=False,
     )
-    op.create_index("members_email", "members", ["org", "email", "user_id"])
+    op.create_index(own("members_email"), own("members"), ["org", "email", "user_id"])
     op.create_table(
-        "groups",
+        own("groups"),
         _org(),
         _text("id"),
         _text("name"),
@@ -57,17 +59,17 @@ def _create_directory() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
-        "group_members",
+        own("group_members"),
         _int("org"),
         _text("user_id"),
         _text("group_id"),
         PrimaryKeyConstraint("org", "user_id", "group_id"),
-        sa.ForeignKeyConstraint(["org", "user_id"], ["members.org", "members.user_id"]),
+        sa.ForeignKeyConstraint(["org", "user_id"], [own("members.org"), own("members.user_id")]),
         sqlite_with_rowid=False,
     )
-    op.create_index("group_members_group", "group_members", ["org", "group_id", "user_id"])
+    op.create_index(own("group_members_group"), own("group_members"), ["org", "group_id", "user_id"])
     op.create_table(
-        "tokens",
+        own("tokens"),
         _org(),
         _text("prefix"),
         _text("secret_hash"),
@@ -80,13 +82,13 @@ def _create_directory() -> None:
         PrimaryKeyConstraint("org", "prefix"),
         sqlite_with_rowid=False,
     )
-    op.create_index("tokens_user", "tokens", ["org", "user_id", "prefix"])
+    op.create_index(own("tokens_user"), own("tokens"), ["org", "user_id", "prefix"])
     _create_audit()
 
 
 def _create_audit() -> None:
     op.create_table(
-        "audit",
+        own("audit"),
         Column("key", INT, primary_key=True),
         _org(),
         _int("at"),
@@ -99,14 +101,14 @@ def _create_audit() -> None:
         _text("remote_address", null=True),
         sqlite_autoincrement=True,
     )
-    op.create_index("audit_at", "audit", ["org", "at", "key"])
-    op.create_index("audit_user", "audit", ["org", "user_id", "at", "key"])
-    op.create_index("audit_action", "audit", ["org", "action", "at", "key"])
+    op.create_index(own("audit_at"), own("audit"), ["org", "at", "key"])
+    op.create_index(own("audit_user"), own("audit"), ["org", "user_id", "at", "key"])
+    op.create_index(own("audit_action"), own("audit"), ["org", "action", "at", "key"])
 
 
 def _create_content() -> None:
     op.create_table(
-        "counters",
+        own("counters"),
         _org(),
         _text("kind"),
         _int("last"),
@@ -114,7 +116,7 @@ def _create_content() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
-        "resources",
+        own("resources"),
         Column("key", INT, primary_key=True),
         _org(),
         _text("kind"),
@@ -136,17 +138,17 @@ def _create_content() -> None:
         sa.UniqueConstraint("org", "kind", "slug"),
     )
     op.create_table(
-        "grants",
-        Column("resource", INT, ForeignKey("resources.key"), nullable=False),
+        own("grants"),
+        Column("resource", INT, ForeignKey(own("resources.key")), nullable=False),
         _text("subject"),
         _bool("use"),
         _bool("manage"),
         PrimaryKeyConstraint("resource", "subject"),
         sqlite_with_rowid=False,
     )
-    op.create_index("grants_subject", "grants", ["subject"])
+    op.create_index(own("grants_subject"), own("grants"), ["subject"])
     op.create_table(
-        "variations",
+        own("variations"),
         _int("org"),
         _text("kind"),
         _int("resource_id"),
@@ -157,16 +159,18 @@ def _create_content() -> None:
         _int("deployed_at", null=True),
         _text("deployed_by", null=True),
         PrimaryKeyConstraint("org", "kind", "resource_id", "id"),
-        sa.ForeignKeyConstraint(["org", "kind", "resource_id"], ["resources.org", "resources.kind", "resources.id"]),
+        sa.ForeignKeyConstraint(
+            ["org", "kind", "resource_id"], [own("resources.org"), own("resources.kind"), own("resources.id")]
+        ),
     )
     op.create_index(
-        "variations_deployed",
-        "variations",
+        own("variations_deployed"),
+        own("variations"),
         ["org", "kind", "resource_id", sa.text("deployed_at DESC"), sa.text("id DESC")],
         **_only_where(sa.text("deployed_at IS NOT NULL")),
     )
     op.create_table(
-        "kept",
+        own("kept"),
         _org(),
         _text("kind"),
         _text("user_id"),
@@ -177,7 +181,7 @@ def _create_content() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
-        "interfaces",
+        own("interfaces"),
         _org(),
         _int("workflow_id"),
         _text("id"),
@@ -188,12 +192,12 @@ def _create_content() -> None:
         PrimaryKeyConstraint("org", "workflow_id", "id"),
         sqlite_with_rowid=False,
     )
-    op.create_index("interfaces_id", "interfaces", ["id"])
+    op.create_index(own("interfaces_id"), own("interfaces"), ["id"])
 
 
 def _create_triggers() -> None:
     op.create_table(
-        "schedules",
+        own("schedules"),
         _org(),
         _int("workflow_id"),
         _text("variation_id"),
@@ -204,10 +208,12 @@ def _create_triggers() -> None:
         PrimaryKeyConstraint("org", "workflow_id"),
         sqlite_with_rowid=False,
     )
-    op.create_index("schedules_due_org", "schedules", ["org", "next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
-    op.create_index("schedules_due", "schedules", ["next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
+    op.create_index(
+        own("schedules_due_org"), own("schedules"), ["org", "next_at"], **_only_where(sa.text("next_at IS NOT NULL"))
+    )
+    op.create_index(own("schedules_due"), own("schedules"), ["next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
     op.create_table(
-        "webhooks",
+        own("webhooks"),
         _org(),
         _int("workflow_id"),
         _text("digest"),
@@ -215,12 +221,12 @@ def _create_triggers() -> None:
         PrimaryKeyConstraint("org", "workflow_id"),
         sqlite_with_rowid=False,
     )
-    op.create_index("webhooks_digest", "webhooks", ["digest"], unique=True)
+    op.create_index(own("webhooks_digest"), own("webhooks"), ["digest"], unique=True)
 
 
 def _create_organization_rows() -> None:
     op.create_table(
-        "context_items",
+        own("context_items"),
         _org(),
         _text("id"),
         _text("title"),
@@ -231,7 +237,7 @@ def _create_organization_rows() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
-        "connections",
+        own("connections"),
         _org(),
         _text("id"),
         _text("name"),
@@ -248,7 +254,7 @@ def _create_organization_rows() -> None:
 
 def _create_memories() -> None:
     op.create_table(
-        "memories",
+        own("memories"),
         Column("key", INT, primary_key=True),
         _org(),
         _int("skill_id"),
@@ -263,22 +269,24 @@ def _create_memories() -> None:
         sqlite_autoincrement=True,
     )
     live = sa.text("memory IS NOT NULL")
-    op.create_index("memories_list", "memories", ["org", "skill_id", "key"], **_only_where(live))
-    op.create_index("memories_of_user", "memories", ["org", "skill_id", "user_id", "key"], **_only_where(live))
+    op.create_index(own("memories_list"), own("memories"), ["org", "skill_id", "key"], **_only_where(live))
+    op.create_index(
+        own("memories_of_user"), own("memories"), ["org", "skill_id", "user_id", "key"], **_only_where(live)
+    )
     op.create_table(
-        "memory_words",
+        own("memory_words"),
         *map(_int, ("org", "skill_id")),
         _text("word"),
         _int("memory"),
         PrimaryKeyConstraint("org", "skill_id", "word", "memory"),
         sqlite_with_rowid=False,
     )
-    op.create_index("memory_words_of", "memory_words", ["memory"])
+    op.create_index(own("memory_words_of"), own("memory_words"), ["memory"])
 
 
 def _create_runs() -> None:
     op.create_table(
-        "executions",
+        own("executions"),
         Column("id", INT, primary_key=True),
         _int("org"),
         _text("kind"),
@@ -292,24 +300,26 @@ def _create_runs() -> None:
         _int("claimed_by", null=True),
         _int("epoch"),
     )
-    op.create_index("executions_draft", "executions", ["variation_id"], **_only_where(sa.text("is_draft")))
+    op.create_index(own("executions_draft"), own("executions"), ["variation_id"], **_only_where(sa.text("is_draft")))
     op.create_index(
-        "executions_due",
-        "executions",
+        own("executions_due"),
+        own("executions"),
         ["wake_at"],
         **_only_where(sa.text("wake_at IS NOT NULL AND claimed_by IS NULL")),
     )
     op.create_index(
-        "executions_due_org",
-        "executions",
+        own("executions_due_org"),
+        own("executions"),
         ["org", "wake_at"],
         **_only_where(sa.text("wake_at IS NOT NULL AND claimed_by IS NULL")),
     )
-    op.create_index("executions_thread", "executions", ["org", "thread_id"])
-    op.create_index("executions_variation", "executions", ["variation_id"])
-    op.create_index("executions_claims", "executions", ["claimed_by"], **_only_where(sa.text("claimed_by IS NOT NULL")))
+    op.create_index(own("executions_thread"), own("executions"), ["org", "thread_id"])
+    op.create_index(own("executions_variation"), own("executions"), ["variation_id"])
+    op.create_index(
+        own("executions_claims"), own("executions"), ["claimed_by"], **_only_where(sa.text("claimed_by IS NOT NULL"))
+    )
     op.create_table(
-        "journal",
+        own("journal"),
         _int("execution"),
         _int("pos"),
         Column("checksum", sa.Integer, nullable=False),
@@ -318,7 +328,7 @@ def _create_runs() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
-        "runs",
+        own("runs"),
         Column("key", INT, primary_key=True),
         _int("org"),
         _text("id"),
@@ -336,42 +346,46 @@ def _create_runs() -> None:
         _int("resource_id", null=True),
         sa.UniqueConstraint("org", "id"),
     )
-    op.create_index("runs_target", "runs", ["org", "kind", "resource_id", "key"])
-    op.create_index("runs_user", "runs", ["org", "user_id", "key"])
-    op.create_index("runs_created", "runs", ["org", "created_at"])
-    op.create_index("runs_status", "runs", ["org", "status", "key"], **_only_where(sa.text("status != 'done'")))
-    op.create_index("runs_origin", "runs", ["org", "origin", "key"], **_only_where(sa.text("origin != 'api'")))
-    op.create_index("runs_recent", "runs", ["org", "key"])
-    op.create_index("runs_execution", "runs", ["execution"])
+    op.create_index(own("runs_target"), own("runs"), ["org", "kind", "resource_id", "key"])
+    op.create_index(own("runs_user"), own("runs"), ["org", "user_id", "key"])
+    op.create_index(own("runs_created"), own("runs"), ["org", "created_at"])
+    op.create_index(
+        own("runs_status"), own("runs"), ["org", "status", "key"], **_only_where(sa.text("status != 'done'"))
+    )
+    op.create_index(
+        own("runs_origin"), own("runs"), ["org", "origin", "key"], **_only_where(sa.text("origin != 'api'"))
+    )
+    op.create_index(own("runs_recent"), own("runs"), ["org", "key"])
+    op.create_index(own("runs_execution"), own("runs"), ["execution"])
     op.create_table(
-        "interrupts",
+        own("interrupts"),
         Column("key", INT, primary_key=True),
         _int("org"),
         _int("execution"),
         _text("body"),
         sqlite_autoincrement=True,
     )
-    op.create_index("interrupts_inbox", "interrupts", ["org", "key"])
-    op.create_index("interrupts_execution", "interrupts", ["execution"])
+    op.create_index(own("interrupts_inbox"), own("interrupts"), ["org", "key"])
+    op.create_index(own("interrupts_execution"), own("interrupts"), ["execution"])
     op.create_table(
-        "closed_interrupts",
+        own("closed_interrupts"),
         Column("key", INT, primary_key=True, autoincrement=False),
         *map(_int, ("org", "execution")),
         *map(_text, ("body", "decision")),
         _int("decided_at"),
     )
-    op.create_index("closed_interrupts_execution", "closed_interrupts", ["execution"])
+    op.create_index(own("closed_interrupts_execution"), own("closed_interrupts"), ["execution"])
     op.create_table(
-        "approvers",
+        own("approvers"),
         _int("org"),
         _text("subject"),
         *map(_int, ("closed", "interrupt")),
         PrimaryKeyConstraint("org", "subject", "closed", "interrupt"),
         sqlite_with_rowid=False,
     )
-    op.create_index("approvers_interrupt", "approvers", ["interrupt"])
+    op.create_index(own("approvers_interrupt"), own("approvers"), ["interrupt"])
     op.create_table(
-        "workers",
+        own("workers"),
         Column("id", INT, primary_key=True),
         _text("host"),
         _int("pid"),
@@ -382,7 +396,7 @@ def _create_runs() -> None:
 
 def _create_records() -> None:
     op.create_table(
-        "conversations",
+        own("conversations"),
         Column("key", INT, primary_key=True),
         _int("org"),
         *map(_text, ("thread_id", "user_id")),
@@ -390,9 +404,11 @@ def _create_records() -> None:
         sa.UniqueConstraint("org", "thread_id", "user_id"),
         sqlite_autoincrement=True,
     )
-    op.create_index("conversations_recent", "conversations", ["org", sa.text("updated_at DESC"), sa.text("key DESC")])
+    op.create_index(
+        own("conversations_recent"), own("conversations"), ["org", sa.text("updated_at DESC"), sa.text("key DESC")]
+    )
     op.create_table(
-        "participants",
+        own("participants"),
         _int("conversation"),
         _text("kind"),
         *map(_int, ("id", "org", "updated_at")),
@@ -400,9 +416,9 @@ def _create_records() -> None:
         sqlite_with_rowid=False,
     )
     latest: list[Any] = ["org", "kind", "id", sa.text("updated_at DESC"), sa.text("conversation DESC")]
-    op.create_index("participants_recent", "participants", latest)
+    op.create_index(own("participants_recent"), own("participants"), latest)
     op.create_table(
-        "messages",
+        own("messages"),
         Column("seq", INT, primary_key=True),
         _int("conversation"),
         _text("type"),
@@ -414,9 +430,9 @@ def _create_records() -> None:
         _text("content"),
         sqlite_autoincrement=True,
     )
-    op.create_index("messages_conversation", "messages", ["conversation", "seq"])
+    op.create_index(own("messages_conversation"), own("messages"), ["conversation", "seq"])
     op.create_table(
-        "usage",
+        own("usage"),
         Column("key", INT, primary_key=True),
         *map(_int, ("org", "at")),
         _text("model", null=True),
@@ -425,10 +441,10 @@ def _create_records() -> None:
         *map(_int, ("input_tokens", "output_tokens", "calls", "duration_ms")),
         _int("cost", null=True),
     )
-    op.create_index("usage_at", "usage", ["org", "at"])
-    op.create_index("usage_user", "usage", ["org", "user_id", "at"])
+    op.create_index(own("usage_at"), own("usage"), ["org", "at"])
+    op.create_index(own("usage_user"), own("usage"), ["org", "user_id", "at"])
     op.create_table(
-        "postings",
+        own("postings"),
         _org(),
         *map(_text, ("id", "interface_id", "mark", "place", "run_id")),
         _int("next_at", null=True),
@@ -437,8 +453,10 @@ def _create_records() -> None:
         PrimaryKeyConstraint("org", "id"),
         sqlite_with_rowid=False,
     )
-    op.create_index("postings_due_org", "postings", ["org", "next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
-    op.create_index("postings_due", "postings", ["next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
+    op.create_index(
+        own("postings_due_org"), own("postings"), ["org", "next_at"], **_only_where(sa.text("next_at IS NOT NULL"))
+    )
+    op.create_index(own("postings_due"), own("postings"), ["next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
 
 
 def _text(name: str, *, null: bool = False) -> Column[Any]:
@@ -458,4 +476,4 @@ def _only_where(condition: Any) -> dict[str, Any]:
 
 
 def _org() -> Column[Any]:
-    return Column("org", INT, ForeignKey("organizations.key"), nullable=False)
+    return Column("org", INT, ForeignKey(own("organizations.key")), nullable=False)
