@@ -17,6 +17,7 @@ from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.json.schema import Schema, compile_schema, schema_issues
 from wfcore.domain.kernel.errors import Issue, Malformed
+from wfcore.domain.kernel.json_readers import as_text, as_texts
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.guardrails import Allowed, Blocked, Guardrail, GuardrailDescription, Replaced, Verdict
 
@@ -100,7 +101,7 @@ WITHOUT_OPTIONS: Final[Mapping[str, Guardrail]] = {
 
 
 def _pattern_block(options: Mapping[str, JSON]) -> Guardrail:
-    return PatternBlock("block-patterns", tuple(options["patterns"]))
+    return PatternBlock("block-patterns", tuple(as_texts(options["patterns"])))
 
 
 def _schema_block(options: Mapping[str, JSON]) -> Guardrail:
@@ -196,7 +197,8 @@ class GuardrailCatalog:
         if self._issues_of(named, ""):
             return None
         options = named if isinstance(named, dict) else {"name": named}
-        return self._without_options.get(options["name"]) or WITH_OPTIONS[options["name"]].make(options)
+        name = as_text(options["name"])
+        return self._without_options.get(name) or WITH_OPTIONS[name].make(options)
 
     def issues(self, named: Sequence[JSON], path: str) -> list[Issue]:
         if len(named) > MAX_GUARDRAILS:

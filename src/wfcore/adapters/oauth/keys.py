@@ -10,6 +10,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key
 from joserfc.jws import JWSRegistry
 
+from wfcore.domain.kernel.json_readers import as_text
 from wfcore.domain.kernel.json_type import JSON
 
 MAX_KEYS: Final = 100
@@ -106,7 +107,9 @@ def _bits(modulus: JSON) -> int:
 
 def _imported(entry: Mapping[str, JSON]) -> Key | None:
     """The key, made from its public parameters only: private parameters, certificates and addresses are ignored."""
-    public: dict[str, str | list[str]] = {name: str(entry.get(name)) for name in ("kty", *_PUBLIC[entry["kty"]])}
+    public: dict[str, str | list[str]] = {
+        name: str(entry.get(name)) for name in ("kty", *_PUBLIC[as_text(entry["kty"])])
+    }
     try:
         key = JWKRegistry.import_key(public)
         key.get_op_key("verify")

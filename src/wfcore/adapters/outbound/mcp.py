@@ -23,6 +23,7 @@ from wfcore.domain.json.codec import dumps, fingerprint
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.kernel.errors import Invalid, Malformed
+from wfcore.domain.kernel.json_readers import as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.extras import needs_extra
 from wfcore.ports.providers import ConnectionRequired, ToolFailed
@@ -286,23 +287,23 @@ def _tool(tool: "Listed") -> ServedTool:
     """The tool, if it can be called and shown to a model. Raises ToolFailed with the reason otherwise."""
     if not _NAME.fullmatch(tool.name):
         raise ToolFailed("the name is not valid: use 1 to 128 letters, digits, `_`, `.`, `/` and `-`")
-    parameters = _strict(tool.input_schema)
+    parameters = as_object(_strict(tool.input_schema))
     try:
         compile_schema(parameters)
     except (Invalid, Malformed) as error:
         raise ToolFailed(f"the schema of its arguments is not valid: {error}"[:LONGEST_MESSAGE]) from None
-    description = _strict(tool.description or "")[:LONGEST_DESCRIPTION]
-    definition = {"name": tool.name, "description": _strict(tool.description or ""), "inputSchema": parameters}
+    description = as_text(_strict(tool.description or ""))
+    definition: dict[str, JSON] = {"name": tool.name, "description": description, "inputSchema": parameters}
     digest = f"sha256:{fingerprint(definition)}"
-    return ServedTool(tool.name, description, parameters, digest, _output_schema(tool))
+    return ServedTool(tool.name, description[:LONGEST_DESCRIPTION], parameters, digest, _output_schema(tool))
 
 
-def _output_schema(tool: "Listed") -> dict[str, JSON] | None:
+def _output_schema(tool: "Listed") -> Mapping[str, JSON] | None:
     """The schema of the tool's results, for readers of the catalog only: an invalid one counts as missing."""
     if tool.output_schema is None:
         return None
     try:
-        schema: dict[str, JSON] = _strict(tool.output_schema)
+        schema = as_object(_strict(tool.output_schema))
         compile_schema(schema)
     except (ToolFailed, Invalid, Malformed):
         return None

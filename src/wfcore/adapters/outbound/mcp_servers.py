@@ -13,6 +13,7 @@ import attrs
 
 from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.domain.json.codec import fingerprint
+from wfcore.domain.kernel.json_readers import as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.extras import MissingExtra, needs_extra
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
@@ -119,7 +120,8 @@ class McpServers:
             self._cache.popitem(last=False)
 
     def _server(self, key: Key, connection: ToolConnection, **bounds: Any) -> "McpTools":
-        url, headers = connection.config["url"], connection.config.get("headers") or {}
+        url, given = as_text(connection.config["url"]), as_object(connection.config.get("headers") or {})
+        headers = {name: as_text(value) for name, value in given.items()}
         try:
             with needs_extra("mcp", "a tool of an MCP server"):
                 from wfcore.adapters.outbound.mcp import McpTools

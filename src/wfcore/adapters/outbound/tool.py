@@ -13,6 +13,7 @@ from wfcore.domain.agents.connections import RESERVED_HEADERS
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import Malformed
+from wfcore.domain.kernel.json_readers import as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.extras import MissingExtra, needs_extra
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
@@ -71,7 +72,8 @@ def http_tool(guard: AddressGuard) -> Tool:
         except MissingExtra as error:
             raise ToolFailed(str(error), retryable=False) from None
         try:
-            response = await Client(guard).send(params.get("method", "GET"), params["url"], headers, content)
+            method, url = as_text(params.get("method", "GET")), as_text(params["url"])
+            response = await Client(guard).send(method, url, headers, content)
         except AddressRefused as error:
             raise ToolFailed(str(error), retryable=False) from None
         except RequestFailed as error:
@@ -89,8 +91,8 @@ def http_tool(guard: AddressGuard) -> Tool:
 def _request(params: Mapping[str, JSON], call: ToolCall) -> tuple[dict[str, str], bytes | None]:
     """Headers and content. The caller's `content-type` and `idempotency-key` replace the defaults."""
     kind, content = _content(params.get("body"))
-    headers = {"idempotency-key": quote(call.key, safe=_VISIBLE), **kind, **checked_headers(params.get("headers", {}))}
-    return headers, content
+    given = {name: as_text(value) for name, value in as_object(params.get("headers", {})).items()}
+    return {"idempotency-key": quote(call.key, safe=_VISIBLE), **kind, **checked_headers(given)}, content
 
 
 def _content(body: JSON) -> tuple[dict[str, str], bytes | None]:

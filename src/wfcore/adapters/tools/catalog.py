@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import attrs
 import msgspec
 
+from wfcore.domain.kernel.json_readers import as_number
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.machine.replies import said
 from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT, WORKFLOW
@@ -180,7 +181,7 @@ class _Arguments:
         return lambda params, call: function(**self._converted(params, call))
 
     def _converted(self, params: Mapping[str, JSON], call: ToolCall) -> dict[str, Any]:
-        given = dict(params)
+        given: dict[str, Any] = dict(params)
         for name, wanted in self.types.items():
             if name in given:
                 given[name] = _convert(given[name], wanted, f"params.{name}")
@@ -240,7 +241,7 @@ def _schema(tool_id: str, parameters: Sequence[inspect.Parameter]) -> Mapping[st
     annotations = [parameter.annotation for parameter in parameters]
     shapes, definitions = msgspec.json.schema_components(annotations, ref_template="#/$defs/{name}")
     described = zip(parameters, shapes, strict=True)
-    schema = {
+    schema: dict[str, JSON] = {
         "type": "object",
         "properties": {parameter.name: {**shape, **_default(parameter)} for parameter, shape in described},
         "required": [parameter.name for parameter in parameters if parameter.default is parameter.empty],
@@ -272,7 +273,7 @@ def _fail(params: Mapping[str, JSON], _: ToolCall) -> JSON:
 
 
 async def _wait(params: Mapping[str, JSON], _: ToolCall) -> JSON:
-    await asyncio.sleep(params["seconds"])
+    await asyncio.sleep(as_number(params["seconds"]))
     return params
 
 
@@ -285,9 +286,9 @@ def _built_in(
     run: Callable[..., Any],
     description: str,
     output: Mapping[str, JSON] | None = None,
-    **properties: JSON,
+    **properties: Mapping[str, JSON],
 ) -> Tool:
-    schema = {
+    schema: dict[str, JSON] = {
         "type": "object",
         "properties": properties,
         "required": [name for name, shape in properties.items() if "default" not in shape],

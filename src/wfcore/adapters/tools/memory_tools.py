@@ -6,6 +6,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from wfcore.domain.agents.memories import text_hash
 from wfcore.domain.json.codec import iso_ms
+from wfcore.domain.kernel.json_readers import as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.faults import own_work
 from wfcore.ports.providers import Memory, MemoryBackend, Tool, ToolCall, ToolFailed
@@ -47,8 +48,8 @@ def memory_tools(memories: MemoryBackend, clock: Clock) -> list[Tool]:
 
     async def remember(params: Mapping[str, JSON], call: ToolCall) -> JSON:
         skill, name = _skill(call), str(uuid5(NAMESPACE_URL, f"{call.org}/{call.key}"))
-        text, now = params["memory"], clock.now()
-        metadata = {**params.get("metadata", {}), "runId": call.run_id, "messageId": call.message_id}
+        text, now = as_text(params["memory"]), clock.now()
+        metadata = {**as_object(params.get("metadata", {})), "runId": call.run_id, "messageId": call.message_id}
         memory = Memory(name, text, text_hash(text), metadata, now, now, call.user_id)
         with own_work():
             if await memories.get(call.org, skill, name) is None:
@@ -56,7 +57,7 @@ def memory_tools(memories: MemoryBackend, clock: Clock) -> list[Tool]:
         return {"id": name}
 
     async def recall(params: Mapping[str, JSON], call: ToolCall) -> JSON:
-        skill, query = _skill(call), params["query"]
+        skill, query = _skill(call), as_text(params["query"])
         with own_work():
             found = await memories.search(call.org, skill, query, limit=MAX_RECALLED, user_id=call.user_id, shared=True)
         return {"memories": [_to_wire(memory) for memory in found]}

@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 
 from wfcore.domain.kernel.errors import RateLimited
+from wfcore.domain.kernel.json_type import JSON
 
 SHARE: Final = 2
 """Requests of one organization that are handled at once while others are present."""
@@ -85,7 +86,7 @@ class Admission:
 
     async def _wait(self, one: _Organization, turn: "AdmissionSlot") -> None:
         if len(one.waiting) >= self._max_waiting:
-            info = {"limit": "waiting", "waitingRequests": self._max_waiting, "retryAfterSeconds": 1}
+            info: dict[str, JSON] = {"limit": "waiting", "waitingRequests": self._max_waiting, "retryAfterSeconds": 1}
             raise RateLimited(f"more than {self._max_waiting} requests of this organization wait", info)
         loop = asyncio.get_running_loop()
         admitted = loop.create_future()

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from starlette.requests import HTTPConnection
 
 from wfcore.domain.kernel.errors import RateLimited, Unauthenticated
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 
 SECOND: Final = 1_000_000_000
@@ -52,7 +53,11 @@ class RateLimits:
         waits = [(self._wait(key, limit, now), whose, limit) for whose, key, limit in limits]
         wait, whose, limit = max(waits, default=(0, "", 0))
         if wait > 0:
-            info = {"limit": whose, "requestsPerMinute": limit, "retryAfterSeconds": -(-wait // SECOND)}
+            info: dict[str, JSON] = {
+                "limit": whose,
+                "requestsPerMinute": limit,
+                "retryAfterSeconds": -(-wait // SECOND),
+            }
             raise RateLimited(f"more than {limit} requests in a minute by this {whose}", info)
         for _, key, _ in limits:
             self._times.setdefault(key, deque()).append(now)
@@ -114,7 +119,7 @@ class FailedAuthentications:
         step, now = WINDOW // self._limit, self._now()
         missing = max(0, self._full_at.get(address, 0) - now)
         if missing > WINDOW - step and credential not in self._valid:
-            info = {"limit": "address", "retryAfterSeconds": -(-(missing - WINDOW + step) // SECOND)}
+            info: dict[str, JSON] = {"limit": "address", "retryAfterSeconds": -(-(missing - WINDOW + step) // SECOND)}
             raise RateLimited(f"more than {self._limit} failed authentications in a minute by this address", info)
         try:
             yield

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.errors import Malformed, RateLimited, Unauthenticated, WfcoreError
+from wfcore.domain.kernel.json_readers import as_texts
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.common.preconditions import tag_of_bytes
 
@@ -50,10 +51,10 @@ def _headers(error: WfcoreError, challenge: str) -> dict[str, str]:
     if isinstance(error, Unauthenticated):
         return {"WWW-Authenticate": error.challenge or challenge}
     if "missing" in error.info and error.http == 403:
-        scope = " ".join(error.info["missing"])
+        scope = " ".join(as_texts(error.info["missing"]))
         return {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
     if isinstance(error, MethodNotAllowed):
-        return {"Allow": ", ".join(error.info["allow"])}
+        return {"Allow": ", ".join(as_texts(error.info["allow"]))}
     if error.http == 408:
         return {"Connection": "close"}
     if isinstance(error, RateLimited):

@@ -40,6 +40,7 @@ from wfcore.adapters.http.mcp.messages import (
 )
 from wfcore.adapters.http.mcp.server import Served
 from wfcore.domain.kernel.errors import WfcoreError
+from wfcore.domain.kernel.json_readers import as_integer, as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.system import Ids
 from wfcore.runtime.channels.endpoints import Endpoint
@@ -140,7 +141,7 @@ class Exchange:
     def _as_json(self, reply: Json, headers: Mapping[str, str]) -> Response:
         """The reply as a JSON response. Versions before 2026-07-28 answer errors with status 200."""
         statuses = {} if has_handshake(self._call.headers) else ERROR_CODE_HTTP_STATUS
-        code = reply["error"]["code"] if "error" in reply else 0
+        code = as_integer(as_object(reply["error"])["code"]) if "error" in reply else 0
         return json_response(reply, statuses.get(code, HTTPStatus.OK), headers)
 
     async def _chunks(self, replying: "asyncio.Task[Json]") -> AsyncIterator[bytes]:

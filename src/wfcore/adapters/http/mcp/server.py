@@ -26,6 +26,7 @@ from mcp.types import (
 from wfcore.adapters.http.core.route import Call
 from wfcore.adapters.http.mcp.messages import has_handshake
 from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, Unavailable, WfcoreError
+from wfcore.domain.kernel.json_readers import as_objects
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.state import RunStatus
@@ -124,7 +125,7 @@ def _described(tool: WorkflowTool) -> Tool:
 
 def _explanation(error: WfcoreError) -> str:
     """Every issue of the arguments, for the model to correct."""
-    issues = error.info.get("errors") or ()
+    issues = as_objects(error.info.get("errors") or ())
     return "\n".join(f"`{issue['path']}`: {issue['message']}" for issue in issues) or error.message
 
 

@@ -10,11 +10,15 @@ from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_M
 from wfcore.adapters.http.openapi.examples import PARAMETERS, REQUESTS, RESPONSES
 from wfcore.api.resources import ErrorEnvelope, schema_components
 from wfcore.domain.json.codec import schema_ref
+from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 
 _PARAMETER = re.compile(r"\{([A-Za-z]+)\}", re.ASCII)
 
-_FRAMES = {"type": "string", "description": "Server-Sent Events; the data of each is an `Event`"}
+_FRAMES: Final[Mapping[str, JSON]] = {
+    "type": "string",
+    "description": "Server-Sent Events; the data of each is an `Event`",
+}
 
 _HEADERS: Final[Mapping[str, tuple[str, JSON]]] = {
     IDEMPOTENCY_KEY: ("The same key and body give the same response", OPAQUE_ID),
@@ -66,6 +70,7 @@ TAGS: Final[Mapping[str, str]] = {
     "audit": "The audit trail",
     "tools": "The tool catalog",
     "models": "The models of this installation",
+    "nodeTypes": "What a graph can consist of",
     "guardrails": "Checks of the texts of agents",
     "expressions": "Evaluation of expressions and templates",
     "contextItems": "Texts for all agents of the organization",
@@ -123,7 +128,7 @@ def _description(route: Route) -> str:
 def _with_examples(schemas: Mapping[str, JSON]) -> dict[str, JSON]:
     examples = {**REQUESTS, **RESPONSES}
     return {
-        name: schema | {"examples": [examples[name]]} if name in examples else schema
+        name: {**as_object(schema), "examples": [examples[name]]} if name in examples else schema
         for name, schema in schemas.items()
     }
 
@@ -139,7 +144,7 @@ def _operation(route: Route) -> dict[str, JSON]:
             *map(_query, route.query),
             *map(_header, route.headers),
             *([_header(IF_NONE_MATCH)] if _is_conditional(route) else []),
-            *(_header(name) | {"required": True} for name in route.signature_headers),
+            *({**_header(name), "required": True} for name in route.signature_headers),
         ],
         "responses": _responses(route),
         "security": [] if route.scopes is None else [{"token": list(route.scopes)}],
@@ -166,20 +171,21 @@ def _is_conditional(route: Route) -> bool:
 
 
 def _path_parameters(route: Route) -> list[JSON]:
-    number = {"type": "integer", "minimum": route.min_id}
-    return [
-        {"name": name, "in": "path", "required": True, "schema": number if name == "id" else OPAQUE_ID}
-        | ({"example": PARAMETERS[name]} if name in PARAMETERS else {})
-        for name in _PARAMETER.findall(route.path)
-    ]
+    number: Mapping[str, JSON] = {"type": "integer", "minimum": route.min_id}
+    found: list[JSON] = []
+    for name in _PARAMETER.findall(route.path):
+        schema = number if name == "id" else OPAQUE_ID
+        example = {"example": PARAMETERS[name]} if name in PARAMETERS else {}
+        found.append({"name": name, "in": "path", "required": True, "schema": schema, **example})
+    return found
 
 
-def _query(query: Query) -> JSON:
-    described = {"name": query.name, "in": "query", "description": query.description, "schema": query.schema}
-    return described | ({"deprecated": True} if query.deprecated else {})
+def _query(query: Query) -> dict[str, JSON]:
+    deprecated: dict[str, JSON] = {"deprecated": True} if query.deprecated else {}
+    return {"name": query.name, "in": "query", "description": query.description, "schema": query.schema, **deprecated}
 
 
-def _header(name: str) -> JSON:
+def _header(name: str) -> dict[str, JSON]:
     description, schema = _HEADERS[name]
     return {"name": name, "in": "header", "description": description, "schema": schema}
 
@@ -187,7 +193,7 @@ def _header(name: str) -> JSON:
 def _responses(route: Route) -> dict[str, JSON]:
     schema = schema_ref(route.response) if isinstance(route.response, type) else route.response
     content: dict[str, JSON] = {route.media_type: {"schema": schema}}
-    responses = {
+    responses: dict[str, JSON] = {
         str(status): _response(status, {} if status == 204 else content)
         for status in (route.status, *route.other_statuses)
     }
@@ -200,7 +206,7 @@ def _responses(route: Route) -> dict[str, JSON]:
     if route.streams and route.error_shape is None:
         frames = {"text/event-stream": {"schema": _FRAMES}}
         refused = _error(409)
-        responses["409"] = refused | {"content": refused["content"] | frames}
+        responses["409"] = {**refused, "content": {**as_object(refused["content"]), **frames}}
     if route.error_shape is not None:
         responses |= {str(status): _error_of_shape(status, route.error_shape) for status in (400, 404)}
     return responses
@@ -218,7 +224,7 @@ def _error_statuses(route: Route) -> list[int]:
     return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *read, *((406, 503) if route.raw_body_shape else ())})
 
 
-def _response(status: int, content: JSON) -> JSON:
+def _response(status: int, content: JSON) -> dict[str, JSON]:
     return {"description": HTTPStatus(status).phrase, "content": content}
 
 
@@ -228,7 +234,6 @@ def _error_of_shape(status: int, shape: type) -> JSON:
     return {"description": _ERRORS[status], "content": {"application/json": {"schema": schema}}}
 
 
-def _error(status: int) -> JSON:
-    return _response(status, {"application/json": {"schema": schema_ref(ErrorEnvelope)}}) | {
-        "description": _ERRORS[status]
-    }
+def _error(status: int) -> dict[str, JSON]:
+    content = {"application/json": {"schema": schema_ref(ErrorEnvelope)}}
+    return {**_response(status, content), "description": _ERRORS[status]}

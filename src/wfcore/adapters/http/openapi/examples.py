@@ -5,6 +5,8 @@ from typing import Final
 
 from wfcore.domain.kernel.json_type import JSON
 
+_Object = Mapping[str, JSON]
+
 _ORG: Final = "6f1c2b9e-58c4-4f0b-9f0e-0d4a8c1e7a11"
 _AT: Final = "2026-01-02T03:04:05.678Z"
 _VARIATION: Final = "01941f29-7c00-7000-8000-000000000001"
@@ -12,21 +14,25 @@ _ROW: Final = "01941f29-7c00-7000-8000-000000000002"
 _RUN: Final = "order-4711"
 _BLOB: Final = f"{'5e884898' * 8}.png"
 
-_TRIGGER: Final = {"trigger_type": "manual"}
-_ASK: Final = {"id": "ask", "type": "humanApproval", "data": {"message": "Refund {{ input.amount }}?"}}
-_STRUCTURE: Final = {
+_TRIGGER: Final[_Object] = {"trigger_type": "manual"}
+_ASK: Final[_Object] = {
+    "id": "ask",
+    "type": "humanApproval",
+    "data": {"message": "Refund {{ input.amount }}?"},
+}
+_STRUCTURE: Final[_Object] = {
     "nodes": [{"id": "start", "type": "start"}, _ASK],
     "edges": [{"id": "e1", "source": "start", "target": "ask"}],
 }
-_CONTENT: Final = {"trigger": _TRIGGER, "workflowStructure": _STRUCTURE}
-_ACCESS: Final = {
+_CONTENT: Final[_Object] = {"trigger": _TRIGGER, "workflowStructure": _STRUCTURE}
+_ACCESS: Final[_Object] = {
     "visibility": "shared",
     "groupPermissions": {_ORG: {"use": True, "manage": True}},
     "sharedWith": [],
     "ownerUserId": "ada",
     "ownerEmail": "ada@example.org",
 }
-_RESOURCE: Final = {
+_RESOURCE: Final[_Object] = {
     "id": 1,
     "slug": "refunds",
     "name": "Refunds",
@@ -45,7 +51,7 @@ _RESOURCE: Final = {
     "manageDenial": None,
     "variation": None,
 }
-_INTERRUPT: Final = {
+_INTERRUPT: Final[_Object] = {
     "interruptId": "ask",
     "runId": _RUN,
     "type": "approval",
@@ -53,7 +59,7 @@ _INTERRUPT: Final = {
     "message": "Refund 40?",
     "expiresAt": None,
 }
-_RECORD: Final = {
+_RECORD: Final[_Object] = {
     "runId": _RUN,
     "status": "interrupted",
     "target": {"type": "workflow", "id": 1},
@@ -75,8 +81,14 @@ _RECORD: Final = {
     "version": "published",
     "variationId": _VARIATION,
 }
-_MEMBER: Final = {"userId": "grace", "email": "grace@example.org", "name": "Grace", "role": "member", "groups": []}
-_TOKEN: Final = {
+_MEMBER: Final[_Object] = {
+    "userId": "grace",
+    "email": "grace@example.org",
+    "name": "Grace",
+    "role": "member",
+    "groups": [],
+}
+_TOKEN: Final[_Object] = {
     "id": "Ab3dEf7h",
     "name": "ci",
     "userId": "ada",
@@ -85,9 +97,15 @@ _TOKEN: Final = {
     "expiresAt": None,
     "revokedAt": None,
 }
-_USED: Final = {"calls": 2, "inputTokens": 1_200, "outputTokens": 80, "durationMs": 2_300, "cost": 0.0023}
-_ISSUE: Final = {"path": "name", "message": "is required", "rule": "required"}
-_ERROR: Final = {
+_USED: Final[_Object] = {
+    "calls": 2,
+    "inputTokens": 1_200,
+    "outputTokens": 80,
+    "durationMs": 2_300,
+    "cost": 0.0023,
+}
+_ISSUE: Final[_Object] = {"path": "name", "message": "is required", "rule": "required"}
+_ERROR: Final[_Object] = {
     "code": "BAD_REQUEST",
     "status": "INVALID_ARGUMENT",
     "message": "`name`: is required",
@@ -157,7 +175,7 @@ REQUESTS: Final[Mapping[str, JSON]] = {
 """Bodies of requests. Each is accepted where the resources that it names exist."""
 
 RESPONSES: Final[Mapping[str, JSON]] = {
-    "Workflow": _RESOURCE | {"type": "workflow", "isEnabled": False},
+    "Workflow": {**_RESOURCE, "type": "workflow", "isEnabled": False},
     "Scope": _RESOURCE,
     "RunAccepted": {"runId": _RUN, "status": "interrupted"},
     "Upload": {"uploadId": _BLOB, "storageKey": _BLOB, "mimeType": "image/png", "sizeBytes": 48_213},
@@ -193,8 +211,8 @@ RESPONSES: Final[Mapping[str, JSON]] = {
     "Member": _MEMBER,
     "Group": {"id": _ROW, "name": "Clerks"},
     "Token": _TOKEN,
-    "NewToken": _TOKEN | {"token": f"svc_{_ORG}_Ab3dEf7h_{'x' * 43}"},
-    "Issues": {"issues": [_ISSUE | {"severity": "error"}]},
+    "NewToken": {**_TOKEN, "token": f"svc_{_ORG}_Ab3dEf7h_{'x' * 43}"},
+    "Issues": {"issues": [{**_ISSUE, "severity": "error"}]},
     "ComposedContext": {
         "messages": [
             {"type": "system", "content": "Be kind."}, {"type": "human", "content": "Where is order 4711?"},

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -20,6 +20,7 @@ from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGE_TOKEN, Call, Handler, Route
 from wfcore.api.memories import CreateMemory, FoundMemories, MemoryDto, PatchMemory, SearchMemories
 from wfcore.domain.json.codec import page_of
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.agents.memories import Memories
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.common.preconditions import etag_of
@@ -37,7 +38,7 @@ def _limit(text: str) -> int:
     return min(limit, MAX_LIMIT)
 
 
-_WHOLE = {"type": "integer", "minimum": 1}
+_WHOLE: Final[Mapping[str, JSON]] = {"type": "integer", "minimum": 1}
 _SIZE = Query("pageSize", page_size, _WHOLE, "Items of a page; more than 100 is read as 100. Default: 100 without "
               "`pageToken` and `limit`, else 25")  # fmt: skip
 _LIMIT = Query(

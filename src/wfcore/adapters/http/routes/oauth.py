@@ -9,6 +9,7 @@ from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.mcp.routes import PATH
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.identity import TokenVerifier
 
@@ -54,9 +55,9 @@ class OAuthRoutes:
     def _metadata(self, url: str, scopes: Iterable[str]) -> Response:
         oauth = self._oauth
         resource = oauth.audience if oauth and oauth.audience.startswith(("https://", "http://")) else url
-        metadata = ProtectedResource(
-            resource=resource, scopes_supported=list(scopes), bearer_methods_supported=["header"]
-        )
+        metadata: dict[str, JSON] = {
+            "resource": resource, "scopes_supported": list(scopes), "bearer_methods_supported": ["header"],
+        }  # fmt: skip
         if oauth is not None:
             metadata["authorization_servers"] = [oauth.issuer]
-        return json_response(dict(metadata))
+        return json_response(metadata)

@@ -1,5 +1,6 @@
 """The filters of lists of runs."""
 
+from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 from wfcore.adapters.http.core.request_parsing import (
@@ -15,12 +16,13 @@ from wfcore.adapters.http.core.route import Call
 from wfcore.api.runs import Channel, Screen
 from wfcore.domain.json.codec import to_ms
 from wfcore.domain.kernel.ids import is_uuid
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.state import RunStatus
 from wfcore.runtime.common.requests import bad_query
 
 ORIGINS: Final = (*get_args(Screen), *get_args(Channel), "automation")
 
-_ID: Final = {"type": "integer", "minimum": 1}
+_ID: Final[Mapping[str, JSON]] = {"type": "integer", "minimum": 1}
 _TARGETS: Final = ("workflowId", "skillId", "assistant")
 
 

@@ -1,6 +1,7 @@
 """The routes of a run's graph (interface, Graph of a run)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from starlette.responses import Response
 
@@ -9,13 +10,14 @@ from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.core.turns import RUNS
 from wfcore.api.run_graphs import RunGraphDto, ValueDto
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.common.requests import bad_query
 from wfcore.runtime.runs.graph import RunGraph
 from wfcore.runtime.runs.runs import Runs
 
 FIELDS = ("input", "output", "error")
-_NUMBER = {"type": "integer", "minimum": 0}
+_NUMBER: Final[Mapping[str, JSON]] = {"type": "integer", "minimum": 0}
 _PATH = Query("path", short_text, {"type": "string"}, "Node ids, separated by commas: the graph of the child there")
 _NODE = Query("nodeId", opaque_id, {"type": "string", "minLength": 1}, "The node")
 _VISIT = Query("visit", whole_number, _NUMBER, "The visit of the node; default: the first", 1)
