@@ -9,6 +9,7 @@ import pytest
 from msgspec import Meta
 
 from wfcore.domain.json.codec import (
+    VISIBLE,
     JsonObject,
     NonEmpty,
     Positive,
@@ -192,6 +193,7 @@ class PetDto(TypedDict, total=False):
     kind: Literal["cat", "dog"]
     legs: Literal[4]
     code: Annotated[str, Meta(pattern="^[a-z]+$")]
+    title: Annotated[str, Meta(pattern=VISIBLE)]
     owner: OwnerDto | None
     friends: list[OwnerDto]
     kennel: Annotated[JsonObject, Meta(extra_json_schema=schema_ref(Kennel))]
@@ -213,6 +215,8 @@ class TestCheck:
             ({"name": "abcd"}, "name", "maxLength", "must have at most 3 characters"),
             ({"name": " "}, "name", "pattern", "must not be blank"),
             ({"name": "a", "code": "A"}, "code", "pattern", "must match `^[a-z]+$`"),
+            ({"name": "a", "title": "\u200b"}, "title", "pattern",
+             "must have a visible character and no control character"),
             ({"name": "a", "age": 0}, "age", "minimum", "must be at least 1"),
             ({"name": "a", "age": 2**60}, "age", "maximum", f"must be at most {2**53 - 1}"),
             ({"name": "a", "age": 1.5}, "age", "integer", "must be a whole number"),

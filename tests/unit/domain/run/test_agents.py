@@ -340,3 +340,17 @@ def test_an_agent_without_a_skill_records_its_usage_alone() -> None:
     history = History(sketch("s -> a", a={"type": "agent", "message": "x"}))
     history.succeed("a", "y", usage={"model": "m", "inputTokens": 1})
     assert history.records == [UsageRecord("m", None, "a", 1, at=history.at)]
+
+
+def test_a_tool_whose_schema_is_unusable_takes_what_it_is_given() -> None:
+    """A gated tool with an invalid parameter schema is held for approval; the tool itself refuses wrong arguments."""
+    broken = {**TOOLS[1], "parameters": {"type": "nonsense"}}
+    history = conversing(tools=[broken]).succeed("agent", calls("pay", sum=1))
+    assert history.waiting("agent").tool_call_id == "c0"
+
+
+def test_a_new_turn_while_a_context_is_composed() -> None:
+    """A new turn narrows the contexts that exist; one that is still composed gets the config of that turn anyway."""
+    agent = {"type": "agent", "agent_id": 2, "message": "hi"}
+    history = History(sketch("s -> g", "s -> w", g=agent, w={"type": "humanApproval"})).decide("w")
+    assert isinstance(history.effect("g"), ComposeContext)

@@ -78,3 +78,9 @@ def test_an_edge_leaves_the_outermost_cycle_that_it_leads_out_of() -> None:
     assert heads == {("b", "c"): "b", ("b", "x"): "a"}
     assert [plan.nodes[loop.head].id for loop in plan.loops] == ["b", "a"]
     assert sorted(plan.nodes[node].id for node in plan.members(1)) == ["a", "b", "c"]
+
+
+def test_deep_nests_are_joined() -> None:
+    """Cycles within cycles within cycles, of which the outer ones close behind a chain of inner heads."""
+    edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 4), (5, 3), (5, 2), (5, 1), (5, 6)]
+    assert bodies(7, edges) == {4: ({4, 5}, 3), 3: ({3}, 2), 2: ({2}, 1), 1: ({1}, -1)}

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from wfcore.domain.run.effects import CallModel, CallTool
-from wfcore.domain.run.entries import Aborted, Limits, Started, Succeeded
+from wfcore.domain.run.entries import Aborted, Failed, Limits, Started, Succeeded
+from wfcore.domain.run.plan import Retry
 from wfcore.domain.run.state import IllegalEntry
 from wfcore.testing.histories import ANN, BEGIN, History, sketch
 
@@ -387,3 +388,30 @@ def test_effects_at_once_are_bounded() -> None:
     machine = History(graph, limits=Limits(max_concurrent_effects=2)).machine
     assert (machine.status, machine.pending) == ("error", {})
     assert machine.error["info"]["bound"] == "concurrent_effects"
+
+
+def test_skipped_nodes_are_bounded() -> None:
+    """A cycle that goes round a long dead path skips at most so many nodes for each visit."""
+    first = {"type": "condition", "branches": [{"handle": "on", "when": "true"}]}
+    dead = [f"d{number} -> d{number + 1}" for number in range(200)]
+    graph = sketch(
+        "s -> c", "c -on-> j", "c -else-> d0", *dead, "d200 -> j", "j -on-> c", "j -else-> z", c=first, j=first
+    )
+    machine = History(graph, limits=Limits(max_node_visits=50)).machine
+    assert sum(machine.root.visits) < 50
+    assert machine.error is not None
+    assert machine.error["info"] == {"reason": "bound", "bound": "node_visits"}
+
+
+def test_a_failure_that_is_out_of_date_does_not_end_the_run() -> None:
+    """Neither one of an attempt that is not pending nor one that a person decides about ends the run."""
+    history = History(sketch("s -> a"))
+    stale = Failed(history.at, 1, 1, 0, 2, "late", "failed", False, (), None)
+    held = Failed(history.at, 1, 1, 0, 1, "no connection", "connection_required", False, (), {"provider": "x"})
+    last = Failed(history.at, 1, 1, 0, 1, "broken", "failed", False, (), None)
+    assert [history.machine.ends_run(entry) for entry in (stale, held, last)] == [False, False, True]
+
+
+def test_a_very_late_retry_waits_no_longer_than_the_bound() -> None:
+    """The back-off of an attempt whose power is out of range is the longest one."""
+    assert Retry(max_attempts=9, coefficient=10.0, longest=60.0).delay_ms(5_000) == 60_000

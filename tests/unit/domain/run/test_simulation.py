@@ -190,3 +190,12 @@ def test_an_input_that_the_start_forbids_is_refused() -> None:
     schema: JSON = {"type": "object", "properties": {"n": {"type": "integer"}}}
     with pytest.raises(Invalid, match=r"`input\.n`"):
         simulate(sketch("s -> a", s={"inputSchema": schema}), {"n": "x"})
+
+
+def test_items_that_are_no_list_fail_their_node() -> None:
+    """With a known input that is not a list, `forEach` fails the node before any call."""
+    graph = sketch("s -> a", "a -> z", a={"forEach": "input.items", "params": {"x": "{{ item }}"}})
+    assert ends_of(simulate(graph, {"items": 1})) == {"a=expression | error a"}
+    assert ends_of(simulate(graph, {"items": [1]})) == {
+        "a=done z=done | done z", "a=done z=failed | error z", "a=failed | error a",
+    }  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wfcore.domain.run.entries import Aborted, Resumed
-from wfcore.domain.run.machine.tables import TABLES, Moves, diagram
+from wfcore.domain.run.machine.tables import TABLES, Moves, diagram, diagrams
 from wfcore.domain.run.plan import skill_plan
 from wfcore.domain.run.state import BrokenInvariant, IllegalEntry, IllegalRunMove, move
 from wfcore.testing.histories import ANN, History, sketch
@@ -207,3 +207,10 @@ def rounds() -> None:
     more = History(agent).succeed("a", CONTEXT).pause().fail("a")
     more.apply(Resumed(more.at, "run-2", ANN, (), {"message": "and?"})).succeed("a", "well").succeed("a", "bye")
     assert more.machine.output == "bye"
+
+
+def test_all_diagrams_stand_under_their_names() -> None:
+    """The document has a heading and a diagram for each table."""
+    text = diagrams()
+    assert [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")] == list(TABLES)
+    assert text.count("stateDiagram-v2") == len(TABLES)

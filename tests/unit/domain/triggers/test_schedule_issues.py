@@ -119,6 +119,12 @@ DAYS = "monday, tuesday, wednesday, thursday, friday, saturday, sunday"
             "must hold at most 50 expressions",
             "maxItems",
         ),
+        (
+            trigger({**CUSTOM, "cron_expressions": ["0 0 30 2 *"]}),
+            ".schedule.cron_expressions[0]",
+            "`0 0 30 2 *` never fires: none of its months has such a day",
+            "cron",
+        ),
         (trigger({**CUSTOM, "cron_expressions": [None]}), ".schedule.cron_expressions[0]", "must be a string", "type"),
     ],
 )
