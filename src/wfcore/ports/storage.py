@@ -118,9 +118,15 @@ class DirectoryRepository(Protocol):
     async def member_by_email(self, email: str) -> Member | None: ...
 
     async def members(
-        self, *, limit: int, after: str = "", group: str | None = None, role: Role | None = None
+        self,
+        *,
+        limit: int,
+        after: str = "",
+        group: str | None = None,
+        role: Role | None = None,
+        ids: Collection[str] | None = None,
     ) -> list[Member]:
-        """By user id, ascending; only members of this group and of this role, where given."""
+        """By user id, ascending; only members of this group, of this role and with these user ids, where given."""
         ...
 
     async def remove_member(self, user_id: str) -> None:

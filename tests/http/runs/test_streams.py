@@ -47,7 +47,7 @@ async def sent(
     async def send(message: Message) -> None:
         messages.append(message)
 
-    await sse.stream(batches)({"type": "http", "method": "GET"}, receive, send)
+    await sse.stream(batches, None)({"type": "http", "method": "GET"}, receive, send)
     return messages
 
 
@@ -146,7 +146,7 @@ class TestChunks:
             raise AssertionError
 
         with suppress(TimeoutError):
-            await sse.stream(batches())({"type": "http", "method": "GET"}, receive, send)
+            await sse.stream(batches(), None)({"type": "http", "method": "GET"}, receive, send)
         assert closed.is_set()
 
 

@@ -10,7 +10,6 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
-from sse_starlette import EventSourceResponse
 from sse_starlette.sse import SendTimeoutError
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -26,6 +25,8 @@ from wfcore.adapters.http.core.request_parsing import BodyLimits, Disconnected, 
 from wfcore.adapters.http.core.responses import error_response, tagged, unless_known
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.core.router import Router, segments_of
+from wfcore.adapters.http.core.sse import EventStream
+from wfcore.adapters.http.core.stream_guard import StreamGuard
 from wfcore.adapters.http.route_table import Services, route_table
 from wfcore.adapters.http.routes.metrics import MetricsPage
 from wfcore.adapters.http.routes.oauth import METADATA_PATH
@@ -42,6 +43,7 @@ from wfcore.ports.telemetry import Exposition
 from wfcore.runtime.common.authorization import check_scopes
 from wfcore.runtime.common.requests import PageTokens
 from wfcore.runtime.organization.directory import unauthenticated
+from wfcore.runtime.runs.open_streams import OpenStreams
 
 logger = logging.getLogger(__name__)
 
@@ -137,6 +139,7 @@ class Application:
         settings = core.ports.settings
         self._rates = RateLimits(settings.requests_per_minute, settings.organization_requests_per_minute)
         self._admission = Admission(settings.max_waiting_requests)
+        self._streams = StreamGuard(OpenStreams(core.ports, core.directory, core.runs))
         pages = () if studio is None else StudioRoutes(studio, oauth).table()
         self._router = Router([*route_table(core, oauth, metrics), *pages])
 
@@ -158,7 +161,7 @@ class Application:
             with access.in_span():
                 response = await self._respond(connection, receive, headers, access)
             if response is not None:
-                access.response_ready(response.status_code, streams=isinstance(response, EventSourceResponse))
+                access.response_ready(response.status_code, streams=isinstance(response, EventStream))
                 await _deliver(response, scope, receive, _Outgoing(send, scope["method"], headers), request_id)
 
     async def _respond(
@@ -215,6 +218,8 @@ class Application:
             )
             async with nullcontext() if me is None else self._admission.turn(me.org_uuid):
                 response = await route.handle(call)
+        if isinstance(response, EventStream) and me is not None:
+            self._streams.guard(me, response)
         if route.has_etag:
             response = tagged(response)
         return unless_known(response, connection.headers) if route.method == "GET" else response

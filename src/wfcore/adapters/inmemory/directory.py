@@ -30,12 +30,21 @@ class MemoryDirectory:
         return next(found, None)
 
     async def members(
-        self, *, limit: int, after: str = "", group: str | None = None, role: Role | None = None
+        self,
+        *,
+        limit: int,
+        after: str = "",
+        group: str | None = None,
+        role: Role | None = None,
+        ids: Collection[str] | None = None,
     ) -> list[Member]:
         found = [
             member
             for name, member in sorted(self.tenant.members.items())
-            if name > after and (group is None or group in member.groups) and role in (None, member.role)
+            if name > after
+            and (group is None or group in member.groups)
+            and role in (None, member.role)
+            and (ids is None or name in ids)
         ]
         return found[:limit]
 

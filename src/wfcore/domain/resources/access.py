@@ -68,6 +68,8 @@ class Principal:
     email_verified: bool = True
     expires_at: datetime | None = None
     """When the credential ends: a token that the caller makes ends no later. None: it does not end."""
+    token: str | None = attrs.field(default=None, eq=False)
+    """The prefix of the personal access token; None for another credential."""
 
     def all_groups(self) -> frozenset[str]:
         """The groups, with the implicit group of every member, whose UUID is that of the organization."""

@@ -1,11 +1,12 @@
 """Server-Sent Events (interface, Events; WHATWG HTML, Server-sent events).
 
 Frames that are ready together are sent in one chunk. A stream ends with the run's terminal event, when its client
-disconnects or stalls, or with the server. The run is not affected, and a client can join it again.
+disconnects or stalls, when its caller loses the right to read it, or with the server. The run is not affected, and a
+client can join it again.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from weakref import WeakKeyDictionary
 
@@ -17,6 +18,7 @@ from starlette.types import Message
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event
+from wfcore.runtime.runs.open_streams import Shown
 
 HEARTBEAT_SECONDS = 15
 STALL_SECONDS = 60.0
@@ -47,16 +49,28 @@ def _line(data: Mapping[str, JSON]) -> str:
     return dumps(data).replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def stream(batches: AsyncGenerator[list[Event], None], headers: Mapping[str, str] | None = None) -> Response:
+class EventStream(EventSourceResponse):
+    """A response that is a stream. `shown` is what its caller must be able to read as long as it is open."""
+
+    shown: Shown | None = None
+    chunks: AsyncGenerator[bytes, None]
+
+
+def stream(
+    batches: AsyncGenerator[list[Event], None], shown: Shown | None, headers: Mapping[str, str] | None = None
+) -> Response:
     """A response that streams the events of a run."""
-    return streaming(_chunks(batches), headers)
+    return streaming(_chunks(batches), shown, headers)
 
 
 def streaming(
-    chunks: AsyncIterator[bytes], headers: Mapping[str, str] | None = None, on_disconnect: OnDisconnect | None = None
+    chunks: AsyncGenerator[bytes, None],
+    shown: Shown | None,
+    headers: Mapping[str, str] | None = None,
+    on_disconnect: OnDisconnect | None = None,
 ) -> Response:
     """A response that streams these chunks, with a heartbeat."""
-    return EventSourceResponse(
+    response = EventStream(
         chunks,
         headers=headers,
         client_close_handler_callable=on_disconnect,
@@ -65,6 +79,8 @@ def streaming(
         ping_message_factory=lambda: ServerSentEvent(comment="", sep="\n"),
         send_timeout=STALL_SECONDS,
     )
+    response.shown, response.chunks = shown, chunks
+    return response
 
 
 def refusal(data: Mapping[str, JSON], status: int) -> Response:
@@ -72,7 +88,7 @@ def refusal(data: Mapping[str, JSON], status: int) -> Response:
     return Response(frame(0, data), status, media_type="text/event-stream")
 
 
-async def _chunks(batches: AsyncGenerator[list[Event], None]) -> AsyncIterator[bytes]:
+async def _chunks(batches: AsyncGenerator[list[Event], None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(batches):
         async for events in batches:
             chunks = _joined(map(_frame_of, events))

@@ -14,6 +14,7 @@ from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.run.events import EventKind
 from wfcore.ports.system import Clock
 from wfcore.runtime.common.run_views import RunView, Turn
+from wfcore.runtime.runs.open_streams import Shown
 from wfcore.runtime.runs.runs import Runs
 
 RUNS = "/agent/v1/runs"
@@ -39,7 +40,7 @@ class Turns:
         """The turn that was started or joined. The scope to start it is enough to follow it."""
         location = {"Location": call.url(RUNS, view.id)}
         if not prefers_json(call.headers):
-            return sse.stream(self._runs.batches(view, after=after), location)
+            return sse.stream(self._runs.batches(view, after=after), Shown.run(view), location)
         under_way = view.status.under_way
         return accepted(view, HTTPStatus.ACCEPTED if under_way else HTTPStatus.OK, location)
 

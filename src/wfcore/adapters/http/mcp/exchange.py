@@ -5,7 +5,7 @@ No state is kept between two exchanges: any process of an installation can serve
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -45,6 +45,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.system import Ids
 from wfcore.runtime.channels.endpoints import Endpoint
 from wfcore.runtime.channels.workflow_tools import WorkflowTools
+from wfcore.runtime.runs.open_streams import Shown
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +120,9 @@ class Exchange:
             if not has_handshake(self._call.headers) and not replying.done():
                 await _cancel(self._tools, self._call, self._endpoint, self._key)
 
-        return sse.streaming(self._chunks(replying), on_disconnect=on_disconnect)
+        return sse.streaming(
+            self._chunks(replying), Shown.workflow(self._endpoint.workflow.id), on_disconnect=on_disconnect
+        )
 
     async def _reply_then_end(self) -> Json:
         try:
@@ -144,7 +147,7 @@ class Exchange:
         code = as_integer(as_object(reply["error"])["code"]) if "error" in reply else 0
         return json_response(reply, statuses.get(code, HTTPStatus.OK), headers)
 
-    async def _chunks(self, replying: "asyncio.Task[Json]") -> AsyncIterator[bytes]:
+    async def _chunks(self, replying: "asyncio.Task[Json]") -> AsyncGenerator[bytes, None]:
         try:
             while (notification := await self._queue.get()) is not None:
                 yield sse.message(notification)

@@ -56,6 +56,16 @@ class DirectoryContract:
             assert [m.user_id for m in await work.directory.members(limit=9, role=Role.OWNER)] == ["d"]
             assert await work.directory.members(limit=9, group="g3") == []
 
+    async def test_members_are_found_by_their_ids(self, store: Storage) -> None:
+        """`members`: those with the given user ids, with their groups; unknown ids are ignored."""
+        async with store.transaction(ORG) as work:
+            found = [new_member(name, groups=frozenset({"g1"})) for name in ("a", "b", "c")]
+            for member in found:
+                await work.directory.add_member(member)
+            assert await work.directory.members(limit=9, ids=["c", "x", "a"]) == [found[0], found[2]]
+            assert await work.directory.members(limit=1, after="a", ids={"a", "b", "c"}) == [found[1]]
+            assert await work.directory.members(limit=9, ids=[]) == []
+
     async def test_a_removed_member_leaves_its_groups(self, store: Storage) -> None:
         """`remove_member`: delete the member and its group memberships; an unknown member is ignored."""
         async with store.transaction(ORG) as work:

@@ -16,6 +16,7 @@ from wfcore.api.resources import Body
 from wfcore.api.runs import CreateRun, EventDto, ResumeRun, RunAccepted, RunRecord, RunStatsDto
 from wfcore.domain.json.codec import page_of
 from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.runs.open_streams import Shown
 from wfcore.runtime.runs.runs import Runs
 
 ONE = f"{RUNS}/{{runId}}"
@@ -97,7 +98,7 @@ class RunRoutes:
         view = await self._runs.run_to_follow(call.me, call.run_id)
         if after and not view.status.under_way and not await self._runs.events(call.me, call.run_id, after=after):
             return Response(status_code=HTTPStatus.NO_CONTENT)
-        return sse.stream(self._runs.batches(view, after=after))
+        return sse.stream(self._runs.batches(view, after=after), Shown.run(view))
 
     async def cancel(self, call: Call) -> Response:
         return accepted(await self._runs.cancel(call.me, call.run_id), HTTPStatus.ACCEPTED)
