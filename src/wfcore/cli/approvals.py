@@ -69,7 +69,7 @@ class ApprovalPrompt:
             return {"decision": decision}
         return {"decision": decision, "data": self._prompt_form(interrupt.form_schema)}
 
-    def _prompt_form(self, schema: Mapping[str, JSON]) -> JSON:
+    def _prompt_form(self, schema: JSON) -> JSON:
         """Prompt until the data is valid: for each field, or for all data when the schema names none (blank: `{}`)."""
         fields = _fields(schema)
         while True:
@@ -92,18 +92,20 @@ class ApprovalPrompt:
         if field.get("type") == "string":
             return text
         try:
-            return json.loads(text)
+            value: JSON = json.loads(text)
         except ValueError:
             return text
+        return value
 
     def _prompt(self, question: str, **options: Any) -> str:
         return str(Prompt.ask(Text(question), console=self.progress.console, show_default=False, **options))
 
 
-def _fields(schema: Mapping[str, JSON]) -> dict[str, Mapping[str, JSON]]:
+def _fields(schema: JSON) -> dict[str, Mapping[str, JSON]]:
     """The fields that a form names, each with its schema, which can be empty."""
-    named = schema.get("properties") if isinstance(schema, dict) else None
-    return {name: field if isinstance(field, dict) else {} for name, field in (named or {}).items()}
+    named = schema.get("properties") if isinstance(schema, Mapping) else None
+    fields = named if isinstance(named, Mapping) else {}
+    return {name: field if isinstance(field, Mapping) else {} for name, field in fields.items()}
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import CycloptsError
 
-from wfcore.domain.kernel.errors import Issue, Malformed, refuse
+from wfcore.domain.kernel.errors import Issue, Malformed
 from wfcore.domain.kernel.json_type import JSON
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def read_workflow(path: str) -> dict[str, JSON]:
     content = _read(file)
     tree = _json(content) if file.suffix == ".json" else _yaml(content)
     if not isinstance(tree, dict):
-        refuse([Issue("", "the file must contain an object", "type")])
+        raise _malformed("the file must contain an object", "type")
     return {"name": file.stem, "type": "workflow", **tree}
 
 
@@ -81,7 +81,11 @@ def _yaml(content: bytes) -> JSON:
         problem = f"not YAML: {_summary(error)}"
     except (TypeError, ValueError, RecursionError) as error:
         problem = f"not representable as JSON: {error}"
-    return refuse([Issue("", problem, "json")])
+    raise _malformed(problem, "json")
+
+
+def _malformed(problem: str, rule: str) -> Malformed:
+    return Malformed(problem, {"errors": [Issue("", problem, rule).to_wire()]})
 
 
 def _parser() -> Any:

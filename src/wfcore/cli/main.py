@@ -79,9 +79,10 @@ def _user_errors() -> tuple[type[Exception], ...]:
 
 def _report(error: Exception) -> int:
     from wfcore.domain.kernel.errors import Invalid, Malformed, WfcoreError
+    from wfcore.domain.kernel.json_readers import as_objects
 
     if isinstance(error, WfcoreError):
-        issues = error.info.get("errors") or []
+        issues = as_objects(error.info.get("errors") or ())
         more = [f"`{issue['path']}`: {issue['message']}" for issue in issues[1:]]
         return _fail(2 if isinstance(error, (Invalid, Malformed)) else 1, error.message, *more)
     if isinstance(error, OSError):

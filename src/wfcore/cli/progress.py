@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -11,6 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from wfcore.cli.plain import plain
+from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
 
@@ -41,7 +42,7 @@ class Progress:
     def __init__(self, title: str, structure: Mapping[str, JSON], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self._title = title
-        self._nodes = {node["id"]: node for node in structure.get("nodes") or ()}
+        self._nodes = {as_text(node["id"]): node for node in as_objects(structure.get("nodes") or ())}
         self._outline = list(outline(structure))
         self._states = dict.fromkeys(self._nodes, "pending")
         self._details: dict[str, str] = {}
@@ -75,7 +76,7 @@ class Progress:
         if node not in self._states:
             return
         if event.kind is EventKind.message_delta:
-            self._details[node] = (self._details.get(node, "") + event.data["delta"])[-TAIL:]
+            self._details[node] = (self._details.get(node, "") + as_text(event.data["delta"]))[-TAIL:]
         if state is not None:
             self._states[node] = state
             self._details[node] = _detail(event)
@@ -95,7 +96,8 @@ class Progress:
     def _label(self, node: str) -> Text:
         state = self._states[node]
         glyph, style = GLYPHS[state]
-        kind = self._nodes[node].get("data", {}).get("toolId") or self._nodes[node]["type"]
+        declared = self._nodes[node]
+        kind = as_object(declared.get("data", {})).get("toolId") or declared["type"]
         label = Text.assemble(
             (f"{glyph} {node}", style), (f"  {kind}", "dim"), ("" if self.console.is_terminal else f"  {state}")
         )
@@ -105,11 +107,11 @@ class Progress:
 
 def outline(structure: Mapping[str, JSON]) -> Iterator[tuple[int, str]]:
     """The nodes with their depth, each once, from the start node: branches are indented, successors are not."""
-    nodes, edges = structure.get("nodes") or (), structure.get("edges") or ()
-    targets: dict[str, list[str]] = {node["id"]: [] for node in nodes}
+    nodes, edges = as_objects(structure.get("nodes") or ()), as_objects(structure.get("edges") or ())
+    targets: dict[str, list[str]] = {as_text(node["id"]): [] for node in nodes}
     for edge in edges:
-        targets[edge["source"]].append(edge["target"])
-    starts = [node["id"] for node in nodes if node["type"] == "start"]
+        targets[as_text(edge["source"])].append(as_text(edge["target"]))
+    starts = [as_text(node["id"]) for node in nodes if node["type"] == "start"]
     seen: set[str] = set()
     todo = [(0, node) for node in reversed(starts)]
     while todo:
@@ -124,7 +126,7 @@ def outline(structure: Mapping[str, JSON]) -> Iterator[tuple[int, str]]:
 
 def _detail(event: Event) -> str:
     """The detail of an event: the error message, or the message of an interrupt."""
-    data: Mapping[str, Any] = event.data
+    data = event.data
     if event.kind is EventKind.interrupt:
         return str(data.get("message") or "").partition("\n")[0][:TAIL]
     error = data.get("error")

@@ -12,6 +12,7 @@ from wfcore.cli.common import DATABASE, Config, Database, Flag, Tools, open_core
 from wfcore.cli.files import load_tools
 from wfcore.cli.lines import Lines
 from wfcore.cli.plain import plain
+from wfcore.domain.kernel.json_readers import as_object, as_text
 
 if TYPE_CHECKING:
     from wfcore.bootstrap import Core
@@ -154,9 +155,11 @@ class ChatSession:
         """The data for the form of an approval; None when there are no more lines."""
         while (line := await self._read("data, as JSON: ")) is not None:
             try:
-                return json.loads(line)
+                data: JSON = json.loads(line)
             except ValueError as error:
                 print_message(f"not valid JSON: {error}")
+            else:
+                return data
         return None
 
     async def _read(self, prompt: str) -> str | None:
@@ -184,10 +187,10 @@ class Screen:
         inside = bool(data.get("path"))
         match str(event.kind):
             case "message_delta" if not inside:
-                self._print_text(data["messageId"], data["delta"])
+                self._print_text(as_text(data["messageId"]), as_text(data["delta"]))
             case "message" if not inside:
                 if self._open_message != data["messageId"]:
-                    self._print_text(data["messageId"], data["content"])
+                    self._print_text(as_text(data["messageId"]), as_text(data["content"]))
                 self.end_line()
             case "tool_call":
                 self._print_line(f"→ {data['name']} {_shortened(data['arguments'])}")
@@ -216,7 +219,7 @@ class Screen:
 
 
 def _failure(error: "JSON") -> str:
-    return _shortened(f"error: {error['message']}")
+    return _shortened(f"error: {as_object(error)['message']}")
 
 
 def _shortened(value: "JSON") -> str:

@@ -19,6 +19,7 @@ from wfcore.cli.common import (
 )
 from wfcore.cli.files import load_tools, read_input, read_workflow
 from wfcore.cli.progress import Progress
+from wfcore.domain.kernel.json_readers import as_object, as_text
 
 if TYPE_CHECKING:
     from wfcore.bootstrap import Core
@@ -61,7 +62,8 @@ async def run(
         flow = await _deploy(core, me, body)
         if flow is None or flow.variation is None:
             return 1
-        with Progress(body["name"], flow.variation.content["workflowStructure"] or {}) as progress:
+        structure = as_object(flow.variation.content["workflowStructure"] or {})
+        with Progress(as_text(body["name"]), structure) as progress:
             ended = await _run_to_end(core, me, flow.id, given, ApprovalPrompt(progress, always))
     return _report(ended)
 
@@ -124,6 +126,6 @@ def _report(ended: "RunView") -> int:
     if ended.status == "done":
         print_result(ended.output)
         return 0
-    error = (ended.row.result or {}).get("error") or {}
+    error = as_object((ended.row.result or {}).get("error") or {})
     print_message(f"the run ended as {ended.status}" + (f": {error['message']}" if "message" in error else ""))
     return 1

@@ -33,11 +33,12 @@ async def validate(
 
 async def _issues(file: str, tools: list[str], config: str | None) -> "list[dict[str, JSON]]":
     from wfcore.domain.kernel.errors import Malformed
+    from wfcore.domain.kernel.json_readers import as_objects
 
     try:
         body = read_workflow(file)
     except Malformed as error:
-        return [{**issue, "severity": "error"} for issue in error.info["errors"]]
+        return [{**issue, "severity": "error"} for issue in as_objects(error.info["errors"])]
     async with open_core(IN_MEMORY, config, tools=load_tools(tools)) as core:
         found = await core.workflows.validate(await local_principal(core), body)
     return [attrs.asdict(issue) for issue in found]
