@@ -9,6 +9,31 @@ from wfcore.domain.json.codec import JsonObject
 from wfcore.domain.json.values import UNSET, UnsetType, value
 
 
+class HandleDto(TypedDict):
+    """A handle from which edges leave a node; null is the unnamed handle."""
+
+    handle: str | None
+    description: str
+
+
+class NodeTypeDto(TypedDict):
+    """A type of node. `dataSchema` is the JSON Schema of the `data` that a deploy requires.
+
+    `handlesFrom` is the key of `data` whose items each have a further `handle`; null without any.
+    """
+
+    type: Literal["start", "action", "condition", "agent", "humanApproval"]
+    title: str
+    description: str
+    dataSchema: JsonObject
+    handles: list[HandleDto]
+    handlesFrom: str | None
+
+
+class NodeTypeList(TypedDict):
+    nodeTypes: list[NodeTypeDto]
+
+
 class ModelDto(TypedDict):
     """A model that agents can name. `isDefault`: it serves agents that name none."""
 

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from wfcore.api.resources import Body, Name
 from wfcore.api.runs import Key, RunConfig
-from wfcore.domain.graph.node_types import ModelSettings
+from wfcore.domain.graph.node_types import ModelSettingsDto
 from wfcore.domain.json.codec import JsonObject, Time
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 
@@ -124,7 +124,7 @@ class ComposedContext(TypedDict):
 
     messages: list[ContextMessage]
     model: str
-    settings: ModelSettings
+    settings: ModelSettingsDto
     tools: list[ContextTool]
     segments: list[ContextSegment]
     leftOut: list[ContextLeftOut]

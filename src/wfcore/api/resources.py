@@ -12,7 +12,8 @@ from typing import Annotated, Any, Final, Literal, Required, TypedDict, is_typed
 
 from msgspec import Meta
 
-from wfcore.domain.graph.node_types import NODE_TYPES, Branch
+from wfcore.domain.graph.declared import value_classes
+from wfcore.domain.graph.node_types import NODE_TYPES
 from wfcore.domain.graph.shapes import AgentSelection, WorkflowStructure
 from wfcore.domain.json.codec import (
     VISIBLE,
@@ -25,7 +26,7 @@ from wfcore.domain.json.codec import (
     schema_ref,
     schemas_of,
 )
-from wfcore.domain.json.values import UNSET, UnsetType, creation, is_value, value
+from wfcore.domain.json.values import UNSET, UnsetType, creation, is_open, is_value, value
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import TOKEN_SCOPES, Visibility
@@ -325,7 +326,7 @@ class ErrorEnvelope(TypedDict):
 
 _NODE_DATA: Final = tuple(declared.data for declared in NODE_TYPES.values())
 _FREE: Final = (ScheduleTrigger, OtherTrigger, WorkflowStructure, AgentSelection)
-_WITH_FREE_KEYS: Final = (*_FREE, *_NODE_DATA, Branch)
+_WITH_FREE_KEYS: Final = {*_FREE, *(cls for data in _NODE_DATA for cls in value_classes(data) if is_open(cls))}
 
 _TRIGGER: Final[JSON] = {"anyOf": [schema_ref(ScheduleTrigger), schema_ref(OtherTrigger)]}
 

@@ -33,6 +33,47 @@ class TextModel(ScriptedModel):
     abilities = ("tools",)
 
 
+class TestNodeTypes:
+    """`GET /api/v1/node-types`."""
+
+    async def test_each_type_has_its_schema_handles_and_texts(self, world: World) -> None:
+        """The same for everybody."""
+        found = {
+            one["type"]: one for one in (await (await world.user("ann")).get("/api/v1/node-types")).json()["nodeTypes"]
+        }
+        assert list(found) == ["start", "action", "condition", "agent", "humanApproval"]
+        assert {kind: [handle["handle"] for handle in one["handles"]] for kind, one in found.items()} == {
+            "start": [None],
+            "action": [None, "error"],
+            "condition": ["else"],
+            "agent": [None, "error"],
+            "humanApproval": ["approved", "denied", "expired"],
+        }
+        assert {kind for kind, one in found.items() if one["handlesFrom"]} == {"condition"}
+        for one in found.values():
+            assert one["title"]
+            assert one["description"]
+            assert all(handle["description"] for handle in one["handles"])
+
+    async def test_a_schema_stands_alone(self, world: World) -> None:
+        """It validates data without anything else: unknown keys of `data` are allowed, those of `retry` are not."""
+        listed = (await (await world.user("ann")).get("/api/v1/node-types")).json()["nodeTypes"]
+        (schema,) = [one["dataSchema"] for one in listed if one["type"] == "action"]
+        valid = jsonschema_rs.validator_for(schema).is_valid
+        assert valid({"toolId": "t", "retry": {"maxAttempts": 3}, "colour": "red"})
+        assert not valid({"toolId": "t", "retry": {"attempts": 3}})
+        assert not valid({"params": {}})
+
+    async def test_it_has_an_entity_tag(self, world: World) -> None:
+        """304 without a body while nothing has changed."""
+        ann = await world.user("ann")
+        first = await ann.get("/api/v1/node-types")
+        again = await ann.get("/api/v1/node-types", headers={"If-None-Match": first.headers["ETag"]})
+        assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", first.headers["ETag"])
+        other = await ann.get("/api/v1/node-types", headers={"If-None-Match": '"other"'})
+        assert (other.status_code, other.json()) == (200, first.json())
+
+
 class TestChoices:
     """`GET /api/v1/models` and `GET /api/v1/guardrails`."""
 
@@ -75,7 +116,7 @@ class TestChoices:
     async def test_they_need_the_scope(self, world: World) -> None:
         """403 with the missing scope."""
         ann = await world.user("ann", scopes=["tokens:write"])
-        for path in ("/api/v1/models", "/api/v1/guardrails"):
+        for path in ("/api/v1/node-types", "/api/v1/models", "/api/v1/guardrails"):
             refused = assert_envelope(await ann.get(path), *FORBIDDEN)
             assert refused["info"] == {"missing": ["workflows:read"]}
 

@@ -133,6 +133,20 @@ def _strict(hint: Any) -> Any:
     return list[_strict(arguments[0])] if origin is list else hint  # type: ignore[misc]
 
 
+def value_classes(cls: type) -> set[type]:
+    """The class of values and those of its fields, at any depth."""
+    found, todo = set[type](), [cls]
+    while todo:
+        hint = todo.pop()
+        if is_value(hint):
+            if hint not in found:
+                found.add(hint)
+                todo += get_type_hints(hint, include_extras=True).values()
+        else:
+            todo += get_args(hint)
+    return found
+
+
 _JSON_TYPES: Mapping[Any, tuple[type, ...]] = {str: (str,), list: (list,), bool: (bool,), NoneType: (NoneType,)}
 
 

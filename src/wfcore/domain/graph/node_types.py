@@ -29,9 +29,9 @@ from wfcore.domain.graph.checks import (
     unique,
     uuid,
 )
-from wfcore.domain.graph.declared import Rule, check_of
-from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive
-from wfcore.domain.json.values import UNSET, UnsetType, open_value, value, wire
+from wfcore.domain.graph.declared import Rule, check_of, value_classes
+from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, closed, component_name, schemas_of
+from wfcore.domain.json.values import UNSET, UnsetType, is_open, open_value, value, wire
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_type import JSON
 
@@ -92,7 +92,7 @@ Timeout = Annotated[Seconds, Meta(description="Without it, the node has no time 
 
 
 @value
-class ModelSettings:
+class ModelSettingsDto:
     """Settings of a model; absent ones are those of the model."""
 
     context_window: Annotated[Positive, Meta(description="The most tokens of a prompt")] | UnsetType = UNSET
@@ -182,7 +182,7 @@ class AgentData:
         Annotated[list[ToolId], Meta(description="The only tools that the agent can use")] | UnsetType
     ) = attrs.field(default=UNSET, metadata=wire("tool_restrictions"))
     model: Annotated[NonEmpty, Meta(description="The name of a configured model")] | UnsetType = UNSET
-    model_settings: ModelSettings | UnsetType = UNSET
+    model_settings: ModelSettingsDto | UnsetType = UNSET
     output_schema: (
         Annotated[SchemaJson, Meta(description="A JSON Schema: the output is then an object that fits it")] | UnsetType
     ) = UNSET
@@ -237,6 +237,29 @@ class NodeDeclaration:
     def check(self) -> Check:
         """The check of `data`."""
         return then(check_of(self.data), *self.rules)
+
+    def to_wire(self) -> dict[str, JSON]:
+        """The declaration as a builder reads it."""
+        return {
+            "type": self.kind.value,
+            "title": self.title,
+            "description": self.description,
+            "dataSchema": self.schema(),
+            "handles": [{"handle": handle, "description": text} for handle, text in self.handles.items()],
+            "handlesFrom": self.handles_from,
+        }
+
+    def schema(self) -> dict[str, JSON]:
+        """The JSON Schema of `data` (2020-12), which has the schemas of its parts as definitions.
+
+        It does not state the rules between keys, and what expressions and ids refer to.
+        """
+        names = {component_name(cls) for cls in value_classes(self.data) if not is_open(cls)}
+        parts = {
+            name: closed(part) if name in names else part for name, part in schemas_of([self.data], "#/$defs/").items()
+        }
+        root = parts.pop(component_name(self.data))
+        return {**root, "$defs": parts} if parts else root
 
 
 _DONE = "After the node is done"

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from wfcore.domain.graph.checks import Check, every, free_object, is_number, must, node_id, record, then, unique
 from wfcore.domain.graph.declared import Rule
-from wfcore.domain.graph.node_types import NODE_TYPES, ModelSettings
+from wfcore.domain.graph.node_types import NODE_TYPES, ModelSettingsDto
 from wfcore.domain.json.codec import JsonObject, Positive, schema_ref
 from wfcore.domain.json.values import UNSET, UnsetType, open_value, value, wire
 from wfcore.domain.kernel.json_type import JSON
@@ -75,4 +75,4 @@ class AgentSelection:
 
     agents: Annotated[list[AgentSelectionEntry], Meta(min_length=1), Rule(unique("priority_order"), "every")]
     model: str | UnsetType = UNSET
-    model_settings: ModelSettings | UnsetType = UNSET
+    model_settings: ModelSettingsDto | UnsetType = UNSET

@@ -1,9 +1,10 @@
-"""What an agent can be given: the models and the guardrails of this installation."""
+"""What a graph can contain: the types of nodes, and the models and guardrails of this installation."""
 
 from collections.abc import Sequence
 
 import attrs
 
+from wfcore.domain.graph.node_types import NODE_TYPES, NodeDeclaration
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.guardrails import GuardrailDescription
@@ -41,10 +42,15 @@ class GuardrailView:
 
 
 class Choices:
-    """Lists what an agent can be given. The same for all organizations; without addresses, keys and prices."""
+    """Lists what a graph and its agents can be given: the same in all organizations, without addresses and prices."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
+
+    @needs("workflows:read")
+    async def node_types(self, me: Principal) -> list[NodeDeclaration]:
+        """The types of nodes, with the JSON Schema of their `data` and their handles."""
+        return list(NODE_TYPES.values())
 
     @needs("workflows:read")
     async def models(self, me: Principal) -> list[ModelView]:

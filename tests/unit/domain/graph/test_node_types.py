@@ -1,9 +1,11 @@
 """The rules of node data, type by type (interface, WorkflowStructure)."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import attrs
+import jsonschema_rs
 import pytest
+from hypothesis import given
 
 from wfcore.domain.graph.checks import (
     MAX_ISSUES,
@@ -21,11 +23,15 @@ from wfcore.domain.graph.checks import (
     then,
     unique,
 )
-from wfcore.domain.graph.node_types import NODE_DATA
+from wfcore.domain.graph.declared import Rule, check_of
+from wfcore.domain.graph.node_types import NODE_DATA, NODE_TYPES
 from wfcore.domain.graph.rules import deploy_issues
+from wfcore.domain.graph.shapes import NodeDto
 from wfcore.domain.graph.structure import NodeType, parse_graph
+from wfcore.domain.json.codec import canonical, schemas_of
+from wfcore.domain.json.values import structure, to_json
 from wfcore.domain.kernel.errors import Issue
-from wfcore.testing.graphs import CATALOG
+from wfcore.testing.graphs import CATALOG, deployable_graphs
 
 GROUP = "123e4567-e89b-12d3-a456-426614174000"
 
@@ -147,6 +153,11 @@ def deploy_data(kind: str, data: dict[str, Any]) -> list[Issue]:
     ]
 
 
+def is_json(value: Any) -> bool:
+    """Whether a validator of JSON can read the value: not an infinite or a very large number."""
+    return not isinstance(value, int | float) or abs(value) < 2**53
+
+
 class TestData:
     """Node data, type by type."""
 
@@ -201,6 +212,74 @@ class TestData:
         touched = {(kind, below.split(".")[0].split("[")[0]) for kind, _, below, _ in DATA}
         retried = {("agent", "retry")}  # the same check as for an action
         assert touched | retried >= KNOWN_KEYS
+
+
+class TestSchemas:
+    """The JSON Schema of each type's data says what the types and bounds of the check say."""
+
+    @pytest.mark.parametrize(("kind", "data", "below", "rule"), DATA)
+    def test_it_refuses_the_faults_of_types_and_bounds(
+        self, kind: str, data: dict[str, Any], below: str, rule: str
+    ) -> None:
+        """What it accepts although the check does not is a rule between keys, a reference or a syntax."""
+        if kind == "action" and below != "toolId":
+            data = {"toolId": "core.http", **data}
+        if not all(map(is_json, data.values())):
+            return
+        valid = jsonschema_rs.validator_for(NODE_TYPES[NodeType(kind)].schema()).is_valid(data)
+        beyond = {"reference", "expression", "required_if", "unique", "reserved", "email", "uuid"}
+        if rule in beyond or below in ("approvers", "requiredApprovals", "inputSchema", "outputSchema", "formSchema"):
+            return
+        assert not valid
+
+    @given(deployable_graphs())
+    def test_it_accepts_what_a_deploy_accepts(self, structure: dict[str, Any]) -> None:
+        """Every node of a graph that can be deployed."""
+        for node in structure["nodes"]:
+            schema = NODE_TYPES[NodeType(node["type"])].schema()
+            assert jsonschema_rs.validator_for(schema).is_valid(node.get("data", {}))
+
+    @given(deployable_graphs())
+    def test_a_value_has_what_was_checked(self, built: dict[str, Any]) -> None:
+        """The typed value of a node's data is the data without its unknown keys."""
+        for node in built["nodes"]:
+            cls, data = NODE_TYPES[NodeType(node["type"])].data, node.get("data", {})
+            known = to_json(structure(cls, data))
+            assert canonical(known) == canonical({key: item for key, item in data.items() if key in known})
+            assert {key for kind, key in KNOWN_KEYS if kind == node["type"]} & data.keys() == known.keys()
+
+    def test_a_declaration_names_every_known_key(self) -> None:
+        """The keys of the schemas are those of the interface."""
+        declared = {(str(kind), key) for kind, one in NODE_TYPES.items() for key in one.schema()["properties"]}
+        assert declared == KNOWN_KEYS
+
+    def test_nodes_have_the_declared_types(self) -> None:
+        """The shape of a node lists the types that are declared."""
+        types = schemas_of([NodeDto])["Node"]["properties"]["type"]["enum"]
+        assert sorted(types) == sorted(NODE_TYPES)
+
+
+class TestDerivedChecks:
+    """The check of an annotation."""
+
+    def test_a_type_that_a_graph_does_not_use(self) -> None:
+        """It is an error of the declaration."""
+        with pytest.raises(TypeError, match="no check for the annotation"):
+            check_of(bytes)
+
+    @pytest.mark.parametrize(("value", "rules"), [("a", []), (["a"], []), ([1], ["type"]), (None, ["type"])])
+    def test_alternatives(self, value: Any, rules: list[str]) -> None:
+        """The alternative of the value's type checks it; the message names all."""
+        found = check_of(str | list[str])(value, Known())
+        assert [issue.rule for issue in found] == rules
+        if value is None:
+            assert found[0].message == "must be a string or an array of strings, not null"
+
+    @pytest.mark.parametrize(("how", "rules"), [("then", ["type"]), ("every", ["type", "own"]), ("instead", ["own"])])
+    def test_rules(self, how: Literal["then", "every", "instead"], rules: list[str]) -> None:
+        """A rule comes after the type, beside it, or instead of it."""
+        own = Rule(must(lambda value, known: False, "own", "is wrong"), how)
+        assert [issue.rule for issue in check_of(Annotated[str, own])(1, Known())] == rules
 
 
 class TestChecks:

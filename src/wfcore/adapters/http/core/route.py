@@ -120,6 +120,8 @@ class Route:
     error_shape: type | None = None
     """The shape of errors that do not use the envelope."""
     media_type: str = "application/json"
+    etag: bool = False
+    """Whether its response has an entity tag although it is not one resource."""
     base: str = ""
     successor: str | None = None
     min_id: int = 1
@@ -131,4 +133,5 @@ class Route:
     def has_etag(self) -> bool:
         """Whether its response is the representation of one resource, which has an entity tag."""
         is_json = self.media_type == "application/json" and not self.streams
-        return self.method in ("GET", "PATCH") and self.scopes is not None and is_json and self.path.endswith("}")
+        is_tagged = self.etag or self.path.endswith("}")
+        return self.method in ("GET", "PATCH") and self.scopes is not None and is_json and is_tagged

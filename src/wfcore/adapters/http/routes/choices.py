@@ -1,4 +1,4 @@
-"""The routes of what an agent can be given, and of the evaluation of expressions."""
+"""The routes of what a graph and its agents can be given, and of the evaluation of expressions."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call, Route
-from wfcore.api.choices import Evaluated, EvaluateExpression, GuardrailList, ModelList
+from wfcore.api.choices import Evaluated, EvaluateExpression, GuardrailList, ModelList, NodeTypeList
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.tools.choices import Choices
 from wfcore.runtime.tools.expressions import Expressions
@@ -15,12 +15,16 @@ from wfcore.runtime.tools.expressions import Expressions
 
 @attrs.frozen
 class ChoiceRoutes:
-    """Models, guardrails, and the evaluation of expressions."""
+    """Types of nodes, models, guardrails, and the evaluation of expressions."""
 
     choices: Choices
     expressions: Expressions
 
     def table(self) -> Iterator[Route]:
+        yield Route(
+            "nodeTypes.list", "GET", "/api/v1/node-types", self.node_types, "List the types of nodes",
+            scopes_of(self.choices.node_types), NodeTypeList, etag=True,
+        )  # fmt: skip
         yield Route(
             "models.list", "GET", "/api/v1/models", self.models, "List the models that an agent can use",
             scopes_of(self.choices.models), ModelList,
@@ -34,6 +38,9 @@ class ChoiceRoutes:
             "Evaluate an expression or a template", scopes_of(self.expressions.evaluate), Evaluated,
             body=EvaluateExpression, body_required=True,
         )  # fmt: skip
+
+    async def node_types(self, call: Call) -> Response:
+        return json_response({"nodeTypes": [one.to_wire() for one in await self.choices.node_types(call.me)]})
 
     async def models(self, call: Call) -> Response:
         return json_response({"models": [one.to_wire() for one in await self.choices.models(call.me)]})
