@@ -6,12 +6,13 @@ joins, parallel edges and cycles that contain a condition or a humanApproval.
 
 import copy
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 from hypothesis import strategies as st
 
 from wfcore.domain.graph.checks import ListedCatalog
+from wfcore.domain.kernel.json_readers import as_text
 from wfcore.domain.kernel.json_type import JSON
 
 TOOLS = ("core.transform", "core.http")
@@ -27,11 +28,15 @@ EXITS: dict[str, tuple[str | None, ...]] = {
     "humanApproval": ("approved", "denied", "expired"),
 }
 
+Structure = dict[str, list[dict[str, JSON]]]
+"""A `workflowStructure`: its `nodes` and `edges`."""
+
+
 # Deployable graphs.
 
 
 @st.composite
-def deployable_graphs(draw: st.DrawFn, max_nodes: int = 10) -> dict[str, JSON]:
+def deployable_graphs(draw: st.DrawFn, max_nodes: int = 10) -> Structure:
     """A `workflowStructure` of 1 to `max_nodes` nodes without errors. Warnings are possible."""
     types = ["start", *draw(st.lists(st.sampled_from(INNER_TYPES), max_size=max_nodes - 1))]
     nodes = [draw(_node(index, kind, len(types))) for index, kind in enumerate(types)]
@@ -58,7 +63,7 @@ def _extra_pair(types: list[str]) -> st.SearchStrategy[tuple[int, int]]:
 def _edge(draw: st.DrawFn, number: int, pair: tuple[int, int], types: list[str]) -> dict[str, JSON]:
     source, target = pair
     handle = draw(st.sampled_from(EXITS[types[source]]))
-    edge = {"id": f"edge {number}", "source": f"n{source}", "target": f"n{target}"}
+    edge: dict[str, JSON] = {"id": f"edge {number}", "source": f"n{source}", "target": f"n{target}"}
     return edge if handle is None else {**edge, "sourceHandle": handle}
 
 
@@ -75,7 +80,8 @@ def _node(draw: st.DrawFn, index: int, kind: str, count: int) -> dict[str, JSON]
 
 _BUILDERS_OWN = st.fixed_dictionaries({}, optional={"label": st.text(max_size=5), "colour": st.none()})
 _SECONDS = st.integers(1, 10**6) | st.floats(0.001, 1e6)
-_TRIES = {
+_Value = st.SearchStrategy[JSON]
+_TRIES: dict[str, _Value] = {
     "retry": st.fixed_dictionaries(
         {},
         optional={
@@ -87,7 +93,8 @@ _TRIES = {
     ),
     "timeoutSeconds": _SECONDS,
 }
-_SCHEMA = st.sampled_from([True, {}, {"type": "object", "required": ["amount"]}])
+_SCHEMAS: list[JSON] = [True, {}, {"type": "object", "required": ["amount"]}]
+_SCHEMA = st.sampled_from(_SCHEMAS)
 
 Data = st.SearchStrategy[dict[str, JSON]]
 Expressions = st.SearchStrategy[str]
@@ -100,14 +107,15 @@ def _start(expression: Expressions) -> Data:
 def _action(expression: Expressions) -> Data:
     texts = st.just("plain") | expression.map("say {{{{ {} }}}}!".format)
     params = st.fixed_dictionaries({}, optional={"value": texts, "list": st.lists(texts, max_size=2)})
-    optional = {
+    optional: dict[str, _Value] = {
         "params": params,
         "forEach": expression,
         "maxConcurrency": st.integers(1, 9),
         "requiresApproval": st.booleans(),
         **_TRIES,
     }
-    return st.fixed_dictionaries({"toolId": st.sampled_from(TOOLS)}, optional=optional)
+    required: dict[str, _Value] = {"toolId": st.sampled_from(TOOLS)}
+    return st.fixed_dictionaries(required, optional=optional)
 
 
 def _condition(expression: Expressions) -> Data:
@@ -119,7 +127,7 @@ def _condition(expression: Expressions) -> Data:
 
 def _agent(expression: Expressions) -> Data:
     message = expression.map("{{{{ {} }}}}".format)
-    optional = {
+    optional: dict[str, _Value] = {
         "instructions": st.just("be kind") | st.just(["be kind", "be brief"]),
         "tool_restrictions": st.lists(st.sampled_from(TOOLS), max_size=2),
         "model": st.just("default"),
@@ -127,8 +135,9 @@ def _agent(expression: Expressions) -> Data:
         "outputSchema": _SCHEMA,
         **_TRIES,
     }
-    skill = st.fixed_dictionaries({"agent_id": st.sampled_from(SKILLS)}, optional={**optional, "message": message})
-    return skill | st.fixed_dictionaries({"message": message}, optional=optional)
+    named: dict[str, _Value] = {"agent_id": st.sampled_from(SKILLS)}
+    said: dict[str, _Value] = {"message": message}
+    return st.fixed_dictionaries(named, optional={**optional, **said}) | st.fixed_dictionaries(said, optional=optional)
 
 
 def _human_approval(expression: Expressions) -> Data:
@@ -138,7 +147,7 @@ def _human_approval(expression: Expressions) -> Data:
             {"groups": ["123e4567-e89b-12d3-a456-426614174000"], "emails": []},
         ]
     )
-    optional = {
+    optional: dict[str, _Value] = {
         "message": expression.map("may I? {{{{ {} }}}}".format),
         "approvers": approvers,
         "requiredApprovals": st.integers(1, 2),
@@ -160,8 +169,6 @@ _DATA: dict[str, Callable[[Expressions], Data]] = {
 
 
 # Graphs with one error.
-
-Structure = dict[str, JSON]
 
 
 @attrs.frozen
@@ -213,7 +220,7 @@ def _drop(items: str, key: str) -> Callable[[Structure, int], str]:
     return apply
 
 
-def _append(items: str, item: JSON, below: str) -> Callable[[Structure, int], str]:
+def _append(items: str, item: Any, below: str) -> Callable[[Structure, int], str]:
     def apply(structure: Structure, place: int) -> str:
         structure[items].append(item)
         return f"{items}[{len(structure[items]) - 1}]{below}"
@@ -240,7 +247,7 @@ def _no_start(structure: Structure, place: int) -> str:
 
 def _edge_to_start(structure: Structure, place: int) -> str:
     grow(structure, "new", "humanApproval", {})
-    return _link(structure, "new", _start_of(structure)["id"], "denied") + ".target"
+    return _link(structure, "new", as_text(_start_of(structure)["id"]), "denied") + ".target"
 
 
 def _closed_cycle(structure: Structure, place: int) -> str:
@@ -258,17 +265,17 @@ def _bad_data(kind: str, data: JSON, below: str) -> Callable[[Structure, int], s
 def grow(structure: Structure, name: str, kind: str, data: JSON) -> str:
     """Add a node directly after the start; return its path."""
     structure["nodes"].append({"id": name, "type": kind, "data": data})
-    _link(structure, _start_of(structure)["id"], name)
+    _link(structure, as_text(_start_of(structure)["id"]), name)
     return f"nodes[{len(structure['nodes']) - 1}]"
 
 
-def _start_of(structure: Structure) -> Structure:
+def _start_of(structure: Structure) -> dict[str, JSON]:
     return next(node for node in structure["nodes"] if node["type"] == "start")
 
 
 def _link(structure: Structure, source: str, target: str, handle: str | None = None) -> str:
     count = len(structure["edges"])
-    edge = {"id": f"new edge {count}", "source": source, "target": target}
+    edge: dict[str, JSON] = {"id": f"new edge {count}", "source": source, "target": target}
     structure["edges"].append(edge if handle is None else {**edge, "sourceHandle": handle})
     return f"edges[{count}]"
 

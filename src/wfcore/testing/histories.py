@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Self
 
+from wfcore.domain.kernel.json_readers import as_text, as_texts
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Effect, OpenChild
 from wfcore.domain.run.entries import (
@@ -212,4 +213,4 @@ def place(effect: Effect) -> tuple[int, int, int, int]:
 
 def _node_of(event: Event) -> str | None:
     node = event.data.get("nodeId")
-    return None if node is None else "/".join((*event.data.get("path", ()), node))
+    return None if node is None else "/".join((*as_texts(event.data.get("path", ())), as_text(node)))

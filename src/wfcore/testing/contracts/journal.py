@@ -294,7 +294,8 @@ class JournalContract(ClaimsContract, InboxContract, RecordsContract, RunListCon
         """It is read as written, with or without the `run_info` of the execution and the name of its run."""
         about = run_info("workflow", 1, "t-1")
         more: dict[str, JSON] = {"message": "go"}
-        infos = about, {**about, **more}, {**more, **about}, {"threadId": "t-1"}, more, {"target": 1, "threadId": "t-1"}
+        infos: list[dict[str, JSON]] = [about, {**about, **more}, {**more, **about}, {"threadId": "t-1"}, more]
+        infos.append({"target": 1, "threadId": "t-1"})
         for number, info in enumerate(infos):
             for said, at in (("", NOW), ("another", NOW), ("", NOW + 1)):
                 run_id = f"r-{number}-{said}-{at}"

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Generator
 from typing import Any, Final
 
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.run.entries import (
     Aborted,
@@ -38,7 +39,7 @@ OTHER_ORG: Final = "00000000-0000-4000-8000-000000000002"
 READERS: Final = "00000000-0000-4000-8000-0000000000aa"
 NOW: Final = 1_767_268_800_000
 ANN: Final = Actor("ann", "ann@example.org")
-GIVEN: Final = {"é\u0000": [1, -0.5, True, None, {"z": 1, "a": 2**70}]}
+GIVEN: Final[dict[str, JSON]] = {"é\u0000": [1, -0.5, True, None, {"z": 1, "a": 2**70}]}
 
 EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     Started(NOW, "r-1", ANN, GIVEN, {"id": "r-1"}, Limits(5, 1.5, 2)),
@@ -71,7 +72,7 @@ def steps(count: int, first: int = 0) -> tuple[Entry, ...]:
 def interrupt(name: str) -> Interrupt:
     """An interrupt with every field set."""
     answer = Vote("approve", ANN, NOW, GIVEN)
-    call = {"tool": "core.http", "args": GIVEN}
+    call: dict[str, JSON] = {"tool": "core.http", "args": GIVEN}
     return Interrupt(
         name, 3, "ask", 1, "may I?", NOW, NOW + 5, ("a@x.org",), (READERS,), 2, False, GIVEN, call, (answer,)
     )

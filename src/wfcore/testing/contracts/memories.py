@@ -68,7 +68,7 @@ class MemoriesContract(OnAsyncio):
 
     async def test_stored_values_are_copies(self, memories: MemoryBackend) -> None:
         """A change of an added or returned dict does not change the stored one."""
-        metadata = {"tags": ["a"]}
+        metadata: dict[str, Any] = {"tags": ["a"]}
         await memories.add(ORG, 1, memory(1, metadata=metadata))
         metadata["tags"].append("b")
         for _ in range(2):
@@ -76,7 +76,8 @@ class MemoriesContract(OnAsyncio):
             for found in (got, *await memories.list(ORG, 1, limit=1), *await memories.search(ORG, 1, "tea", limit=1)):
                 assert found is not None
                 assert found.metadata == {"tags": ["a"]}
-                found.metadata["tags"].append("c")
+                mutable: Any = found.metadata
+                mutable["tags"].append("c")
 
     async def test_a_replacement_keeps_the_position(self, memories: MemoryBackend) -> None:
         """The new text, hash and metadata are at the old position in the list; other memories are unchanged."""

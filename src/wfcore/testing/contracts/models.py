@@ -164,7 +164,8 @@ class ModelsContract(OnAsyncio):
     @pytest.mark.parametrize("text", ['{"city": "Bo', "[1, 2]", "Bonn", '{"a": 1} {"a": 2}', '{"a": 1, "a": 2}', "NaN"])
     async def test_arguments_that_are_not_an_object(self, text: str) -> None:
         """They are returned as received; the completion and the other calls are not affected."""
-        wrong, right = {"id": "c1", "name": "time", "args": text}, {"id": "c2", "name": "time", "args": {}}
+        wrong: dict[str, JSON] = {"id": "c1", "name": "time", "args": text}
+        right: dict[str, JSON] = {"id": "c2", "name": "time", "args": {}}
         async with self.open_model([{"content": "", "toolCalls": [wrong, right]}]) as model:
             parts = await deltas(model, WITH_TOOLS)
         assert collect_calls(parts) == [wrong, right]
@@ -172,7 +173,7 @@ class ModelsContract(OnAsyncio):
 
     async def test_further_rounds(self) -> None:
         """After the results of its calls the model can call again, or end."""
-        call = {"id": "c9", "name": "bare", "args": {}}
+        call: dict[str, JSON] = {"id": "c9", "name": "bare", "args": {}}
         async with self.open_model([{"content": "", "toolCalls": [call]}, "12:00"]) as model:
             assert collect_calls(await deltas(model, WITH_TOOLS)) == [call]
             assert text_of(await deltas(model, WITH_TOOLS)) == "12:00"

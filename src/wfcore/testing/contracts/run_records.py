@@ -6,6 +6,8 @@ from typing import Any, Literal, TypedDict
 import attrs
 import pytest
 
+from wfcore.domain.kernel.json_readers import as_object
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.cost import Price
 from wfcore.domain.projections.messages import MessageRow, message_rows
 from wfcore.domain.projections.usage import UsageRow, usage_rows
@@ -18,7 +20,7 @@ from wfcore.testing.contracts.journal_values import GIVEN, NOW, ORG, OTHER_ORG, 
 
 DAY = 86_400_000
 
-CALL = {"id": "c-1", "name": "look_up", "args": GIVEN}
+CALL: dict[str, JSON] = {"id": "c-1", "name": "look_up", "args": GIVEN}
 
 
 def human(text: str, at: int = NOW, **more: Any) -> MessageRecord:
@@ -94,7 +96,7 @@ class RecordsContract:
             Message(0, "ai", "m-2", "é\0", (CALL, CALL), None, 7, NOW + 5),
             Message(0, "tool", "m-3", "", (), "c-1", 7, NOW + 5),
         ]
-        assert list(messages[1].tool_calls[0]["args"]) == list(GIVEN)
+        assert list(as_object(as_object(messages[1].tool_calls[0])["args"])) == list(GIVEN)
 
     async def test_attachments_are_kept_with_their_message(self, journal: Journal) -> None:
         """They are read as recorded; the head has their tokens beside the bytes of the text."""

@@ -22,6 +22,7 @@ import pytest
 
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.schema import schema_issues
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
 from wfcore.ports.tool_servers import ToolServers
 
@@ -45,7 +46,7 @@ class Outlet:
     refused: ToolConnection
     nobody: ToolConnection
 
-    async def call(self, name: str = "add", where: ToolConnection | None = None, /, **arguments: object) -> object:
+    async def call(self, name: str = "add", where: ToolConnection | None = None, /, **arguments: JSON) -> JSON:
         return await self.servers.call(ORG, where or self.good, name, arguments, "key-1")
 
 

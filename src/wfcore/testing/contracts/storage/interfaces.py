@@ -1,5 +1,7 @@
 """The part of the storage contract for interfaces."""
 
+from typing import Any
+
 import attrs
 import pytest
 
@@ -25,7 +27,8 @@ class InterfacesContract:
                 found = await work.interfaces.get(1, "a")
                 assert found == row
                 assert repr(found.config) == repr(row.config)
-                dict(found.config)["z"].clear()
+                mutable: Any = found.config
+                mutable["z"].clear()
             assert await work.interfaces.get(2, "a") is None
             assert await work.interfaces.get(1, "c") is None
 

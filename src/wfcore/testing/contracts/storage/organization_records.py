@@ -8,6 +8,7 @@ import pytest
 
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
 from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.storage import Duplicate, Stale, Storage
 from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, at
 
@@ -17,7 +18,8 @@ def new_item(id: str) -> ContextItem:
 
 
 def new_connection(id: str) -> Connection:
-    config, sealed = {"z": [1.0], "a": "x"}, {"headers.B": "1.k.x", "headers.A": "1.k.y"}
+    config: dict[str, JSON] = {"z": [1.0], "a": "x"}
+    sealed = {"headers.B": "1.k.x", "headers.A": "1.k.y"}
     return Connection(id, "Desk", "desk", ConnectionKind.MCP, config, sealed)
 
 

@@ -1,5 +1,7 @@
 """The part of the storage contract for workflows, skills and variations."""
 
+from typing import Any
+
 import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -160,7 +162,7 @@ class ResourcesContract:
     async def test_content_is_verbatim(self, store: Storage) -> None:
         """JSON is stored verbatim: key order, number types and any text. A later change of a written or read value
         does not reach the store."""
-        content = {
+        content: dict[str, Any] = {
             "z": 1,
             "a": [1.0, 10**30, -0.0, True, None, "\u2028\ud7ff\x01😀"],
             "m": {"b": {}, "a": []},
@@ -175,7 +177,8 @@ class ResourcesContract:
                 read = await work.workflows.variation(1, "v1")
                 assert read
                 assert repr(read.content) == before
-                dict(read.content)["a"].clear()
+                content_read: Any = read.content
+                content_read["a"].clear()
             with pytest.raises(Duplicate):
                 await work.workflows.add_variation(1, variation)
 
@@ -230,7 +233,8 @@ class ResourcesContract:
                 found = await work.idempotency.find("workflow", "u1", "k")
                 assert found is not None
                 assert repr(found) == repr(kept)
-                found.response["z"].clear()
+                response: Any = found.response
+                response["z"].clear()
             assert await work.idempotency.find("workflow", "u2", "k") == other
             assert await work.idempotency.find("skill", "u1", "k") == other
             assert await work.idempotency.find("workflow", "u1", "other") is None
