@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
 
+from wfcore.adapters.addresses import IN_MEMORY, address_of, is_server
 from wfcore.adapters.blobs import LocalBlobs
 from wfcore.adapters.dispatch.embedded import EmbeddedDispatcher
 from wfcore.adapters.dispatch.event_hub import EventHub
@@ -23,6 +24,7 @@ from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.adapters.tools.memory_tools import memory_tools
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.kernel.ids import is_uuid, normalize_email
+from wfcore.domain.channels.hooks import HookEvent as HookEventName
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role
 from wfcore.extras import needs_extra
 from wfcore.ports.blobs import Blobs
@@ -40,11 +42,14 @@ from wfcore.runtime.agents.memories import Memories
 from wfcore.runtime.channels.chat_pages import ChatApps
 from wfcore.runtime.channels.postings import Poster
 from wfcore.runtime.channels.team_chats import TeamChats
+from wfcore.runtime.channels.hooks import Hooks
+from wfcore.runtime.channels.notifier import Notifier
 from wfcore.runtime.channels.workflow_tools import WorkflowTools
 from wfcore.runtime.common.audit import AuditTrail
 from wfcore.runtime.common.deprecated import FormerKeywords, moved
 from wfcore.runtime.common.installation import Secrets, Settings
 from wfcore.runtime.common.ports import Overrides, Ports
+from wfcore.runtime.common.handlers import Handler
 from wfcore.runtime.execution.driver import Driver
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.execution.telemetry import observed_journal
@@ -59,12 +64,13 @@ from wfcore.runtime.tools.connections import Connections
 from wfcore.runtime.triggers.scheduler import Scheduler
 from wfcore.runtime.triggers.webhook_deliveries import Deliveries
 
-IN_MEMORY = ("sqlite://", "sqlite:///:memory:")
-
 if TYPE_CHECKING:
     from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
     from wfcore.adapters.sql.store import Store
 
+
+    from sqlalchemy import Engine
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 class Core:
     """An open wfcore: its use cases as attributes."""
@@ -101,6 +107,23 @@ class Core:
         self,
         org: str,
         user: str,
+        self.hooks = Hooks(ports)
+        self.notifier = Notifier(ports)
+
+    def on(self, event: HookEventName, handler: Handler, *, name: str | None = None) -> None:
+        """Call `handler` for every such event from now on, of all organizations, at least once for each event.
+
+        `handler` is a function or a coroutine function of one `HookEvent`; when it raises, it is called again later.
+        The store keeps the events for `name`, also while no process has this handler; `off` ends that. Processes with
+        `worker=True` call handlers, after they have called `on` with the same name: by default the function's full
+        name. ValueError for an unknown event, and for a name that is taken.
+        """
+        full_name = f"{getattr(handler, '__module__', '')}.{getattr(handler, '__qualname__', type(handler).__qualname__)}"
+        self.ports.handlers.add(event, handler, full_name if name is None else name)
+
+    async def off(self, name: str) -> None:
+        """Remove the handler of this name and its pending events, for all processes."""
+        await self.notifier.forget(name)
         *,
         email: str | None = None,
         groups: Iterable[str] = (),
@@ -125,13 +148,14 @@ class Core:
 
 
 def open(  # noqa: A001  (the name of the public function)
-    database: str = "sqlite:///wfcore.db",
+    database: "str | Engine | AsyncEngine" = "sqlite:///wfcore.db",
     *,
     tools: Iterable[Callable[..., Any] | Tool] = (),
     models: Mapping[str, ModelProvider] | None = None,
     settings: Settings | None = None,
     guardrails: Iterable[Guardrail] = (),
     telemetry: Sequence[Telemetry] = (),
+    schema: str | None = None,
     worker: bool = True,
     migrate: bool = True,
     secrets: Secrets | bytes | None = None,
@@ -145,6 +169,8 @@ def open(  # noqa: A001  (the name of the public function)
     On exit, active runs get `settings.grace` seconds to reach a durable point; the rest continue at the next start.
     `secrets` seals the secrets of connections: a key of 32 bytes, or `Secrets` with previous keys. Without it, an
     embedded database has a key file beside it. Attachments are stored in `ports.blobs`; without it, in a directory
+    The URL can name a driver, and an SQLAlchemy engine stands for its URL: wfcore connects by itself. On PostgreSQL the
+    tables are in `schema` (default `wfcore`, created if missing); on SQLite their names begin with `wfcore_`.
     beside an embedded database. `telemetry` observes all work (`wfcore.adapters.telemetry`). `guardrails` check the
     output of every agent. `ports` replaces adapters by your own. `former` keywords are deprecated.
 
@@ -154,7 +180,7 @@ def open(  # noqa: A001  (the name of the public function)
     secrets = secrets if isinstance(secrets, Secrets) else Secrets(secrets)
     if former:
         settings, secrets, ports = moved(former, settings, secrets, ports)
-    given = _Given(database, tools, models, settings, guardrails, telemetry, secrets, ports)
+    given = _Given(address_of(database), schema, tools, models, settings, guardrails, telemetry, secrets, ports)
     return _open(given, worker=worker, migrate=migrate)
 
 
@@ -168,6 +194,7 @@ class _Given:
     settings: Settings
     guardrails: Iterable[Guardrail]
     telemetry: Sequence[Telemetry]
+    schema: str | None
     secrets: Secrets
     ports: Overrides
 
@@ -196,10 +223,10 @@ class _Delivery:
 async def _open(given: _Given, *, worker: bool, migrate: bool) -> AsyncIterator[Core]:
     sealing, guard = Sealing(_keys(given)), AddressGuard.allowing(given.settings.http_allow)
     clock, listener = given.ports.clock or SystemClock(), _listener(given.telemetry)
-    hints = _hints(given.stored)
+    hints = _hints(given)
     stores = await _stores(given, listener)
     try:
-        delivery = _delivery(given.settings, stores.journal, clock, hints)
+        delivery = _delivery(given, stores.journal, clock, hints)
         core = Core(_ports(given, stores, delivery, clock, guard, sealing, listener))
         await _check_schema(stores.storage, migrate=migrate)
         if hints:
@@ -226,10 +253,12 @@ async def _working(core: Core, *, worker: bool) -> AsyncIterator[None]:
         await core.poster.stop()
         await core.scheduler.stop()
         await ports.dispatcher.stop(ports.settings.grace)
+        core.notifier.start()
         await ports.tool_servers.close()
 
 
-def _delivery(settings: Settings, journal: Journal, clock: Clock, hints: "PostgresHints | None") -> _Delivery:
+        await core.notifier.stop()
+def _delivery(given: _Given, journal: Journal, clock: Clock, hints: "PostgresHints | None") -> _Delivery:
     notify = hints.notify_workers if hints else None
     dispatcher = EmbeddedDispatcher(journal, clock, concurrency=settings.max_concurrent_runs, notify=notify)
     return _Delivery(dispatcher, EventHub(hints.notify_followers, hints.has_peers) if hints else EventHub())
@@ -315,15 +344,17 @@ async def _stores(given: _Given, listener: Telemetry | None) -> _Stores:
     if own.storage is not None and own.journal is not None:
         stores = _Stores(own.storage, own.journal, own.memories or InMemoryMemories())
     else:
-        opened = await _database_stores(given.database, given.settings, listener)
+        opened = await _database_stores(given, listener)
         stores = attrs.evolve(opened, memories=own.memories or opened.memories)
     if listener is None:
         return stores
     return attrs.evolve(stores, journal=observed_journal(stores.journal, listener))
 
 
-async def _database_stores(database: str, settings: Settings, listener: Telemetry | None) -> _Stores:
-    if database in IN_MEMORY:
+async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores:
+    if given.schema is not None and not is_server(given.database):
+        raise ValueError("`schema` is for PostgreSQL: on SQLite the tables begin with `wfcore_`")
+    if given.database in IN_MEMORY:
         from wfcore.adapters.inmemory.journal import MemoryJournal
         from wfcore.adapters.inmemory.storage import MemoryStorage
 
@@ -331,23 +362,27 @@ async def _database_stores(database: str, settings: Settings, listener: Telemetr
             pinned=lambda variation_id: journal.pinned(variation_id),  # noqa: PLW0108  (assigned below)
             find_run=lambda org, run_id: journal.find_run(org, run_id),  # noqa: PLW0108
         )
-        journal = MemoryJournal(usable=storage.may_use, add_audit_rows=storage.add_audit_rows)
+        journal = MemoryJournal(
+            usable=storage.may_use, add_audit_rows=storage.add_audit_rows, add_notices=storage.add_notices
+        )
         return _Stores(storage, journal, InMemoryMemories())
     from wfcore.adapters.sql.journal.journal import SqlJournal
     from wfcore.adapters.sql.repositories.memories import SqlMemories
     from wfcore.adapters.sql.storage import SqlStorage
 
-    opened = await _database(database, settings.synchronous)
+    opened = await _database(given.database, given.schema, given.settings.synchronous)
     on_commit = None if listener is None else partial(listener.record_duration, Timed.commit, outcome="written")
     return _Stores(SqlStorage(opened), SqlJournal(opened, on_commit), SqlMemories(opened))
 
 
-async def _database(url: str, synchronous: Literal["FULL", "NORMAL"]) -> "Store":
+async def _database(url: str, schema: str | None, synchronous: Literal["FULL", "NORMAL"]) -> "Store":
     if is_server(url):
         with needs_extra("postgres", "a PostgreSQL database"):
             from wfcore.adapters.sql.postgres.database import PostgresDatabase
 
-        server = PostgresDatabase(url, synchronous=synchronous)
+        from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
+
+        server = PostgresDatabase(url, synchronous=synchronous, schema=schema or DEFAULT_SCHEMA)
         await server.open()
         return server
     if not url.startswith("sqlite:///"):
@@ -360,18 +395,13 @@ async def _database(url: str, synchronous: Literal["FULL", "NORMAL"]) -> "Store"
     return file
 
 
-def is_server(database: str) -> bool:
-    """Whether a URL names a database server, which several machines can share."""
-    return database.startswith("postgresql:")
-
-
-def _hints(database: str | None) -> "PostgresHints | None":
+def _hints(given: _Given) -> "PostgresHints | None":
     """Notifications between processes; None on an embedded database, where processes poll."""
-    if database is None or not is_server(database):
+    if given.stored is None or not is_server(given.stored):
         return None
     from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
 
-    return PostgresHints(database)
+    return PostgresHints(given.stored, given.schema)
 
 
 def _scripted() -> dict[str, ModelProvider]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from wfcore.adapters.addresses import address_of
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.extras import needs_extra
 from wfcore.ports.sealing import Unsealable
@@ -98,6 +99,7 @@ def decode_key(text: str, where: str) -> bytes:
 
 def file_of(database: str) -> Path | None:
     """The file of an embedded database; None for one in memory, and for a URL that does not name a file."""
+    database = address_of(database)
     path = database.removeprefix("sqlite:///")
     return None if path in (database, "", ":memory:") or "?" in path else Path(path)
 

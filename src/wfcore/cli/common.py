@@ -25,6 +25,7 @@ LOCAL: Final = "00000000-0000-4000-8000-000000000000"
 Database = Annotated[
     str, Parameter(help="The database: sqlite:///path, postgresql://user@host/name, or sqlite:// for one in memory.")
 ]
+Schema = Annotated[str | None, Parameter(help="The PostgreSQL schema with the tables; by default `wfcore`.")]
 UnusedDatabase = Annotated[str, Parameter(help="Accepted by every command; this one does not use it.")]
 Config = Annotated[str | None, Parameter(help="A TOML file of settings.")]
 Tools = Annotated[
@@ -40,6 +41,7 @@ Flag = Annotated[bool, Parameter(negative=())]
 async def open_core(
     database: str,
     config: str | None,
+    schema: str | None = None,
     *,
     tools: "Iterable[Callable[..., Any] | Tool]" = (),
     worker: bool = False,
@@ -59,6 +61,7 @@ async def open_core(
     async with AsyncExitStack() as stack:
         core = bootstrap.open(
             database,
+            schema=schema,
             tools=tools,
             models=configuration.providers() if worker or models else None,
             settings=configuration.settings(),

@@ -37,8 +37,8 @@ def _read(path: str) -> dict[str, Any]:
     from wfcore.settings.installation import load
 
     configuration = load(path)
-    database = {} if configuration.database is None else {"database": configuration.database}
-    return {**configuration.options, **database}
+    given = {"database": configuration.database, "schema": configuration.schema}
+    return {**configuration.options, **{name: value for name, value in given.items() if value is not None}}
 
 
 def _key(argument: Argument) -> str:

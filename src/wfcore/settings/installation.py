@@ -1,6 +1,6 @@
 """The settings of an operator: a TOML file, overridden by the environment.
 
-    database = "sqlite:///app.db"
+    database = "sqlite:///app.db"   # or a table [database] with `url` and, on PostgreSQL, `schema`
     blobs = "/srv/app/attachments"  # the directory of attachments; default: beside an embedded database
     secret_key = "..."              # 32 bytes in base64url
     previous_secret_keys = ["..."]  # earlier keys: what they sealed can still be read
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
 __all__ = ["BadSettings", "Configuration", "decode_key", "load", "read_file"]
 
 PREFIX: Final = "WFCORE_"
-PLAIN: Final = frozenset({"database", "blobs", "secret_key", "default_model"})
+PLAIN: Final = frozenset({"database", "schema", "blobs", "secret_key", "default_model"})
 LISTS: Final = frozenset({"previous_secret_keys"})
 TABLES: Final = frozenset({"budgets", "http", "http_tool", "limits", "oauth", "server", "studio", "telemetry"})
 
@@ -170,10 +170,18 @@ class HttpToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow: list[str] = []
 
 
+class DatabaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[database]`, which can be given instead of the URL alone."""
+
+    url: str | None = None
+    schema: str | None = None
+
+
 class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings. `options` are the other keys of the file: options of the command line."""
 
     database: str | None = None
+    schema: str | None = None
     blobs: Name | None = None
     secret_key: str | None = None
     previous_secret_keys: list[str] = []
@@ -256,7 +264,7 @@ def load(file: str | None = None, environ: Mapping[str, str] = os.environ) -> Co
     Raises BadSettings for an unknown key and for a value that is not valid.
     """
     path = file or environ.get(PREFIX + "CONFIG")
-    in_file = {} if path is None else read_file(path)
+    in_file = {} if path is None else _flattened(read_file(path), path)
     _configuration(in_file, str(path))
     found = _configuration(_merged(in_file, _environment(environ)), "the environment")
     if found.default_model is not None and found.default_model not in found.models:
@@ -264,6 +272,16 @@ def load(file: str | None = None, environ: Mapping[str, str] = os.environ) -> Co
     found.secret()
     found.previous_secrets()
     return found
+
+
+def _flattened(tree: dict[str, JSON], path: str) -> dict[str, JSON]:
+    """The keys of a file, with the table `[database]` as `database` and `schema`, which the environment overrides."""
+    if not isinstance(table := tree.get("database"), dict):
+        return tree
+    database = _convert(table, DatabaseSettings, "database", path)
+    given = {"database": database.url, "schema": database.schema}
+    rest = {name: value for name, value in tree.items() if name != "database"}
+    return {**rest, **{name: value for name, value in given.items() if value is not None}}
 
 
 def read_file(path: str) -> dict[str, JSON]:

@@ -104,6 +104,21 @@ class TestProtocol:
                 statuses.append((await visitor.get("/api/v1/workflows", params={"pageToken": tokens[0]})).status_code)
         assert statuses == [200, 200, 400]
 
+    async def test_page_tokens_of_processes_with_one_key(self, world: World) -> None:
+        """Without a secret, it comes from the key of the core: two applications accept each other's tokens."""
+        ada = await world.user()
+        for _ in range(2):
+            await ada.post("/api/v1/workflows", json=flow())
+        token = None
+        for _ in range(2):
+            async with client_of(app(world.core)) as visitor:
+                visitor.headers["Authorization"] = ada.headers["Authorization"]
+                query = {"pageSize": 1} if token is None else {"pageSize": 1, "pageToken": token}
+                page = await visitor.get("/api/v1/workflows", params=query)
+                assert page.status_code == 200
+                token = token or page.json()["nextPageToken"]
+        assert len(page.json()["workflows"]) == 1
+
     async def test_a_smaller_limit_can_be_set(self, world: World) -> None:
         """`max_request_bytes` bounds bodies."""
         ada = await world.user()

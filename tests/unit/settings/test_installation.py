@@ -67,6 +67,23 @@ def toml(tmp_path: Path) -> Path:
     return tmp_path / "wfcore.toml"
 
 
+def test_the_database_as_a_table(toml: Path) -> None:
+    """With its schema; the URL can come from the environment, and the keys are checked."""
+    toml.write_text('[database]\nurl = "postgresql://h/n"\nschema = "flows"\n')
+    found = load(str(toml), {})
+    assert (found.database, found.schema) == ("postgresql://h/n", "flows")
+    found = load(str(toml), {"WFCORE_DATABASE": "postgresql://other/n"})
+    assert (found.database, found.schema) == ("postgresql://other/n", "flows")
+    toml.write_text('[database]\nurl = "sqlite://"\n')
+    assert (load(str(toml), {}).database, load(str(toml), {}).schema) == ("sqlite://", None)
+    toml.write_text("[database]\nscheme = 1\n")
+    with pytest.raises(BadSettings, match=r"`database` in .*unknown field `scheme`"):
+        load(str(toml), {})
+    toml.write_text("[database]\nschema = 1\n")
+    with pytest.raises(BadSettings, match=r"`database\.schema` in"):
+        load(str(toml), {})
+
+
 def test_models_have_prices(toml: Path) -> None:
     """Prices are per million tokens; one that is left out is 0, and a model without both has no price."""
     toml.write_text(

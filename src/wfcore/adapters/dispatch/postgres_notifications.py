@@ -29,6 +29,7 @@ CHANNEL: Final = "wfcore"
 
 SEND_INTERVAL: Final = 0.01
 """Seconds between two notifications."""
+"""The channel of an installation in the default schema; another one has a channel with the name of its schema."""
 
 HINTS_PER_NOTIFICATION: Final = 100
 """Hints in one notification, of at most 60 bytes each: PostgreSQL accepts fewer than 8,000 bytes."""
@@ -63,7 +64,8 @@ class PostgresHints:
     the database; it must not lead through a pooler in transaction mode.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, schema: str | None = None) -> None:
+        """`schema` is that of the tables, whose name the channel has."""
         self._url = url
         self._me = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._unsent: asyncio.Queue[str] = asyncio.Queue(MAX_UNSENT)
@@ -76,6 +78,7 @@ class PostgresHints:
         """Whether another process can receive. A killed process is counted until this one connects again."""
         return bool(self._peers)
 
+        self._channel = schema or CHANNEL
     def notify_workers(self, execution: ExecutionRef) -> None:
         """Notify that the execution is due, or was written to by another process than its driver."""
         self._send_hint("w", execution)
@@ -130,7 +133,7 @@ class PostgresHints:
                 while not self._unsent.empty():
                     hints.append(self._unsent.get_nowait())
                 try:
-                    await connection.execute(_NOTIFY, (CHANNEL, list(self._texts(dict.fromkeys(hints)))))
+                    await connection.execute(_NOTIFY, (self._channel, list(self._texts(dict.fromkeys(hints)))))
                 finally:
                     for _ in hints:
                         self._unsent.task_done()
@@ -143,7 +146,7 @@ class PostgresHints:
 
     async def _listen(self) -> None:
         async with self._connected() as connection:
-            await connection.execute(f"LISTEN {CHANNEL}")
+            await connection.execute(f'LISTEN "{self._channel}"')
             self._greet()
             self._receiving.set()
             while True:

@@ -1,5 +1,6 @@
 """The ASGI application: authentication, token scopes, body and use case, in this order, with the error envelope."""
 
+import hashlib
 import logging
 import re
 import secrets
@@ -32,7 +33,7 @@ from wfcore.adapters.http.routes.metrics import MetricsPage
 from wfcore.adapters.http.routes.oauth import METADATA_PATH
 from wfcore.adapters.http.studio.branding import Studio
 from wfcore.adapters.http.studio.routes import StudioRoutes
-from wfcore.domain.kernel.errors import WfcoreError
+from wfcore.domain.kernel.errors import Unavailable, WfcoreError
 from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -81,8 +82,9 @@ def app(
 
     `authenticate` returns the principal of a request. Without it, personal access tokens are accepted and, with `oauth`
     (`wfcore.adapters.oauth.AccessTokens`), also the access tokens of that issuer. `mount` is the path prefix where no
-    outer application sets `root_path`. `secret` seals page tokens: processes that serve the same clients must share it;
-    without it, page tokens are valid only until the process ends. `max_request_bytes` is the size limit of a body
+    outer application sets `root_path`. `secret` seals page tokens: processes that serve the same clients must share it.
+    Without it, it is derived from the secret key of the core; on a server without a key, page tokens are valid only in
+    this process. `max_request_bytes` is the size limit of a body
     (default: the core's settings), `receive_timeout` the seconds that it can take to arrive. `metrics` are served at
     `/metrics`; with `metrics_token`, only to requests with that bearer token. `studio` has the name and colours of the
     pages at `/studio/`; None leaves them out.
@@ -103,13 +105,21 @@ def app(
         authenticate or by_token(core.directory, oauth),
         oauth,
         mount.rstrip("/"),
-        PageTokens(secret or secrets.token_bytes(32)),
+        PageTokens(secret or _secret_of(core)),
         BodyLimits(max_request_bytes or core.ports.settings.max_request_bytes, receive_timeout),
         MetricsPage(core.ports, metrics, metrics_token),
         Site(allowed_hosts, browser_origins, public_url),
         FailedAuthentications(failed_authentications_per_minute),
         studio,
     )
+
+
+def _secret_of(core: Services) -> bytes:
+    """The secret of page tokens, the same in all processes with the same secret key; random without a key."""
+    try:
+        return hashlib.sha256(core.ports.sealer.fingerprint(b"page tokens").encode()).digest()
+    except Unavailable:
+        return secrets.token_bytes(32)
 
 
 class Application:

@@ -8,7 +8,7 @@ from uuid import uuid4
 from cyclopts import CycloptsError
 
 from wfcore.cli.commands.directory import Organization
-from wfcore.cli.common import DATABASE, Config, Database, Flag, Tools, open_core, print_message
+from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, Tools, open_core, print_message
 from wfcore.cli.files import load_tools
 from wfcore.cli.lines import Lines
 from wfcore.cli.plain import plain
@@ -37,6 +37,7 @@ async def chat(
     tools: Tools = [],  # noqa: B006  (never changed)
     database: Database = DATABASE,
     config: Config = None,
+    schema: Schema = None,
 ) -> int:
     """Talk with a skill or with the assistant. Each line of stdin is a message; the reply is written to stdout.
 
@@ -53,7 +54,7 @@ async def chat(
     """
     if assistant == (skill is not None):
         raise CycloptsError(msg="use either --skill or --assistant")
-    async with open_core(database, config, tools=load_tools(tools), worker=True) as core:
+    async with open_core(database, config, schema, tools=load_tools(tools), worker=True) as core:
         me = await _member(core, org, user_id)
         return await ChatSession(core, me, skill, session or str(uuid4()), Lines(sys.stdin.fileno())).run()
 

@@ -3,19 +3,21 @@
 from typing import TYPE_CHECKING
 
 from wfcore.adapters.sealing import file_of
-from wfcore.cli.common import DATABASE, Config, Database, Flag, open_core
+from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core
 
 if TYPE_CHECKING:
     from wfcore.bootstrap import Core
 
 
-async def upgrade(*, database: Database = DATABASE, config: Config = None) -> None:
+async def upgrade(*, database: Database = DATABASE, config: Config = None, schema: Schema = None) -> None:
     """Upgrade the schema to this release. Creates the database if it does not exist."""
-    async with open_core(database, config):
+    async with open_core(database, config, schema):
         print("the schema is that of this release")  # noqa: T201
 
 
-async def check(*, deep: Flag = False, database: Database = DATABASE, config: Config = None) -> None:
+async def check(
+    *, deep: Flag = False, database: Database = DATABASE, config: Config = None, schema: Schema = None
+) -> None:
     """Check that the schema is that of this release; fails and prints the differences if not. Changes nothing.
 
     Parameters
@@ -28,7 +30,7 @@ async def check(*, deep: Flag = False, database: Database = DATABASE, config: Co
     file = file_of(database)
     if file is not None and not file.exists():
         raise Unavailable(f"database `{file}` does not exist: run `wfcore db upgrade`")
-    async with open_core(database, config, migrate=False) as core:
+    async with open_core(database, config, schema, migrate=False) as core:
         if found := await core.ports.storage.schema_differences():
             raise Unavailable(f"the schema is not that of this release: {'; '.join(found)}")
         print("the schema is that of this release")  # noqa: T201

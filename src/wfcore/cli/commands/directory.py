@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from wfcore.cli.common import DATABASE, Config, Database, Flag, open_core, print_result
+from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core, print_result
 
 if TYPE_CHECKING:
     from wfcore.runtime.organization.directory import Directory
@@ -21,6 +21,7 @@ async def create_organization(
     id: str | None = None,
     database: Database = DATABASE,
     config: Config = None,
+    schema: Schema = None,
 ) -> None:
     """Create an organization; prints it as JSON.
 
@@ -33,7 +34,7 @@ async def create_organization(
     """
     from wfcore.domain.kernel.ids import iso
 
-    async with open_core(database, config) as core:
+    async with open_core(database, config, schema) as core:
         created = await core.directory.create_organization(name, id=id)
     print_result({"id": created.uuid, "name": created.name, "createdAt": iso(created.created_at)})
 
@@ -48,6 +49,7 @@ async def add_member(
     group: Annotated[list[str], Parameter(negative=())] = [],  # noqa: B006  (never changed)
     database: Database = DATABASE,
     config: Config = None,
+    schema: Schema = None,
 ) -> None:
     """Add a member, or change the one of the same user id; prints it as JSON. The e-mail counts as verified.
 
@@ -60,17 +62,17 @@ async def add_member(
     group
         The UUID of one of its groups; repeat the option to give all of its groups.
     """
-    async with _directory_of(org, database, config) as directory:
+    async with _directory_of(org, database, config, schema) as directory:
         created = await directory.add_member(org, user_id, email, name=name, role=role, groups=group or None)
     shown = {"userId": created.user_id, "email": created.email, "name": created.name}
     print_result({**shown, "role": str(created.role), "groups": sorted(created.groups)})
 
 
 async def create_group(
-    name: str, /, *, org: Organization, database: Database = DATABASE, config: Config = None
+    name: str, /, *, org: Organization, database: Database = DATABASE, config: Config = None, schema: Schema = None
 ) -> None:
     """Create a group; prints it as JSON."""
-    async with _directory_of(org, database, config) as directory:
+    async with _directory_of(org, database, config, schema) as directory:
         created = await directory.create_group(org, name)
     print_result({"id": created.id, "name": created.name})
 
@@ -84,6 +86,7 @@ async def create_token(
     expires_in: int | None = None,
     database: Database = DATABASE,
     config: Config = None,
+    schema: Schema = None,
 ) -> None:
     """Create a personal access token for a member. Prints the token, which cannot be read again.
 
@@ -96,18 +99,18 @@ async def create_token(
 
     if all_scopes == bool(scope):
         raise CycloptsError(msg="use either --scope (repeatable) or --all-scopes")
-    async with _directory_of(org, database, config) as directory:
+    async with _directory_of(org, database, config, schema) as directory:
         scopes = TOKEN_SCOPES if all_scopes else scope
         token = await directory.create_token(org, user_id, scopes=scopes, expires_in=expires_in)
     print(token)  # noqa: T201
 
 
 @asynccontextmanager
-async def _directory_of(org: str, database: str, config: str | None) -> "AsyncIterator[Directory]":
+async def _directory_of(org: str, database: str, config: str | None, schema: str | None) -> "AsyncIterator[Directory]":
     """The directory of an existing organization. Raises NotFound for an unknown one."""
     from wfcore.domain.kernel.errors import NotFound
 
-    async with open_core(database, config) as core:
+    async with open_core(database, config, schema) as core:
         if await core.ports.storage.organization(org) is None:
             raise NotFound(f"unknown organization `{org}` in `{database}`")
         yield core.directory

@@ -11,6 +11,7 @@ from wfcore.cli.common import (
     Config,
     Database,
     Flag,
+    Schema,
     Tools,
     local_principal,
     open_core,
@@ -39,6 +40,7 @@ async def run(
     no: Flag = False,
     database: Database = IN_MEMORY,
     config: Config = None,
+    schema: Schema = None,
 ) -> int:
     """Run a workflow file without a server. Shows the progress, prompts for approvals, prints the output as JSON.
 
@@ -57,7 +59,7 @@ async def run(
         raise CycloptsError(msg="use either --yes or --no")
     given, body = read_input(input), read_workflow(file)
     always: Literal["approve", "deny"] | None = "approve" if yes else "deny" if no else None
-    async with open_core(database, config, tools=load_tools(tools), worker=True) as core:
+    async with open_core(database, config, schema, tools=load_tools(tools), worker=True) as core:
         me = await local_principal(core)
         flow = await _deploy(core, me, body)
         if flow is None or flow.variation is None:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from wfcore.adapters.sealing import file_of
-from wfcore.cli.common import DATABASE, Config, Database, Flag, Tools, open_core
+from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, Tools, open_core
 from wfcore.extras import needs_extra
 from wfcore.logs import Format, LevelName, configure
 
@@ -63,6 +63,7 @@ async def serve(
     tools: Tools = [],  # noqa: B006  (never changed)
     database: Database = DATABASE,
     config: Config = None,
+    schema: Schema = None,
 ) -> None:
     """Serve both APIs on one port and drive runs; SIGTERM and Ctrl-C shut it down cleanly.
 
@@ -92,7 +93,7 @@ async def serve(
     telemetry = [each for each in (metrics, traces) if each is not None]
     with listen(host, port) as listener:
         async with open_core(
-            database, config, tools=given, worker=not no_worker, models=True, telemetry=telemetry
+            database, config, schema, tools=given, worker=not no_worker, models=True, telemetry=telemetry
         ) as core:
             application = app(
                 core,

@@ -8,7 +8,7 @@ from typing import Final
 
 from cyclopts import CycloptsError
 
-from wfcore.cli.common import DATABASE, Config, Database, Tools, open_core
+from wfcore.cli.common import DATABASE, Config, Database, Schema, Tools, open_core
 from wfcore.logs import Format, LevelName, configure
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -21,6 +21,7 @@ async def worker(
     tools: Tools = [],  # noqa: B006  (never changed)
     database: Database = DATABASE,
     config: Config = None,
+    schema: Schema = None,
 ) -> None:
     """Drive runs, schedules and timers; SIGTERM and Ctrl-C shut it down cleanly.
 
@@ -34,7 +35,7 @@ async def worker(
     log_level
         The lowest level that is logged; `info` has a line for each turn.
     """
-    from wfcore.bootstrap import IN_MEMORY
+    from wfcore.adapters.addresses import IN_MEMORY
     from wfcore.cli.files import load_tools
     from wfcore.settings.installation import load
 
@@ -46,7 +47,7 @@ async def worker(
     given, traces = load_tools(tools), load(config).traces()
     telemetry = [] if traces is None else [traces]
     with _stop_signal() as end:
-        async with open_core(database, config, tools=given, worker=True, telemetry=telemetry):
+        async with open_core(database, config, schema, tools=given, worker=True, telemetry=telemetry):
             print("working", flush=True)  # noqa: T201
             await end.wait()
 
