@@ -10,6 +10,7 @@ import attrs
 
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.ids import iso
+from wfcore.domain.kernel.json_readers import as_object, as_texts
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.kernel.urls import URL_RULE, is_url
 
@@ -88,7 +89,7 @@ def _ancestor_issues(given: JSON) -> list[Issue]:
 
 def frame_ancestors(config: Mapping[str, JSON]) -> Sequence[str]:
     """The sites that may show the chat page in a frame, for `frame-ancestors` (CSP Level 3, 6.4.2); by default none."""
-    return config.get("frameAncestors") or ["'none'"]
+    return as_texts(config.get("frameAncestors") or ["'none'"])
 
 
 def takes_message(schema: Mapping[str, JSON]) -> bool:
@@ -96,7 +97,7 @@ def takes_message(schema: Mapping[str, JSON]) -> bool:
 
     It is, unless the start node's inputSchema has `properties` without `message`.
     """
-    return "properties" not in schema or "message" in schema["properties"]
+    return "properties" not in schema or "message" in as_object(schema["properties"])
 
 
 def chat_input(schema: Mapping[str, JSON], message: str) -> dict[str, JSON]:

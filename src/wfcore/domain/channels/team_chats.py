@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from wfcore.domain.channels.interfaces import Interface
 from wfcore.domain.json.codec import NonEmpty, canonical, dumps, read
+from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 
 ChatName = Annotated[str, Meta(min_length=1, max_length=255, description="Opaque name from the team chat")]
@@ -102,9 +103,10 @@ def answer_of(address: Mapping[str, JSON], record: Mapping[str, JSON]) -> dict[s
 
 def _text_of(record: Mapping[str, JSON]) -> str:
     if record["error"]:
-        return str(record["error"]["message"])
-    requests = [one["message"] for one in record["interrupts"] if one.get("message")]
-    if requests or record["status"] in STATUS_TEXTS:
-        return "\n".join(requests) or STATUS_TEXTS[record["status"]]
+        return str(as_object(record["error"])["message"])
+    status = as_text(record["status"])
+    requests = [as_text(one["message"]) for one in as_objects(record["interrupts"]) if one.get("message")]
+    if requests or status in STATUS_TEXTS:
+        return "\n".join(requests) or STATUS_TEXTS[status]
     output = record["output"]
     return output if isinstance(output, str) else "" if output is None else dumps(output)

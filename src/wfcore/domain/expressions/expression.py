@@ -63,11 +63,12 @@ class Expression:
         budget = steps or EvaluationBudget()
         try:
             value = self._run(Activation(scope, budget))
-            return value if self._is_path or type(value) is bool else to_json(budget, value)
+            plain: JSON = value if self._is_path or type(value) is bool else to_json(budget, value)
         except Exhausted:
             raise ExpressionError(TOO_MANY_STEPS) from None
         except RecursionError:
             raise ExpressionError("the values are nested too deep") from None
+        return plain
 
 
 @lru_cache(maxsize=4096)

@@ -16,6 +16,7 @@ from wfcore.domain.expressions.cel.values import TOO_MANY_STEPS, EvaluationBudge
 from wfcore.domain.expressions.expression import Expression, ExpressionError, Scope, compile_expression
 from wfcore.domain.json.nesting import MAX_VALUE_DEPTH, is_deeper
 from wfcore.domain.kernel.errors import Issue, join_path
+from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 
 __all__ = ["MAX_RENDERED", "Template", "compile_template", "template_issues"]
@@ -167,7 +168,7 @@ def _renderer(value: JSON) -> Render:
     if type(value) is list:
         items = [_renderer(item) for item in value]
         return lambda scope, budget: [item(scope, budget) for item in items]
-    fields = [(key, _renderer(item)) for key, item in value.items()]
+    fields = [(key, _renderer(item)) for key, item in as_object(value).items()]
     return lambda scope, budget: {key: field(scope, budget) for key, field in fields}
 
 
@@ -175,10 +176,14 @@ def _constant(value: JSON) -> Render:
     return lambda _scope, _budget: value
 
 
+def _constant_text(text: str) -> Callable[[Scope, RenderBudget], str]:
+    return lambda _scope, _budget: text
+
+
 def _text_renderer(parts: list[str | Expression]) -> Render:
     if len(parts) == 1 and isinstance(parts[0], Expression):
         return _as_value(parts[0])
-    pieces = [_as_text(part) if isinstance(part, Expression) else _constant(part) for part in parts]
+    pieces = [_as_text(part) if isinstance(part, Expression) else _constant_text(part) for part in parts]
     return lambda scope, budget: "".join(piece(scope, budget) for piece in pieces)
 
 
@@ -193,7 +198,7 @@ def _as_value(expression: Expression) -> Render:
     return render
 
 
-def _as_text(expression: Expression) -> Render:
+def _as_text(expression: Expression) -> Callable[[Scope, RenderBudget], str]:
     def render(scope: Scope, budget: RenderBudget) -> str:
         value = expression.evaluate(scope, budget.steps)
         text = "" if value is None else _text_of(value)

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import attrs
 
 from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_readers import as_object, as_text, as_texts, optional_number, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.triggers.cron import LAST_YEAR, Slot, parse_cron, passes, wall_time
 
@@ -101,7 +102,7 @@ def check_trigger(trigger: JSON, path: str = "trigger") -> list[Issue]:
     if "trigger_type" not in trigger:
         return [Issue(f"{path}.trigger_type", "is required", "required")]
     kind = trigger["trigger_type"]
-    if not _is("string", kind):
+    if not isinstance(kind, str):
         return [_mistyped("string", f"{path}.trigger_type")]
     if kind != "schedule":
         return [*_one_of(TRIGGER_TYPES, kind, f"{path}.trigger_type")]
@@ -127,7 +128,7 @@ def _check_schedule(trigger: Mapping[str, JSON], path: str) -> Iterator[Issue]:
 
 def _check_overlap(trigger: Mapping[str, JSON], path: str) -> Iterator[Issue]:
     overlap = trigger.get("overlap", OVERLAPS[0])
-    if not _is("string", overlap):
+    if not isinstance(overlap, str):
         yield _mistyped("string", path)
     else:
         yield from _one_of(OVERLAPS, overlap, path)
@@ -141,29 +142,32 @@ def _missing(name: str, frequency: JSON, path: str) -> Issue:
 
 def _check_field(name: str, value: JSON, path: str, *, relevant: bool) -> Iterator[Issue]:
     """Check the type of any field, and the rule of a field that the frequency uses."""
-    if name not in _FIELDS:
+    if name in _TEXTS:
+        if not isinstance(value, str):
+            yield _mistyped("string", path)
+        elif relevant:
+            yield from _TEXTS[name](value, path)
+    elif name in _NUMBERS:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            yield _mistyped("number", path)
+        elif relevant:
+            yield from _NUMBERS[name](value, path)
+    elif name in _ARRAYS:
+        if not isinstance(value, list):
+            yield _mistyped("array", path)
+            return
+        yield from (_mistyped("string", f"{path}[{at}]") for at, item in enumerate(value) if not isinstance(item, str))
+        if relevant:
+            yield from _ARRAYS[name](value, path)
+    else:
         yield Issue(path, "is not a known key", "unknown")
-        return
-    kind, rule = _FIELDS[name]
-    if not _is(kind, value):
-        yield _mistyped(kind, path)
-        return
-    for index, item in enumerate(value if kind == "array" else ()):
-        if not _is("string", item):
-            yield _mistyped("string", f"{path}[{index}]")
-    if relevant:
-        yield from rule(value, path)
-
-
-def _is(kind: str, value: JSON) -> bool:
-    return isinstance(value, _PYTHON_TYPES[kind]) and not isinstance(value, bool)
 
 
 def _mistyped(kind: str, path: str) -> Issue:
     return Issue(path, f"must be {'a' if kind in ('string', 'number') else 'an'} {kind}", "type")
 
 
-def _one_of(allowed: tuple[str, ...], value: JSON, path: str) -> Iterator[Issue]:
+def _one_of(allowed: tuple[str, ...], value: str, path: str) -> Iterator[Issue]:
     if value not in allowed:
         yield Issue(path, f"{_shown(value)} is not one of {', '.join(allowed)}", "enum")
 
@@ -218,7 +222,7 @@ def _cron(value: str, path: str) -> Iterator[Issue]:
         yield Issue(path, f"{_shown(value)} never fires: none of its months has such a day", "cron")
 
 
-def _any_value(_value: JSON, _path: str) -> Iterator[Issue]:
+def _any_text(_value: str, _path: str) -> Iterator[Issue]:
     return iter(())
 
 
@@ -226,15 +230,16 @@ def _shown(value: str) -> str:
     return f"`{value}`" if len(value) <= 80 else f"`{value[:79]}…`"
 
 
-_PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {"string": (str,), "number": (int, float), "array": (list,)}
-_FIELDS: Mapping[str, tuple[str, Callable[[JSON, str], Iterator[Issue]]]] = {
-    "frequency": ("string", _frequency),
-    "timezone": ("string", _timezone),
-    "time_of_day": ("string", _time_of_day),
-    "weekdays": ("array", _weekdays),
-    "day_of_month": ("number", _day_of_month),
-    "cron_expressions": ("array", _cron_expressions),
-    "cron_description": ("string", _any_value),
+_TEXTS: Mapping[str, Callable[[str, str], Iterator[Issue]]] = {
+    "frequency": _frequency,
+    "timezone": _timezone,
+    "time_of_day": _time_of_day,
+    "cron_description": _any_text,
+}
+_NUMBERS: Mapping[str, Callable[[float, str], Iterator[Issue]]] = {"day_of_month": _day_of_month}
+_ARRAYS: Mapping[str, Callable[[list[JSON], str], Iterator[Issue]]] = {
+    "weekdays": _weekdays,
+    "cron_expressions": _cron_expressions,
 }
 _ALWAYS = ("frequency", "timezone")
 _RELEVANT: Mapping[str, tuple[str, ...]] = {
@@ -248,22 +253,26 @@ _RELEVANT: Mapping[str, tuple[str, ...]] = {
 
 def parse_schedule(data: Mapping[str, JSON]) -> Schedule:
     """The schedule of `data`, which must have no issues. Fields that its frequency does not use are left out."""
-    frequency = Frequency(data["frequency"])
-    fields = {name: data[name] for name in _RELEVANT[frequency]}
-    if "day_of_month" in fields:
-        fields["day_of_month"] = int(fields["day_of_month"])
-    if "weekdays" in fields:
-        fields["weekdays"] = tuple(day for day in WEEKDAYS if day in fields["weekdays"])
-    if "cron_expressions" in fields:
-        fields["cron_expressions"] = tuple(fields["cron_expressions"])
-    return Schedule(frequency, data["timezone"], **fields)
+    frequency = Frequency(as_text(data["frequency"]))
+    used = {name: data[name] for name in _RELEVANT[frequency]}
+    day = optional_number(used.get("day_of_month"))
+    weekdays = as_texts(used.get("weekdays", ()))
+    return Schedule(
+        frequency,
+        as_text(data["timezone"]),
+        optional_text(used.get("time_of_day")),
+        tuple(name for name in WEEKDAYS if name in weekdays),
+        None if day is None else int(day),
+        tuple(as_texts(used.get("cron_expressions", ()))),
+        optional_text(used.get("cron_description")),
+    )
 
 
 def schedule_of(trigger: Mapping[str, JSON] | None) -> Schedule | None:
     """The schedule of a trigger without issues; None for no trigger and for another type."""
     if trigger is None or trigger["trigger_type"] != "schedule":
         return None
-    return parse_schedule(trigger["schedule"])
+    return parse_schedule(as_object(trigger["schedule"]))
 
 
 def overlap_of(trigger: Mapping[str, JSON] | None) -> Overlap:
