@@ -38,6 +38,9 @@ class AttemptState(StrEnum):
 
 REQUESTED = AttemptState.requested
 
+LOOK_UP = "?"
+"""In place of a digest: the definition is only read, for the approval that comes next."""
+
 
 class CallTool(Struct, frozen=True):
     """Call a tool with exactly these arguments. `not_before` is a time in epoch milliseconds, 0 for now; `timeout` is
@@ -45,7 +48,8 @@ class CallTool(Struct, frozen=True):
 
     `agent`: a model made the call, under `call_id`, with arguments that nobody has reviewed yet. `sent`: a `Sent`
     announced this attempt, so that a driver that finds it pending in a journal does not know its outcome. `definition`:
-    the digest of the tool's definition whose call a person has approved; "" without an approval. `skill_id` is the
+    the digest of the tool's definition whose call a person has approved; "" without an approval; with `LOOK_UP` the
+    tool is not called, and the digest of its definition is the result. `skill_id` is the
     agent whose model made the call, in its message `message_id`.
     """
 

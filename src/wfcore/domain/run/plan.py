@@ -30,6 +30,9 @@ WAIT, TRANSFORM, FAIL, WORKFLOW = "core.wait", "core.transform", "core.fail", "c
 BUILT_IN = frozenset({WAIT, TRANSFORM, FAIL, WORKFLOW})
 """Built-in tools that the machine itself performs: by a timer, at once, or as a child."""
 
+SERVED = "mcp."
+"""How the ids of tools of MCP servers begin. Their definitions can change at any time."""
+
 
 @attrs.frozen
 class EdgePlan:
@@ -93,6 +96,8 @@ class NodePlan:
     for_each: Expression | None = None
     max_concurrency: int = 50
     requires_approval: bool = False
+    binds_definition: bool = False
+    """Whether the approval of an action holds for one definition of its tool only, which is read before."""
     names_child: bool = False
     """Whether the graph itself names the workflow that an action calls."""
     retry: Retry = Retry()
@@ -262,6 +267,7 @@ def _action(data: Mapping[str, JSON]) -> dict[str, Any]:
         "for_each": compile_expression(each) if each else None,
         "max_concurrency": given(action.max_concurrency) or 50,
         "requires_approval": bool(given(action.requires_approval)),
+        "binds_definition": bool(given(action.requires_approval)) and action.tool_id.startswith(SERVED),
         "names_child": action.tool_id == WORKFLOW and _names_child(params),
         "retry": _retry(action.retry),
         "timeout": given(action.timeout_seconds),

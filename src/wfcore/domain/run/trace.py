@@ -155,7 +155,7 @@ class _Tracer:
     def _record_outcome(self, entry: e.Succeeded | e.Failed | e.Opened) -> None:
         node = self._nodes[entry.node]
         found = next((one for one in node.visits if one.visit == entry.visit), None)
-        if found is None:
+        if found is None or entry.step < 0:  # no call: the definition was read for an approval
             return
         found.attempts = max(found.attempts, entry.attempt)
         if found.items is None or entry.step >= len(found.items):

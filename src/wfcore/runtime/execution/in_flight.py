@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
-from wfcore.domain.run.effects import Address, AttemptState, CallModel, CallTool, Effect
+from wfcore.domain.run.effects import LOOK_UP, Address, AttemptState, CallModel, CallTool, Effect
 from wfcore.domain.run.entries import Failed, Said, Sent
 from wfcore.ports.providers import Tools
 from wfcore.runtime.execution.outcomes import address_of, broken_off, sent, unknown
@@ -53,7 +53,7 @@ class EffectsInFlight:
     def may_begin(self, effect: Effect) -> bool:
         """Whether it calls a tool that is known to need no announcement, or was announced here."""
         if type(effect) is CallTool and effect.state is not SENT:
-            return effect.tool in self._harmless
+            return effect.tool in self._harmless or effect.definition == LOOK_UP
         return key_of(effect) in self._announced
 
     def _announcement(self, effect: Effect, now: int) -> Iterator[Sent | Failed]:

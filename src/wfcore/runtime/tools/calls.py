@@ -11,7 +11,7 @@ from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.nesting import MAX_VALUE_DEPTH, is_deeper
 from wfcore.domain.json.schema import Schema, compile_schema
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import CallTool
+from wfcore.domain.run.effects import LOOK_UP, CallTool
 from wfcore.ports.faults import ClaimLost, StoreUnavailable, own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import Tool, ToolCall, ToolConnection, ToolFailed
@@ -69,6 +69,8 @@ class ToolCalls:
     async def _run_served(self, execution: Execution, effect: CallTool) -> JSON:
         with own_work(ToolFailed):
             tool = await self._served.tool(execution.ref.org, effect.tool, refresh=bool(effect.definition))
+        if effect.definition == LOOK_UP:
+            return offer_of(tool).digest()
         _check_arguments(compile_schema(tool.parameters), effect.params)
         if effect.definition:
             _check_definition(tool, effect.definition)

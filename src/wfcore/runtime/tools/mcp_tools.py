@@ -12,12 +12,11 @@ import attrs
 
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.plan import SERVED
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 from wfcore.ports.tool_servers import ServedTool, ToolListing
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.tools.connection_use import PAGE, ConnectionUse, NoConnection, OpenedConnection
-
-PREFIX: Final = "mcp."
 
 MOST_SERVERS: Final = 50
 """The most servers of one organization's catalog, and of the tools of one agent or graph."""
@@ -37,19 +36,19 @@ class NoSuchTool(ToolFailed):
 
 
 def is_served(tool_id: str) -> bool:
-    return tool_id.startswith(PREFIX)
+    return tool_id.startswith(SERVED)
 
 
 def served_id(connection_id: str, name: str) -> str:
-    return f"{PREFIX}{connection_id}.{name}"
+    return f"{SERVED}{connection_id}.{name}"
 
 
 def connection_of(tool_id: str) -> str:
-    return tool_id.removeprefix(PREFIX).partition(".")[0]
+    return tool_id.removeprefix(SERVED).partition(".")[0]
 
 
 def name_of(tool_id: str) -> str:
-    return tool_id.removeprefix(PREFIX).partition(".")[2]
+    return tool_id.removeprefix(SERVED).partition(".")[2]
 
 
 @attrs.frozen

@@ -13,6 +13,7 @@ from real_mcp import Office, office
 from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.errors import Invalid
+from wfcore.domain.run.entries import Sent
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.tools import catalog
 from wfcore.runtime.tools import mcp_tools as served_tools
@@ -137,6 +138,65 @@ class TestActions:
         async with opened(database, org=bench.org, secrets=KEY, settings=settings(server)) as again:
             assert why(await again.ended(run.id))[1] == "unknown_outcome"
         assert server.calls == [("hold", None)]
+
+    @pytest.mark.parametrize("many", [False, True])
+    async def test_an_approval_binds_the_definition(self, place: Place, many: bool) -> None:
+        """A definition that changed after the approval was requested makes it void, for every call: another one is
+        requested, repeatedly; then the stored call is made.
+        """
+        each: Any = {"forEach": "[1, 2]", "maxConcurrency": 1} if many else {}
+        asking = act(place.id(), more={"requiresApproval": True, **each}, a="{{ item }}" if many else 1, b=2)
+        run = await place.bench.ran(one(asking))
+        seen = list[str]()
+        for number in range(3):
+            (asked,) = run.to_wire()["interrupts"]
+            assert (asked["type"], asked["toolId"]) == ("approval", place.id())
+            assert ("has changed" in asked["message"]) is (number > 0)
+            whole = [{"a": 1, "b": 2}, {"a": 2, "b": 2}] if many and not number else {"a": 1, "b": 2}
+            assert asked["arguments"] == whole
+            seen.append(asked["interruptId"])
+            assert place.server.calls == []
+            if number < 2:
+                place.server.redefine(f"Deletes {number} files.")
+                run = await place.resumed(run, "approve")
+        run = await place.resumed(run, "approve")
+        if many:
+            (asked,) = run.to_wire()["interrupts"]
+            assert asked["arguments"] == {"a": 2, "b": 2}
+            run = await place.resumed(run, "approve")
+        assert run.output == ([{"result": 3}, {"result": 4}] if many else {"result": 3})
+        assert place.server.calls == [("add", (1, 2)), ("add", (2, 2))][: 1 + many]
+        assert len(set(seen)) == 3
+
+    async def test_an_unchanged_definition_needs_one_approval(self, place: Place) -> None:
+        """The call is made as it was shown. Reading the definition is no attempt, and needs no announcement."""
+        run = await place.bench.ran(one(act(place.id(), more={"requiresApproval": True}, a=1, b=2)))
+        entries = await place.bench.core.ports.journal.read(run.row.execution)
+        assert not any(isinstance(entry, Sent) for entry in entries)
+        run = await place.resumed(run, "approve")
+        assert (run.output, place.server.calls) == ({"result": 3}, [("add", (1, 2))])
+        graph_of = await place.bench.core.runs.graph(place.bench.me, run.id)
+        assert graph_of.to_wire()["nodes"][1]["visits"][0]["attempts"] == 1
+
+    async def test_a_denied_action_calls_nothing(self, place: Place) -> None:
+        """Neither at first nor after a change."""
+        asking = act(place.id(), more={"requiresApproval": True}, a=1, b=2)
+        run = await place.resumed(await place.bench.ran(one(asking)), "deny")
+        assert run.status == "done"
+        run = await place.bench.ran(one(asking))
+        place.server.redefine("Deletes everything.")
+        run = await place.resumed(await place.resumed(run, "approve"), "deny")
+        assert run.status == "done"
+        assert place.server.calls == []
+
+    async def test_a_tool_that_is_gone_is_not_requested_for_approval(self, place: Place) -> None:
+        """The node fails before anybody is asked; its error edge is taken."""
+        asking = act(place.id("fail"), more={"requiresApproval": True}, why="no")
+        number = await place.bench.deployed(graph("s>a a:error>b", a=asking, b=act("core.transform", value="caught")))
+        place.server.mcp.remove_tool("fail")
+        await place.patch(config={"url": f"{place.server.url}?again", "headers": {"X-Token": CANARY}})
+        run = await place.bench.ended(await place.bench.core.runs.start(place.bench.me, workflow=number, input={}))
+        assert run.output == "caught"
 
     async def test_a_cancelled_run_ends_its_call(self, place: Place) -> None:
         """The server gets a cancellation."""

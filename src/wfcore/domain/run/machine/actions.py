@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import Address, CallTool, OpenChild
+from wfcore.domain.run.effects import LOOK_UP, Address, CallTool, OpenChild
 from wfcore.domain.run.machine.approvals import origin_of, wait
 from wfcore.domain.run.machine.nodes import fail, finish
 from wfcore.domain.run.machine.replies import said
@@ -20,6 +20,8 @@ from wfcore.domain.run.machine.states.state import Batch, Frame, RunState
 from wfcore.domain.run.machine.states.turns import HELD_BACK
 from wfcore.domain.run.plan import FAIL, WAIT, WORKFLOW, NodePlan
 
+WHOLE = -1
+"""The step of what concerns all calls of an action: the look-up of the tool's definition, and their approval."""
 LONGEST_WAIT = 1e10
 """Seconds."""
 
@@ -35,11 +37,20 @@ def start_action(run: RunState, frame: Frame, node: NodePlan) -> None:
         _complete(run, frame, node, calls)
         return
     frame.batches[node.index] = Batch(calls, node.for_each is not None)
-    if node.requires_approval and calls:
-        arguments = calls[0] if node.for_each is None else calls
-        wait(run, frame, call_approval_of(origin_of(run, frame, node), node.tool, arguments))
+    if node.binds_definition and calls:
+        address, key = address_of(frame, node.index, WHOLE), key_of(frame, node, WHOLE)
+        request(run, frame, CallTool(address, 1, key, node.tool, {}, 0, node.timeout, definition=LOOK_UP))
+    elif node.requires_approval and calls:
+        _ask(run, frame, node)
     else:
         issue(run, frame, node)
+
+
+def _ask(run: RunState, frame: Frame, node: NodePlan) -> None:
+    """Request the approval of all calls of the action."""
+    batch = frame.batches[node.index]
+    arguments = batch.calls if batch.many else batch.calls[0]
+    wait(run, frame, call_approval_of(origin_of(run, frame, node), node.tool, arguments))
 
 
 def _calls(run: RunState, frame: Frame, node: NodePlan) -> list[JSON]:
@@ -89,6 +100,7 @@ def _can_issue(run: RunState, frame: Frame, node: NodePlan, batch: Batch) -> boo
         and batch.live < node.max_concurrency
         and run.phase not in HELD_BACK
         and frame.batches.get(node.index) is batch
+        and (not node.binds_definition or batch.definition != "")
     )
 
 
@@ -97,7 +109,8 @@ def call(run: RunState, frame: Frame, node: NodePlan, step: int, params: JSON, m
     place, visit = frame.place, frame.visits[node.index]
     key = key_of(frame, node, step) if many else f"{place.prefix}{node.key}:{visit}"
     address = (*place.within, node.index, visit, step)
-    request(run, frame, CallTool(address, 1, key, node.tool, params, 0, node.timeout))
+    approved = frame.batches[node.index].definition if node.binds_definition else ""
+    request(run, frame, CallTool(address, 1, key, node.tool, params, 0, node.timeout, definition=approved))
 
 
 def _open(run: RunState, frame: Frame, node: NodePlan, step: int, params: Mapping[str, JSON], many: bool) -> None:
@@ -134,6 +147,10 @@ def end_wait(run: RunState, frame: Frame, address: Address) -> None:
 def end_call(run: RunState, frame: Frame, node: NodePlan, step: int, output: JSON) -> None:
     """One call of the action has its result. The node ends with its last one."""
     batch = frame.batches[node.index]
+    if step == WHOLE:
+        batch.definition = str(output)
+        _ask(run, frame, node)
+        return
     if not batch.many:
         del frame.batches[node.index]
         finish(run, frame, node, output)

@@ -85,13 +85,17 @@ class RoundState(StrEnum):
 
 
 class Batch:
-    """The calls of one action visit (several with `forEach`) and their results; `live` of them are under way."""
+    """The calls of one action visit (several with `forEach`) and their results; `live` of them are under way.
 
-    __slots__ = ("calls", "live", "many", "next", "results")
+    `definition` is the digest of the tool's definition for which they are approved, if their approval binds one.
+    """
+
+    __slots__ = ("calls", "definition", "live", "many", "next", "results")
 
     def __init__(self, calls: list[JSON], many: bool) -> None:
         self.calls = calls
         self.many = many
+        self.definition = ""
         self.next = 0
         self.live = 0
         self.results: list[JSON] = [None] * len(calls)
@@ -99,6 +103,7 @@ class Batch:
     def copy(self) -> "Batch":
         """An independent copy."""
         twin = Batch(self.calls, self.many)
+        twin.definition = self.definition
         twin.next, twin.live, twin.results = self.next, self.live, self.results.copy()
         return twin
 
