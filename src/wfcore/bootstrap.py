@@ -9,6 +9,8 @@ import attrs
 
 from wfcore.adapters.addresses import IN_MEMORY, address_of, is_server
 from wfcore.adapters.blobs import LocalBlobs
+from wfcore.adapters.dispatch.change_file import ChangeFile
+from wfcore.adapters.dispatch.change_hub import ChangeHub
 from wfcore.adapters.dispatch.embedded import EmbeddedDispatcher
 from wfcore.adapters.dispatch.event_hub import EventHub
 from wfcore.adapters.guardrails import GuardrailCatalog
@@ -22,9 +24,9 @@ from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_beside
 from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.adapters.tools.memory_tools import memory_tools
+from wfcore.domain.channels.hooks import HookEvent as HookEventName
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.kernel.ids import is_uuid, normalize_email
-from wfcore.domain.channels.hooks import HookEvent as HookEventName
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role
 from wfcore.extras import needs_extra
 from wfcore.ports.blobs import Blobs
@@ -40,16 +42,17 @@ from wfcore.runtime.agents.contexts import Contexts
 from wfcore.runtime.agents.conversations import Conversations
 from wfcore.runtime.agents.memories import Memories
 from wfcore.runtime.channels.chat_pages import ChatApps
-from wfcore.runtime.channels.postings import Poster
-from wfcore.runtime.channels.team_chats import TeamChats
 from wfcore.runtime.channels.hooks import Hooks
 from wfcore.runtime.channels.notifier import Notifier
+from wfcore.runtime.channels.postings import Poster
+from wfcore.runtime.channels.team_chats import TeamChats
 from wfcore.runtime.channels.workflow_tools import WorkflowTools
 from wfcore.runtime.common.audit import AuditTrail
 from wfcore.runtime.common.deprecated import FormerKeywords, moved
+from wfcore.runtime.common.handlers import Handler, full_name
 from wfcore.runtime.common.installation import Secrets, Settings
 from wfcore.runtime.common.ports import Overrides, Ports
-from wfcore.runtime.common.handlers import Handler
+from wfcore.runtime.execution.changes import publishing_journal, publishing_storage
 from wfcore.runtime.execution.driver import Driver
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.execution.telemetry import observed_journal
@@ -57,6 +60,7 @@ from wfcore.runtime.organization.directory import Directory
 from wfcore.runtime.organization.members import Groups, Members, Tokens
 from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.resources import Skills, Workflows
+from wfcore.runtime.runs.changes import Changes
 from wfcore.runtime.runs.runs import Runs
 from wfcore.runtime.runs.suggestions import Suggestions
 from wfcore.runtime.tools.catalog import ToolCatalog
@@ -65,12 +69,12 @@ from wfcore.runtime.triggers.scheduler import Scheduler
 from wfcore.runtime.triggers.webhook_deliveries import Deliveries
 
 if TYPE_CHECKING:
+    from sqlalchemy import Engine
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
     from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
     from wfcore.adapters.sql.store import Store
 
-
-    from sqlalchemy import Engine
-    from sqlalchemy.ext.asyncio import AsyncEngine
 
 class Core:
     """An open wfcore: its use cases as attributes."""
@@ -98,15 +102,11 @@ class Core:
         self.connections = Connections(ports)
         self.conversations = Conversations(ports)
         self.usage = Usage(ports)
+        self.changes = Changes(ports, self.directory)
         self.suggestions = Suggestions(ports, self.runs)
         self.chat_apps = ChatApps(ports)
         self.team_chats = TeamChats(ports, self.runs)
         self.poster = Poster(ports)
-
-    def principal(
-        self,
-        org: str,
-        user: str,
         self.hooks = Hooks(ports)
         self.notifier = Notifier(ports)
 
@@ -118,12 +118,16 @@ class Core:
         `worker=True` call handlers, after they have called `on` with the same name: by default the function's full
         name. ValueError for an unknown event, and for a name that is taken.
         """
-        full_name = f"{getattr(handler, '__module__', '')}.{getattr(handler, '__qualname__', type(handler).__qualname__)}"
-        self.ports.handlers.add(event, handler, full_name if name is None else name)
+        self.ports.handlers.add(event, handler, full_name(handler) if name is None else name)
 
     async def off(self, name: str) -> None:
         """Remove the handler of this name and its pending events, for all processes."""
         await self.notifier.forget(name)
+
+    def principal(
+        self,
+        org: str,
+        user: str,
         *,
         email: str | None = None,
         groups: Iterable[str] = (),
@@ -150,12 +154,12 @@ class Core:
 def open(  # noqa: A001  (the name of the public function)
     database: "str | Engine | AsyncEngine" = "sqlite:///wfcore.db",
     *,
+    schema: str | None = None,
     tools: Iterable[Callable[..., Any] | Tool] = (),
     models: Mapping[str, ModelProvider] | None = None,
     settings: Settings | None = None,
     guardrails: Iterable[Guardrail] = (),
     telemetry: Sequence[Telemetry] = (),
-    schema: str | None = None,
     worker: bool = True,
     migrate: bool = True,
     secrets: Secrets | bytes | None = None,
@@ -164,13 +168,13 @@ def open(  # noqa: A001  (the name of the public function)
 ) -> AbstractAsyncContextManager[Core]:
     """Open wfcore on a database: `sqlite:///path`, `postgresql://user@host/name`, or `sqlite://` for one in memory.
 
+    The URL can name a driver, and an SQLAlchemy engine stands for its URL: wfcore connects by itself. On PostgreSQL the
+    tables are in `schema` (default `wfcore`, created if missing); on SQLite their names begin with `wfcore_`.
     `tools` are functions (`wfcore.tool` describes them further) or `Tool`s. `models` are providers by name; `default`
     serves agents that name no model. With `worker`, this process drives runs, also those that an ended process left.
     On exit, active runs get `settings.grace` seconds to reach a durable point; the rest continue at the next start.
     `secrets` seals the secrets of connections: a key of 32 bytes, or `Secrets` with previous keys. Without it, an
     embedded database has a key file beside it. Attachments are stored in `ports.blobs`; without it, in a directory
-    The URL can name a driver, and an SQLAlchemy engine stands for its URL: wfcore connects by itself. On PostgreSQL the
-    tables are in `schema` (default `wfcore`, created if missing); on SQLite their names begin with `wfcore_`.
     beside an embedded database. `telemetry` observes all work (`wfcore.adapters.telemetry`). `guardrails` check the
     output of every agent. `ports` replaces adapters by your own. `former` keywords are deprecated.
 
@@ -189,12 +193,12 @@ class _Given:
     """What the caller of `open` gave."""
 
     database: str
+    schema: str | None
     tools: Iterable[Callable[..., Any] | Tool]
     models: Mapping[str, ModelProvider] | None
     settings: Settings
     guardrails: Iterable[Guardrail]
     telemetry: Sequence[Telemetry]
-    schema: str | None
     secrets: Secrets
     ports: Overrides
 
@@ -217,6 +221,7 @@ class _Delivery:
 
     dispatcher: EmbeddedDispatcher
     events: EventHub
+    changes: ChangeHub
 
 
 @asynccontextmanager
@@ -247,21 +252,23 @@ async def _working(core: Core, *, worker: bool) -> AsyncIterator[None]:
         await ports.dispatcher.start(core.driver)
         core.scheduler.start()
         core.poster.start()
+        core.notifier.start()
     try:
         yield
     finally:
+        await core.notifier.stop()
         await core.poster.stop()
         await core.scheduler.stop()
         await ports.dispatcher.stop(ports.settings.grace)
-        core.notifier.start()
         await ports.tool_servers.close()
 
 
-        await core.notifier.stop()
 def _delivery(given: _Given, journal: Journal, clock: Clock, hints: "PostgresHints | None") -> _Delivery:
     notify = hints.notify_workers if hints else None
-    dispatcher = EmbeddedDispatcher(journal, clock, concurrency=settings.max_concurrent_runs, notify=notify)
-    return _Delivery(dispatcher, EventHub(hints.notify_followers, hints.has_peers) if hints else EventHub())
+    dispatcher = EmbeddedDispatcher(journal, clock, concurrency=given.settings.max_concurrent_runs, notify=notify)
+    file = None if hints or given.stored is None else file_of(given.stored)
+    changes = ChangeHub(hints or (ChangeFile(file) if file else None))
+    return _Delivery(dispatcher, EventHub(hints.notify_followers, hints.has_peers) if hints else EventHub(), changes)
 
 
 def _ports(
@@ -275,9 +282,10 @@ def _ports(
 ) -> Ports:
     """Every port with the caller's own adapter, else with the default one."""
     own = given.ports
+    changes = own.changes or delivery.changes
     return Ports(
-        stores.storage,
-        stores.journal,
+        publishing_storage(stores.storage, changes),
+        publishing_journal(stores.journal, changes),
         own.dispatcher or delivery.dispatcher,
         own.events or delivery.events,
         ToolRegistry(given.tools, [http_tool(guard), *memory_tools(stores.memories, clock)]),
@@ -292,6 +300,7 @@ def _ports(
         tool_servers=own.tool_servers or McpServers(guard, clock),
         guardrails=GuardrailCatalog(given.guardrails),
         outbound=own.outbound or GuardedOutbound(guard),
+        changes=changes,
     )
 
 

@@ -59,6 +59,9 @@ async def test_a_port_is_replaced(name: str) -> None:
         assert getattr(core.ports, name) is OWN[name]
 
 
+START = {"id": "start", "type": "start"}
+
+
 class TestFormerKeywords:
     """Each warns at its caller with its new place, and has the same effect there."""
 
@@ -78,7 +81,14 @@ class TestFormerKeywords:
             uses = [str(each.message).partition(": ")[2] for each in caught]
             assert uses == [f"use `{PLACES[name]}`" for name in given]
             async with opening as core:
-                assert {name: getattr(core.ports, name) for name in given} == given
+                org = (await core.directory.create_organization("Acme")).uuid
+                me = core.principal(org, "u1")
+                flow = await core.workflows.create(me, name="W", structure={"nodes": [START], "edges": []})
+                assert (await first.workflows.get(me, flow.id)).resource == flow.resource
+                await core.workflows.deploy(me, flow.id)
+                run = await core.runs.start(me, workflow=flow.id, input={})
+                assert (await first.runs.get(me, run.id)).id == run.id
+                assert core.ports.dispatcher is given["dispatcher"]
 
     @pytest.mark.parametrize(("name", "value"), [("synchronous", "NORMAL"), ("grace", 0.5)])
     async def test_a_setting(self, name: str, value: Any) -> None:

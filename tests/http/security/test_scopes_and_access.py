@@ -53,6 +53,8 @@ RUNS = {
     "groups.patch": ("members:write",), "groups.delete": ("members:write",),
     "tokens.create": ("tokens:write",), "tokens.list": ("tokens:write",), "tokens.get": ("tokens:write",),
     "tokens.revoke": ("tokens:write",), "audit.list": ("members:write",), "tools.list": ("workflows:read",),
+    "models.list": ("workflows:read",), "guardrails.list": ("workflows:read",),
+    "expressions.evaluate": ("workflows:read",), "changes.follow": (),
     "contextItems.create": ("context:write",), "contextItems.list": ("context:read",),
     "contextItems.get": ("context:read",), "contextItems.patch": ("context:write",),
     "contextItems.delete": ("context:write",),
@@ -91,8 +93,9 @@ class TestTokenScopes:
             missing = missing_scopes(caller_scopes(scope), wanted)
             path = re.sub(r"\{\w+\}", "77", route.path)
             answer = await caller.request(
-                route.method, path, content=b"{" if route.body or route.request_media_types else None
-            )
+                route.method, path, content=b"{" if route.body or route.request_media_types else None,
+                headers=POLL if route.streams else None,
+            )  # fmt: skip
             if missing:
                 error = assert_envelope(answer, 403, "FORBIDDEN", "PERMISSION_DENIED")
                 assert error["info"] == {"missing": missing} | dict.fromkeys(route.error_info, 77)

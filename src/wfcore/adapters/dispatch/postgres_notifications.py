@@ -11,11 +11,14 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote_to_bytes
 
+import msgspec
+
+from wfcore.ports.changes import Change
 from wfcore.ports.journal import ExecutionRef
 
 if TYPE_CHECKING:
@@ -26,13 +29,19 @@ log = logging.getLogger("wfcore.hints")
 Receive = Callable[[ExecutionRef], None]
 
 CHANNEL: Final = "wfcore"
+"""The channel of an installation in the default schema; another one has a channel with the name of its schema."""
 
 SEND_INTERVAL: Final = 0.01
 """Seconds between two notifications."""
-"""The channel of an installation in the default schema; another one has a channel with the name of its schema."""
 
-HINTS_PER_NOTIFICATION: Final = 100
-"""Hints in one notification, of at most 60 bytes each: PostgreSQL accepts fewer than 8,000 bytes."""
+MAX_BYTES: Final = 7_900
+"""The size of one notification: PostgreSQL accepts fewer than 8,000 bytes."""
+
+MAX_CHANGE_BYTES: Final = 2_000
+"""The size of one change; followers are told that they have missed a longer one."""
+
+MISSED: Final = "-"
+"""The text of a change that is too long to be sent."""
 
 MAX_UNSENT: Final = 10_000
 """Hints that are queued while the server does not respond; more are dropped."""
@@ -54,6 +63,8 @@ HELLO, HERE, BYE = "hello", "here", "bye"
 CLOSE_SECONDS: Final = 1.0
 """Seconds that `close` waits for queued hints to be sent."""
 
+_decode_change: Final = msgspec.json.Decoder(Change).decode
+
 _NOTIFY: Final = "SELECT pg_notify(%s, text) FROM unnest(%s::text[]) text"
 
 
@@ -67,10 +78,12 @@ class PostgresHints:
     def __init__(self, url: str, schema: str | None = None) -> None:
         """`schema` is that of the tables, whose name the channel has."""
         self._url = url
+        self._channel = schema or CHANNEL
         self._me = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._unsent: asyncio.Queue[str] = asyncio.Queue(MAX_UNSENT)
         self._tasks: list[asyncio.Task[None]] = []
         self._receivers: dict[str, Receive] = {}
+        self._changes: tuple[Callable[[str, Iterable[Change]], None], Callable[[], None]] | None = None
         self._receiving = asyncio.Event()
         self._peers: set[str] = set()
 
@@ -78,7 +91,6 @@ class PostgresHints:
         """Whether another process can receive. A killed process is counted until this one connects again."""
         return bool(self._peers)
 
-        self._channel = schema or CHANNEL
     def notify_workers(self, execution: ExecutionRef) -> None:
         """Notify that the execution is due, or was written to by another process than its driver."""
         self._send_hint("w", execution)
@@ -86,6 +98,20 @@ class PostgresHints:
     def notify_followers(self, execution: ExecutionRef) -> None:
         """Notify that the execution has new events."""
         self._send_hint("f", execution)
+
+    def send_changes(self, org: str, changes: Sequence[Change]) -> None:
+        """Send changes of an organization, which followers of its changes receive."""
+        if self._tasks:
+            for change in changes:
+                text = quote(msgspec.json.encode(change), safe="")
+                self._queue(f"c/{org}/{text if len(text) <= MAX_CHANGE_BYTES else MISSED}")
+
+    def start_receiving(self, receive: Callable[[str, Iterable[Change]], None], missed: Callable[[], None]) -> None:
+        """Call `receive` with the changes of other processes, and `missed` where some were lost."""
+        self._changes = receive, missed
+
+    def stop_receiving(self) -> None:
+        self._changes = None
 
     async def open(self, worker: Receive, follower: Receive) -> None:
         """Start receiving and sending. `worker` and `follower` are called with the executions in received hints.
@@ -140,15 +166,21 @@ class PostgresHints:
                 await asyncio.sleep(SEND_INTERVAL)
 
     def _texts(self, hints: Iterable[str]) -> Iterator[str]:
-        left = iter(hints)
-        while some := list(islice(left, HINTS_PER_NOTIFICATION)):
-            yield " ".join([self._me, *some])
+        text = self._me
+        for hint in hints:
+            if len(text) + 1 + len(hint) > MAX_BYTES:
+                yield text
+                text = self._me
+            text += f" {hint}"
+        yield text
 
     async def _listen(self) -> None:
         async with self._connected() as connection:
             await connection.execute(f'LISTEN "{self._channel}"')
             self._greet()
             self._receiving.set()
+            if self._changes:  # what was sent while the connection was broken is lost
+                self._changes[1]()
             while True:
                 async for note in connection.notifies(timeout=CHECK_AFTER):
                     self._receive(note.payload)
@@ -167,7 +199,9 @@ class PostgresHints:
         for hint in hints:
             whom, _, rest = hint.partition("/")
             org, _, number = rest.partition("/")
-            if whom in self._receivers and number.isdecimal():
+            if whom == "c":
+                self._receive_change(org, number)
+            elif whom in self._receivers and number.isdecimal():
                 self._receivers[whom](ExecutionRef(org, int(number)))
             elif hint in (HELLO, HERE):
                 self._peers.add(sender)
@@ -175,6 +209,15 @@ class PostgresHints:
                     self._queue(HERE)
             elif hint == BYE:
                 self._peers.discard(sender)
+
+    def _receive_change(self, org: str, text: str) -> None:
+        if self._changes is None:
+            return
+        receive, missed = self._changes
+        try:
+            receive(org, [_decode_change(unquote_to_bytes(text))])
+        except msgspec.DecodeError:
+            missed()
 
     @asynccontextmanager
     async def _connected(self) -> "AsyncIterator[AsyncConnection[Any]]":

@@ -11,9 +11,11 @@ from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.core.turns import Turns
 from wfcore.adapters.http.mcp.routes import McpRoutes
 from wfcore.adapters.http.openapi.document import document
+from wfcore.adapters.http.routes.changes import ChangeRoutes
 from wfcore.adapters.http.routes.choices import ChoiceRoutes
 from wfcore.adapters.http.routes.contexts import ContextRoutes
 from wfcore.adapters.http.routes.conversations import ConversationRoutes
+from wfcore.adapters.http.routes.hooks import HookRoutes
 from wfcore.adapters.http.routes.memories import MemoryRoutes
 from wfcore.adapters.http.routes.metrics import MetricsPage
 from wfcore.adapters.http.routes.oauth import OAuthRoutes
@@ -43,6 +45,7 @@ from wfcore.runtime.agents.contexts import Contexts
 from wfcore.runtime.agents.conversations import Conversations
 from wfcore.runtime.agents.memories import Memories
 from wfcore.runtime.channels.chat_pages import ChatApps
+from wfcore.runtime.channels.hooks import Hooks
 from wfcore.runtime.channels.team_chats import TeamChats
 from wfcore.runtime.channels.workflow_tools import WorkflowTools
 from wfcore.runtime.common.audit import AuditTrail
@@ -51,6 +54,7 @@ from wfcore.runtime.organization.directory import Directory
 from wfcore.runtime.organization.members import Groups, Members, Tokens
 from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.resources import Skills, Workflows
+from wfcore.runtime.runs.changes import Changes
 from wfcore.runtime.runs.inbox import Inbox
 from wfcore.runtime.runs.runs import Runs
 from wfcore.runtime.runs.suggestions import Suggestions
@@ -85,9 +89,11 @@ class Services(Protocol):
     connections: Connections
     conversations: Conversations
     usage: Usage
+    changes: Changes
     suggestions: Suggestions
     chat_apps: ChatApps
     team_chats: TeamChats
+    hooks: Hooks
 
 
 class Caller(TypedDict):
@@ -127,9 +133,11 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *member_routes(core.members).table(),
         *group_routes(core.groups).table(),
         *OrganizationRoutes(core.tokens, core.audit, core.tools).table(),
+        *ChangeRoutes(core.changes).table(),
         *ChoiceRoutes(Choices(core.ports), Expressions(core.ports)).table(),
         *context_item_routes(core.context_items).table(),
         *connection_routes(core.connections).table(),
+        *HookRoutes(core.hooks).table(),
         *UsageRoutes(core.usage, core.suggestions).table(),
         *OAuthRoutes(oauth).table(),
     ]

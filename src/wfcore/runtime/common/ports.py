@@ -7,6 +7,7 @@ import attrs
 
 from wfcore.domain.json.codec import from_ms
 from wfcore.ports.blobs import Blobs
+from wfcore.ports.changes import ChangeFeed
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.guardrails import Guardrails
 from wfcore.ports.journal import Journal
@@ -17,6 +18,7 @@ from wfcore.ports.storage import Storage
 from wfcore.ports.system import Clock, Ids
 from wfcore.ports.telemetry import Telemetry
 from wfcore.ports.tool_servers import ToolServers
+from wfcore.runtime.common.handlers import Handlers
 from wfcore.runtime.common.installation import Settings
 
 
@@ -41,6 +43,9 @@ class Ports:
     tool_servers: ToolServers = attrs.field(kw_only=True)
     guardrails: Guardrails = attrs.field(kw_only=True)
     outbound: Outbound = attrs.field(kw_only=True)
+    handlers: Handlers = attrs.field(kw_only=True, factory=Handlers)
+    """The functions of the embedding program that receive events."""
+    changes: ChangeFeed = attrs.field(kw_only=True)
 
     def now(self) -> datetime:
         """The time in UTC, to the millisecond."""
@@ -64,6 +69,7 @@ class Overrides:
     ids: Ids | None = None
     tool_servers: ToolServers | None = None
     outbound: Outbound | None = None
+    changes: ChangeFeed | None = None
 
     def __attrs_post_init__(self) -> None:
         if (self.storage is None) != (self.journal is None):

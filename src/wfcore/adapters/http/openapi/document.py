@@ -75,6 +75,7 @@ TAGS: Final[Mapping[str, str]] = {
     "expressions": "Evaluation of expressions and templates",
     "contextItems": "Texts for all agents of the organization",
     "connections": "Access to external services",
+    "changes": "What changes in the organization, live",
     "usage": "Usage of models",
     "suggestions": "Suggested prompts",
     "server": "Health, metadata and documentation of this server",

@@ -1,0 +1,166 @@
+"""Publishes changes to the feed once they are committed: a storage and a journal that report what they write."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.domain.run.state import Interrupt
+from wfcore.ports.changes import KINDS, Change, ChangeFeed, What
+from wfcore.ports.journal import Append, Execution, ExecutionRef, Journal, NewExecution
+from wfcore.ports.repositories.audit import AuditRow
+from wfcore.ports.repositories.inbox import approvers_of, target_subject
+from wfcore.ports.storage import Storage
+
+MOST_OPEN = 10_000
+"""The most open interrupts of one execution that are compared."""
+
+
+def publishing_storage(storage: Storage, feed: ChangeFeed) -> Storage:
+    """The same storage, whose transactions publish the resources that they changed."""
+    return _PublishingStorage(storage, feed)
+
+
+def publishing_journal(journal: Journal, feed: ChangeFeed) -> Journal:
+    """The same journal, whose appends publish the runs and the interrupts that they changed."""
+    return _PublishingJournal(journal, feed)
+
+
+class _PublishingStorage:
+    def __init__(self, storage: Storage, feed: ChangeFeed) -> None:
+        self._storage = storage
+        self._feed = feed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    @asynccontextmanager
+    async def transaction(self, org: str) -> AsyncIterator[Any]:
+        noted = _Noted()
+        async with self._storage.transaction(org) as work:
+            yield _NotingWork(work, noted)
+        if noted.changes:
+            self._feed.publish(org, [Change(*key, what) for key, what in noted.changes.items()])
+
+
+class _Noted:
+    """The resources that a transaction changed, each once: of several changes the one that says most."""
+
+    def __init__(self) -> None:
+        self.changes: dict[tuple[str, str | int], What] = {}
+
+    def note(self, kind: str, id: str | int, what: What) -> None:
+        if self.changes.get((kind, id), "changed") == "changed":
+            self.changes[kind, id] = what
+
+    def note_audited(self, row: AuditRow) -> None:
+        """What is audited has changed."""
+        if row.kind in KINDS:
+            is_number = row.kind in (Kind.WORKFLOW, Kind.SKILL)
+            self.note(row.kind, int(row.resource_id) if is_number else row.resource_id, _what(row.action))
+
+
+def _what(action: str) -> What:
+    """The change of an audited action, such as `workflow.deploy`."""
+    match action.rpartition(".")[2]:
+        case "create":
+            return "created"
+        case "delete":
+            return "deleted"
+        case "deploy":
+            return "deployed"
+    return "changed"
+
+
+class _Noting:
+    """A part of a unit of work; methods of subclasses note what is written."""
+
+    def __init__(self, inner: Any, noted: _Noted) -> None:
+        self._inner = inner
+        self._noted = noted
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class _NotingWork(_Noting):
+    @property
+    def audit(self) -> "_NotingAudit":
+        return _NotingAudit(self._inner.audit, self._noted)
+
+    @property
+    def workflows(self) -> "_NotingResources":
+        return self.resources(Kind.WORKFLOW)
+
+    @property
+    def skills(self) -> "_NotingResources":
+        return self.resources(Kind.SKILL)
+
+    def resources(self, kind: Kind) -> "_NotingResources":
+        return _NotingResources(self._inner.resources(kind), self._noted)
+
+
+class _NotingAudit(_Noting):
+    async def add(self, row: AuditRow) -> None:
+        await self._inner.add(row)
+        self._noted.note_audited(row)
+
+
+class _NotingResources(_Noting):
+    async def add(self, resource: Resource) -> None:
+        await self._inner.add(resource)
+        self._noted.note(resource.kind.value, resource.id, "created")
+
+    async def save(self, old: Resource, new: Resource) -> None:
+        """Edits of a draft are not audited, but they are changes."""
+        await self._inner.save(old, new)
+        self._noted.note(new.kind.value, new.id, "changed")
+
+
+class _PublishingJournal:
+    def __init__(self, journal: Journal, feed: ChangeFeed) -> None:
+        self._journal = journal
+        self._feed = feed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+    async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
+        ref = await self._journal.begin(new, append)
+        if self._feed.has_followers(new.org):
+            self._feed.publish(new.org, _changes(append, new, {}))
+        return ref
+
+    async def append(self, execution: ExecutionRef, append: Append) -> None:
+        if not (append.new_run or append.changes or append.interrupts is not None):
+            return await self._journal.append(execution, append)
+        if not self._feed.has_followers(execution.org):
+            return await self._journal.append(execution, append)
+        before = dict[str, Interrupt]()
+        if append.interrupts is not None:
+            waiting = await self._journal.open_interrupts(execution.org, limit=MOST_OPEN, of=[execution])
+            before = {one.interrupt.id: one.interrupt for one in waiting}
+        row = await self._journal.execution(execution)
+        await self._journal.append(execution, append)
+        return self._feed.publish(execution.org, _changes(append, row, before))
+
+
+def _changes(append: Append, target: NewExecution | Execution, before: dict[str, Interrupt]) -> list[Change]:
+    """The runs and interrupts that an append changed. `before` are the interrupts that were open."""
+    kind, number, user = target.kind, target.resource_id, target.user_id
+    seen_by = (f"u:{user}" if number is None else target_subject(kind, number),)
+
+    def run(id: str, what: What) -> Change:
+        return Change("run", id, what, kind, number, seen_by)
+
+    def interrupt(one: Interrupt, what: What) -> Change:
+        return Change("interrupt", one.id, what, kind, number, tuple(approvers_of(one, kind, number, user)))
+
+    changes = [run(append.new_run.id, "created")] if append.new_run else []
+    changes += [run(one.id, "changed") for one in append.changes]
+    if append.interrupts is not None:
+        after = {one.id: one for one in append.interrupts}
+        changes += [interrupt(one, "created") for name, one in after.items() if name not in before]
+        changes += [interrupt(one, "changed") for name, one in after.items() if one != before.get(name, one)]
+        changes += [interrupt(one, "resolved") for name, one in before.items() if name not in after]
+    return changes
