@@ -16,6 +16,7 @@ from wfcore.domain.expressions.templates import compile_template, template_issue
 from wfcore.domain.json.schema import schema_issues
 from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.ids import is_uuid, normalize_email
+from wfcore.domain.kernel.json_readers import as_number, as_text
 from wfcore.domain.kernel.json_type import JSON
 
 MAX_ISSUES = 1_000
@@ -137,7 +138,7 @@ def number(least: float = -math.inf, *, most: float, above: float = -math.inf) -
 
 def integer(least: int, most: int = 2**53 - 1) -> Check:
     """A whole number, such as 3 or 3.0; the default bound is the largest that JSON readers keep exactly (RFC 7493)."""
-    whole = must(lambda value, _: value % 1 == 0, "integer", "must be an integer")
+    whole = must(lambda value, _: as_number(value) % 1 == 0, "integer", "must be an integer")
     return then(number(least, most=most), whole)
 
 
@@ -267,7 +268,9 @@ def schema(value: JSON, known: Known) -> Sequence[Issue]:
     return schema_issues(value, "")
 
 
-known_tool = must(lambda name, known: known.catalog.tool(name), "reference", "unknown tool `{}`")
-known_skill = must(lambda key, known: known.catalog.skill(int(key)), "reference", "unknown skill `{}`")
-email = then(string, must(lambda value, _: normalize_email(value), "email", "`{}` is not a valid e-mail address"))
-uuid = then(string, must(lambda value, _: is_uuid(value), "uuid", "`{}` is not a UUID in lower case"))
+known_tool = must(lambda name, known: known.catalog.tool(as_text(name)), "reference", "unknown tool `{}`")
+known_skill = must(lambda key, known: known.catalog.skill(int(as_number(key))), "reference", "unknown skill `{}`")
+email = then(
+    string, must(lambda value, _: normalize_email(as_text(value)), "email", "`{}` is not a valid e-mail address")
+)
+uuid = then(string, must(lambda value, _: is_uuid(as_text(value)), "uuid", "`{}` is not a UUID in lower case"))

@@ -33,6 +33,7 @@ from wfcore.domain.graph.declared import Rule, check_of, value_classes
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, closed, component_name, schemas_of
 from wfcore.domain.json.values import UNSET, UnsetType, is_open, open_value, value, wire
 from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_readers import as_number, as_object, as_texts
 from wfcore.domain.kernel.json_type import JSON
 
 MAX_SECONDS = 100 * 365 * 86_400
@@ -53,17 +54,24 @@ class NodeType(StrEnum):
 
 # Rules that a type cannot state; they only get values of the declared type.
 
-has_work = must(
-    lambda agent, _: "agent_id" in agent or agent.get("message") or agent.get("instructions"),
-    "required_if",
-    "without `agent_id`, a `message` or `instructions` is required",
-    "message",
-)
-names_approvers = must(
-    lambda approvers, _: approvers.get("emails") or approvers.get("groups"),
-    "minItems",
-    "must name an e-mail or a group; without `approvers` everyone who can use the workflow may decide",
-)
+
+def has_work(data: JSON, known: Known) -> Sequence[Issue]:
+    """An agent has a skill or something to do."""
+    agent = as_object(data)
+    if "agent_id" in agent or agent.get("message") or agent.get("instructions"):
+        return ()
+    return found("required_if", "without `agent_id`, a `message` or `instructions` is required", "message")
+
+
+def names_approvers(data: JSON, known: Known) -> Sequence[Issue]:
+    """Approvers are at least one e-mail or group."""
+    approvers = as_object(data)
+    if approvers.get("emails") or approvers.get("groups"):
+        return ()
+    message = "must name an e-mail or a group; without `approvers` everyone who can use the workflow may decide"
+    return found("minItems", message)
+
+
 not_else = must(
     lambda handle, _: handle != ELSE,
     "reserved",
@@ -71,11 +79,12 @@ not_else = must(
 )
 
 
-def enough_approvers(approval: JSON, known: Known) -> Sequence[Issue]:
+def enough_approvers(data: JSON, known: Known) -> Sequence[Issue]:
     """A humanApproval that names only e-mails cannot require more approvals than it names people."""
-    approvers = approval.get("approvers", {})
-    people = len({address.lower() for address in approvers.get("emails", ())})
-    if not people or approvers.get("groups") or approval.get("requiredApprovals", 1) <= people:
+    approval = as_object(data)
+    approvers = as_object(approval.get("approvers", {}))
+    people = len({address.lower() for address in as_texts(approvers.get("emails", ()))})
+    if not people or approvers.get("groups") or as_number(approval.get("requiredApprovals", 1)) <= people:
         return ()
     return found("range", f"must be at most {people}, the number of approvers", "requiredApprovals")
 

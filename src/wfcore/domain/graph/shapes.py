@@ -10,6 +10,7 @@ from wfcore.domain.graph.declared import Rule
 from wfcore.domain.graph.node_types import NODE_TYPES, ModelSettingsDto
 from wfcore.domain.json.codec import JsonObject, Positive, schema_ref
 from wfcore.domain.json.values import UNSET, UnsetType, open_value, value, wire
+from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 
 MAX_ID: Final = 255
@@ -20,7 +21,9 @@ NodeId = Annotated[str, Rule(node_id)]
 
 def _axis(name: str) -> Check:
     """A missing coordinate breaks the same rule as one that is not a number."""
-    return must(lambda position, _: is_number(position.get(name)), "position", "must be a finite number", name)
+    return must(
+        lambda position, _: is_number(as_object(position).get(name)), "position", "must be a finite number", name
+    )
 
 
 _POSITION: Final = then(free_object, every(_axis("x"), _axis("y"), record({"x": every(), "y": every()})))

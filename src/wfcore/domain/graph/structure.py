@@ -6,7 +6,6 @@ begin, are its handles; None is the unnamed handle, of an edge without `sourceHa
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from operator import itemgetter
 
 import attrs
 
@@ -15,6 +14,7 @@ from wfcore.domain.graph.declared import check_of
 from wfcore.domain.graph.node_types import NODE_TYPES, NodeType
 from wfcore.domain.graph.shapes import AgentSelection
 from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_readers import as_number, as_object, as_objects, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 
 __all__ = [
@@ -85,14 +85,24 @@ def parse_graph(structure: Mapping[str, JSON]) -> Graph:
     """The graph of a structure without write issues; missing `nodes` and `edges` count as empty."""
     return Graph(
         tuple(
-            Node(node["id"], _TYPES[node["type"]], node.get("data", {}), node.get("position"))
-            for node in structure.get("nodes", ())
+            Node(as_text(node["id"]), _TYPES[as_text(node["type"])], as_object(node.get("data", {})), _position(node))
+            for node in as_objects(structure.get("nodes", ()))
         ),
         tuple(
-            Edge(edge["id"], edge["source"], edge["target"], edge.get("sourceHandle"))
-            for edge in structure.get("edges", ())
+            Edge(
+                as_text(edge["id"]),
+                as_text(edge["source"]),
+                as_text(edge["target"]),
+                optional_text(edge.get("sourceHandle")),
+            )
+            for edge in as_objects(structure.get("edges", ()))
         ),
     )
+
+
+def _position(node: Mapping[str, JSON]) -> Mapping[str, float] | None:
+    position = optional_object(node.get("position"))
+    return None if position is None else {axis: as_number(number) for axis, number in position.items()}
 
 
 _TYPES: Mapping[str, NodeType] = {str(kind): kind for kind in NodeType}
@@ -109,9 +119,9 @@ def handles(node: Node) -> frozenset[str | None]:
         return HANDLES[node.type]
     branches = node.data.get("branches")
     return HANDLES[node.type].union(
-        branch["handle"]
+        handle
         for branch in (branches if isinstance(branches, list) else ())
-        if isinstance(branch, dict) and isinstance(branch.get("handle"), str)
+        if isinstance(branch, dict) and isinstance(handle := branch.get("handle"), str)
     )
 
 
@@ -132,10 +142,10 @@ def compile_agent_selection(selection: Mapping[str, JSON]) -> dict[str, JSON]:
     the structure.
     """
     shared = {key: selection[key] for key in ("model", "modelSettings") if key in selection}
-    entries = sorted(selection["agents"], key=itemgetter("priority_order"))
+    entries = sorted(as_objects(selection["agents"]), key=lambda entry: as_number(entry["priority_order"]))
     agents = [_agent_node(f"agent_{count}", entry, shared) for count, entry in enumerate(entries, 1)]
     nodes: list[dict[str, JSON]] = [{"id": "start", "type": "start", "data": {}}, *agents]
-    edges = [
+    edges: list[JSON] = [
         {"id": f"edge_{count}", "source": source["id"], "target": target["id"]}
         for count, (source, target) in enumerate(pairwise(nodes), 1)
     ]
@@ -145,13 +155,14 @@ def compile_agent_selection(selection: Mapping[str, JSON]) -> dict[str, JSON]:
 
 def _agent_node(name: str, entry: Mapping[str, JSON], shared: Mapping[str, JSON]) -> dict[str, JSON]:
     data = {key: value for key, value in entry.items() if key != "priority_order"}
-    data["agent_id"] = int(data["agent_id"])
+    data["agent_id"] = int(as_number(data["agent_id"]))
     return {"id": name, "type": "agent", "data": {**data, **shared}}
 
 
 def structure_of(content: Mapping[str, JSON]) -> Mapping[str, JSON]:
     """The structure of a workflow's content; without nodes, that of its `agentSelection`, if it has one."""
-    selection = content.get("agentSelection")
-    if selection and not (content.get("workflowStructure") or {}).get("nodes"):
+    selection = optional_object(content.get("agentSelection"))
+    structure = optional_object(content.get("workflowStructure")) or {}
+    if selection and not structure.get("nodes"):
         return compile_agent_selection(selection)
-    return content.get("workflowStructure") or {"nodes": [], "edges": []}
+    return structure or {"nodes": [], "edges": []}

@@ -7,7 +7,7 @@ OpenAPI document shows. A check does not convert the value.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from msgspec import Meta
 from wfcore.domain.json.parsing import first_issues, wire_path
 from wfcore.domain.json.values import shape_of
 from wfcore.domain.kernel.errors import Issue, join_path, refuse
+from wfcore.domain.kernel.json_readers import as_list, as_object, as_text, as_texts
 from wfcore.domain.kernel.json_type import JSON
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def schemas_of(shapes: Iterable[type], prefix: str = _COMPONENTS) -> dict[str, d
     """The JSON Schemas of `shapes` and of all shapes they refer to, by name (JSON Schema 2020-12, OpenAPI 3.1)."""
     types = list(map(shape_of, shapes))
     components = msgspec.json.schema_components(types, ref_template=f"{prefix}{{name}}")[1]
-    return {name.removesuffix("Dto"): _renamed(schema) for name, schema in components.items()}
+    return {name.removesuffix("Dto"): dict(as_object(_renamed(schema))) for name, schema in components.items()}
 
 
 def _renamed(schema: JSON) -> JSON:
@@ -159,7 +160,7 @@ def _renamed(schema: JSON) -> JSON:
 
 def page_of(items: str, shape: type) -> dict[str, JSON]:
     """The schema of one page of a list: the items under the key `items`, and the token of the next page or null."""
-    properties = {
+    properties: dict[str, JSON] = {
         items: {"type": "array", "items": schema_ref(shape)},
         "nextPageToken": {"type": ["string", "null"]},
     }
@@ -211,7 +212,7 @@ def _validator(shape: type) -> "tuple[Validator, JSON]":
     import jsonschema_rs
 
     definitions = schemas_of([shape], "#/$defs/")
-    schema = _for_check({"$ref": f"#/$defs/{component_name(shape)}", "$defs": definitions})
+    schema = _schema_for_check({"$ref": f"#/$defs/{component_name(shape)}", "$defs": definitions})
     linear = jsonschema_rs.RegexOptions()
     return jsonschema_rs.validator_for(schema, offline=True, pattern_options=linear), schema
 
@@ -220,8 +221,10 @@ def _for_check(schema: JSON) -> JSON:
     """The schema in a form that gives one error for each fault, at the path of the fault."""
     if isinstance(schema, list):
         return [_for_check(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
+    return _schema_for_check(schema) if isinstance(schema, dict) else schema
+
+
+def _schema_for_check(schema: Mapping[str, JSON]) -> dict[str, JSON]:
     return closed(_single_error_form({key: _for_check(item) for key, item in schema.items()}))
 
 
@@ -269,11 +272,11 @@ def _issues(error: "EvaluationErrorEntry", schema: JSON, data: JSON) -> Iterator
     place = wire_path(steps)
     match keyword:
         case "required" | "additionalProperties":  # the library checks both at once and may report either
-            yield from _key_issues(steps, rules, value)
+            yield from _key_issues(steps, as_object(rules), as_object(value))
         case "type":
-            yield _type_issue(place, expected, value)
+            yield _type_issue(place, as_text(expected), value)
         case "enum" | "const":
-            yield _option_issue(place, keyword, expected if keyword == "enum" else [expected], value)
+            yield _option_issue(place, keyword, as_list(expected) if keyword == "enum" else [expected], value)
         case "pattern" if expected == r"\S":
             yield Issue(place, "must not be blank", "pattern")
         case "pattern" if expected == VISIBLE:
@@ -284,12 +287,12 @@ def _issues(error: "EvaluationErrorEntry", schema: JSON, data: JSON) -> Iterator
             yield Issue(place, _MESSAGES.get(keyword, "is not allowed").format(expected), keyword)
 
 
-def _key_issues(steps: list[str | int], rules: JSON, value: dict[str, JSON]) -> Iterator[Issue]:
-    for key in rules["required"]:
+def _key_issues(steps: Sequence[str | int], rules: Mapping[str, JSON], value: Mapping[str, JSON]) -> Iterator[Issue]:
+    for key in as_texts(rules["required"]):
         if key not in value:
             yield Issue(wire_path([*steps, key]), "is required", "required")
     for key in value:
-        if key not in rules["properties"]:
+        if key not in as_object(rules["properties"]):
             yield Issue(wire_path([*steps, key]), "is not a known key", "unknown")
 
 
@@ -297,9 +300,13 @@ def _follow(pointer: str, tree: JSON) -> tuple[list[str | int], list[JSON]]:
     """The steps of a JSON Pointer (RFC 6901), and the values on the way, from the root on."""
     steps, values = list[str | int](), [tree]
     for token in pointer.split("/")[1:]:
-        key = token.replace("~1", "/").replace("~0", "~")
-        steps.append(int(key) if isinstance(values[-1], list) else key)
-        values.append(values[-1][steps[-1]])
+        key, parent = token.replace("~1", "/").replace("~0", "~"), values[-1]
+        if isinstance(parent, list):
+            steps.append(int(key))
+            values.append(parent[int(key)])
+        else:
+            steps.append(key)
+            values.append(as_object(parent)[key])
     return steps, values
 
 
@@ -311,7 +318,7 @@ def _type_issue(place: str, expected: str, value: JSON) -> Issue:
     return Issue(place, f"must be of type {expected}, not {_type_of(value)}", "type")
 
 
-def _option_issue(place: str, rule: str, options: list[JSON], value: JSON) -> Issue:
+def _option_issue(place: str, rule: str, options: Sequence[JSON], value: JSON) -> Issue:
     types = sorted({_type_of(option) for option in options})
     if _type_of(value) not in types:
         return _type_issue(place, " or ".join(types), value)

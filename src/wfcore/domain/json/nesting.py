@@ -13,14 +13,14 @@ def is_deeper(tree: JSON, limit: int = MAX_VALUE_DEPTH) -> bool:
 
     It does not use recursion: parsers accept more levels than Python has stack frames.
     """
-    level: list[JSON] = [[tree]]
+    level: list[list[JSON] | dict[str, JSON]] = [[tree]]
     depth = -1
     while level and depth < limit:
         depth += 1
         level = [
             item
             for container in level
-            for item in (container.values() if type(container) is dict else container)
-            if type(item) is dict or type(item) is list
+            for item in (container.values() if isinstance(container, dict) else container)
+            if isinstance(item, dict | list)
         ]
     return bool(level)

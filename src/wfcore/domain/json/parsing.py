@@ -46,7 +46,7 @@ def parse_json(body: bytes, limits: JsonLimits = DEFAULT_LIMITS) -> JSON:
     if _has_more_values(body, limits.max_values):
         raise _malformed(f"more than {limits.max_values} values")
     try:
-        tree = orjson.loads(body)
+        tree: JSON = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise _malformed(f"not JSON: {error}") from None
     if is_deeper(tree, limits.max_depth):

@@ -93,8 +93,8 @@ Fault = tuple[tuple[str | int, ...], str]
 
 @lru_cache(maxsize=1024)
 def _faults(text: str) -> tuple[Fault, ...]:
-    schema = json.loads(text)
-    if type(schema) not in {dict, bool}:
+    schema: JSON = json.loads(text)
+    if not isinstance(schema, dict | bool):
         return (((), "a schema must be an object or a boolean"),)
     try:
         cost(schema)
@@ -108,9 +108,9 @@ def _faults(text: str) -> tuple[Fault, ...]:
     return ()
 
 
-def _against_meta_schema(schema: JSON) -> tuple[Fault, ...]:
+def _against_meta_schema(schema: dict[str, JSON] | bool) -> tuple[Fault, ...]:
     """Every fault of a schema in the default draft; for another draft, compilation reports the first one."""
-    if type(schema) is dict and schema.get("$schema", META_SCHEMA) != META_SCHEMA:
+    if isinstance(schema, dict) and schema.get("$schema", META_SCHEMA) != META_SCHEMA:
         return ()
     errors = _validator({"$ref": META_SCHEMA}).iter_errors(schema)
     faults = dict.fromkeys((tuple(error.instance_path), _message_of(error)) for error in errors)
@@ -123,7 +123,7 @@ def _compile(text: str) -> Schema:
     return Schema(text, cost(schema), _validator(schema))
 
 
-def _validator(schema: JSON) -> "Validator":
+def _validator(schema: dict[str, JSON] | bool) -> "Validator":
     import jsonschema_rs
 
     patterns = jsonschema_rs.RegexOptions(size_limit=REGEX_BYTES, dfa_size_limit=REGEX_BYTES)

@@ -7,12 +7,13 @@ schema limits.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import unquote
 
 import attrs
 
+from wfcore.domain.kernel.json_readers import as_list, as_object
 from wfcore.domain.kernel.json_type import JSON
 
 MAX_PATHS: Final = 2_000
@@ -148,14 +149,14 @@ class _Search:
 
     def steps(self, place: _Place) -> Iterator[_Place]:
         """The subschemas that this one applies."""
-        if type(place.schema) is dict:
-            yield from _parts(place)
-            for keyword in REFERENCES & place.schema.keys():
-                yield self.resolve(place.schema[keyword], (*place.path, keyword))
+        if isinstance(schema := place.schema, dict):
+            yield from _parts(schema, place.path)
+            for keyword in REFERENCES & schema.keys():
+                yield self.resolve(schema[keyword], (*place.path, keyword))
 
     def resolve(self, reference: JSON, path: Path) -> _Place:
         """The subschema that a reference points to (RFC 6901 pointer, or an anchor)."""
-        if type(reference) is not str or not reference.startswith("#"):
+        if not isinstance(reference, str) or not reference.startswith("#"):
             raise SchemaTooComplex(path, "a reference must stay inside the schema, such as `#/$defs/name`")
         if reference[1:] in self.anchors:
             return self.anchors[reference[1:]]
@@ -164,23 +165,31 @@ class _Search:
         steps = [step.replace("~1", "/").replace("~0", "~") for step in unquote(reference[1:]).split("/")[1:]]
         target = self.root
         for step in steps:
-            key = int(step) if type(target) is list and _POSITION.fullmatch(step) else step
             try:
-                target = target[key]
-            except (LookupError, TypeError):
+                target = _child(target, step)
+            except LookupError:
                 raise SchemaTooComplex(path, f"`{reference[:80]}` is not in the schema") from None
         return _Place(target, tuple(steps))
 
 
-def _parts(place: _Place) -> Iterator[_Place]:
+def _child(value: JSON, step: str) -> JSON:
+    """The member or item of a value. Raises LookupError."""
+    if isinstance(value, list) and _POSITION.fullmatch(step):
+        return as_list(value)[int(step)]
+    if isinstance(value, dict):
+        return as_object(value)[step]
+    raise LookupError(step)
+
+
+def _parts(schema: Mapping[str, JSON], place: Path) -> Iterator[_Place]:
     """The subschemas inside a schema that apply whenever it applies."""
-    for keyword, value in place.schema.items():
-        path, disjoint = (*place.path, keyword), keyword in DISJOINT
-        if keyword in ONE and type(value) in {dict, bool}:
+    for keyword, value in schema.items():
+        path, disjoint = (*place, keyword), keyword in DISJOINT
+        if keyword in ONE and isinstance(value, dict | bool):
             yield _Place(value, path, disjoint)
-        elif keyword in LISTED and type(value) is list:
+        elif keyword in LISTED and isinstance(value, list):
             yield from (_Place(part, (*path, index), disjoint) for index, part in enumerate(value))
-        elif keyword in NAMED and type(value) is dict:
+        elif keyword in NAMED and isinstance(value, dict):
             yield from (_Place(part, (*path, name), disjoint) for name, part in value.items())
 
 
@@ -188,23 +197,24 @@ def _every(place: _Place) -> Iterator[_Place]:
     """A schema and all schemas inside it, definitions included."""
     if len(place.path) > 2 * MAX_CHAIN:
         raise SchemaTooComplex(place.path, f"the schema is nested deeper than {MAX_CHAIN} levels")
-    if type(place.schema) is not dict:
+    if not isinstance(schema := place.schema, dict):
         return
     yield place
-    for part in [*_parts(place), *_definitions(place)]:
+    for part in [*_parts(schema, place.path), *_definitions(schema, place.path)]:
         yield from _every(part)
 
 
-def _definitions(place: _Place) -> Iterator[_Place]:
+def _definitions(schema: Mapping[str, JSON], place: Path) -> Iterator[_Place]:
     for keyword in ("$defs", "definitions"):
-        if type(place.schema.get(keyword)) is dict:
-            for name, part in place.schema[keyword].items():
-                yield _Place(part, (*place.path, keyword, name))
+        if isinstance(definitions := schema.get(keyword), dict):
+            for name, part in definitions.items():
+                yield _Place(part, (*place, keyword, name))
 
 
 def _anchors(place: _Place) -> Iterator[tuple[str, _Place]]:
-    if place.path and "$id" in place.schema:
+    schema = place.schema if isinstance(place.schema, dict) else {}
+    if place.path and "$id" in schema:
         raise SchemaTooComplex((*place.path, "$id"), "only the root schema may have an `$id`")
     for keyword in ("$anchor", "$dynamicAnchor"):
-        if type(name := place.schema.get(keyword)) is str:
+        if isinstance(name := schema.get(keyword), str):
             yield name, place

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import attrs
 
-from wfcore.domain.kernel.errors import Issue, join_path
-from wfcore.domain.kernel.ids import is_uuid, normalize_email
+from wfcore.domain.kernel.ids import normalize_email
+from wfcore.domain.kernel.json_readers import as_list, as_object, as_objects, as_text, optional_text
 from wfcore.domain.kernel.json_type import JSON
 
 _RIGHTS: Final = {
@@ -206,138 +206,10 @@ def default_access(org_uuid: str, owner: Principal) -> AccessConfig:
     return AccessConfig("shared", {org_uuid: GroupGrant(True, True)}, (), owner.user_id, owner.verified_email)
 
 
-_FORMS: Final[Mapping[type, str]] = {bool: "a boolean", str: "a string", dict: "an object", list: "an array"}
-_CONFIG_KEYS = ("visibility", "groupPermissions", "sharedWith", "ownerUserId", "ownerEmail", "guardrails")
-_ENTRY_KEYS = ("email", "addedAt", "addedBy", "userId")
-
-
-def check_access(
-    data: JSON,
-    *,
-    current: AccessConfig | None,
-    groups: Collection[str] | None,
-    writer: Principal | None = None,
-) -> list[Issue]:
-    """Every fault of an accessConfig body, each under its wire path (interface, AccessConfig).
-
-    Only `visibility` is required; other keys default to empty: `shared` without `groupPermissions` gives no rights to
-    anyone. A client can write back what it read: `addedAt` and `addedBy` are ignored, and the owner must be that of
-    `current` (on create: none, or the `writer`). `groups` are the groups of the organization, with the implicit one;
-    None skips the check that a group exists.
-    """
-    path = "accessConfig"
-    if faults := _typed(data, path, dict):
-        return faults
-    owner = (current.owner_user_id, current.owner_email) if current else (None, None)
-    accepted = (writer.user_id, writer.verified_email) if writer and not current else owner
-    return [
-        *_unknown(data, path, _CONFIG_KEYS),
-        *_check_visibility(data, path),
-        *_check_groups(data, path, groups),
-        *_check_shared_with(data, path),
-        *_check_owner(data, path, "ownerUserId", (owner[0], accepted[0])),
-        *_check_owner(data, path, "ownerEmail", (owner[1], accepted[1])),
-        *_field(data, path, "guardrails", list),
-    ]
-
-
-def _check_visibility(data: Mapping[str, JSON], path: str) -> list[Issue]:
-    faults = _field(data, path, "visibility", str, required=True)
-    if faults or data["visibility"] in get_args(Visibility):
-        return faults
-    message = f"{_shown(data['visibility'])} is not one of `shared`, `private`"
-    return [Issue(join_path(path, "visibility"), message, "enum")]
-
-
-def _check_groups(data: Mapping[str, JSON], path: str, groups: Collection[str] | None) -> list[Issue]:
-    faults = _field(data, path, "groupPermissions", dict)
-    if faults or "groupPermissions" not in data:
-        return faults
-    for uuid, bits in data["groupPermissions"].items():
-        where = join_path(join_path(path, "groupPermissions"), uuid)
-        if not is_uuid(uuid):
-            faults.append(Issue(where, f"{_shown(uuid)} is not a UUID in lower case with hyphens", "uuid"))
-        elif groups is not None and uuid not in groups:
-            faults.append(Issue(where, f"unknown group {_shown(uuid)}: the organization does not have it", "group"))
-        faults += _check_bits(bits, where)
-    return faults
-
-
-def _check_bits(bits: JSON, path: str) -> list[Issue]:
-    return _typed(bits, path, dict) or [
-        *_unknown(bits, path, ("use", "manage")),
-        *_field(bits, path, "use", bool, required=True),
-        *_field(bits, path, "manage", bool, required=True),
-    ]
-
-
-def _check_shared_with(data: Mapping[str, JSON], path: str) -> list[Issue]:
-    faults = _field(data, path, "sharedWith", list)
-    if faults or "sharedWith" not in data:
-        return faults
-    seen: set[str] = set()
-    for index, entry in enumerate(data["sharedWith"]):
-        where = join_path(path, f"sharedWith[{index}]")
-        faults += _typed(entry, where, dict) or [
-            *_check_entry(entry, where),
-            *_check_email(entry, where, seen),
-        ]
-    return faults
-
-
-def _check_entry(entry: Mapping[str, JSON], path: str) -> list[Issue]:
-    faults = [
-        *_unknown(entry, path, _ENTRY_KEYS),
-        *(fault for key in _ENTRY_KEYS for fault in _field(entry, path, key, str, required=key == "email")),
-    ]
-    if entry.get("userId") == "":
-        faults.append(Issue(join_path(path, "userId"), "must not be empty", "length"))
-    return faults
-
-
-def _check_email(entry: Mapping[str, JSON], path: str, seen: set[str]) -> Iterator[Issue]:
-    if not isinstance(entry.get("email"), str):
-        return
-    where, email = join_path(path, "email"), normalize_email(entry["email"])
-    if email is None:
-        yield Issue(where, f"{_shown(entry['email'])} is not a valid ASCII e-mail address", "email")
-    elif email in seen:
-        yield Issue(where, f"{_shown(email)} is already in the list", "duplicate")
-    else:
-        seen.add(email)
-
-
-def _check_owner(data: Mapping[str, JSON], path: str, key: str, allowed: tuple[str | None, str | None]) -> list[Issue]:
-    value, where = data.get(key, allowed[0]), join_path(path, key)
-    if value in allowed:
-        return []
-    return (value is not None and _typed(value, where, str)) or [
-        Issue(where, "only an ownership transfer can change the owner", "readonly")
-    ]
-
-
-def _field(data: Mapping[str, JSON], path: str, key: str, form: type, *, required: bool = False) -> list[Issue]:
-    if key in data:
-        return _typed(data[key], join_path(path, key), form)
-    return [Issue(join_path(path, key), f"`{key}` is required", "required")] if required else []
-
-
-def _typed(value: JSON, path: str, form: type) -> list[Issue]:
-    return [] if isinstance(value, form) else [Issue(path, f"must be {_FORMS[form]}", "type")]
-
-
-def _unknown(data: Mapping[str, JSON], path: str, known: Collection[str]) -> list[Issue]:
-    return [Issue(join_path(path, key), f"unknown key {_shown(key)}", "unknown") for key in data if key not in known]
-
-
-def _shown(value: str) -> str:
-    return f"`{value[:80]}`"
-
-
 def apply_access(
-    data: JSON, current: AccessConfig | None, writer: Principal, now: str, *, owner_gone: bool = False
+    data: Mapping[str, JSON], current: AccessConfig | None, writer: Principal, now: str, *, owner_gone: bool = False
 ) -> AccessConfig:
-    """The configuration of a body without issues (`check_access`). `now` is in ISO 8601.
+    """The configuration of a body without issues (`access_checks.check_access`). `now` is in ISO 8601.
 
     It replaces `current` as a whole: missing keys become empty. The server's own values stay: who added an entry and
     when, and the owner. The writer becomes the owner on create, and when the resource becomes private and has no owner
@@ -350,23 +222,25 @@ def apply_access(
         owner = (writer.user_id, writer.verified_email)
     known = {entry.email: entry for entry in current.shared_with} if current else {}
     return AccessConfig(
-        visibility=data["visibility"],
+        visibility="private" if data["visibility"] == "private" else "shared",
         group_permissions={} if private else _group_permissions(data),
-        shared_with=tuple(_shared_user(entry, known, writer, now) for entry in data.get("sharedWith", ())),
+        shared_with=tuple(_shared_user(entry, known, writer, now) for entry in as_objects(data.get("sharedWith", ()))),
         owner_user_id=owner[0],
         owner_email=owner[1],
-        guardrails=tuple(data.get("guardrails", ())),
+        guardrails=tuple(as_list(data.get("guardrails", ()))),
     )
 
 
 def _group_permissions(data: Mapping[str, JSON]) -> dict[str, GroupGrant]:
-    return {uuid: GroupGrant(bits["use"], bits["manage"]) for uuid, bits in data.get("groupPermissions", {}).items()}
+    permissions = ((uuid, as_object(bits)) for uuid, bits in as_object(data.get("groupPermissions", {})).items())
+    return {uuid: GroupGrant(bits["use"] is True, bits["manage"] is True) for uuid, bits in permissions}
 
 
 def _shared_user(entry: Mapping[str, JSON], known: Mapping[str, SharedUser], writer: Principal, now: str) -> SharedUser:
-    email = normalize_email(entry["email"]) or entry["email"]
+    address = as_text(entry["email"])
+    email = normalize_email(address) or address
     before = known.get(email) or SharedUser(email, now, writer.user_id)
-    return attrs.evolve(before, user_id=entry.get("userId", before.user_id))
+    return attrs.evolve(before, user_id=optional_text(entry.get("userId", before.user_id)))
 
 
 def to_wire(config: AccessConfig) -> dict[str, JSON]:
@@ -391,13 +265,18 @@ def _user_to_wire(entry: SharedUser) -> dict[str, str]:
 def from_wire(data: Mapping[str, JSON]) -> AccessConfig:
     """The inverse of `to_wire`, for stored configurations."""
     return AccessConfig(
-        visibility=data["visibility"],
+        visibility="private" if data["visibility"] == "private" else "shared",
         group_permissions=_group_permissions(data),
         shared_with=tuple(
-            SharedUser(entry["email"], entry["addedAt"], entry["addedBy"], entry.get("userId"))
-            for entry in data["sharedWith"]
+            SharedUser(
+                as_text(entry["email"]),
+                as_text(entry["addedAt"]),
+                as_text(entry["addedBy"]),
+                optional_text(entry.get("userId")),
+            )
+            for entry in as_objects(data["sharedWith"])
         ),
-        owner_user_id=data["ownerUserId"],
-        owner_email=data["ownerEmail"],
-        guardrails=tuple(data.get("guardrails", ())),
+        owner_user_id=optional_text(data["ownerUserId"]),
+        owner_email=optional_text(data["ownerEmail"]),
+        guardrails=tuple(as_list(data.get("guardrails", ()))),
     )

@@ -1,10 +1,10 @@
 """How two variations of a resource differ: nodes and edges by id, other content by path. Positions are not compared."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import attrs
 
+from wfcore.domain.kernel.json_readers import as_objects, as_text, optional_object
 from wfcore.domain.kernel.json_type import JSON
 
 Element = Mapping[str, JSON]
@@ -52,14 +52,17 @@ def difference(old: Mapping[str, JSON], new: Mapping[str, JSON]) -> Difference:
     )
 
 
+def _structure(content: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    return optional_object(content.get("workflowStructure")) or {}
+
+
 def _elements(content: Mapping[str, JSON], name: str) -> Mapping[str, Element]:
-    elements: Sequence[Any] = (content.get("workflowStructure") or {}).get(name) or ()
-    return {one["id"]: {key: value for key, value in one.items() if key != "position"} for one in elements}
+    elements = as_objects(_structure(content).get(name) or ())
+    return {as_text(one["id"]): {key: value for key, value in one.items() if key != "position"} for one in elements}
 
 
 def _without_elements(content: Mapping[str, JSON]) -> dict[str, JSON]:
-    structure = content.get("workflowStructure") or {}
-    others = {name: value for name, value in structure.items() if name not in ("nodes", "edges")}
+    others = {name: value for name, value in _structure(content).items() if name not in ("nodes", "edges")}
     rest = {name: value for name, value in content.items() if name != "workflowStructure"}
     return {**rest, **({"workflowStructure": others} if others else {})}
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 import attrs
 
@@ -281,12 +281,26 @@ def _drop_draft(resource: Resource, now: datetime) -> Change:
     return Change(changed(resource, now, draft_variation_id=None), dropped=resource.draft_variation_id)
 
 
-def _change_status(resource: Resource, operation: Operation, now: datetime, **fields: JSON) -> Change:
-    status = move(resource.status, operation, deployed=resource.ever_deployed)
-    return Change(changed(resource, now, status=status, **fields))
+class ResourceFields(TypedDict, total=False):
+    """The fields of a resource that an operation changes."""
+
+    name: str
+    description: str | None
+    status: Status
+    access: AccessConfig
+    active_variation_id: str | None
+    draft_variation_id: str | None
+    is_enabled: bool
+    pending_transfer: OwnershipTransfer | None
+    deleted_at: datetime | None
 
 
-def changed(resource: Resource, now: datetime, **fields: JSON) -> Resource:
+def _change_status(resource: Resource, operation: Operation, now: datetime, **fields: Unpack[ResourceFields]) -> Change:
+    fields["status"] = move(resource.status, operation, deployed=resource.ever_deployed)
+    return Change(changed(resource, now, **fields))
+
+
+def changed(resource: Resource, now: datetime, **fields: Unpack[ResourceFields]) -> Resource:
     """The resource with these fields, the next revision and the time `now`; the same object if nothing differs."""
     other = attrs.evolve(resource, **fields)
     if other == resource:

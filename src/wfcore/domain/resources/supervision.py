@@ -5,6 +5,7 @@ from typing import Final
 
 from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.ids import parse_id
+from wfcore.domain.kernel.json_readers import as_texts
 from wfcore.domain.kernel.json_type import JSON
 
 IDS: Final = "supervisionSubordinateIds"
@@ -26,12 +27,12 @@ def links_of(content: Mapping[str, JSON]) -> dict[str, JSON]:
 
 def subordinates(content: Mapping[str, JSON]) -> set[int]:
     """The ids of the skills that this content supervises; ids that are not valid are left out."""
-    return {number for text in content.get(IDS, ()) if (number := parse_id(text)) is not None}
+    return {number for text in as_texts(content.get(IDS, ())) if (number := parse_id(text)) is not None}
 
 
 def form_issues(content: Mapping[str, JSON]) -> list[Issue]:
     """The issues of the links in a body of the right shape, without looking at other skills."""
-    ids = content.get(IDS, [])
+    ids = as_texts(content.get(IDS, []))
     if len(ids) > MAX_SUBORDINATES:
         return [Issue(IDS, f"must have at most {MAX_SUBORDINATES} entries", "maxItems")]
     return [issue for index, text in enumerate(ids) for issue in _id_issues(text, f"{IDS}[{index}]", ids[:index])]
@@ -63,7 +64,7 @@ def link_issues(
     """
     return [
         Issue(f"{IDS}[{index}]", message, rule)
-        for index, text in enumerate(content.get(IDS, ()))
+        for index, text in enumerate(as_texts(content.get(IDS, ())))
         for message, rule in _faults(number, parse_id(text) or 0, known, links)
     ]
 

@@ -18,12 +18,12 @@ from wfcore.domain.resources.access import (
     Grant,
     Principal,
     apply_access,
-    check_access,
     default_access,
     derive,
     grants,
     revokes_self,
 )
+from wfcore.domain.resources.access_checks import check_access
 from wfcore.domain.resources.ownership import PARTY, Party, TransferStep
 from wfcore.domain.resources.resource import Change, Resource
 from wfcore.ports.storage import UnitOfWork

@@ -7,6 +7,7 @@ import pytest
 
 from wfcore.domain.resources import access
 from wfcore.domain.resources.access import AccessConfig, GroupGrant, Principal, Role, SharedUser, derive
+from wfcore.domain.resources.access_checks import check_access
 
 ORG = "0f8fad5b-d9cb-469f-a165-70867728950e"
 SALES = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
@@ -149,7 +150,7 @@ class TestPrivate:
 
 
 def faults(data: Any, current: AccessConfig | None = None, groups: set[str] | None = None) -> set[tuple[str, str]]:
-    found = access.check_access(data, current=current, groups=groups)
+    found = check_access(data, current=current, groups=groups)
     return {(issue.path.removeprefix("accessConfig").lstrip("."), issue.rule) for issue in found}
 
 
@@ -252,14 +253,14 @@ class TestCheck:
     def test_a_creator_may_be_named(self, owner: tuple[str | None, str | None]) -> None:
         """On create the owner may be the writer, by id and by e-mail, or missing; another owner is refused."""
         data = {"visibility": "private", "ownerUserId": owner[0], "ownerEmail": owner[1]}
-        assert access.check_access(data, current=None, groups=None, writer=ANN) == []
+        assert check_access(data, current=None, groups=None, writer=ANN) == []
         assert access.apply_access(data, None, ANN, NOW).owner_user_id == "u-ann"
-        found = access.check_access({**data, "ownerUserId": "u-bob"}, current=None, groups=None, writer=ANN)
+        found = check_access({**data, "ownerUserId": "u-bob"}, current=None, groups=None, writer=ANN)
         assert [(issue.path, issue.rule) for issue in found] == [("accessConfig.ownerUserId", "readonly")]
 
     def test_a_later_writer_is_not_the_owner(self) -> None:
         """Only on create the body can name the writer as the owner."""
-        (issue,) = access.check_access(
+        (issue,) = check_access(
             {"visibility": "private", "ownerUserId": "u-ann"},
             current=private(owner=("u-bob", None)),
             groups=None,
@@ -269,7 +270,7 @@ class TestCheck:
 
     def test_long_values_are_cut(self) -> None:
         """A message shows at most 80 characters of a value."""
-        (issue,) = access.check_access({"visibility": "x" * 999}, current=None, groups=None)
+        (issue,) = check_access({"visibility": "x" * 999}, current=None, groups=None)
         assert "x" * 80 in issue.message
         assert "x" * 81 not in issue.message
 

@@ -8,6 +8,7 @@ import pytest
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.resources import access
 from wfcore.domain.resources.access import AccessConfig, Grant, GroupGrant, Principal, Role, SharedUser
+from wfcore.domain.resources.access_checks import check_access
 
 ORG = "0f8fad5b-d9cb-469f-a165-70867728950e"
 SALES = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
@@ -117,20 +118,20 @@ READONLY = "only an ownership transfer can change the owner"
 )
 def test_each_issue(data: Any, path: str, message: str, rule: str) -> None:
     """It has the path of the value, what is allowed in words, and the rule."""
-    assert access.check_access(data, current=None, groups={SALES}) == [Issue(f"accessConfig{path}", message, rule)]
+    assert check_access(data, current=None, groups={SALES}) == [Issue(f"accessConfig{path}", message, rule)]
 
 
 @pytest.mark.parametrize("owner", [{"ownerUserId": "ann@x.org"}, {"ownerEmail": "u-ann"}])
 def test_an_address_is_not_a_user_id(owner: dict[str, str]) -> None:
     """The two fields of the owner are compared each with its own value."""
-    (issue,) = access.check_access(body(**owner), current=CONFIG, groups=None)
+    (issue,) = check_access(body(**owner), current=CONFIG, groups=None)
     assert issue == Issue(f"accessConfig.{next(iter(owner))}", READONLY, "readonly")
 
 
 def test_all_issues_of_one_body() -> None:
     """A refused value hides no other."""
     data = body(visibility="x", groupPermissions={"g": {}}, sharedWith=[{"email": 1}, {}], ownerUserId="u", more=1)
-    found = access.check_access(data, current=None, groups=None)
+    found = check_access(data, current=None, groups=None)
     assert sorted((issue.path.removeprefix("accessConfig."), issue.rule) for issue in found) == [
         ("groupPermissions.g", "uuid"),
         ("groupPermissions.g.manage", "required"),
