@@ -13,7 +13,7 @@ from wfcore.adapters.dispatch.change_file import ChangeFile
 from wfcore.adapters.dispatch.change_hub import ChangeHub
 from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
 from wfcore.ports.changes import Change, ChangeFeed, MissedChanges
-from wfcore.testing.contracts.changes import LONG, ORG, OTHER, SHORT, ChangesContract, changes
+from wfcore.testing.contracts.events import LONG, ORG, OTHER_ORG, SHORT, ChangesContract, changes
 
 pytestmark = pytest.mark.anyio
 
@@ -52,8 +52,8 @@ class TestChangeFile:
         """All others receive each change once, of any organization that they follow."""
         sender, *others = hubs
         following = [other.subscribe(ORG) for other in others]
-        own, foreign = sender.subscribe(ORG), others[0].subscribe(OTHER)
-        assert sender.has_followers(OTHER)
+        own, foreign = sender.subscribe(ORG), others[0].subscribe(OTHER_ORG)
+        assert sender.has_followers(OTHER_ORG)
         sender.publish(ORG, changes(2))
         assert [await one.next(LONG) for one in [own, *following]] == [changes(2)] * 3
         assert [await one.next(SHORT) for one in [own, *following, foreign]] == [[]] * 4

@@ -1,6 +1,6 @@
 """The feed of changes: hints that something of an organization has changed, for open pages (interface, Changes).
 
-A hint says what to read again. It can be lost, then its subscribers are told that they have missed changes.
+A hint says what to read again. It can be lost; its subscribers are then notified that they have missed changes.
 """
 
 from collections.abc import Sequence

@@ -23,7 +23,7 @@ POLL_INTERVAL: Final = 0.25
 """Seconds between two looks at the file, of a process and not of each subscriber."""
 
 MAX_BYTES: Final = 2**20
-"""The size at which a writer empties the file. Followers that have not read all of it are told so."""
+"""The size at which a writer empties the file. Followers that have not read all of it are notified."""
 
 
 Receive = Callable[[str, Iterable[Change]], None]

@@ -38,7 +38,7 @@ MAX_BYTES: Final = 7_900
 """The size of one notification: PostgreSQL accepts fewer than 8,000 bytes."""
 
 MAX_CHANGE_BYTES: Final = 2_000
-"""The size of one change; followers are told that they have missed a longer one."""
+"""The size of one change; followers are notified that they have missed a longer one."""
 
 MISSED: Final = "-"
 """The text of a change that is too long to be sent."""
