@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.messages import MessageRow
+from wfcore.domain.projections.notices import Notice
 from wfcore.domain.projections.usage import UsageRow
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
@@ -211,6 +212,7 @@ class Append(Struct, frozen=True):
     claimed_by: int | None = None
     holder: int | None = None
     messages: Sequence[MessageRow] = ()
+    - `notices`: a journal adds a delivery of each for each subscriber (`DeliveryRepository.add`).
     usage: Sequence[UsageRow] = ()
     audit: Sequence[AuditRow] = ()
 
@@ -226,6 +228,7 @@ class OpenInterrupt:
     run_id: str
     execution: Execution
     key: int
+    notices: Sequence[Notice] = ()
     decision: str | None = None
     decided_at: int | None = None
 

@@ -14,12 +14,14 @@ import attrs
 
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.channels.interfaces import Interface
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.people import AccessToken, Group, Member, Organization
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.resources.resource import Kind, Resource, Variation
 from wfcore.ports.repositories.audit import AuditRepository
+from wfcore.ports.repositories.hooks import DeliveryRepository, DueDelivery
 from wfcore.ports.repositories.postings import DuePosting, PostingRepository
 from wfcore.ports.repositories.schedules import DueTimer, ScheduleRepository
 from wfcore.ports.repositories.webhooks import FoundWebhook, WebhookRepository
@@ -267,6 +269,12 @@ class UnitOfWork(Protocol):
     def postings(self) -> PostingRepository: ...
 
     @property
+    def hooks(self) -> RecordRepository[Hook]: ...
+
+    @property
+    def deliveries(self) -> DeliveryRepository: ...
+
+    @property
     def context_items(self) -> RecordRepository[ContextItem]: ...
 
     @property
@@ -321,6 +329,20 @@ class Storage(Protocol):
 
         Their `next_at` is not after `now`, their turn exists and is at rest, and either its status was not reported
         or it was resumed. It is called every second, so it must be cheap.
+        """
+        ...
+
+    async def due_deliveries(self, now: int, *, handler: str = "", limit: int) -> Sequence[DueDelivery]:
+        """The pending deliveries of all organizations that are due now, shared out as in `due_timers`.
+
+        Those for hooks, or for the handler of this name. It is called every second, so it must be cheap.
+        """
+        ...
+
+    async def register_handler(self, name: str, events: Collection[str]) -> None:
+        """Add a delivery for the handler of this name for each later event of these kinds, in every organization.
+
+        It replaces the registration of this name. Without events it ends it, and deletes its deliveries.
         """
         ...
 

@@ -9,6 +9,7 @@ import attrs
 from wfcore.adapters.inmemory.conversations import MemoryConversations
 from wfcore.adapters.inmemory.usage import MemoryUsage
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt, RunStatus
@@ -36,6 +37,9 @@ Usable = Callable[[str, Principal, str, int], bool]
 AddAuditRows = Callable[[str, Iterable[AuditRow]], None]
 """Appends rows to an organization's audit."""
 
+AddNotices = Callable[[str, Iterable[Notice]], None]
+"""Adds deliveries of an organization's events."""
+
 
 @attrs.define(eq=False)
 class _StoredExecution:
@@ -61,7 +65,7 @@ class MemoryJournal:
     """Implements the port `Journal` for tests and first steps; its content is lost with the process.
 
     `org_exists` returns whether an organization exists (by default always), `usable` whether a principal can use a
-    resource (by default always), `add_audit_rows` receives the rows of the audit.
+    resource (by default always), `add_audit_rows` receives the rows of the audit, `add_notices` the notices.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class MemoryJournal:
         org_exists: Callable[[str], bool] = lambda _: True,
         usable: Usable = lambda *_: True,
         add_audit_rows: AddAuditRows = lambda *_: None,
+        add_notices: AddNotices = lambda *_: None,
     ) -> None:
         self.durable = False
         self.conversations = MemoryConversations(usable)
@@ -77,6 +82,7 @@ class MemoryJournal:
         self._org_exists = org_exists
         self._usable = usable
         self._add_audit_rows = add_audit_rows
+        self._add_notices = add_notices
         self._executions: dict[int, _StoredExecution] = {}
         self._runs: dict[str, dict[str, RunRow]] = {}
         self._due: dict[str, list[tuple[int, int]]] = {}
@@ -297,6 +303,8 @@ class MemoryJournal:
     def _set_claim(self, stored: _StoredExecution, wake_at: int | None, claimed_by: int | None) -> None:
         stored.wake_at, stored.claimed_by = wake_at, claimed_by
         if wake_at is not None and claimed_by is None:
+        if append.notices:
+            self._add_notices(stored.row.ref.org, append.notices)
             heapq.heappush(self._due.setdefault(stored.row.ref.org, []), (wake_at, stored.row.ref.id))
 
     # Looking

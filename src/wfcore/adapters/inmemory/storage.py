@@ -16,6 +16,7 @@ import attrs
 
 from wfcore.adapters.inmemory.audit import AuditLog, MemoryAudit
 from wfcore.adapters.inmemory.directory import MemoryDirectory
+from wfcore.adapters.inmemory.hooks import DeliveryLog, Handlers, MemoryDeliveries
 from wfcore.adapters.inmemory.idempotency import MemoryIdempotency
 from wfcore.adapters.inmemory.interfaces import MemoryInterfaces
 from wfcore.adapters.inmemory.organization_records import MemoryRecords
@@ -26,13 +27,16 @@ from wfcore.adapters.inmemory.tenant import Tenant
 from wfcore.adapters.inmemory.webhooks import MemoryWebhooks
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.people import AccessToken, Member, Organization
+from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.ports.journal import RunRow
 from wfcore.ports.repositories.audit import AuditRow
+from wfcore.ports.repositories.hooks import DueDelivery
 from wfcore.ports.repositories.postings import DuePosting, Posting
 from wfcore.ports.repositories.schedules import DueTimer
 from wfcore.ports.repositories.webhooks import FoundWebhook
@@ -55,6 +59,7 @@ class MemoryUnitOfWork:
     tenant: Tenant
     pinned: Pinned
     audit: MemoryAudit
+    deliveries: MemoryDeliveries
 
     @property
     def workflows(self) -> MemoryResources:
@@ -71,6 +76,10 @@ class MemoryUnitOfWork:
     @property
     def interfaces(self) -> MemoryInterfaces:
         return MemoryInterfaces(self.tenant.interfaces)
+
+    @property
+    def hooks(self) -> MemoryRecords[Hook]:
+        return MemoryRecords(self.tenant.hooks)
 
     @property
     def context_items(self) -> MemoryRecords[ContextItem]:
@@ -113,23 +122,51 @@ class MemoryStorage:
         self._organizations: dict[str, Organization] = {}
         self._tenants: dict[str, Tenant] = {}
         self._logs: defaultdict[str, AuditLog] = defaultdict(AuditLog)
+        self._handlers = Handlers()
+        self._deliveries: defaultdict[str, DeliveryLog] = defaultdict(lambda: DeliveryLog(self._handlers))
         self._closed = False
 
     @asynccontextmanager
     async def transaction(self, org: str) -> AsyncIterator[MemoryUnitOfWork]:
         async with self._lock:
             draft, audit = self._tenant(org).copy(), MemoryAudit(self._logs[org])
-            yield MemoryUnitOfWork(draft, self._pinned, audit)
+            deliveries = MemoryDeliveries(self._deliveries[org])
+            yield MemoryUnitOfWork(draft, self._pinned, audit, deliveries)
             self._tenants[org] = draft
             audit.commit()
+            deliveries.commit()
 
     @asynccontextmanager
     async def reading(self, org: str) -> AsyncIterator[MemoryUnitOfWork]:
-        yield MemoryUnitOfWork(self._tenant(org).copy(), self._pinned, MemoryAudit(self._logs[org]))
+        tenant, audit = self._tenant(org).copy(), MemoryAudit(self._logs[org])
+        yield MemoryUnitOfWork(tenant, self._pinned, audit, MemoryDeliveries(self._deliveries[org]))
 
     def add_audit_rows(self, org: str, rows: Iterable[AuditRow]) -> None:
         """Append audit rows without a transaction, for the in-memory journal."""
         self._logs[org].extend(rows)
+
+    def add_notices(self, org: str, notices: Iterable[Notice]) -> None:
+        """Add deliveries without a transaction, for the in-memory journal."""
+        self._deliveries[org].add(notices)
+
+    async def due_deliveries(self, now: int, *, handler: str = "", limit: int) -> list[DueDelivery]:
+        self._check_open()
+        due = [
+            (row.next_at, DueDelivery(org, row.id))
+            for org, log in self._deliveries.items()
+            for row in log.rows.values()
+            if row.handler == handler and row.next_at is not None and row.next_at <= now
+        ]
+        return _shared([one for _, one in sorted(due, key=lambda pair: pair[0])], limit)
+
+    async def register_handler(self, name: str, events: Collection[str]) -> None:
+        self._check_open()
+        self._handlers.events.pop(name, None)
+        if events:
+            self._handlers.events[name] = frozenset(events)
+            return
+        for log in self._deliveries.values():
+            log.rows = {number: row for number, row in log.rows.items() if row.handler != name}
 
     async def find_resource(self, org: str, kind: Kind, id: int) -> Resource | None:
         self._check_open()

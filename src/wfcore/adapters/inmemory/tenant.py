@@ -7,6 +7,7 @@ from wfcore.adapters.inmemory.interfaces import InterfaceKey
 from wfcore.adapters.inmemory.resources import ResourceTable
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.channels.interfaces import Interface
 from wfcore.domain.people.people import AccessToken, Group, Member
 from wfcore.domain.resources.resource import Kind
@@ -30,6 +31,7 @@ class Tenant:
     timers: dict[int, Timer] = attrs.Factory(dict)
     webhooks: dict[int, WebhookRow] = attrs.Factory(dict)
     context_items: dict[str, ContextItem] = attrs.Factory(dict)
+    hooks: dict[str, Hook] = attrs.Factory(dict)
     connections: dict[str, Connection] = attrs.Factory(dict)
     postings: dict[str, Posting] = attrs.Factory(dict)
 
@@ -45,6 +47,7 @@ class Tenant:
             timers=dict(self.timers),
             webhooks=dict(self.webhooks),
             context_items=dict(self.context_items),
+            hooks=dict(self.hooks),
             connections=dict(self.connections),
             postings=dict(self.postings),
         )

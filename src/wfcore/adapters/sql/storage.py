@@ -1,6 +1,6 @@
 """The port `Storage` on a database."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -12,13 +12,19 @@ import sqlalchemy as sa
 from wfcore.adapters.sql import migrations
 from wfcore.adapters.sql.migrations import RELEASED, RevisionChain
 from wfcore.adapters.sql.migrations.fingerprint import differences
-from wfcore.adapters.sql.repositories import postings, schedules
+from wfcore.adapters.sql.repositories import hooks, postings, schedules
 from wfcore.adapters.sql.repositories.audit import SqlAudit
 from wfcore.adapters.sql.repositories.directory import SqlDirectory
+from wfcore.adapters.sql.repositories.hooks import SqlDeliveries
 from wfcore.adapters.sql.repositories.idempotency import SqlIdempotency
 from wfcore.adapters.sql.repositories.interfaces import FIND as FIND_INTERFACE
 from wfcore.adapters.sql.repositories.interfaces import SqlInterfaces, to_found
-from wfcore.adapters.sql.repositories.organization_records import SqlRecords, sql_connections, sql_context_items
+from wfcore.adapters.sql.repositories.organization_records import (
+    SqlRecords,
+    sql_connections,
+    sql_context_items,
+    sql_hooks,
+)
 from wfcore.adapters.sql.repositories.postings import SqlPostings
 from wfcore.adapters.sql.repositories.resources import SqlResources, add_row
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_ms, to_resource, to_token, to_token_member
@@ -28,10 +34,12 @@ from wfcore.adapters.sql.schema.tables import organizations, resources, tokens
 from wfcore.adapters.sql.store import Rows, Store, Transaction
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.people import AccessToken, Member, Organization
 from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.ports.repositories.hooks import DueDelivery
 from wfcore.ports.repositories.postings import DuePosting
 from wfcore.ports.repositories.schedules import DueTimer
 from wfcore.ports.repositories.webhooks import FoundWebhook, WebhookRow
@@ -77,6 +85,14 @@ class SqlUnitOfWork:
     @cached_property
     def postings(self) -> SqlPostings:
         return SqlPostings(self.connection, self.org)
+
+    @cached_property
+    def hooks(self) -> SqlRecords[Hook]:
+        return sql_hooks(self.connection, self.org)
+
+    @cached_property
+    def deliveries(self) -> SqlDeliveries:
+        return SqlDeliveries(self.connection, self.org)
 
     @cached_property
     def context_items(self) -> SqlRecords[ContextItem]:
@@ -156,12 +172,20 @@ class SqlStorage:
     async def due_postings(self, now: int, *, limit: int) -> list[DuePosting]:
         return [DuePosting(*row) for row in await self._shared(postings.DUE, postings.DUE_OF_EACH, now, limit)]
 
-    async def _shared(self, due: str, due_of_each: str, now: int, limit: int) -> Rows:
+    async def due_deliveries(self, now: int, *, handler: str = "", limit: int) -> list[DueDelivery]:
+        due = await self._shared(hooks.DUE, hooks.DUE_OF_EACH, now, limit, handler)
+        return [DueDelivery(org, str(key)) for org, key in due]
+
+    async def register_handler(self, name: str, events: Collection[str]) -> None:
+        async with self.database.writing() as connection:
+            await hooks.register_handler(connection, name, events)
+
+    async def _shared(self, due: str, due_of_each: str, now: int, limit: int, *more: str) -> Rows:
         """The rows that are due, the organization first. With more than `limit`, organizations have the same share."""
-        rows = await self.database.look_up(due, now, limit)
+        rows = await self.database.look_up(due, now, limit, *more)
         if len(rows) < limit:
             return rows
-        return in_turn(await self.database.look_up(due_of_each, now, limit), itemgetter(0))[:limit]
+        return in_turn(await self.database.look_up(due_of_each, now, limit, *more), itemgetter(0))[:limit]
 
     async def find_interface(self, id: str) -> FoundInterface | None:
         for row in await self.database.look_up(FIND_INTERFACE, id):

@@ -29,6 +29,7 @@ _RIGHTS: Final = {
     "members": ("read", "write"),
     "tokens": ("write",),
     "usage": ("read",),
+    "hooks": ("read", "write"),
 }
 
 TOKEN_SCOPES: Final = tuple(f"{area}:{right}" for area, rights in _RIGHTS.items() for right in rights)

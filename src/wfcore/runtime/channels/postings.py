@@ -1,13 +1,10 @@
 """Delivers responses to team chats: each at least once, always with the same `webhook-id`.
 
-A response is due when its turn is at rest. A process claims the posting for a limited time by compare-and-set, posts
-the response, and then records the delivery. After a crash in between it is posted again. A response that is not
-accepted is retried for about a day with growing intervals.
+A response is due when its turn is at rest, and is posted by the delivery loop; a claim is a compare-and-set. A response
+that is not accepted is retried for about a day with growing intervals.
 """
 
-import asyncio
-import logging
-from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -16,36 +13,22 @@ from wfcore.domain.channels.interfaces import Interface, InterfaceKind
 from wfcore.domain.channels.team_chats import answer_id_of, answer_of
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_readers import optional_text
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.state import RunStatus
-from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.journal import RunRow
-from wfcore.ports.outbound import Undelivered
 from wfcore.ports.repositories.postings import DuePosting, Posting
+from wfcore.runtime.channels.delivery_loop import CLAIM_DURATION, DeliveryLoop, post_signed
 from wfcore.runtime.channels.endpoints import find_endpoint
 from wfcore.runtime.common.audit import audit
-from wfcore.runtime.common.polling import Poller
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import latest_turn, views
 from wfcore.runtime.resources.interfaces import open_secret
-
-log = logging.getLogger("wfcore.posting")
-
-MAX_CONCURRENT: Final = 100
-"""The most responses that one process posts at a time."""
-
-MAX_PER_ORGANIZATION: Final = 25
-"""The most of them that belong to one organization: its slow addresses do not delay the responses of others."""
-
-CLAIM_DURATION: Final = 60_000
-"""Milliseconds for which a process claims a posting: longer than a post can take."""
 
 FIRST_WAIT, LONGEST_WAIT = 5_000, 3_600_000
 """Milliseconds until a response that was not accepted is retried; doubled each time."""
 
 MOST_TRIES: Final = 30
-
-_FIRST_REDIRECT: Final = 300
-"""Statuses from here on mean that the address did not accept the message (RFC 9110, 15)."""
 
 
 @attrs.frozen
@@ -59,54 +42,19 @@ class _ClaimedPosting:
     url: str
 
 
-class Poster:
+class Poster(DeliveryLoop[DuePosting]):
     """Delivers due postings of every organization, concurrently with other processes."""
 
     def __init__(self, ports: Ports) -> None:
-        self._ports = ports
-        self._poller = Poller(ports.clock, self.poll, "due postings")
-        self._under_way: dict[DuePosting, asyncio.Task[None]] = {}
+        super().__init__(ports, "postings")
 
-    def start(self) -> None:
-        """Start polling for due postings."""
-        self._poller.start()
+    async def _due(self, now: int, limit: int) -> Sequence[DuePosting]:
+        return await self._ports.storage.due_postings(now, limit=limit)
 
-    async def stop(self) -> None:
-        """Stop polling and cancel the deliveries in progress, which stay due."""
-        await self._poller.stop()
-        tasks = list(self._under_way.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def poll(self) -> list[asyncio.Task[None]]:
-        """Begin the deliveries that are due now, without waiting for them."""
-        if len(self._under_way) >= MAX_CONCURRENT:
-            return []
-        due = await self._ports.storage.due_postings(self._ports.clock.now(), limit=MAX_CONCURRENT)
-        active = Counter(one.org for one in self._under_way)
-        begun = []
-        for one in due:
-            if one in self._under_way or active[one.org] >= MAX_PER_ORGANIZATION:
-                continue
-            if len(self._under_way) >= MAX_CONCURRENT:
-                break
-            active[one.org] += 1
-            begun.append(self._begin(one))
-        return begun
-
-    def _begin(self, due: DuePosting) -> asyncio.Task[None]:
-        task = self._under_way[due] = asyncio.create_task(self._try(due))
-        task.add_done_callback(lambda _: self._under_way.pop(due, None))
-        return task
-
-    async def _try(self, due: DuePosting) -> None:
-        try:
-            claimed = await self._claim(due)
-            if claimed is not None:
-                await self._record_attempt(claimed, await self._post(claimed))
-        except Exception:
-            log.exception("a response could not be posted", extra={"organization": due.org, "run": due.id})
+    async def _deliver(self, due: DuePosting) -> None:
+        claimed = await self._claim(due)
+        if claimed is not None:
+            await self._record_attempt(claimed, await self._post(claimed))
 
     async def _claim(self, due: DuePosting) -> _ClaimedPosting | None:
         """Claim the posting; None when it is not due any more or another process has claimed it."""
@@ -142,7 +90,7 @@ class Poster:
             endpoint = await find_endpoint(self._ports, InterfaceKind.TEAMCHAT, posting.interface_id)
         except NotFound:
             return None
-        url = endpoint.row.config.get("postUrl")
+        url = optional_text(endpoint.row.config.get("postUrl"))
         return None if url is None else (endpoint.row, url)
 
     async def _post(self, claimed: _ClaimedPosting) -> bool:
@@ -152,18 +100,8 @@ class Poster:
             return False
         (view,) = await views(self._ports.journal, [claimed.row])
         body = dumps(answer_of(claimed.posting.place, view.to_wire())).encode()
-        name, at = answer_id_of(claimed.interface, claimed.row.id, claimed.row.status), self._ports.clock.now() // 1000
-        headers = {
-            "content-type": "application/json",
-            "webhook-id": name,
-            "webhook-timestamp": str(at),
-            "webhook-signature": sign(secret, name, at, body),
-        }
-        try:
-            status = await self._ports.outbound.post(claimed.url, headers, body)
-        except Undelivered:
-            return False
-        return status < _FIRST_REDIRECT
+        name = answer_id_of(claimed.interface, claimed.row.id, claimed.row.status)
+        return (await post_signed(self._ports, claimed.url, [secret], name, body)).is_accepted
 
     async def _record_attempt(self, claimed: _ClaimedPosting, delivered: bool) -> None:
         """Record the outcome: delivered, to be retried, or given up."""
@@ -189,6 +127,6 @@ class Poster:
                 return False
             await work.postings.put(new)
             if given_up:
-                details = {"runId": new.run_id, "tries": read.tries}
+                details: dict[str, JSON] = {"runId": new.run_id, "tries": read.tries}
                 await audit(work, None, self._ports.now(), "interface", "give_up", new.interface_id, details)
         return True

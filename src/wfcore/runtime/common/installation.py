@@ -42,6 +42,8 @@ class Settings:
     graph: GraphLimits = attrs.field(factory=GraphLimits)
     hosts: Sequence[str] = ()
     """The names of this server, in lower case and without a port. Without any, some browser requests are refused."""
+    public_url: str | None = None
+    """The address of this server in the links of hooks; None: they have no links."""
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
     """What a commit survives: with `FULL` a power cut, with `NORMAL` only the end of the process."""
     grace: float = 5.0

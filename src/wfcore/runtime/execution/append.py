@@ -1,6 +1,6 @@
 """Building appends: the rows that derive from a machine's state and are written with its entries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypedDict
 
 import attrs
@@ -10,13 +10,16 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.audit import decisions
 from wfcore.domain.projections.cost import Price
 from wfcore.domain.projections.messages import MessageRow, message_rows
+from wfcore.domain.projections.notices import Moment, Notice, end_notices, interrupt_notices
 from wfcore.domain.projections.usage import UsageRow, usage_rows
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
-from wfcore.domain.run.state import RunStatus
+from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.journal import Append, Execution, NewExecution, NewRun, RunChange, StarterKind
 from wfcore.ports.repositories.audit import AuditRow
+from wfcore.runtime.common.handlers import Handlers
+from wfcore.runtime.common.ports import Ports
 
 
 class ProjectedFields(TypedDict):
@@ -25,6 +28,7 @@ class ProjectedFields(TypedDict):
     messages: Sequence[MessageRow]
     usage: Sequence[UsageRow]
     audit: Sequence[AuditRow]
+    notices: Sequence[Notice]
 
 
 @attrs.frozen
@@ -34,31 +38,58 @@ class Projected:
     messages: Sequence[MessageRow] = ()
     usage: Sequence[UsageRow] = ()
     audit: Sequence[AuditRow] = ()
+    notices: Sequence[Notice] = ()
 
     def fields(self) -> ProjectedFields:
         """The arguments of `Append`."""
-        return {"messages": self.messages, "usage": self.usage, "audit": self.audit}
+        return {"messages": self.messages, "usage": self.usage, "audit": self.audit, "notices": self.notices}
 
 
 NOTHING: Final = Projected()
 
 
-def projected(
-    machine: Machine,
-    target: NewExecution | Execution,
-    prices: Mapping[str, Price],
-    entries: Sequence[Entry] = (),
-    run_id: str = "",
-) -> Projected:
-    """The rows of what the machine has recorded since the last append, and of the decisions in `entries` on a run."""
-    records, made = machine.take_records(), decisions(entries)
-    if not records and not made:
-        return NOTHING
-    return Projected(
-        message_rows(records),
-        usage_rows(records, target.kind, target.resource_id, prices),
-        [AuditRow(from_ms(one.at), one.user_id, one.action, "run", run_id, one.details) for one in made],
-    )
+@attrs.frozen
+class Projection:
+    """The projections of one execution: what their rows depend on, besides the machine."""
+
+    target: NewExecution | Execution
+    prices: Mapping[str, Price]
+    handlers: Handlers
+
+    @classmethod
+    def of(cls, ports: Ports, target: NewExecution | Execution) -> "Projection":
+        return cls(target, ports.settings.prices, ports.handlers)
+
+    def rows(
+        self, machine: Machine, before: Collection[Interrupt], entries: Sequence[Entry] = (), run_id: str = ""
+    ) -> Projected:
+        """The rows of what the machine has recorded since the last append, and of what changed with these entries.
+
+        `before` are the interrupts that were open. `run_id` is the turn that a decision or a deadline is about, if it
+        is not the current one.
+        """
+        target, records = self.target, machine.take_records()
+        made, notices = decisions(entries), self.notices(machine, before, entries, run_id)
+        if not records and not made and not notices:
+            return NOTHING
+        return Projected(
+            message_rows(records),
+            usage_rows(records, target.kind, target.resource_id, self.prices),
+            [AuditRow(from_ms(one.at), one.user_id, one.action, "run", run_id, one.details) for one in made],
+            notices,
+        )
+
+    def notices(
+        self, machine: Machine, before: Collection[Interrupt] = (), entries: Sequence[Entry] = (), run_id: str = ""
+    ) -> Sequence[Notice]:
+        """The interrupts that have opened or ended with these entries, and the end of the execution; see `rows`."""
+        if machine.turn_open and not before and not machine.interrupts:
+            return ()
+        target, status = self.target, machine.status
+        moment = Moment(target.kind, target.resource_id, target.user_id, machine.at, self.handlers.by_event)
+        ended = () if machine.turn_open else end_notices(moment, machine.run_id, status)
+        changed = interrupt_notices(moment, machine.run_id, status, before, machine.interrupts, entries, run_id)
+        return (*changed, *ended)
 
 
 def result_of(machine: Machine) -> dict[str, JSON]:
@@ -126,8 +157,11 @@ def new_run(
     queued: bool = False,
     started_by: StarterKind = "person",
     origin: str = "api",
+    forked_from: str | None = None,
 ) -> NewRun:
     """The row of a turn that has just begun, and perhaps ended at once; `queued` as long as nobody drives it."""
     status = RunStatus.queued if queued else machine.status
     result = None if machine.turn_open else result_of(machine) or None
-    return NewRun(machine.run_id, user_id, fingerprint, status, machine.at, parent, result, started_by, origin)
+    own = None if machine.pinned is None else machine.pinned[2]
+    return NewRun(machine.run_id, user_id, fingerprint, status, machine.at, parent, result, started_by, origin,
+                  forked_from, own, machine.is_draft)  # fmt: skip

@@ -10,7 +10,7 @@ from wfcore.domain.run.machine.states.turns import OPEN
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.journal import Append, Execution, JournalConflict
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.append import NOTHING, projected, settled
+from wfcore.runtime.execution.append import NOTHING, Projection, settled
 
 log = logging.getLogger("wfcore.drive")
 
@@ -25,8 +25,7 @@ class Appender:
         self._journal = ports.journal
         self._clock = ports.clock
         self._ref = execution.ref
-        self._execution = execution
-        self._prices = ports.settings.prices
+        self._projection = Projection.of(ports, execution)
         self.holder = execution.claimed_by
         self._interrupts: list[Interrupt] = list(machine.interrupts.values())
 
@@ -36,7 +35,9 @@ class Appender:
 
     def append_of(self, machine: Machine, expected: int, entries: Sequence[Entry]) -> Append:
         """The append of these entries, which the machine has applied; one that ends the turn releases the claim."""
-        rows = projected(machine, self._execution, self._prices) if machine.state.records else NOTHING
+        state, rows = machine.state, NOTHING
+        if state.records or machine.interrupts or self._interrupts or state.phase not in OPEN:
+            rows = self._projection.rows(machine, self._interrupts, entries)
         if machine.state.phase not in OPEN:
             had_interrupts = bool(self._interrupts)
             return settled(

@@ -5,12 +5,13 @@ import logging
 from collections import Counter
 
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.projections.notices import Moment
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine.states.output import SERVER_FAULT
 from wfcore.domain.run.state import IllegalEntry, RunStatus
 from wfcore.ports.journal import Append, Execution, ExecutionRef, JournalConflict, RunChange, RunFilter
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.append import projected, settled
+from wfcore.runtime.execution.append import Projection, settled
 from wfcore.runtime.execution.plans import Plans
 
 log = logging.getLogger("wfcore.drive")
@@ -73,7 +74,10 @@ class PoisonRuns:
         now = self._ports.clock.now()
         changes = [RunChange(run_id, RunStatus.error, now, {"error": damage(run_id)})
                    for run_id in await self._under_way(execution)]  # fmt: skip
-        ended = Append(execution.length, (), None, changes, (), updates_claim=True, holder=execution.claimed_by)
+        moment = Moment(execution.kind, execution.resource_id, execution.user_id, now, self._ports.handlers.by_event)
+        notices = [moment.notice("run.failed", change.id, change.status) for change in changes]
+        ended = Append(execution.length, (), None, changes, (), updates_claim=True, holder=execution.claimed_by,
+                       notices=notices)  # fmt: skip
         await self._ports.journal.append(ref, ended)
         self._ports.events.settle(ref)
 
@@ -86,10 +90,10 @@ class PoisonRuns:
         """Append the end to what the journal holds, and to nothing that was not written."""
         execution = await self._ports.journal.execution(ref)
         machine = await self._plans.machine(execution)
-        expected, machine.sink = machine.length, []
+        expected, before, machine.sink = machine.length, tuple(machine.interrupts.values()), []
         entry = e.Aborted(max(self._ports.clock.now(), machine.at), message)
         machine.apply(entry)
-        rows = projected(machine, execution, self._ports.settings.prices)
+        rows = Projection.of(self._ports, execution).rows(machine, before, (entry,))
         append = settled(machine, expected, (entry,), holder=execution.claimed_by, projected=rows)
         await self._ports.journal.append(ref, append)
         self._ports.events.publish(ref, machine.take_events())

@@ -16,7 +16,7 @@ from wfcore.domain.run.state import IllegalEntry, RunStatus, move
 from wfcore.ports.faults import ClaimLost
 from wfcore.ports.journal import Append, Execution, JournalConflict, RunChange
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.append import left_open, new_run, projected, settled
+from wfcore.runtime.execution.append import Projection, left_open, new_run, settled
 from wfcore.runtime.execution.appender import Appender
 from wfcore.runtime.execution.in_flight import EffectsInFlight
 from wfcore.runtime.execution.outcomes import address_of, stamped
@@ -211,12 +211,12 @@ class Session:
         machine, parent = self.machine, self.machine.run_id
         expected, holder = machine.length, self._appender.holder
         turn = e.Resumed(now, self._ports.ids.uuid())
-        left = left_open(machine)
+        left, before = left_open(machine), tuple(machine.interrupts.values())
         self._collect_events()
         machine.apply(turn)
         old = RunChange(parent, RunStatus.interrupted, now, left, turn.run_id)
         run = new_run(machine, machine.starter.user_id, b"", parent, started_by="system", origin="other")
-        rows = projected(machine, self._execution, self._ports.settings.prices)
+        rows = Projection.of(self._ports, self._execution).rows(machine, before, (turn,), parent)
         if machine.turn_open:
             waiting = tuple(machine.interrupts.values())
             append = Append(expected, (turn,), run, (old,), waiting, holder=holder, **rows.fields())

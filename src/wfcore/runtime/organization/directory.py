@@ -186,12 +186,16 @@ def _principal_of_token(org: str, token: AccessToken, member: Member) -> Princip
 
 
 async def deployer_of(work: UnitOfWork, org: str, variation: Variation) -> Principal | None:
-    """The current principal of the member who deployed the variation; None for a former member.
+    """The current principal of the member who deployed the variation; None for a former member."""
+    return await known_principal(work, org, variation.deployed_by or "")
 
-    In an organization without members only the embedding program knows the users: the deployer is then a user without
-    e-mail and groups.
+
+async def known_principal(work: UnitOfWork, org: str, user_id: str) -> Principal | None:
+    """The current principal of a member; None for a former member.
+
+    In an organization without members only the embedding program knows the users: this is then a user without e-mail
+    and groups.
     """
-    user_id = variation.deployed_by or ""
     member = await work.directory.member(user_id)
     if member is not None:
         return principal_of(org, member)

@@ -45,7 +45,7 @@ from wfcore.runtime.common.bodies import Tree
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.requests import thread_of
 from wfcore.runtime.common.run_views import RunView, Turn
-from wfcore.runtime.execution.append import left_open, new_run, projected, settled
+from wfcore.runtime.execution.append import Projection, left_open, new_run, settled
 from wfcore.runtime.execution.driver import UNKNOWN_EPOCH, Driver
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.runs.bodies import (
@@ -229,11 +229,13 @@ class Runs(RunReading):
             worker = None
         run = new_run(machine, new.user_id, request.fingerprint, None, queued=machine.turn_open and worker is None,
                       started_by=new.started_by, origin=request.origin)  # fmt: skip
+        projection = Projection.of(self._ports, new)
         if not machine.turn_open:
-            rows = projected(machine, new, self._ports.settings.prices)
-            append = settled(machine, 0, (started,), begun=run, projected=rows)
+            rows = attrs.evolve(projection.rows(machine, ()), audit=audit)
+            append = settled(machine, 0, entries, begun=run, projected=rows)
         else:
-            append = Append(0, (started,), run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker)
+            append = Append(0, entries, run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker,
+                            notices=projection.notices(machine), audit=audit)  # fmt: skip
         ref = await self._ports.journal.begin(new, append)
         execution = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id,
                               run.id, 1, worker, new.is_draft, new.started_by, int(worker is not None))  # fmt: skip
@@ -346,13 +348,13 @@ class Runs(RunReading):
     ) -> RunView:
         """Write the new turn. Active branches continue; a parked run is claimed for this worker."""
         expected, was_open, worker = machine.length, machine.turn_open, self._ports.dispatcher.worker
-        left = left_open(machine)
+        left, before = left_open(machine), tuple(machine.interrupts.values())
         machine.sink = []
         apply(machine, entry)
         old = RunChange(row.id, RunStatus.interrupted, machine.at, left, resumed_by=entry.run_id)
         queued = machine.turn_open and not was_open and worker is None
         run = new_run(machine, me.user_id, fingerprint, row.id, queued=queued, origin=given(body.origin) or "api")
-        rows = projected(machine, execution, self._ports.settings.prices, (entry,), row.id)
+        rows = Projection.of(self._ports, execution).rows(machine, before, (entry,), row.id)
         if not machine.turn_open:
             append = settled(machine, expected, (entry,), begun=run, changes=(old,), projected=rows)
         else:
@@ -385,13 +387,13 @@ class Runs(RunReading):
         for _ in range(TRIES):
             machine = await self._machine(execution)
             check_latest_turn(row, machine)
-            expected = machine.length
+            expected, before = machine.length, tuple(machine.interrupts.values())
             machine.sink = []
             kind = e.Cancelled if how == "cancel" else e.Paused
             entry = kind(max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email))
             apply(machine, entry)
-            rows = projected(machine, execution, self._ports.settings.prices, (entry,), row.id)
-            append = Append(expected, (entry,), wakes=True, audit=rows.audit)
+            rows = Projection.of(self._ports, execution).rows(machine, before, (entry,), row.id)
+            append = Append(expected, (entry,), wakes=True, audit=rows.audit, notices=rows.notices)
             if not machine.turn_open:
                 append = settled(machine, expected, (entry,), projected=rows)
             try:

@@ -15,6 +15,8 @@ import attrs
 from wfcore.domain.json.codec import from_ms, to_ms
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.domain.kernel.ids import iso
+from wfcore.domain.kernel.json_readers import optional_object
+from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
@@ -90,7 +92,7 @@ class Scheduler:
             if variation is None:
                 return None
             deployer = await deployer_of(work, due.org, variation)
-        trigger = variation.content["trigger"]
+        trigger = optional_object(variation.content["trigger"])
         schedule, overlap = schedule_of(trigger), overlap_of(trigger)
         return _DueSchedule(due.org, timer, timer.next_at, schedule, overlap, variation.deployed_by, deployer)
 
@@ -151,6 +153,10 @@ class Scheduler:
         off = rules.toggle(workflow, True, is_enabled=False, now=now).resource
         await work.workflows.save(workflow, off)
         await audit(work, None, now, workflow.kind, "pause", str(workflow_id), attrs.asdict(pause))
+        handlers = self._ports.handlers.by_event.get("schedule.paused", ())
+        paused = Notice("schedule.paused", to_ms(now), "workflow", workflow_id, "", status=pause.reason,
+                        handlers=handlers)  # fmt: skip
+        await work.deliveries.add([paused])
 
 
 def slot_run_id(workflow_id: int, slot: datetime) -> str:

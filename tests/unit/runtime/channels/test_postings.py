@@ -9,8 +9,9 @@ from chatting import ASK, REACHING, Chat, later, looked, opened_channel, serving
 
 from wfcore.domain.triggers.webhooks import read_message
 from wfcore.ports.repositories.postings import DuePosting
-from wfcore.runtime.channels import postings as module
-from wfcore.runtime.channels.postings import CLAIM_DURATION, FIRST_WAIT, LONGEST_WAIT, MOST_TRIES, Poster
+from wfcore.runtime.channels import delivery_loop as module
+from wfcore.runtime.channels.delivery_loop import CLAIM_DURATION
+from wfcore.runtime.channels.postings import FIRST_WAIT, LONGEST_WAIT, MOST_TRIES, Poster
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +61,7 @@ class TestResponses:
             return due
 
         poster, release = Poster(bench.core.ports), asyncio.Event()
-        monkeypatch.setattr(type(bench.core.ports.storage), "due_postings", listed)
+        monkeypatch.setattr(poster, "_due", listed)
         monkeypatch.setattr(poster, "_try", lambda _: release.wait())
         assert [len(await poster.poll()) for _ in range(2)] == [4, 0]
         release.set()

@@ -9,6 +9,7 @@ from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.journal.checksums import Chain, LastChecksums, Text, chained
 from wfcore.adapters.sql.repositories.audit import add_rows
 from wfcore.adapters.sql.repositories.conversations import SqlConversations, add_messages
+from wfcore.adapters.sql.repositories.hooks import add_notices
 from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.repositories.usage import SqlUsage, add_usage
 from wfcore.adapters.sql.store import Commits, CommitTransaction, Damaged, Rows, Store
@@ -309,7 +310,8 @@ def _rows(number: int, org: int | None, append: Append, texts: list[Text]) -> Ro
 def _is_plain(append: Append) -> bool:
     """Whether the append has entries only."""
     rows = append.new_run or append.changes or append.updates_claim or append.wakes
-    return not (rows or append.messages or append.usage or append.audit) and append.interrupts is None
+    projected = append.messages or append.usage or append.audit or append.notices
+    return not (rows or projected) and append.interrupts is None
 
 
 def _write(transaction: CommitTransaction, number: int, org: int | None, append: Append, texts: list[Text]) -> None:
@@ -355,6 +357,8 @@ def _add_run(transaction: CommitTransaction, number: int, org: int | None, run: 
 def _change_run(transaction: CommitTransaction, number: int, org: int | None, change: RunChange) -> None:
     result = None if change.result is None else sql.to_json(change.result)
     row = (
+    if append.notices:
+        add_notices(transaction, org, append.notices)
         org,
         change.id,
         number,

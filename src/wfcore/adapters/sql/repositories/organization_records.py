@@ -7,6 +7,7 @@ from typing import Any, Generic
 import attrs
 import sqlalchemy as sa
 
+from wfcore.adapters.sql.repositories.hooks import hook_row, hooks, to_hook
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
 from wfcore.adapters.sql.schema.dialect import insert_new
 from wfcore.adapters.sql.schema.names import PREFIX
@@ -14,6 +15,7 @@ from wfcore.adapters.sql.schema.tables import connections, context_items
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
 from wfcore.domain.agents.context_items import ContextItem
+from wfcore.domain.channels.hooks import Hook
 from wfcore.ports.storage import Duplicate, Row, Stale
 
 
@@ -61,6 +63,10 @@ def sql_context_items(connection: Transaction, org: int) -> SqlRecords[ContextIt
 
 def sql_connections(connection: Transaction, org: int) -> SqlRecords[Connection]:
     return SqlRecords(connection, org, connections, _connection_row, _connection)
+
+
+def sql_hooks(connection: Transaction, org: int) -> SqlRecords[Hook]:
+    return SqlRecords(connection, org, hooks, hook_row, to_hook)
 
 
 def _item_row(item: ContextItem) -> dict[str, Any]:

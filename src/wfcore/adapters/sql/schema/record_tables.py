@@ -78,6 +78,55 @@ def add_record_tables(metadata: sa.MetaData) -> None:
     )
     Index("wfcore_postings_due_org", postings.c.org, postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
     Index("wfcore_postings_due", postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
+    _add_hook_tables(metadata)
+
+
+def _add_hook_tables(metadata: sa.MetaData) -> None:
+    """Hooks; who subscribes to which events (in organization 0: handlers of the program); deliveries."""
+    Table(
+        "wfcore_hooks",
+        metadata,
+        Column("org", INT, ForeignKey("wfcore_organizations.key"), nullable=False),
+        *_texts("id", "url", "events"),
+        *_ints("workflow_id", null=True),
+        Column("is_enabled", sa.Boolean, nullable=False),
+        *_texts("user_id", "sealed"),
+        *_texts("former", null=True),
+        *_ints("former_until"),
+        PrimaryKeyConstraint("org", "id"),
+        sqlite_with_rowid=False,
+    )
+    Table(
+        "wfcore_subscriptions",
+        metadata,
+        *_ints("org"),
+        *_texts("event", "hook", "handler"),
+        *_ints("workflow_id", null=True),
+        PrimaryKeyConstraint("org", "event", "hook", "handler"),
+        sqlite_with_rowid=False,
+    )
+    deliveries = Table(
+        "wfcore_deliveries",
+        metadata,
+        Column("key", INT, primary_key=True),
+        *_ints("org"),
+        *_texts("hook", "handler", "event"),
+        *_ints("at"),
+        *_texts("kind"),
+        *_ints("resource_id", null=True),
+        *_texts("user_id", "run_id", "interrupt_id"),
+        *_texts("status", "decision", null=True),
+        *_texts("state"),
+        *_ints("next_at", null=True),
+        *_ints("tries"),
+        *_texts("attempts"),
+        *_texts("body", null=True),
+        Index("wfcore_deliveries_hook", "org", "hook", "key"),
+        sqlite_autoincrement=True,
+    )
+    due = only_where(deliveries.c.next_at.is_not(None))
+    Index("wfcore_deliveries_due", deliveries.c.handler, deliveries.c.next_at, **due)
+    Index("wfcore_deliveries_due_org", deliveries.c.handler, deliveries.c.org, deliveries.c.next_at, **due)
 
 
 def _texts(*names: str, null: bool = False) -> list[Column[Any]]:

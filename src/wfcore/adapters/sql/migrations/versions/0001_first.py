@@ -27,6 +27,7 @@ def upgrade() -> None:
     _create_triggers()
     _create_runs()
     _create_records()
+    _create_hooks()
 
 
 def _create_directory() -> None:
@@ -465,6 +466,51 @@ def _text(name: str, *, null: bool = False) -> Column[Any]:
 
 def _int(name: str, *, null: bool = False) -> Column[Any]:
     return Column(name, INT, nullable=null)
+
+
+def _create_hooks() -> None:
+    op.create_table(
+        own("hooks"),
+        _org(),
+        *map(_text, ("id", "url", "events")),
+        _int("workflow_id", null=True),
+        _bool("is_enabled"),
+        *map(_text, ("user_id", "sealed")),
+        _text("former", null=True),
+        _int("former_until"),
+        PrimaryKeyConstraint("org", "id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        own("subscriptions"),
+        _int("org"),
+        *map(_text, ("event", "hook", "handler")),
+        _int("workflow_id", null=True),
+        PrimaryKeyConstraint("org", "event", "hook", "handler"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        own("deliveries"),
+        Column("key", INT, primary_key=True),
+        _int("org"),
+        *map(_text, ("hook", "handler", "event")),
+        _int("at"),
+        _text("kind"),
+        _int("resource_id", null=True),
+        *map(_text, ("user_id", "run_id", "interrupt_id")),
+        _text("status", null=True),
+        _text("decision", null=True),
+        _text("state"),
+        _int("next_at", null=True),
+        _int("tries"),
+        _text("attempts"),
+        _text("body", null=True),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(own("deliveries_hook"), own("deliveries"), ["org", "hook", "key"])
+    due = _only_where(sa.text("next_at IS NOT NULL"))
+    op.create_index(own("deliveries_due"), own("deliveries"), ["handler", "next_at"], **due)
+    op.create_index(own("deliveries_due_org"), own("deliveries"), ["handler", "org", "next_at"], **due)
 
 
 def _bool(name: str) -> Column[Any]:
