@@ -231,11 +231,10 @@ class Runs(RunReading):
                       started_by=new.started_by, origin=request.origin)  # fmt: skip
         projection = Projection.of(self._ports, new)
         if not machine.turn_open:
-            rows = attrs.evolve(projection.rows(machine, ()), audit=audit)
-            append = settled(machine, 0, entries, begun=run, projected=rows)
+            append = settled(machine, 0, (started,), begun=run, projected=projection.rows(machine, ()))
         else:
-            append = Append(0, entries, run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker,
-                            notices=projection.notices(machine), audit=audit)  # fmt: skip
+            append = Append(0, (started,), run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker,
+                            notices=projection.notices(machine))  # fmt: skip
         ref = await self._ports.journal.begin(new, append)
         execution = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id,
                               run.id, 1, worker, new.is_draft, new.started_by, int(worker is not None))  # fmt: skip
