@@ -199,6 +199,7 @@ class Append(Struct, frozen=True):
     - `holder`: the append succeeds only while this worker holds the execution.
     - `messages`, `usage`: rows of `Journal.conversations` and `Journal.usage`, for the user who started the execution.
     - `audit`: rows of the audit of the organization. A journal writes all three as they are.
+    - `notices`: a journal adds a delivery of each for each subscriber (`DeliveryRepository.add`).
     """
 
     expected: int
@@ -212,9 +213,9 @@ class Append(Struct, frozen=True):
     claimed_by: int | None = None
     holder: int | None = None
     messages: Sequence[MessageRow] = ()
-    - `notices`: a journal adds a delivery of each for each subscriber (`DeliveryRepository.add`).
     usage: Sequence[UsageRow] = ()
     audit: Sequence[AuditRow] = ()
+    notices: Sequence[Notice] = ()
 
 
 @attrs.frozen
@@ -228,7 +229,6 @@ class OpenInterrupt:
     run_id: str
     execution: Execution
     key: int
-    notices: Sequence[Notice] = ()
     decision: str | None = None
     decided_at: int | None = None
 

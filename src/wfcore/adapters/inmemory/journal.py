@@ -282,6 +282,8 @@ class MemoryJournal:
         self.usage.add(stored.row, append.usage)
         if append.audit:
             self._add_audit_rows(stored.row.ref.org, append.audit)
+        if append.notices:
+            self._add_notices(stored.row.ref.org, append.notices)
 
     def _put_run(self, run: RunRow) -> None:
         self._runs.setdefault(run.execution.org, {})[run.id] = run
@@ -303,8 +305,6 @@ class MemoryJournal:
     def _set_claim(self, stored: _StoredExecution, wake_at: int | None, claimed_by: int | None) -> None:
         stored.wake_at, stored.claimed_by = wake_at, claimed_by
         if wake_at is not None and claimed_by is None:
-        if append.notices:
-            self._add_notices(stored.row.ref.org, append.notices)
             heapq.heappush(self._due.setdefault(stored.row.ref.org, []), (wake_at, stored.row.ref.id))
 
     # Looking

@@ -338,6 +338,8 @@ def _add_projections(transaction: CommitTransaction, number: int, org: int | Non
         add_usage(transaction, number, append.usage)
     if append.audit:
         add_rows(transaction, org, append.audit)
+    if append.notices:
+        add_notices(transaction, org, append.notices)
 
 
 def _claim(transaction: CommitTransaction, worker: int, now: int, due: Sequence[Sequence[Any]]) -> None:
@@ -357,8 +359,6 @@ def _add_run(transaction: CommitTransaction, number: int, org: int | None, run: 
 def _change_run(transaction: CommitTransaction, number: int, org: int | None, change: RunChange) -> None:
     result = None if change.result is None else sql.to_json(change.result)
     row = (
-    if append.notices:
-        add_notices(transaction, org, append.notices)
         org,
         change.id,
         number,

@@ -460,14 +460,6 @@ def _create_records() -> None:
     op.create_index(own("postings_due"), own("postings"), ["next_at"], **_only_where(sa.text("next_at IS NOT NULL")))
 
 
-def _text(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, TEXT, nullable=null)
-
-
-def _int(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, INT, nullable=null)
-
-
 def _create_hooks() -> None:
     op.create_table(
         own("hooks"),
@@ -511,6 +503,14 @@ def _create_hooks() -> None:
     due = _only_where(sa.text("next_at IS NOT NULL"))
     op.create_index(own("deliveries_due"), own("deliveries"), ["handler", "next_at"], **due)
     op.create_index(own("deliveries_due_org"), own("deliveries"), ["handler", "org", "next_at"], **due)
+
+
+def _text(name: str, *, null: bool = False) -> Column[Any]:
+    return Column(name, TEXT, nullable=null)
+
+
+def _int(name: str, *, null: bool = False) -> Column[Any]:
+    return Column(name, INT, nullable=null)
 
 
 def _bool(name: str) -> Column[Any]:
