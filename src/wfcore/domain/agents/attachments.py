@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 
 from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_readers import as_objects, as_text, optional_text
 from wfcore.domain.kernel.json_type import JSON
 
 TEXT: Final = "text/plain"
@@ -108,7 +109,7 @@ def upload_fields(attachment: Mapping[str, JSON]) -> list[str]:
 
 def attachment_issues(attachments: Mapping[str, JSON], limits: AttachmentLimits) -> list[Issue]:
     """The issues of attachments of the right shape that can be found without reading uploads."""
-    images, documents = attachments.get("images") or [], attachments.get("documents") or []
+    images, documents = (as_objects(attachments.get(name) or ()) for name in ("images", "documents"))
     if len(images) + len(documents) > limits.count:
         return [Issue("attachments", f"must have at most {limits.count} entries together", "maxItems")]
     return [
@@ -117,7 +118,7 @@ def attachment_issues(attachments: Mapping[str, JSON], limits: AttachmentLimits)
     ]
 
 
-def _with_paths(kind: str, entries: Sequence[JSON]) -> Iterator[tuple[str, JSON]]:
+def _with_paths(kind: str, entries: Sequence[Mapping[str, JSON]]) -> Iterator[tuple[str, Mapping[str, JSON]]]:
     return ((f"attachments.{kind}[{index}]", entry) for index, entry in enumerate(entries))
 
 
@@ -130,19 +131,20 @@ def _image_issues(path: str, image: Mapping[str, JSON], limits: AttachmentLimits
         yield Issue(f"{path}.data", "is required without an upload", "required_if")
     else:
         yield from _key_issues(path, image, named)
-        media_type = type_of_key(image[named[0]])
+        media_type = type_of_key(as_text(image[named[0]]))
         if media_type == TEXT:
             yield Issue(f"{path}.{named[0]}", "must be the upload of an image", "mediaType")
-        elif media_type and contradicts_type(image.get("mimeType"), media_type):
+        elif media_type and contradicts_type(optional_text(image.get("mimeType")), media_type):
             yield _wrong_type(path, media_type)
 
 
 def _data_issues(path: str, image: Mapping[str, JSON], limits: AttachmentLimits) -> Iterator[Issue]:
-    if len(image["data"]) > 4 * (limits.size // 3 + 1):
+    data = as_text(image["data"])
+    if len(data) > 4 * (limits.size // 3 + 1):
         yield _too_large(f"{path}.data", limits)
         return
     try:
-        content = content_of(image["data"])
+        content = content_of(data)
     except ValueError:
         yield Issue(f"{path}.data", "must be base64 with padding", "base64")
         return
@@ -151,7 +153,7 @@ def _data_issues(path: str, image: Mapping[str, JSON], limits: AttachmentLimits)
         yield _too_large(f"{path}.data", limits)
     elif media_type in (None, TEXT):
         yield Issue(f"{path}.data", "must be an image: PNG, JPEG, GIF or WebP", "mediaType")
-    elif contradicts_type(image.get("mimeType"), str(media_type)):
+    elif contradicts_type(optional_text(image.get("mimeType")), str(media_type)):
         yield _wrong_type(path, str(media_type))
 
 
@@ -159,10 +161,10 @@ def _document_issues(path: str, document: Mapping[str, JSON], limits: Attachment
     named = upload_fields(document)
     yield from _key_issues(path, document, named)
     if "parsedContent" in document:
-        yield from _text_issues(f"{path}.parsedContent", document["parsedContent"], limits)
+        yield from _text_issues(f"{path}.parsedContent", as_text(document["parsedContent"]), limits)
     elif not named:
         yield Issue(f"{path}.parsedContent", "is required without an upload", "required_if")
-    elif type_of_key(document[named[0]]) not in (None, TEXT):
+    elif type_of_key(as_text(document[named[0]])) not in (None, TEXT):
         yield Issue(f"{path}.parsedContent", "is required if the upload is not text", "required_if")
 
 
@@ -175,7 +177,7 @@ def _text_issues(path: str, text: str, limits: AttachmentLimits) -> Iterator[Iss
 
 
 def _key_issues(path: str, entry: Mapping[str, JSON], named: Sequence[str]) -> Iterator[Issue]:
-    if len({entry[name] for name in named}) > 1:
+    if len({as_text(entry[name]) for name in named}) > 1:
         yield Issue(f"{path}.{named[0]}", f"must name the same upload as `{named[1]}`", "exclusive")
 
 

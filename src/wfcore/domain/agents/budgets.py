@@ -11,6 +11,7 @@ from typing import Literal
 
 import attrs
 
+from wfcore.domain.kernel.json_readers import as_number
 from wfcore.domain.kernel.json_type import JSON
 
 Whose = Literal["user", "organization"]
@@ -49,7 +50,7 @@ def times_spent(budget: Mapping[str, JSON], spent: Mapping[str, float], before: 
     """How many times the consumption since `before` (`inputTokens`, `outputTokens`, `cost`) has used up the budget."""
     since = {name: spent.get(name, 0) - before.get(name, 0) for name in ("inputTokens", "outputTokens", "cost")}
     used = {"maxTokens": since["inputTokens"] + since["outputTokens"], "maxCost": since["cost"]}
-    return max((_times(used[name], budget[name]) for name in used if name in budget), default=0)
+    return max((_times(used[name], as_number(budget[name])) for name in used if name in budget), default=0)
 
 
 def _times(used: float, limit: float) -> int:

@@ -14,6 +14,7 @@ import attrs
 
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.ids import iso
+from wfcore.domain.kernel.json_readers import as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.kernel.urls import URL_RULE, is_url
 
@@ -84,14 +85,18 @@ def split(config: Mapping[str, JSON]) -> tuple[dict[str, JSON], dict[str, JSON]]
     """The visible and the secret fields of a configuration."""
     plain = {name: value for name, value in config.items() if name not in SECRET and name != "headers"}
     secret = {name: value for name, value in config.items() if name in SECRET}
-    return plain, secret | {HEADERS + name: value for name, value in config.get("headers", {}).items()}
+    return plain, secret | {HEADERS + name: value for name, value in _headers(config).items()}
+
+
+def _headers(config: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    return optional_object(config.get("headers")) or {}
 
 
 def expand_null_headers(config: Mapping[str, JSON], sealed: Mapping[str, str]) -> Mapping[str, JSON]:
     """A change of a configuration, with `"headers": null` replaced by null for each stored header."""
     if config.get("headers", {}) is not None:
         return config
-    return {**config, "headers": dict.fromkeys(joined({}, sealed).get("headers", {}))}
+    return {**config, "headers": dict.fromkeys(_headers(joined({}, sealed)))}
 
 
 def joined(plain: Mapping[str, JSON], secret: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -110,12 +115,13 @@ def merged(old: Mapping[str, T], new: Mapping[str, T | None]) -> dict[str, T]:
 
 def config_issues(config: Mapping[str, JSON]) -> list[Issue]:
     """Issues that the shape does not cover: URLs and headers. Messages do not show values."""
-    return [*_url_issues(config), *_header_issues(list(config.get("headers") or {})), *_reserved_issues(config)]
+    return [*_url_issues(config), *_header_issues(list(_headers(config))), *_reserved_issues(config)]
 
 
 def _url_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:
     for name in URLS:
-        if config.get(name) is not None and not is_url(config[name]):
+        url = optional_text(config.get(name))
+        if url is not None and not is_url(url):
             yield Issue(f"config.{name}", URL_RULE, "url")
 
 
@@ -127,8 +133,8 @@ def _header_issues(names: list[str]) -> Iterator[Issue]:
 
 
 def _reserved_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:
-    names = {f"config.{HEADERS}{name}": name for name in config.get("headers") or {}}
-    for path, name in {**names, "config.header": config.get("header") or ""}.items():
+    names = {f"config.{HEADERS}{name}": name for name in _headers(config)}
+    for path, name in {**names, "config.header": as_text(config.get("header") or "")}.items():
         if name.lower() in RESERVED_HEADERS:
             yield Issue(path, "is a reserved header and cannot be set", "reserved")
 
@@ -143,5 +149,5 @@ def kept_secret_issues(old: Connection, new: Connection, given: Iterable[str]) -
 
 
 def _receivers(connection: Connection) -> tuple[object, ...]:
-    urls = [urlsplit(connection.config[name]) for name in ("url", "tokenUrl") if name in connection.config]
+    urls = [urlsplit(as_text(connection.config[name])) for name in ("url", "tokenUrl") if name in connection.config]
     return connection.provider, [(url.scheme, url.hostname, url.port) for url in urls]

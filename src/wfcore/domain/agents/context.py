@@ -27,6 +27,7 @@ from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, data_blocks,
 from wfcore.domain.agents.context_tools import MAX_TOOLS, OfferedTool, wire_names
 from wfcore.domain.agents.narrowing import WINDOW, Config, guardrails_under
 from wfcore.domain.kernel.errors import Issue, refuse
+from wfcore.domain.kernel.json_readers import as_list, as_number, as_objects, as_text, optional_object
 from wfcore.domain.kernel.json_type import JSON
 
 MAX_MEMORIES: Final = 8
@@ -94,7 +95,7 @@ class CompositionInput:
 
 def window_of(settings: Mapping[str, JSON]) -> int:
     """The size of the context window in tokens."""
-    return int(settings.get("contextWindow") or WINDOW)
+    return int(as_number(settings.get("contextWindow") or WINDOW))
 
 
 def item_limit(window: int) -> int:
@@ -129,23 +130,24 @@ def compose(given: CompositionInput) -> Composed:
         segments.append(_conversation(history))
     omitted = _omitted_facts([*omitted_items, *omitted_memories])
     left_out = [*given.left_out, *omitted, *_omitted_history(given.history, history)]
-    return _with_digest(
-        {
-            "model": given.model,
-            "settings": dict(given.settings),
-            "system": system,
-            "messages": history.to_wire() if history else None,
-            "human": None if given.message is None else {"content": given.message, **files.human},
-            "tools": tools,
-            "segments": [segment.to_wire() for segment in segments],
-            "leftOut": [one.to_wire() for one in left_out],
-            "tokenEstimate": sum(segment.tokens for segment in segments),
-            "contextWindow": window,
-            "budget": dict(given.budget),
-        }
-        | ({} if given.output_schema is None else {"outputSchema": given.output_schema})
-        | ({"guardrails": list(given.guardrails)} if given.guardrails else {})
-    )
+    context: Composed = {
+        "model": given.model,
+        "settings": dict(given.settings),
+        "system": system,
+        "messages": history.to_wire() if history else None,
+        "human": None if given.message is None else {"content": given.message, **files.human},
+        "tools": tools,
+        "segments": [segment.to_wire() for segment in segments],
+        "leftOut": [one.to_wire() for one in left_out],
+        "tokenEstimate": sum(segment.tokens for segment in segments),
+        "contextWindow": window,
+        "budget": dict(given.budget),
+    }
+    if given.output_schema is not None:
+        context["outputSchema"] = given.output_schema
+    if given.guardrails:
+        context["guardrails"] = list(given.guardrails)
+    return _with_digest(context)
 
 
 def narrowed_context(context: Mapping[str, JSON], config: Config) -> Mapping[str, JSON]:
@@ -153,9 +155,10 @@ def narrowed_context(context: Mapping[str, JSON], config: Config) -> Mapping[str
 
     The model, the window and the texts do not change; the digest is computed again.
     """
-    toolset, own = config.get("toolset") or {}, context.get("guardrails") or []
-    settings = [(tool, toolset.get(tool["toolId"]) or {}) for tool in context["tools"]]
-    tools = [
+    toolset, own = optional_object(config.get("toolset")) or {}, as_list(context.get("guardrails") or [])
+    offered = as_objects(context["tools"])
+    settings = [(tool, optional_object(toolset.get(as_text(tool["toolId"]))) or {}) for tool in offered]
+    tools: list[JSON] = [
         {**tool, "requiresApproval": True} if setting.get("requiresApproval") else tool
         for tool, setting in settings
         if setting.get("enabled", True)
@@ -163,7 +166,7 @@ def narrowed_context(context: Mapping[str, JSON], config: Config) -> Mapping[str
     guardrails = guardrails_under(own, config)
     if (tools, guardrails) == (context["tools"], own):
         return context
-    return _with_digest({**context, "tools": tools} | ({"guardrails": guardrails} if guardrails else {}))
+    return _with_digest({**context, "tools": tools, **({"guardrails": guardrails} if guardrails else {})})
 
 
 def digest_of(context: Mapping[str, JSON]) -> str:
@@ -172,8 +175,9 @@ def digest_of(context: Mapping[str, JSON]) -> str:
     The long parts, the system text and the definitions of tools, are replaced by their own digests.
     """
     rest = {key: value for key, value in context.items() if key != "digest"}
-    rest["system"] = sha256(context["system"].encode()).hexdigest()
-    rest["tools"] = [{key: tool[key] for key in tool if key not in _BY_DIGEST} for tool in context["tools"]]
+    rest["system"] = sha256(as_text(context["system"]).encode()).hexdigest()
+    tools = as_objects(context["tools"])
+    rest["tools"] = [{key: tool[key] for key in tool if key not in _BY_DIGEST} for tool in tools]
     return "sha256:" + sha256(_encode(rest)).hexdigest()
 
 

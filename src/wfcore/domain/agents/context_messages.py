@@ -5,6 +5,7 @@ from typing import Final
 
 import attrs
 
+from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 
 NO_RESULT: Final = "no result: the run ended before the tool answered"
@@ -83,7 +84,7 @@ def request_of(context: Mapping[str, JSON], stored: Iterable[Message], transcrip
         messages.append({"type": "system", "content": context["system"]})
     messages += paired(stored)
     if context["human"] is not None:
-        messages.append({"type": "human", **context["human"]})
+        messages.append({"type": "human", **as_object(context["human"])})
     return [*messages, *map(_request_message, transcript)]
 
 
@@ -103,7 +104,7 @@ def paired(stored: Iterable[Message]) -> list[Message]:
             continue
         results = {}
         if calls := message.get("toolCalls"):
-            results = {call["id"]: None for call in calls}
+            results = {as_text(call["id"]): None for call in as_objects(calls)}
             open_calls.update(dict.fromkeys(results, results))
         pairs.append((message, results))
     sent: list[Message] = []

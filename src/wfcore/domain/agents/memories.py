@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_readers import as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 
 FIELDS = ("memory", "metadata")
@@ -69,9 +70,9 @@ def revised(
     """Text and metadata, with the fields of the paths replaced by those of the body."""
     for path in paths:
         if path == ("memory",):
-            text = body["memory"]
+            text = as_text(body["memory"])
         elif path == ("metadata",):
-            metadata = body["metadata"]
+            metadata = as_object(body["metadata"])
         else:
-            metadata = {**metadata, path[1]: body["metadata"][path[1]]}
+            metadata = {**metadata, path[1]: as_object(body["metadata"])[path[1]]}
     return text, metadata

@@ -9,12 +9,22 @@ which must name all present guardrails and may add others. These keys have no ef
 enforce. They are refused unless they are empty, because a caller would rely on them.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Self
 
 import attrs
 
 from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_readers import (
+    as_list,
+    as_number,
+    as_object,
+    as_text,
+    as_texts,
+    optional_number,
+    optional_object,
+    optional_text,
+)
 from wfcore.domain.kernel.json_type import JSON
 
 Config = Mapping[str, JSON]
@@ -44,15 +54,15 @@ class Allowance:
     @classmethod
     def of_skill(cls, content: Mapping[str, JSON], guardrails: Iterable[JSON], models: Iterable[str]) -> Self:
         """What a skill's variation allows; an empty `model` allows all configured `models`."""
-        own = content.get("model")
-        selected = content.get("contextSelections") or []
+        own = optional_text(content.get("model"))
+        selected = _list(content, "contextSelections")
         return cls(
             frozenset([own] if own else models),
-            (content.get("modelSettings") or {}).get("contextWindow"),
-            {name: bool(tool.get("requiresApproval")) for name, tool in enabled(content.get("toolset") or {})},
+            _window(content),
+            {name: bool(tool.get("requiresApproval")) for name, tool in enabled(_object(content, "toolset"))},
             frozenset(ids_of(selected)) if selected else None,
             _names(guardrails),
-            content.get("budget") or {},
+            _limits(content),
         )
 
     @classmethod
@@ -80,12 +90,14 @@ class Allowance:
 
 def enabled(toolset: Mapping[str, JSON]) -> Iterator[tuple[str, Mapping[str, JSON]]]:
     """The enabled tools of a toolset."""
-    return ((name, tool) for name, tool in toolset.items() if tool.get("enabled") is True)
+    tools = ((name, as_object(tool)) for name, tool in toolset.items())
+    return ((name, tool) for name, tool in tools if tool.get("enabled") is True)
 
 
 def ids_of(selections: Iterable[JSON]) -> Iterator[str]:
     """The ids in selections."""
-    return (one["id"] for one in selections if isinstance(one, dict) and isinstance(one.get("id"), str))
+    found = (one.get("id") for one in selections if isinstance(one, dict))
+    return (name for name in found if isinstance(name, str))
 
 
 def narrowing_issues(config: Config, allowed: Allowance) -> list[Issue]:
@@ -96,12 +108,12 @@ def narrowing_issues(config: Config, allowed: Allowance) -> list[Issue]:
 def narrowed(allowed: Allowance, config: Config) -> Allowance:
     """The allowance under a `config`. It is within `allowed` for every config."""
     return Allowance(
-        _intersection(allowed.models, frozenset([config["model"]]) if "model" in config else None),
+        _intersection(allowed.models, frozenset([as_text(config["model"])]) if "model" in config else None),
         _smaller(allowed.context_window, _window(config)),
-        _narrowed_tools(allowed.tools, config.get("toolset") or {}),
+        _narrowed_tools(allowed.tools, _object(config, "toolset")),
         _intersection(allowed.context_items, _selected(config)),
-        allowed.guardrails | frozenset(config.get("guardrails") or ()),
-        _smaller_limits(allowed.budget, config.get("budget") or {}),
+        allowed.guardrails | frozenset(as_texts(config.get("guardrails") or ())),
+        _smaller_limits(allowed.budget, _limits(config)),
     )
 
 
@@ -111,16 +123,20 @@ def merged(before: Config, config: Config) -> dict[str, JSON]:
     if "model" in before:
         both["model"] = before["model"]
     if "contextSelections" in before and "contextSelections" in config:
-        kept = frozenset(ids_of(config["contextSelections"]))
-        both["contextSelections"] = [one for one in before["contextSelections"] if kept.issuperset(ids_of([one]))]
+        kept = frozenset(ids_of(_list(config, "contextSelections")))
+        both["contextSelections"] = [
+            one for one in _list(before, "contextSelections") if kept.issuperset(ids_of([one]))
+        ]
     if "guardrails" in both:
-        both["guardrails"] = list(dict.fromkeys([*before.get("guardrails", ()), *config.get("guardrails", ())]))
+        both["guardrails"] = list(
+            dict.fromkeys(name for part in (before, config) for name in as_texts(part.get("guardrails", ())))
+        )
     if "toolset" in both:
-        both["toolset"] = _merged_toolsets(before.get("toolset") or {}, config.get("toolset") or {})
+        both["toolset"] = _merged_toolsets(_object(before, "toolset"), _object(config, "toolset"))
     if (window := _smaller(_window(before), _window(config))) is not None:
         both["modelSettings"] = {"contextWindow": window}
     if "budget" in both:
-        both["budget"] = _smaller_limits(before.get("budget") or {}, config.get("budget") or {})
+        both["budget"] = _smaller_limits(_limits(before), _limits(config))
     return both
 
 
@@ -135,23 +151,25 @@ def guardrails_under(own: Iterable[JSON], config: Config) -> list[JSON]:
 
 def added_guardrails(config: Config, own: Collection[str]) -> dict[int, str]:
     """The guardrails that a `config` adds, by their index in it."""
-    named: list[str] = config.get("guardrails") or []
+    named = as_texts(config.get("guardrails") or ())
     return {index: name for index, name in enumerate(named) if name not in own and name not in named[:index]}
 
 
 def _issues(config: Config, allowed: Allowance) -> Iterator[Issue]:
-    if "model" in config and allowed.models is not None and config["model"] not in allowed.models:
-        yield Issue("model", f"the model `{_shown(config['model'])}` is not allowed here", "widening")
+    model = optional_text(config.get("model"))
+    if model is not None and allowed.models is not None and model not in allowed.models:
+        yield Issue("model", f"the model `{_shown(model)}` is not allowed here", "widening")
     window = _window(config)
     widest = WINDOW if allowed.context_window is None else allowed.context_window
     if window is not None and window > widest:
         yield Issue("modelSettings.contextWindow", f"must be at most {widest}", "widening")
+    limits = _limits(config)
     for name, most in allowed.budget.items():
-        if (config.get("budget") or {}).get(name, 0) > most:
+        if limits.get(name, 0) > most:
             yield Issue(f"budget.{name}", f"must be at most {most}", "widening")
-    for name, tool in (config.get("toolset") or {}).items():
-        yield from _tool_issues(name, tool, allowed.tools)
-    yield from _selection_issues(config.get("contextSelections") or [], allowed.context_items)
+    for name, tool in _object(config, "toolset").items():
+        yield from _tool_issues(name, as_object(tool), allowed.tools)
+    yield from _selection_issues(_list(config, "contextSelections"), allowed.context_items)
     yield from _restriction_issues(config, allowed)
 
 
@@ -164,12 +182,13 @@ def _tool_issues(name: str, tool: Mapping[str, JSON], tools: Mapping[str, bool] 
         yield Issue(f"toolset.{name}.requiresApproval", f"`{_shown(name)}` must keep its approval", "widening")
 
 
-def _selection_issues(selections: list[JSON], allowed: frozenset[str] | None) -> Iterator[Issue]:
+def _selection_issues(selections: Sequence[JSON], allowed: frozenset[str] | None) -> Iterator[Issue]:
     for index, one in enumerate(selections):
-        if not isinstance(one.get("id"), str):
+        name = as_object(one).get("id")
+        if not isinstance(name, str):
             yield Issue(f"contextSelections[{index}].id", "must be the id of a context item", "id")
-        elif allowed is not None and one["id"] not in allowed:
-            message = f"the context item `{_shown(one['id'])}` is not selected here"
+        elif allowed is not None and name not in allowed:
+            message = f"the context item `{_shown(name)}` is not selected here"
             yield Issue(f"contextSelections[{index}].id", message, "widening")
 
 
@@ -177,27 +196,28 @@ def _restriction_issues(config: Config, allowed: Allowance) -> Iterator[Issue]:
     for name in UNSUPPORTED:
         if config.get(name):
             yield Issue(name, f"`{name}` is not supported by this release", "unsupported")
-    if "guardrails" in config and not allowed.guardrails.issubset(config["guardrails"]):
+    if "guardrails" in config and not allowed.guardrails.issubset(as_texts(config["guardrails"])):
         yield Issue("guardrails", "must contain every guardrail of the deployed variation", "widening")
 
 
 def _merged_toolsets(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> dict[str, JSON]:
     """For each tool the stricter setting: disabled, or with an approval."""
     return {
-        name: _stricter([tools[name] for tools in (before, after) if name in tools]) for name in {**before, **after}
+        name: _stricter([as_object(tools[name]) for tools in (before, after) if name in tools])
+        for name in {**before, **after}
     }
 
 
 def _stricter(settings: list[Mapping[str, JSON]]) -> dict[str, JSON]:
     approvals = [one["requiresApproval"] for one in settings if "requiresApproval" in one]
     is_on = all(one.get("enabled") is True for one in settings)
-    return {"enabled": is_on} | ({"requiresApproval": any(approvals)} if approvals else {})
+    return {"enabled": is_on, **({"requiresApproval": any(approvals)} if approvals else {})}
 
 
 def _narrowed_tools(tools: Mapping[str, bool] | None, toolset: Mapping[str, JSON]) -> Mapping[str, bool] | None:
     if tools is None:
         return None
-    settings = {name: _stricter([tool]) for name, tool in toolset.items()}
+    settings = {name: _stricter([as_object(tool)]) for name, tool in toolset.items()}
     return {
         name: needs_approval or bool(settings.get(name, {}).get("requiresApproval"))
         for name, needs_approval in tools.items()
@@ -206,12 +226,24 @@ def _narrowed_tools(tools: Mapping[str, bool] | None, toolset: Mapping[str, JSON
 
 
 def _window(config: Config) -> int | None:
-    window = (config.get("modelSettings") or {}).get("contextWindow")
+    window = optional_number(_object(config, "modelSettings").get("contextWindow"))
     return None if window is None else int(window)
 
 
+def _limits(config: Config) -> dict[str, float]:
+    return {name: as_number(most) for name, most in _object(config, "budget").items()}
+
+
+def _object(config: Config, key: str) -> Mapping[str, JSON]:
+    return optional_object(config.get(key)) or {}
+
+
+def _list(config: Config, key: str) -> Sequence[JSON]:
+    return as_list(config.get(key) or ())
+
+
 def _selected(config: Config) -> frozenset[str] | None:
-    return frozenset(ids_of(config["contextSelections"])) if "contextSelections" in config else None
+    return frozenset(ids_of(_list(config, "contextSelections"))) if "contextSelections" in config else None
 
 
 def _intersection(a: frozenset[str] | None, b: frozenset[str] | None) -> frozenset[str] | None:

@@ -81,7 +81,7 @@ def _decide(one: OpenDecision) -> Suggestion:
 
 
 def _continue(one: Thread) -> Suggestion:
-    target = {"type": "conversation", "threadId": one.thread_id, "skillId": one.skill_id}
+    target: dict[str, JSON] = {"type": "conversation", "threadId": one.thread_id, "skillId": one.skill_id}
     return Suggestion(f"Let us go on with this: {short(one.last_message)}", "you talked about this lately", target)
 
 
