@@ -6,7 +6,7 @@ that readers and writers never wait for each other.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from operator import attrgetter
