@@ -1,29 +1,36 @@
-"""A product with users and sessions of its own, and wfcore inside it.
+"""A product with users and sessions of its own, and wfcore inside it, also in its pages.
 
     .venv/bin/uvicorn --app-dir examples/embedding app:app
+
+Open http://localhost:8000 and sign in as `ann`, password `ann's` (`amy` is of the same company, `bob` of another). Or:
 
     curl -c jar -d '{"user": "ann", "password": "ann's"}' localhost:8000/login
     curl -b jar localhost:8000/automation/api/v1/workflows
 
 The product authenticates each caller and names the caller's organization; wfcore calls `authenticate` for this, and
-issues no tokens. Workflows can use the tools of the product: here, `send_invoice`.
+issues no tokens. Workflows can use the tools of the product: here, `send_invoice`. The pages have custom elements of
+wfcore, in the colours and words of the product, under a strict content security policy. `portal.py` is a second
+product, of another origin, that shows the same inbox.
 """
 
 import hmac
+import os
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import attrs
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
+from tokens import user_in
 
 import wfcore
 
-# The product without wfcore: companies, users, sessions, invoices.
+# The product without wfcore: companies, users, sessions, invoices, pages.
 
 
 @attrs.frozen
@@ -37,9 +44,18 @@ COMPANIES = {
     "Acme": "6f2d8a52-6b0e-4b7c-9a55-0d6a3c1e9f01",
     "Globex": "6f2d8a52-6b0e-4b7c-9a55-0d6a3c1e9f02",
 }
-USERS = {user.name: user for user in (User("ann", "Acme", "ann's"), User("bob", "Globex", "bob's"))}
+USERS = {
+    user.name: user
+    for user in (User("ann", "Acme", "ann's"), User("amy", "Acme", "amy's"), User("bob", "Globex", "bob's"))
+}
 SESSIONS: dict[str, User] = {}
 INVOICES: dict[str, dict[str, Any]] = {}
+
+PAGES = Path(__file__).with_name("pages")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
 
 
 async def login(request: Request) -> Response:
@@ -54,8 +70,29 @@ async def login(request: Request) -> Response:
     return response
 
 
+async def logout(request: Request) -> Response:
+    SESSIONS.pop(request.cookies.get("session", ""), None)
+    response = JSONResponse({})
+    response.delete_cookie("session")
+    return response
+
+
 def user_of(connection: HTTPConnection) -> User | None:
     return SESSIONS.get(connection.cookies.get("session", ""))
+
+
+async def session(request: Request) -> Response:
+    user = user_of(request)
+    return JSONResponse({"user": user and user.name, "company": user and user.company})
+
+
+def page(name: str) -> Route:
+    """The route of a page; its scripts, styles and requests are of this origin alone."""
+
+    async def respond(request: Request) -> Response:
+        return FileResponse(PAGES / name, headers={"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"})
+
+    return Route("/" if name == "product.html" else f"/{name}", respond)
 
 
 # The parts that wfcore needs: a tool, the authentication of callers, and a lifespan.
@@ -64,39 +101,117 @@ def user_of(connection: HTTPConnection) -> User | None:
 @wfcore.tool(idempotent=True)
 def send_invoice(customer: str, amount: float, call: wfcore.ToolCall) -> dict[str, Any]:
     """Send an invoice. The key is the same in every attempt of one call, so no customer is billed twice."""
+    if amount > 9000:
+        raise wfcore.ToolFailed(f"{customer} has a credit limit of 9000", retryable=False)
     invoice = {"customer": customer, "amount": amount, "company": call.org}
     return INVOICES.setdefault(call.key, {"number": len(INVOICES) + 1, **invoice})
 
 
 async def authenticate(connection: HTTPConnection) -> wfcore.Principal | None:
-    """The principal for the product's user: a user of the company's organization."""
-    user = user_of(connection)
-    if user is None:
-        return None
-    core: wfcore.Core = connection.app.state.wfcore
+    """The principal for the product's user: by the session, or by a token that the portal has signed."""
+    bearer = connection.headers.get("Authorization", "").removeprefix("Bearer ")
+    user = USERS.get(user_in(bearer) or "") if bearer else user_of(connection)
+    return None if user is None else principal(connection.app.state.wfcore, user)
+
+
+def principal(core: wfcore.Core, user: User) -> wfcore.Principal:
     return core.principal(COMPANIES[user.company], user=user.name, email=f"{user.name}@example.com")
 
 
-def build(database: str) -> Starlette:
-    """The product, with its automation under `/automation`."""
+BILLING = {
+    "nodes": [
+        {"id": "start", "type": "start"},
+        {
+            "id": "check",
+            "type": "condition",
+            "data": {"branches": [{"handle": "large", "when": "input.amount > 1000.0"}]},
+        },
+        {
+            "id": "approve",
+            "type": "humanApproval",
+            "data": {
+                "message": "Send {{ input.customer }} an invoice of {{ input.amount }} euros?",
+                "formSchema": {
+                    "type": "object",
+                    "required": ["costCentre"],
+                    "properties": {
+                        "costCentre": {"type": "string", "title": "Cost centre", "enum": ["sales", "service"]},
+                        "note": {"type": "string", "title": "Note", "maxLength": 200},
+                    },
+                },
+                "timeoutSeconds": 172_800,
+            },
+        },
+        {
+            "id": "send",
+            "type": "action",
+            "data": {
+                "toolId": "send_invoice",
+                "params": {"customer": "{{ input.customer }}", "amount": "{{ input.amount }}"},
+            },
+        },
+    ],
+    "edges": [
+        {"id": "1", "source": "start", "target": "check"},
+        {"id": "2", "source": "check", "target": "approve", "sourceHandle": "large"},
+        {"id": "3", "source": "check", "target": "send", "sourceHandle": "else"},
+        {"id": "4", "source": "approve", "target": "send", "sourceHandle": "approved"},
+    ],
+}
+
+
+async def bill(request: Request) -> Response:
+    """Bill a customer: the product starts a run for its user."""
+    user, sent = user_of(request), await request.json()
+    if user is None:
+        return JSONResponse({"error": "sign in first"}, 401)
+    core: wfcore.Core = request.app.state.wfcore
+    number = request.app.state.billing[user.company]
+    data = {"customer": str(sent["customer"]), "amount": float(sent["amount"])}
+    run = await core.runs.start(principal(core, user), workflow=number, input=data)
+    return JSONResponse({"runId": run.id}, 202)
+
+
+async def ensure_billing(core: wfcore.Core, company: str) -> int:
+    """The id of the company's workflow: that of an earlier start, else a new one that all of the company can use."""
+    with suppress(wfcore.Conflict):  # an earlier start created it
+        await core.directory.create_organization(company, id=COMPANIES[company])
+    me = core.principal(COMPANIES[company], user="billing", email="billing@example.com")
+    for known in await core.workflows.page(me):
+        if known.resource.name == "Billing":
+            return known.id
+    made = await core.workflows.create(me, name="Billing", structure=BILLING)
+    await core.workflows.deploy(me, made.id)
+    return made.id
+
+
+def build(database: str, browser_origins: Iterable[str] = ()) -> Starlette:
+    """The product, with its automation under `/automation`. Pages of `browser_origins` can use it with a token."""
 
     @asynccontextmanager
     async def lifespan(product: Starlette) -> AsyncIterator[None]:
         async with wfcore.open(database, tools=[send_invoice]) as core:
-            for name, uuid in COMPANIES.items():
-                await ensure_organization(core, name, uuid)
             product.state.wfcore = core
-            product.mount("/automation", wfcore.http.app(core, authenticate=authenticate))
+            product.state.billing = {company: await ensure_billing(core, company) for company in COMPANIES}
+            automation = wfcore.http.app(
+                core, authenticate=authenticate, studio=STUDIO, browser_origins=browser_origins
+            )
+            product.mount("/automation", automation)
             yield
 
-    return Starlette(routes=[Route("/login", login, methods=["POST"])], lifespan=lifespan)
+    routes = [
+        Route("/login", login, methods=["POST"]),
+        Route("/logout", logout, methods=["POST"]),
+        Route("/session", session),
+        Route("/invoices", bill, methods=["POST"]),
+        *(page(name) for name in ("product.html", "product.css", "product.js")),
+    ]
+    return Starlette(routes=routes, lifespan=lifespan)
 
 
-async def ensure_organization(core: wfcore.Core, name: str, uuid: str) -> None:
-    try:
-        await core.directory.create_organization(name, id=uuid)
-    except wfcore.Conflict:
-        return  # an earlier start created it
+STUDIO = wfcore.http.Studio(
+    title="Ledgerline Automation", theme={"--wf-color-accent": "#0b6e4f"}, links=[("Ledgerline", "/")]
+)
+"""The pages at `/automation/studio/`, for users who need more than the elements in the product's pages."""
 
-
-app = build("sqlite:///product.db")
+app = build("sqlite:///product.db", filter(None, [os.environ.get("PORTAL")]))

@@ -11,7 +11,7 @@ from typing import Any
 import browser
 import demo
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from servers import Server, first_line
 from watching import Open, Watch
 
@@ -30,6 +30,7 @@ def chromium() -> Iterator[Browser]:
     path = browser.find()
     if path is None:
         pytest.fail("no Chromium was found: `make browser` installs one")
+    expect.set_options(timeout=15_000)
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=path, args=list(browser.ARGUMENTS))
         yield running

@@ -1,22 +1,13 @@
 """The pages in a real browser, with real data: what they show, by pointer and by keyboard, in every appearance."""
 
 import re
-from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from appearance import APPEARANCES, check_accessibility
 from demo import run, settle
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 from servers import Server
 from watching import Open
-
-APPEARANCES: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light"},
-    "dark": {"color_scheme": "dark"},
-    "phone": {"viewport": {"width": 390, "height": 844}, "has_touch": True},
-    "forced colours": {"forced_colors": "active", "reduced_motion": "reduce"},
-    "German": {"locale": "de-DE"},
-}
 
 
 def pages(ids: dict[str, str]) -> dict[str, tuple[str, str]]:
@@ -27,16 +18,6 @@ def pages(ids: dict[str, str]) -> dict[str, tuple[str, str]]:
         "inbox": ("/studio/inbox", "wfcore-inbox .request"),
         "workflows": ("/studio/workflows", "wfcore-workflows .line"),
     }
-
-
-def check_accessibility(page: Page) -> None:
-    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]})
-    problems = [
-        (each["id"], node["target"], node.get("failureSummary", "")[:300])
-        for each in found.response["violations"]
-        for node in each["nodes"][:3]
-    ]
-    assert problems == []
 
 
 @pytest.mark.parametrize("appearance", APPEARANCES)

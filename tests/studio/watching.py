@@ -17,6 +17,7 @@ EXPECTED = (
     "ERR_ABORTED",
     "ERR_FAILED",
     "Failed to fetch",
+    "blocked by CORS policy",
 )
 """Parts of console errors of the browser about responses that a test provokes."""
 

@@ -25,8 +25,6 @@ export interface Page<T> {
 export class Api {
   private readonly workflows = new Map<number, Promise<Workflow | null>>();
 
-  private paths: Promise<string[]> | undefined;
-
   constructor(readonly client: Client) {}
 
   me(): Promise<Caller> {
@@ -64,14 +62,9 @@ export class Api {
     return this.client.post(`/agent/v1/runs/${one(runId)}/resume`, body, { "Idempotency-Key": crypto.randomUUID() });
   }
 
-  /** Whether this server retries runs: its description of itself, read once. */
-  canRetry(): Promise<boolean> {
-    this.paths ??= this.client.get<{ paths: JsonObject }>("/openapi.json").then((found) => Object.keys(found.paths), () => []);
-    return this.paths.then((paths) => paths.includes("/agent/v1/runs/{runId}/retry"));
-  }
-
-  retry(runId: string): Promise<{ runId: string; status: string }> {
-    return this.client.post(`/agent/v1/runs/${one(runId)}/retry`, {}, { "Idempotency-Key": crypto.randomUUID() });
+  /** A new turn of a failed or cancelled run. Errors: 409 with `info.differences` if the version does not fit. */
+  retry(runId: string, version: "pinned" | "published"): Promise<{ runId: string; status: string }> {
+    return this.client.post(`/agent/v1/runs/${one(runId)}/retry`, { version }, { "Idempotency-Key": crypto.randomUUID() });
   }
 
   async inbox(

@@ -12,12 +12,13 @@ interface Shared {
   stop: () => void;
 }
 
-const POLL_MS = 15_000;
+const POLL_MS = 5_000;
 const open = new Map<string, Map<unknown, Shared>>();
 
 /**
  * Calls `listener` with changes of resources, runs and interrupts that the caller may see. All listeners of one server
- * and credential share one connection. Where the server has no such stream, `listener` gets a `poll` now and then.
+ * and credential share one connection. `listener` gets a `poll`, which means that anything can have changed, when the
+ * stream begins, and now and then while there is no stream.
  */
 export function onChanges(client: Client, listener: (changes: Change[]) => void): () => void {
   const byCredential = open.get(client.baseUrl) ?? new Map<unknown, Shared>();
@@ -39,21 +40,17 @@ function start(client: Client): Shared {
   const listeners = new Set<(changes: Change[]) => void>();
   const notify = (changes: Change[]) => listeners.forEach((listener) => listener(changes));
   let interval: ReturnType<typeof setInterval> | undefined;
-  let first = true;
+  const poll = () => document.hidden || notify([{ kind: "poll" }]);
   const end = follow({
     client,
     path: "/api/v1/changes",
     onFrames: (frames) => {
-      const changes = frames.map((frame) => JSON.parse(frame.data) as Change);
-      const rejoined = !first && changes.some((change) => change.kind === "hello");
-      first = false;
-      const real = changes.filter((change) => change.kind !== "hello");
-      if (rejoined) real.push({ kind: "poll" });
-      if (real.length) notify(real);
+      notify(frames.map((frame) => JSON.parse(frame.data) as Change).map((one) => (one.kind === "hello" ? { kind: "poll" } : one)));
       return false;
     },
     onState: (state) => {
-      if (state === "failed") interval = setInterval(() => document.hidden || notify([{ kind: "poll" }]), POLL_MS);
+      clearInterval(interval);
+      if (state === "failed" || state === "waiting") interval = setInterval(poll, POLL_MS);
     },
   });
   return {

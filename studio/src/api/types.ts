@@ -72,6 +72,7 @@ export interface RunRecord {
   parentRunId: string | null;
   resumedBy: string | null;
   retriedBy?: string | null;
+  forkedFrom?: string | null;
   output: Json;
   error: ErrorBody | null;
   interrupts: Interrupt[];
@@ -84,6 +85,13 @@ export interface RunRecord {
   origin?: string;
   version?: string;
   variationId?: string | null;
+}
+
+/** Why a run cannot be retried with another version: `info.differences` of a 409. */
+export interface Difference {
+  nodeId: string;
+  what: "removed" | "type" | "edge";
+  message: string;
 }
 
 export interface RunEvent {

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import type { GraphNode, JsonObject, RunRecord } from "../api/types";
 import { type CanvasEdge, type CanvasNode, GraphView, type States } from "../canvas/GraphView";
-import { problemOf, useChanges, useHost, useLoaded, useNow } from "../elements/context";
+import { problemOf, useChanges, useHost, useNow } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { CopyButton, Dialog, Empty, Failure, Loading, Status, Tabs } from "../kit/kit";
@@ -12,6 +12,7 @@ import { keyOf, placeName } from "../run/model";
 import { NodePanel } from "./NodePanel";
 import { durationOf, PlaceLink, useActorName, useTargetName } from "./parts";
 import { EventList, Timeline } from "./RunLists";
+import { RetryDialog, Story } from "./turns";
 
 export interface RunProps {
   runId: string;
@@ -43,7 +44,8 @@ function OneRun({ runId }: RunProps) {
   const [selected, setSelected] = useState<string | null>(null);
   const turnIds = new Set(snapshot.turns.map((turn) => turn.runId));
   useChanges(["run", "interrupt"], (changes) => {
-    if (changes.some((change) => change.kind !== "run" || turnIds.has(String(change.id)))) void execution.refresh();
+    const mine = new Set([...turnIds, ...(snapshot.record?.interrupts ?? []).map((one) => one.interruptId)]);
+    if (changes.some((change) => change.kind === "poll" || mine.has(String(change.id)))) void execution.refresh();
   });
   const run = snapshot.record;
   if (!run) return snapshot.error ? <Failure problem={problemOf(snapshot.error)} onRetry={() => void execution.start()} /> : <Loading rows={9} />;
@@ -146,6 +148,7 @@ function Header({ run, snapshot, execution }: { run: RunRecord; snapshot: Snapsh
   const under = run.status === "running" || run.status === "queued";
   const now = useNow(under ? 1_000 : 60_000);
   const [asking, setAsking] = useState(false);
+  const [retrying, setRetrying] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
   const act = async (action: () => Promise<unknown>) => {
     setProblem(null);
@@ -160,8 +163,7 @@ function Header({ run, snapshot, execution }: { run: RunRecord; snapshot: Snapsh
   const took = durationOf({ ...run, createdAt: first.createdAt }, now);
   const may = (feature: string) => !host.readonly && host.wants(feature);
   const parked = run.status === "interrupted" && !run.interrupts.length && !run.resumedBy;
-  const ended = run.status === "error" || run.status === "cancelled";
-  const canRetry = useLoaded(`retry:${ended ? run.runId : ""}`, () => (ended && !run.retriedBy ? host.api.canRetry() : Promise.resolve(false))).value === true;
+  const canRetry = (run.status === "error" || run.status === "cancelled") && !run.retriedBy && !run.resumedBy;
   return (
     <>
       <div className="head">
@@ -175,7 +177,7 @@ function Header({ run, snapshot, execution }: { run: RunRecord; snapshot: Snapsh
         {problem && <span className="problem" role="alert"><Icon name="error" />{visible(problem)}</span>}
         {parked && may("resume") && <button type="button" className="button primary" onClick={() => void act(() => host.api.resume(run.runId, {}))}><Icon name="start" />{t("run.resume")}</button>}
         {under && may("park") && <button type="button" className="button" onClick={() => void act(() => host.api.park(run.runId))}><Icon name="pause" />{t("run.park")}</button>}
-        {canRetry && may("retry") && <button type="button" className="button" onClick={() => void act(() => host.api.retry(run.runId))}><Icon name="retry" />{t("run.retry")}</button>}
+        {canRetry && may("retry") && <button type="button" className="button" onClick={() => setRetrying(true)}><Icon name="retry" />{t("run.retry")}</button>}
         {(under || run.status === "interrupted") && !run.resumedBy && may("cancel") && (
           <button type="button" className="button danger" onClick={() => setAsking(true)}>{t("run.cancel")}</button>
         )}
@@ -186,10 +188,11 @@ function Header({ run, snapshot, execution }: { run: RunRecord; snapshot: Snapsh
         <span>{t("run.started")} <b className="num">{dateTime(first.createdAt)}</b></span>
         {took !== null && <span>{t("run.duration")} <b className="num">{duration(took)}</b></span>}
         {run.variationId && <span>{t("run.version")} <b className="mono" title={run.variationId}>{run.variationId.slice(0, 13)}</b></span>}
-        {snapshot.turns.length > 1 && <span><b>{t("run.turns", { count: snapshot.turns.length })}</b></span>}
         {total.tokens > 0 && <span>{t("run.tokens")} <b className="num">{number(total.tokens)}</b></span>}
         {total.cost > 0 && <span>{t("run.cost")} <b className="num">{number(total.cost, { maximumFractionDigits: 4 })}</b></span>}
+        <Story turns={snapshot.turns} />
       </div>
+      {retrying && <RetryDialog run={run} onClose={() => setRetrying(false)} onRetried={() => execution.refresh()} />}
       {asking && (
         <Dialog title={t("run.cancelAsk")} onClose={() => setAsking(false)} actions={
           <>

@@ -1,0 +1,94 @@
+"""By keyboard alone, with the focus always in sight; and without motion for users who want none."""
+
+import re
+from collections.abc import Callable
+
+import demo
+from playwright.sync_api import Page, expect
+from servers import Server
+from watching import Open
+
+DEEP = "let e = document.activeElement; while (e.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;"
+NAME = f"""() => {{ {DEEP}
+  return (e.getAttribute('aria-label') ?? e.labels?.[0]?.textContent ?? e.textContent ?? '').trim();
+}}"""
+OUTLINED = f"""() => {{ {DEEP}
+  for (let one = e; one; one = one.parentElement) {{
+    const style = getComputedStyle(one);
+    if (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0) return true;
+    if (style.boxShadow !== 'none') return true;
+  }}
+  return false;
+}}"""
+
+
+def tab_to(page: Page, wanted: Callable[[str], object], key: str = "Tab") -> None:
+    """Press the key until the focus is on an element with this name. Each stop on the way is visibly focused."""
+    for _ in range(120):
+        page.keyboard.press(key)
+        assert page.evaluate(OUTLINED), page.evaluate(NAME)
+        if wanted(page.evaluate(NAME)):
+            return
+    raise AssertionError("the focus did not reach it")
+
+
+def test_from_the_list_to_the_cause_of_a_failure(open_page: Open, ids: dict[str, str]) -> None:
+    """Filter, open the run, go through its views, select a node of the graph, and close its details again."""
+    page = open_page("/studio/runs")
+    expect(page.locator(".line").first).to_be_visible()
+    tab_to(page, lambda name: name == "Status")
+    page.keyboard.type("Failed")
+    expect(page).to_have_url(re.compile("status=error"))
+    expect(page.locator(".line .status.ok")).to_have_count(0)
+    tab_to(page, lambda name: "Fulfil order" in name)
+    page.keyboard.press("Enter")
+    expect(page.locator(".react-flow__node[data-id=price_lines]")).to_be_visible()
+    tab_to(page, lambda name: name == "Graph")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".trow").first).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".react-flow__node[data-id=price_lines]")).to_be_visible()
+    tab_to(page, lambda name: name.startswith("price_lines"))
+    page.keyboard.press("Enter")
+    expect(page.locator("wfcore-run aside h2")).to_have_text("price_lines")
+    tab_to(page, lambda name: name == "Close")
+    page.keyboard.press("Enter")
+    expect(page.locator("wfcore-run aside h2")).to_have_count(0)
+
+
+def test_a_form_is_filled_in_and_approved(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Ten fields, without a pointer."""
+    with server.client() as client:
+        run_id = demo.run(client, int(ids["refund_workflow"]), order=4242)
+        (waiting,) = demo.settle(client, run_id)["interrupts"]
+        page = open_page(f"/studio/inbox/{waiting['interruptId']}")
+        expect(page.get_by_role("heading", name="Refund order 4242 to Ada Lovelace?")).to_be_visible()
+        tab_to(page, lambda name: name.startswith("Reason"))
+        page.keyboard.type("late delivery")
+        tab_to(page, lambda name: name.startswith("Account"))
+        page.keyboard.type("travel")
+        tab_to(page, lambda name: name.startswith("Email"))
+        page.keyboard.type("ada@acme.test")
+        tab_to(page, lambda name: "checked the account" in name or name == "Yes")
+        page.keyboard.press("Space")
+        tab_to(page, lambda name: name == "Approve")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Your decision is recorded")).to_be_visible()
+        done = demo.settle(client, str(client.get(f"/agent/v1/runs/{run_id}").json()["resumedBy"]))
+        assert (done["output"]["account"], done["output"]["confirm"]) == ("travel", True)
+
+
+def test_no_motion_for_users_who_want_none(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A run under way has no running animation."""
+    with server.client() as client:
+        slow = demo.graph([demo.node("wait", "action", toolId="core.wait", params={"seconds": 30})], ("start", "wait"))
+        run_id = demo.run(client, demo.workflow(client, "Slow", slow), order=1)
+    animations = """() => {
+      const count = (root) => root.getAnimations().length + [...root.querySelectorAll('*')]
+        .reduce((sum, one) => sum + (one.shadowRoot ? count(one.shadowRoot) : 0), 0);
+      return count(document);
+    }"""
+    for motion, moves in (("no-preference", True), ("reduce", False)):
+        page = open_page(f"/studio/runs/{run_id}", reduced_motion=motion)
+        expect(page.locator(".gnode[data-status=running]")).to_be_visible()
+        assert bool(page.evaluate(animations)) is moves

@@ -1,0 +1,47 @@
+"""500 runs: the list shows few rows at a time, reads page after page, and stays where the user is."""
+
+import demo
+import pytest
+from playwright.sync_api import expect
+from servers import Server
+from watching import Open
+
+COUNT = 500
+
+
+@pytest.fixture(scope="module")
+def workflow(server: Server) -> int:
+    """A workflow with 500 runs that are done."""
+    with server.client() as client:
+        number = demo.workflow(client, "Many", demo.QUICK)
+        for order in range(COUNT):
+            demo.run(client, number, order=order)
+    return number
+
+
+def test_the_list_reads_on_while_it_is_scrolled(open_page: Open, workflow: int) -> None:
+    """To the end by keyboard: all 500 were read, and at no time are more than some rows in the document."""
+    page = open_page(f"/studio/runs?workflowId={workflow}")
+    expect(page.get_by_text("50 runs and more")).to_be_visible()
+    scroll = page.locator("wfcore-runs .scroll")
+    most = 0
+    for _ in range(60):
+        scroll.evaluate("(one) => one.scrollTo(0, one.scrollHeight)")
+        most = max(most, page.locator(".line").count())
+        if page.get_by_text(f"{COUNT} runs", exact=True).count():
+            break
+        page.wait_for_timeout(50)
+    expect(page.get_by_text(f"{COUNT} runs", exact=True)).to_be_visible()
+    assert most < 80
+
+
+def test_a_new_run_does_not_move_the_list(open_page: Open, server: Server, workflow: int) -> None:
+    """A run that begins is added above; the rows in sight stay in sight."""
+    page = open_page(f"/studio/runs?workflowId={workflow}")
+    first = page.locator(".line").first
+    expect(first).to_be_visible()
+    before = first.get_attribute("href")
+    with server.client() as client:
+        run_id = demo.run(client, workflow, order=1)
+    expect(page.locator(f".line[href$='{run_id}']")).to_be_visible()
+    assert page.locator(".line").nth(1).get_attribute("href") == before
