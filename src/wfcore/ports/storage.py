@@ -368,6 +368,13 @@ class Storage(Protocol):
         """None when the store responds and its schema is that of this release; otherwise the problem as text."""
         ...
 
+    async def check_writes(self) -> str | None:
+        """None when a transaction that changes rows could be committed now; otherwise the problem as text.
+
+        It leaves nothing behind that a reader could see.
+        """
+        ...
+
     async def schema_differences(self) -> Sequence[str]:
         """How the schema that is there differs from this release's, one difference in words each; empty when it does
         not, and for a store without a schema.

@@ -50,6 +50,7 @@ from wfcore.runtime.channels.team_chats import TeamChats
 from wfcore.runtime.channels.workflow_tools import WorkflowTools
 from wfcore.runtime.common.audit import AuditTrail
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.readiness import Readiness
 from wfcore.runtime.organization.directory import Directory
 from wfcore.runtime.organization.members import Groups, Members, Tokens
 from wfcore.runtime.organization.usage import Usage
@@ -150,8 +151,10 @@ def _server_routes(core: Services, others: list[Route], metrics: MetricsPage) ->
     async def describe(call: Call) -> Response:
         return json_response({**described, "servers": [{"url": call.url("") or "/"}]})
 
+    readiness = Readiness(core.ports.storage, core.ports.clock)
+
     async def ready(call: Call) -> Response:
-        if (problem := await core.ports.storage.check()) is not None:
+        if (problem := await readiness.problem()) is not None:
             logger.error("not ready: %s", problem)
             raise Unavailable("not ready")
         return json_response({"status": "ready"})
@@ -160,7 +163,7 @@ def _server_routes(core: Services, others: list[Route], metrics: MetricsPage) ->
         Route("me", "GET", "/api/v1/me", _me, "Read the caller's principal", (), Caller),
         Route("openapi", "GET", "/openapi.json", describe, "The OpenAPI document", None, {"type": "object"}),
         Route("healthz", "GET", "/healthz", _healthy, "Whether the process is alive", None, Health),
-        Route("readyz", "GET", "/readyz", ready, "Whether the store is ready", None, Health),
+        Route("readyz", "GET", "/readyz", ready, "Whether the store is ready and takes writes", None, Health),
         *metrics.table(),
     ]
     described = document([*others, *routes])

@@ -265,6 +265,9 @@ class MemoryStorage:
     async def check(self) -> str | None:
         return "the store is closed" if self._closed else None
 
+    async def check_writes(self) -> str | None:
+        return await self.check()
+
     async def schema_differences(self) -> list[str]:
         return []
 

@@ -132,6 +132,9 @@ JOIN wfcore_members m ON m.org = t.org AND m.user_id = t.user_id
 WHERE o.uuid = ?1 AND t.prefix = ?2"""
 """A token and its member, by organization and prefix."""
 
+PROBE: Final = {"key": -1, "uuid": "probe", "name": "p" * 8_000, "created_at": 0}
+"""The row by which `check_writes` finds out whether the database takes writes. Its size needs free pages."""
+
 
 class SqlStorage:
     """Implements the port `Storage` on an open database, and closes it."""
@@ -228,6 +231,17 @@ class SqlStorage:
         except Unavailable as error:
             return error.message
         return migrations.fault(found, self._history)
+
+    async def check_writes(self) -> str | None:
+        """Commits a row that no reader sees, because the same transaction removes it."""
+        try:
+            with _plain_errors("the database takes no writes"):
+                async with self.database.writing() as connection:
+                    await connection.execute(organizations.insert(), PROBE)
+                    await connection.execute(organizations.delete().where(organizations.c.key == PROBE["key"]))
+        except Unavailable as error:
+            return error.message
+        return None
 
     async def schema_differences(self) -> list[str]:
         async with self.database.reading() as connection:

@@ -129,11 +129,19 @@ class StorageContract(
         async with store.reading(ORG) as work:
             assert await work.workflows.get(1) == new_resource(1)
 
+    async def test_a_store_that_takes_writes_is_left_as_it_was(self, store: Storage) -> None:
+        """`check_writes`: None, repeatedly and concurrently; nothing is left that a reader could see."""
+        before = await store.organizations(limit=9)
+        for _ in range(2):
+            assert await store.check_writes() is None
+            assert await store.organizations(limit=9) == before
+
     async def test_a_closed_store_says_so(self, store: Storage) -> None:
-        """After `close` every call raises `Unavailable`, and `check` reports it as text."""
+        """After `close` every call raises `Unavailable`; `check` and `check_writes` report it as text."""
         await store.close()
         await store.close()
         assert await store.check()
+        assert await store.check_writes()
         for unit_of_work in (store.transaction, store.reading):
             with pytest.raises(Unavailable):
                 async with unit_of_work(ORG):
