@@ -17,6 +17,7 @@ from wfcore.domain.agents.attachments import (
 from wfcore.domain.agents.context_attachments import keys_of, with_content
 from wfcore.domain.json.values import UNSET, UnsetType, to_json
 from wfcore.domain.kernel.errors import Issue, TooLarge, refuse
+from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.providers import ModelError, ModelRequest
@@ -36,8 +37,8 @@ class Upload:
     size: int
 
     def to_wire(self) -> dict[str, JSON]:
-        fields = {"mimeType": self.media_type, "sizeBytes": self.size}
-        return {"uploadId": self.key, "storageKey": self.key, **fields}
+        key = {"uploadId": self.key, "storageKey": self.key}
+        return {**key, "mimeType": self.media_type, "sizeBytes": self.size}
 
 
 class Attachments:
@@ -73,8 +74,10 @@ class Attachments:
         if not any(entries.values()):
             return {}
         uploads = await self._uploads(org, entries)
-        images = [await self._image(org, image, uploads) for image in entries.get("images", ())]
-        documents = [await self._document(org, document, uploads) for document in entries.get("documents", ())]
+        images = [await self._image(org, image, uploads) for image in as_objects(entries.get("images", ()))]
+        documents = [
+            await self._document(org, document, uploads) for document in as_objects(entries.get("documents", ()))
+        ]
         return {"attachments": {"images": images, "documents": documents}}
 
     async def request(self, org: str, request: ModelRequest) -> ModelRequest:
@@ -92,9 +95,10 @@ class Attachments:
         """The uploads that these attachments refer to, by key."""
         found, issues = dict[str, Upload](), list[Issue]()
         for kind, entries in given.items():
-            for index, entry in enumerate(entries):
+            for index, entry in enumerate(as_objects(entries)):
                 for name in upload_fields(entry):
-                    key, media_type = entry[name], type_of_key(entry[name])
+                    key = as_text(entry[name])
+                    media_type = type_of_key(key)
                     size = await self._blobs.size(org, key) if media_type else None
                     if media_type is None or size is None:
                         path = f"attachments.{kind}[{index}].{name}"
@@ -106,17 +110,17 @@ class Attachments:
 
     async def _image(self, org: str, image: Mapping[str, JSON], uploads: Mapping[str, Upload]) -> dict[str, JSON]:
         if "data" in image:
-            data = content_of(image["data"])
+            data = content_of(as_text(image["data"]))
             kept = await self._put(org, data, str(media_type_of(data)))
         else:
-            kept = uploads[image[upload_fields(image)[0]]]
-        fields = {"storageKey": kept.key, "mimeType": kept.media_type, "sizeBytes": kept.size}
-        return fields | ({"name": image["name"]} if "name" in image else {})
+            kept = uploads[as_text(image[upload_fields(image)[0]])]
+        named = {"name": image["name"]} if "name" in image else {}
+        return {"storageKey": kept.key, "mimeType": kept.media_type, "sizeBytes": kept.size, **named}
 
     async def _document(self, org: str, document: Mapping[str, JSON], uploads: Mapping[str, Upload]) -> dict[str, JSON]:
-        raw = [document[name] for name in upload_fields(document)[:1]]
+        raw = [as_text(document[name]) for name in upload_fields(document)[:1]]
         if "parsedContent" in document:
-            kept = await self._put(org, document["parsedContent"].encode(), TEXT)
+            kept = await self._put(org, as_text(document["parsedContent"]).encode(), TEXT)
         else:
             kept = uploads[raw[0]]
         fields = {name: document[name] for name in CARRIED if name in document}

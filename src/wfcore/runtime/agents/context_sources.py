@@ -23,6 +23,7 @@ from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, size_tokens
 from wfcore.domain.agents.context_tools import MESSAGE_SCHEMA, OfferedTool, skill_id, workflow_id
 from wfcore.domain.agents.narrowing import Allowance, guardrails_under, narrowed
 from wfcore.domain.graph.structure import NodeType, structure_of
+from wfcore.domain.kernel.json_readers import as_objects, as_texts, optional_number, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, derive, missing_scopes
 from wfcore.domain.resources.lifecycle import Status
@@ -94,19 +95,19 @@ class Sources:
             offers, absent = _select_offers(
                 [*listed, *below], tools.keys() - unlisted.keys(), left.tools or {}, requested
             )
-            settings = _settings(content.get("modelSettings") or {}, requested, left.context_window)
+            settings = _settings(optional_object(content.get("modelSettings")) or {}, requested, left.context_window)
             items, unread = await self._items(work, me, left.context_items, window_of(settings))
         model = (
             requested.model
-            or content.get("model")
-            or requested.config.get("model")
+            or optional_text(content.get("model"))
+            or optional_text(requested.config.get("model"))
             or self._ports.settings.default_model
         )
         given = CompositionInput(
             model,
             str(skill.id),
-            content.get("instructions") or (),
-            content.get("expectedOutput") or "",
+            as_texts(content.get("instructions") or ()),
+            optional_text(content.get("expectedOutput")) or "",
             requested.instructions,
             requested.message,
             settings,
@@ -134,7 +135,7 @@ class Sources:
         settings = _settings({}, requested, left.context_window)
         items, unread = await self._items(work, me, left.context_items, window_of(settings))
         given = CompositionInput(
-            requested.config.get("model") or self._ports.settings.default_model,
+            optional_text(requested.config.get("model")) or self._ports.settings.default_model,
             instructions=ASSISTANT,
             message=requested.message,
             settings=settings,
@@ -236,9 +237,13 @@ def _fact(item: ContextItem, why: str) -> Fact:
 
 async def _subordinates(work: UnitOfWork, me: Principal, content: Mapping[str, JSON]) -> list[OfferedTool]:
     """The skills that this content supervises and the caller can use, with their descriptions from the content."""
-    described = content.get(DESCRIPTIONS) or {}
+    described = optional_object(content.get(DESCRIPTIONS)) or {}
     found = [await work.skills.get(number) for number in sorted(subordinates(content))]
-    return [_subordinate(skill, described.get(str(skill.id))) for skill in found if skill and _may_use(me, skill)]
+    return [
+        _subordinate(skill, optional_text(described.get(str(skill.id))))
+        for skill in found
+        if skill and _may_use(me, skill)
+    ]
 
 
 def _subordinate(skill: Resource, described: str | None = None) -> OfferedTool:
@@ -258,9 +263,9 @@ async def _workflow(work: UnitOfWork, flow: Resource) -> OfferedTool:
 
 def input_schema_of(content: Mapping[str, JSON]) -> Mapping[str, JSON]:
     """The `inputSchema` of the workflow's start node if it describes an object, otherwise {}."""
-    starts = (node for node in structure_of(content)["nodes"] if node["type"] == NodeType.START)
-    start: Mapping[str, JSON] = next(starts, {})
-    schema = (start.get("data") or {}).get("inputSchema")
+    starts = (node for node in as_objects(structure_of(content)["nodes"]) if node["type"] == NodeType.START)
+    data = optional_object(next(starts, {}).get("data")) or {}
+    schema = data.get("inputSchema")
     return schema if isinstance(schema, dict) and schema.get("type", "object") == "object" else {}
 
 
@@ -283,8 +288,9 @@ def _may_use(me: Principal, resource: Resource) -> bool:
 def _settings(own: Mapping[str, JSON], requested: ContextRequest, window: int | None) -> dict[str, JSON]:
     """The skill's settings, overridden by the node's; the smallest of all context windows."""
     settings = {**own, **requested.settings}
-    windows = [size for size in (requested.settings.get("contextWindow"), window) if size is not None]
-    return settings | ({"contextWindow": min(windows)} if windows else {})
+    requested_window = optional_number(requested.settings.get("contextWindow"))
+    windows = [size for size in (requested_window, window) if size is not None]
+    return {**settings, "contextWindow": min(windows)} if windows else settings
 
 
 def _missing_scope(me: Principal, source: str, scope: str) -> Sequence[LeftOut]:

@@ -14,6 +14,7 @@ from wfcore.domain.agents.context_messages import Message, request_of
 from wfcore.domain.agents.narrowing import Allowance
 from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Invalid, NotFound, refuse
+from wfcore.domain.kernel.json_readers import as_integer, as_object, as_objects, as_text, optional_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, Status, move
@@ -132,9 +133,13 @@ class Contexts:
         if context is None:
             raise ValueError("this call has no composed context")
         stored = await self._past_messages(execution.ref.org, execution.user_id, context)
-        tools = [ToolDefinition(tool["name"], tool["description"], tool["parameters"]) for tool in context["tools"]]
-        messages, schema = request_of(context, stored, effect.transcript), context.get("outputSchema")
-        return ModelRequest(messages, context["model"], context["settings"], schema, effect.key, tools)
+        tools = [
+            ToolDefinition(as_text(tool["name"]), as_text(tool["description"]), as_object(tool["parameters"]))
+            for tool in as_objects(context["tools"])
+        ]
+        messages = request_of(context, stored, effect.transcript)
+        model, settings = as_text(context["model"]), as_object(context["settings"])
+        return ModelRequest(messages, model, settings, _schema_of(context), effect.key, tools)
 
     # Parts
 
@@ -154,14 +159,19 @@ class Contexts:
 
     async def _past_messages(self, org: str, user_id: str, context: Mapping[str, JSON]) -> Sequence[Message]:
         """The messages of the context's range, without those that were deleted since."""
-        range_ = context["messages"]
+        range_ = optional_object(context["messages"])
         if range_ is None:
             return ()
-        conversation = await self._conversations.own(org, range_["threadId"], user_id)
+        conversation = await self._conversations.own(org, as_text(range_["threadId"]), user_id)
         if conversation is None:
             return ()
-        found = await self._conversations.messages([conversation], after=range_["after"], up_to=range_["upTo"])
+        after, up_to = as_integer(range_["after"]), as_integer(range_["upTo"])
+        found = await self._conversations.messages([conversation], after=after, up_to=up_to)
         return [message.to_wire() for message in found]
+
+
+def _schema_of(context: Mapping[str, JSON]) -> Mapping[str, JSON] | None:
+    return optional_object(context.get("outputSchema"))
 
 
 def _request_of(wanted: AssistantContext, instructions: str | None = None) -> ContextRequest:

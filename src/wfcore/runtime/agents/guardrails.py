@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from wfcore.domain.agents.narrowing import Allowance, Config, added_guardrails, narrowing_issues
 from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_readers import as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run.effects import CallModel
@@ -44,7 +45,7 @@ class GuardrailChain:
     def apply(self, output: JSON) -> tuple[JSON, GuardrailReport | None]:
         """The part of a completion that passes. Blocked text of a completion with tool calls becomes empty."""
         calls = output["toolCalls"] if isinstance(output, dict) else ()
-        text = output["text"] if isinstance(output, dict) else output
+        text = as_text(output["text"] if isinstance(output, dict) else output)
         match self.check(text) if text or not calls else Allowed():
             case Replaced(other):
                 text = other

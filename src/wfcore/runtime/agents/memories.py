@@ -171,7 +171,7 @@ class Memories:
         Backends have their own transactions, so the response is stored before the memory: a repeated request adds the
         memory that an interrupted one did not. The key outlives the memory, so the text is not stored with it.
         """
-        request = [skill, data]
+        request: JSON = [skill, data]
         async with self._ports.storage.transaction(me.org_uuid) as work:
             if kept := await stored_response(work, me, "memory", key, request, tuple[str, int]):
                 return attrs.evolve(new, id=kept[0], created_at=kept[1], updated_at=kept[1])

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
+from wfcore.domain.kernel.json_readers import as_integer, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.cost import cost_of, to_money
 from wfcore.domain.run.effects import CallModel
@@ -78,8 +79,8 @@ class ModelCalls:
 
     def _cost(self, usage: CallUsage) -> CallUsage:
         """The cost of the call, if its model has a price."""
-        tokens = usage["inputTokens"], usage["outputTokens"]
-        cost = cost_of(self._ports.settings.prices, usage["model"], *tokens)
+        read, written = as_integer(usage["inputTokens"]), as_integer(usage["outputTokens"])
+        cost = cost_of(self._ports.settings.prices, optional_text(usage["model"]), read, written)
         return {} if cost is None else {"cost": to_money(cost)}
 
     async def _request(self, execution: Execution, effect: CallModel) -> ModelRequest:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from wfcore.domain.agents.context_tools import skill_id
 from wfcore.domain.agents.narrowing import enabled
 from wfcore.domain.graph.rules import deploy_issues
-from wfcore.domain.graph.structure import NodeType, parse_graph, structure_of
+from wfcore.domain.graph.structure import Graph, NodeType, parse_graph, structure_of
 from wfcore.domain.kernel.errors import Issue, join_path
+from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.lifecycle import Status
@@ -56,12 +57,13 @@ async def deploy_faults(
     A served tool that cannot be looked up now is a warning, since it can exist when the run needs it.
     """
     structure, tools = structure_of(content), ports.tools
+    graph = parse_graph(structure)
     usable = await _usable(work, me, {number for _, number in skills_of(structure)})
-    issues = deploy_issues(parse_graph(structure), _Catalog(tools, served, usable))
+    issues = deploy_issues(graph, _Catalog(tools, served, usable))
     issues += parameter_issues(tools, served, structure)
-    issues += _missing_models(ports, structure)
-    issues += await _unknown_groups(work, me, structure)
-    return [*issues, *_unverified_tools(structure, served), *await _uncallable_workflows(work, me, structure)]
+    issues += _missing_models(ports, graph)
+    issues += await _unknown_groups(work, me, graph)
+    return [*issues, *_unverified_tools(graph, served), *await _uncallable_workflows(work, me, graph)]
 
 
 async def skill_faults(ports: Ports, served: ToolLookup, work: UnitOfWork, content: Mapping[str, JSON]) -> list[Issue]:
@@ -93,42 +95,46 @@ async def lost_access(work: UnitOfWork, org: str, variation: Variation) -> str:
 
 def skills_of(structure: Mapping[str, JSON]) -> Iterator[tuple[str, int]]:
     """The agent nodes that name a skill, with its number. A float with an integral value counts as an integer."""
-    for node in structure.get("nodes") or ():
-        number = (node.get("data") or {}).get("agent_id")
+    for node in as_objects(structure.get("nodes") or ()):
+        number = _data(node).get("agent_id")
         if node["type"] != NodeType.AGENT or isinstance(number, bool):
             continue
         if isinstance(number, int) or (isinstance(number, float) and number.is_integer()):
-            yield node["id"], int(number)
+            yield as_text(node["id"]), int(number)
 
 
 def tools_of(structure: Mapping[str, JSON]) -> Iterator[str]:
     """The ids of the tools that nodes name."""
-    for node in structure.get("nodes") or ():
-        data = node.get("data") or {}
+    for node in as_objects(structure.get("nodes") or ()):
+        data = _data(node)
         named = data.get("tool_restrictions")
         for tool_id in (data.get("toolId"), *(named if isinstance(named, list) else ())):
             if isinstance(tool_id, str):
                 yield tool_id
 
 
+def _data(node: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    return optional_object(node.get("data")) or {}
+
+
 def _unknown_model(ports: Ports, content: Mapping[str, JSON]) -> Iterator[Issue]:
-    model = content.get("model")
+    model = optional_text(content.get("model"))
     if model and model not in ports.models:
         yield Issue("model", f"there is no model `{model[:80]}`", "reference")
 
 
-def _missing_models(ports: Ports, structure: Mapping[str, JSON]) -> Iterator[Issue]:
+def _missing_models(ports: Ports, graph: Graph) -> Iterator[Issue]:
     """Models of nodes that this installation does not have. Not checked without models, as other workers run agents."""
-    for index, node in enumerate(structure.get("nodes") or ()):
-        model = (node.get("data") or {}).get("model")
-        if node["type"] == NodeType.AGENT and isinstance(model, str) and ports.models and model not in ports.models:
+    for index, node in enumerate(graph.nodes):
+        model = node.data.get("model")
+        if node.type is NodeType.AGENT and isinstance(model, str) and ports.models and model not in ports.models:
             path = f"workflowStructure.nodes[{index}].data.model"
-            yield Issue(path, f"node `{node['id']}`: there is no model `{model[:80]}`", "reference", "warning")
+            yield Issue(path, f"node `{node.id}`: there is no model `{model[:80]}`", "reference", "warning")
 
 
 def _enabled_tools(content: Mapping[str, JSON]) -> Iterator[str]:
     """The enabled tools of a skill's toolset."""
-    return (tool_id for tool_id, _ in enabled(content.get("toolset", {})))
+    return (tool_id for tool_id, _ in enabled(as_object(content.get("toolset", {}))))
 
 
 def _unknown_tools(tools: Tools, served: ToolLookup, content: Mapping[str, JSON]) -> Iterator[Issue]:
@@ -145,7 +151,7 @@ def _unknown_tools(tools: Tools, served: ToolLookup, content: Mapping[str, JSON]
 async def selection_faults(work: UnitOfWork, content: Mapping[str, JSON]) -> list[Issue]:
     """Context items that a skill's content, or a `config`, selects and that do not exist."""
     issues = []
-    for index, one in enumerate(content.get("contextSelections", ())):
+    for index, one in enumerate(as_objects(content.get("contextSelections", ()))):
         path, item = f"contextSelections[{index}].id", one.get("id")
         if "id" not in one:
             issues.append(Issue(path, "`id` is required", "required"))
@@ -158,19 +164,19 @@ def _reason(result: Tool | ToolFailed | None) -> str:
     return result.message if isinstance(result, ToolFailed) else "its server was not queried"
 
 
-def _unverified_tools(structure: Mapping[str, JSON], served: ToolLookup) -> Iterator[Issue]:
+def _unverified_tools(graph: Graph, served: ToolLookup) -> Iterator[Issue]:
     """The nodes whose tool belongs to a server that could not be queried."""
-    for index, node in enumerate(structure.get("nodes") or ()):
-        tool_id = (node.get("data") or {}).get("toolId")
+    for index, node in enumerate(graph.nodes):
+        tool_id = node.data.get("toolId")
         if isinstance(tool_id, str) and is_served(tool_id) and tool_exists(served.get(tool_id)) is None:
             why = _reason(served.get(tool_id))
             path = f"workflowStructure.nodes[{index}].data.toolId"
-            yield Issue(path, f"node `{node['id']}`: `{tool_id[:80]}` is not known now: {why}", "reference", "warning")
+            yield Issue(path, f"node `{node.id}`: `{tool_id[:80]}` is not known now: {why}", "reference", "warning")
 
 
-async def _unknown_groups(work: UnitOfWork, me: Principal, structure: Mapping[str, JSON]) -> list[Issue]:
+async def _unknown_groups(work: UnitOfWork, me: Principal, graph: Graph) -> list[Issue]:
     """Groups that approvals name and that do not exist: nobody could ever answer for them."""
-    named = list(_approver_groups(structure))
+    named = list(_approver_groups(graph))
     known = {me.org_uuid} | {group.id for group in await work.directory.groups({group for _, _, group in named})}
     return [
         Issue(path, f"node `{node}`: there is no group `{group[:80]}`", "reference")
@@ -179,31 +185,30 @@ async def _unknown_groups(work: UnitOfWork, me: Principal, structure: Mapping[st
     ]
 
 
-def _approver_groups(structure: Mapping[str, JSON]) -> Iterator[tuple[str, str, str]]:
+def _approver_groups(graph: Graph) -> Iterator[tuple[str, str, str]]:
     """Node, wire path and id of every group that an approval names."""
-    for index, node in enumerate(structure.get("nodes") or ()):
-        approvers = (node.get("data") or {}).get("approvers") if node["type"] == NodeType.HUMAN_APPROVAL else None
+    for index, node in enumerate(graph.nodes):
+        approvers = node.data.get("approvers") if node.type is NodeType.HUMAN_APPROVAL else None
         groups = approvers.get("groups") if isinstance(approvers, Mapping) else None
         for place, group in enumerate(groups if isinstance(groups, list) else ()):
             if isinstance(group, str):
-                yield node["id"], f"workflowStructure.nodes[{index}].data.approvers.groups[{place}]", group
+                yield node.id, f"workflowStructure.nodes[{index}].data.approvers.groups[{place}]", group
 
 
-async def _uncallable_workflows(work: UnitOfWork, me: Principal, structure: Mapping[str, JSON]) -> list[Issue]:
+async def _uncallable_workflows(work: UnitOfWork, me: Principal, graph: Graph) -> list[Issue]:
     """Workflows that nodes call by a literal id: errors where the deployer cannot use them, warnings until deployed."""
     issues = []
-    for index, node in enumerate(structure.get("nodes") or ()):
-        data = node.get("data") or {}
-        params = data.get("params") if data.get("toolId") == WORKFLOW else None
+    for index, node in enumerate(graph.nodes):
+        params = node.data.get("params") if node.data.get("toolId") == WORKFLOW else None
         number = params.get("workflowId") if isinstance(params, Mapping) else None
         if type(number) is int:
             flow = await work.workflows.get(number)
             path = f"workflowStructure.nodes[{index}].data.params.workflowId"
             if flow is None or flow.status is Status.DELETED or not derive(me, flow.access).can_use:
-                message = f"node `{node['id']}`: there is no workflow `{number}` that you can use"
+                message = f"node `{node.id}`: there is no workflow `{number}` that you can use"
                 issues.append(Issue(path, message, "reference"))
             elif flow.status is not Status.ACTIVE:
-                message = f"node `{node['id']}`: the workflow `{number}` is not deployed yet"
+                message = f"node `{node.id}`: the workflow `{number}` is not deployed yet"
                 issues.append(Issue(path, message, "reference", "warning"))
     return issues
 

@@ -8,6 +8,7 @@ from wfcore.api.management import CreateInterface, CreateInterfaceFields, PatchI
 from wfcore.domain.channels.interfaces import Interface, InterfaceKind, config_issues
 from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Issue, NotFound, refuse
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.resources.resource import Kind
@@ -52,7 +53,7 @@ class Interfaces(ResourceBase):
         """Add a row. `key` is an Idempotency-Key: the same key and body return the same response."""
         new = parsed(CreateInterface, body, fields, _new_config_issues, key=key)
         kind, config = InterfaceKind(new.kind), given(new.config) or {}
-        request = [workflow, to_json(new)]
+        request: JSON = [workflow, to_json(new)]
         async with self._ports.storage.transaction(me.org_uuid) as work:
             await self._managed(work, me, workflow)
             if kept := await stored_response(work, me, "interface", key, request, Interface):

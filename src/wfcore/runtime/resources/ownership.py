@@ -9,6 +9,7 @@ from wfcore.api.management import TransferBody, TransferFields
 from wfcore.domain.json.values import UNSET
 from wfcore.domain.kernel.errors import Issue, NotFound, refuse
 from wfcore.domain.kernel.ids import iso, normalize_email
+from wfcore.domain.kernel.json_readers import as_list, as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.people import Member
 from wfcore.domain.resources import ownership
@@ -123,7 +124,7 @@ class OwnershipUseCases(ResourceBase):
         """The access configuration that results from the body `data` and `current`. Raises Invalid."""
         if "accessConfig" not in data:
             return current or default_access(me.org_uuid, me)
-        wanted = data["accessConfig"]
+        wanted = as_object(data["accessConfig"])
         refuse(await self._access_issues(work, me, wanted, current))
         owner = current.owner_user_id if current else None
         gone = owner is not None and await is_former_member(work, owner)
@@ -135,7 +136,7 @@ class OwnershipUseCases(ResourceBase):
         groups = {group.id for group in await work.directory.groups()} | {me.org_uuid}
         groups |= current.group_permissions.keys() if current else set()  # a deleted group can be written back
         found = check_access(wanted, current=current, groups=groups, writer=me)
-        return found or guardrail_issues(self._ports.guardrails, self.kind, wanted.get("guardrails") or ())
+        return found or guardrail_issues(self._ports.guardrails, self.kind, as_list(wanted.get("guardrails") or ()))
 
     async def _withdraw(self, me: Principal, id: int, step: TransferStep, if_match: str | None) -> ResourceView:
         async def move(_: UnitOfWork, resource: Resource) -> Change:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_readers import as_object, as_texts
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.lifecycle import Status
@@ -36,7 +37,7 @@ async def link_faults(
     known = await _known(work, me, named, subordinates(base))
     return [
         *link_issues(number, content, known, links),
-        *description_issues(given.get(DESCRIPTIONS, ()), content.get(IDS, ())),
+        *description_issues(as_object(given.get(DESCRIPTIONS, {})), as_texts(content.get(IDS, ()))),
     ]
 
 
