@@ -21,6 +21,7 @@ from wfcore.domain.graph.node_types import (
     RetryPolicy,
     StartData,
 )
+from wfcore.domain.graph.structure import Edge, Graph, Node, parse_graph
 from wfcore.domain.json.schema import Schema, compile_schema
 from wfcore.domain.json.values import UNSET, UnsetType, given, structure, to_json
 from wfcore.domain.kernel.json_type import JSON
@@ -157,16 +158,20 @@ class Plan:
         return found
 
 
-def compile_plan(graph: Mapping[str, JSON]) -> Plan:
+def compile_plan(structure: Mapping[str, JSON]) -> Plan:
     """Compile a `workflowStructure` that passed the rules for deployment."""
-    nodes: Sequence[Mapping[str, JSON]] = graph.get("nodes") or []
-    position = {node["id"]: index for index, node in enumerate(nodes)}
-    start = next(index for index, node in enumerate(nodes) if node["type"] == NodeType.START)
-    ends = [(position[edge["source"]], position[edge["target"]]) for edge in graph.get("edges") or []]
+    return _compiled(parse_graph(structure))
+
+
+def _compiled(graph: Graph) -> Plan:
+    nodes = graph.nodes
+    position = {node.id: index for index, node in enumerate(nodes)}
+    start = next(index for index, node in enumerate(nodes) if node.type is NodeType.START)
+    ends = [(position[edge.source], position[edge.target]) for edge in graph.edges]
     nest = nesting(len(nodes), start, ends)
     edges = [
-        _edge(index, source, target, edge.get("sourceHandle"), nest, index in nest.closing)
-        for index, ((source, target), edge) in enumerate(zip(ends, graph.get("edges") or [], strict=True))
+        _edge(index, source, target, edge.source_handle, nest, index in nest.closing)
+        for index, ((source, target), edge) in enumerate(zip(ends, graph.edges, strict=True))
     ]
     outgoing: list[list[EdgePlan]] = [[] for _ in nodes]
     incoming: list[list[EdgePlan]] = [[] for _ in nodes]
@@ -192,26 +197,25 @@ def compile_plan(graph: Mapping[str, JSON]) -> Plan:
 
 def skill_plan(skill_id: int) -> Plan:
     """What a run of a skill follows: `start -> agent`."""
-    return compile_plan(_pair("agent", NodeType.AGENT, {"agent_id": skill_id}))
+    return _compiled(_pair("agent", NodeType.AGENT, {"agent_id": skill_id}))
 
 
 def assistant_plan() -> Plan:
     """What a run of the organization's assistant follows. No stored graph can express it."""
-    plan = compile_plan(_pair("agent", NodeType.AGENT, {}))
+    plan = _compiled(_pair("agent", NodeType.AGENT, {}))
     start, agent = plan.nodes
     return attrs.evolve(plan, nodes=(start, attrs.evolve(agent, composed=True, assistant=True)))
 
 
 def action_plan(action: Mapping[str, JSON]) -> Plan:
     """What a run of one action follows; of the action its `toolId` and `params` count."""
-    return compile_plan(
+    return _compiled(
         _pair("action", NodeType.ACTION, {"toolId": action["toolId"], "params": action.get("params") or {}})
     )
 
 
-def _pair(name: str, kind: NodeType, data: Mapping[str, JSON]) -> dict[str, JSON]:
-    nodes = [{"id": "start", "type": NodeType.START}, {"id": name, "type": kind, "data": data}]
-    return {"nodes": nodes, "edges": [{"id": "edge", "source": "start", "target": name}]}
+def _pair(name: str, kind: NodeType, data: Mapping[str, JSON]) -> Graph:
+    return Graph((Node("start", NodeType.START), Node(name, kind, data)), (Edge("edge", "start", name),))
 
 
 def _edge(index: int, source: int, target: int, handle: str | None, nest: Nesting, closes: bool) -> EdgePlan:
@@ -232,24 +236,20 @@ def _routes(outgoing: Sequence[EdgePlan]) -> dict[str | None, Route]:
     }
 
 
-def _node(
-    index: int, node: Mapping[str, JSON], outgoing: list[EdgePlan], incoming: list[EdgePlan], loop: int
-) -> NodePlan:
-    kind = NodeType(node["type"])
-    data: Mapping[str, JSON] = node.get("data") or {}
-    routes = _routes(outgoing)
+def _node(index: int, node: Node, outgoing: list[EdgePlan], incoming: list[EdgePlan], loop: int) -> NodePlan:
+    kind, routes = node.type, _routes(outgoing)
     return NodePlan(
         index,
-        node["id"],
+        node.id,
         kind,
         routes,
         tuple(outgoing),
         tuple(incoming),
         len(incoming),
         loop,
-        quote(node["id"], safe=""),
+        quote(node.id, safe=""),
         kind in (NodeType.ACTION, NodeType.AGENT) and "error" in routes,
-        **_DETAILS[kind](data),
+        **_DETAILS[kind](node.data),
     )
 
 
