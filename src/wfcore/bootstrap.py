@@ -57,11 +57,12 @@ from wfcore.runtime.execution.driver import Driver
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.execution.telemetry import observed_journal
 from wfcore.runtime.organization.directory import Directory
-from wfcore.runtime.organization.members import Groups, Members, Tokens
+from wfcore.runtime.organization.members import Groups, Members
+from wfcore.runtime.organization.tokens import Tokens
 from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.resources import Skills, Workflows
 from wfcore.runtime.runs.changes import Changes
-from wfcore.runtime.runs.runs import Runs
+from wfcore.runtime.runs.repairs import RepairableRuns
 from wfcore.runtime.runs.suggestions import Suggestions
 from wfcore.runtime.tools.catalog import ToolCatalog
 from wfcore.runtime.tools.connections import Connections
@@ -87,7 +88,7 @@ class Core:
         self.skills = Skills(ports)
         self.memories = Memories(ports)
         self.attachments = Attachments(ports)
-        self.runs = Runs(ports, plans, self.driver)
+        self.runs = RepairableRuns(ports, plans, self.driver)
         self.scheduler = Scheduler(ports, self.runs)
         self.webhooks = Deliveries(ports, self.runs)
         self.workflow_tools = WorkflowTools(ports, self.runs)

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wfcore.adapters.http.core.access_log import RequestLog
 from wfcore.adapters.http.core.admission import Admission
-from wfcore.adapters.http.core.authentication import Authenticate, by_token, challenge, origin_of
+from wfcore.adapters.http.core.authentication import Authenticate, by_token, challenge, or_by_embed_token, origin_of
 from wfcore.adapters.http.core.cors import cors_headers, is_preflight
 from wfcore.adapters.http.core.origins import Site
 from wfcore.adapters.http.core.rate_limits import FailedAuthentications, RateLimits
@@ -80,14 +80,14 @@ def app(
 ) -> ASGIApp:
     """Both APIs over an open core, to be served alone or mounted in an existing application.
 
-    `authenticate` returns the principal of a request. Without it, personal access tokens are accepted and, with `oauth`
-    (`wfcore.adapters.oauth.AccessTokens`), also the access tokens of that issuer. `mount` is the path prefix where no
-    outer application sets `root_path`. `secret` seals page tokens: processes that serve the same clients must share it.
-    Without it, it is derived from the secret key of the core; on a server without a key, page tokens are valid only in
-    this process. `max_request_bytes` is the size limit of a body
-    (default: the core's settings), `receive_timeout` the seconds that it can take to arrive. `metrics` are served at
-    `/metrics`; with `metrics_token`, only to requests with that bearer token. `studio` has the name and colours of the
-    pages at `/studio/`; None leaves them out.
+    `authenticate` returns the principal of a request; embed tokens (`core.tokens.embed`) are accepted beside it.
+    Without it, personal access tokens are accepted and, with `oauth` (`wfcore.adapters.oauth.AccessTokens`), also the
+    access tokens of that issuer. `mount` is the path prefix where no outer application sets `root_path`. `secret` seals
+    page tokens: processes that serve the same clients must share it. Without it, it is derived from the secret key of
+    the core; on a server without a key, page tokens are valid only in this process. `max_request_bytes` is the size
+    limit of a body (default: the core's settings), `receive_timeout` the seconds that it can take to arrive. `metrics`
+    are served at `/metrics`; with `metrics_token`, only to requests with that bearer token. `studio` has the name and
+    colours of the pages at `/studio/`; None leaves them out.
 
     A request that changes something and has no `Authorization` header must come from a page of this server or of
     `browser_origins` (such as `https://app.example.org`), else it is a 403. Pages of `browser_origins` can also call
@@ -102,7 +102,7 @@ def app(
         raise ValueError("use either `authenticate` or `oauth`, not both")
     return Application(
         core,
-        authenticate or by_token(core.directory, oauth),
+        or_by_embed_token(core.directory, authenticate) if authenticate else by_token(core.directory, oauth),
         oauth,
         mount.rstrip("/"),
         PageTokens(secret or _secret_of(core)),

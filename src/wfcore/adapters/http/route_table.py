@@ -29,6 +29,7 @@ from wfcore.adapters.http.routes.organization_records import (
 from wfcore.adapters.http.routes.resources import SkillRoutes, WorkflowRoutes
 from wfcore.adapters.http.routes.runs.graphs import RunGraphRoutes
 from wfcore.adapters.http.routes.runs.inbox import InboxRoutes
+from wfcore.adapters.http.routes.runs.repairs import RepairRoutes
 from wfcore.adapters.http.routes.runs.runs import RunRoutes
 from wfcore.adapters.http.routes.runs.shortcuts import RunShortcutRoutes
 from wfcore.adapters.http.routes.team_chats import TeamChatRoutes
@@ -52,12 +53,13 @@ from wfcore.runtime.common.audit import AuditTrail
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.readiness import Readiness
 from wfcore.runtime.organization.directory import Directory
-from wfcore.runtime.organization.members import Groups, Members, Tokens
+from wfcore.runtime.organization.members import Groups, Members
+from wfcore.runtime.organization.tokens import Tokens
 from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.resources import Skills, Workflows
 from wfcore.runtime.runs.changes import Changes
 from wfcore.runtime.runs.inbox import Inbox
-from wfcore.runtime.runs.runs import Runs
+from wfcore.runtime.runs.repairs import RepairableRuns
 from wfcore.runtime.runs.suggestions import Suggestions
 from wfcore.runtime.tools.catalog import ToolCatalog
 from wfcore.runtime.tools.choices import Choices
@@ -76,7 +78,7 @@ class Services(Protocol):
     skills: Skills
     memories: Memories
     attachments: Attachments
-    runs: Runs
+    runs: RepairableRuns
     webhooks: Deliveries
     workflow_tools: WorkflowTools
     directory: Directory
@@ -122,6 +124,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *MemoryRoutes(core.memories).table(),
         *ContextRoutes(core.contexts).table(),
         *ConversationRoutes(core.conversations).table(),
+        *RepairRoutes(core.runs).table(),
         *RunRoutes(core.runs, turns).table(),
         *RunGraphRoutes(core.runs).table(),
         *InboxRoutes(Inbox(core.ports, core.runs)).table(),

@@ -71,6 +71,12 @@ class Principal:
     """When the credential ends: a token that the caller makes ends no later. None: it does not end."""
     token: str | None = attrs.field(default=None, eq=False)
     """The prefix of the personal access token; None for another credential."""
+    workflows: frozenset[int] | None = None
+    """The only workflows that the credential reaches; None: it is not limited to some."""
+
+    def reaches(self, kind: str, id: int | None) -> bool:
+        """Whether the credential reaches this resource, and runs of it."""
+        return self.workflows is None or (kind == "workflow" and id in self.workflows)
 
     def all_groups(self) -> frozenset[str]:
         """The groups, with the implicit group of every member, whose UUID is that of the organization."""

@@ -65,6 +65,13 @@ def check_scopes(principal: Principal, scopes: tuple[str, ...]) -> None:
         raise Forbidden("the token lacks a scope", {"missing": missing})
 
 
+def check_not_limited(principal: Principal) -> None:
+    """`Forbidden` for a credential that is limited to some workflows: this concerns something else."""
+    if principal.workflows is not None:
+        reached: list[JSON] = [*sorted(principal.workflows)]
+        raise Forbidden("your credential is limited to some workflows", {"workflows": reached})
+
+
 def administer(principal: Principal) -> None:
     """`Forbidden`, with the principal's role in `info`, for everyone except admins and owners of an organization."""
     if principal.role is Role.MEMBER:
@@ -76,10 +83,13 @@ def authorize(principal: Principal, resource: Resource | None, grant: str) -> Ac
 
     `grant` is `see`, `use` or `manage`. `NotFound` for a resource that does not exist, and equally for one that the
     principal can neither use nor manage; `Forbidden` when it has only the other of the two grants. A deleted resource
-    exists only for its managers. Two more grants concern ownership: `own` requires the owner, who must see the
-    resource; `inherit` requires the member to whom the ownership is offered, and is `NotFound` for everyone else.
+    exists only for its managers, and what a limited credential does not reach does not exist for it. Two more grants
+    concern ownership: `own` requires the owner, who must see the resource; `inherit` requires the member to whom the
+    ownership is offered, and is `NotFound` for everyone else.
     """
     if resource is None:
+        raise NotFound
+    if not principal.reaches(resource.kind, resource.id):
         raise NotFound
     access = derive(principal, resource.access)
     known = is_pending_owner(principal, resource) if grant == "inherit" else access.visible

@@ -21,6 +21,7 @@ from wfcore.ports.storage import Duplicate, UnitOfWork
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import conflict
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.organization.embed_tokens import claims_of, is_embed_token, within
 
 MAX_NAMED = 100
 """The most resources that a Conflict names."""
@@ -134,7 +135,12 @@ class Directory:
         return row, format_token(org, row.prefix, secret)
 
     async def authenticate(self, text: str) -> Principal:
-        """The principal of a personal access token. `Unauthenticated`, with a constant message, for any other text."""
+        """The principal of a personal access token or of an embed token (`Tokens.embed`).
+
+        `Unauthenticated`, with a constant message, for any other text.
+        """
+        if is_embed_token(text):
+            return await self._embedded(text)
         token = parse_token(text)
         if token is None:
             raise unauthenticated()
@@ -147,7 +153,27 @@ class Directory:
     async def renewed(self, me: Principal) -> Principal | None:
         """The principal of the same personal access token now; None when the token or its member is not valid."""
         found = await self._ports.storage.credential(me.org_uuid, me.token or "")
-        return _principal_of_token(me.org_uuid, *found) if found and self._is_valid(found[0]) else None
+        if found is None or not self._is_valid(found[0]):
+            return None
+        renewed = within(_principal_of_token(me.org_uuid, *found), me.scopes)
+        return attrs.evolve(renewed, expires_at=me.expires_at, workflows=me.workflows)
+
+    async def _embedded(self, text: str) -> Principal:
+        """The principal of an embed token: what the token states and its maker still has."""
+        claims = claims_of(self._ports.sealer, text, self._ports.now())
+        if claims is None:
+            raise unauthenticated()
+        try:
+            async with self._ports.storage.reading(claims.org) as work:
+                member = await work.directory.member(claims.user)
+                known = await work.directory.groups(claims.groups) if claims.groups else []
+                own = None if claims.token is None else await work.directory.token(claims.token)
+        except NotFound:
+            raise unauthenticated() from None
+        principal = claims.principal(member, frozenset(group.id for group in known))
+        if principal is None or (claims.token is not None and (own is None or not self._is_valid(own))):
+            raise unauthenticated()
+        return principal if own is None else within(principal, frozenset(own.scopes))
 
     async def recognize(self, identity: Identity) -> Principal:
         """The principal of a verified access token: a member, with that member's role.

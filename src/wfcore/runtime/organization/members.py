@@ -17,13 +17,11 @@ from wfcore.api.organization import (
     PatchMember,
     PatchMemberFields,
 )
-from wfcore.api.resources import CreateToken, CreateTokenFields
-from wfcore.domain.json.values import UNSET, given, to_json
+from wfcore.domain.json.values import UNSET, to_json
 from wfcore.domain.kernel.errors import Forbidden, NotFound
-from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.people.people import AccessToken, Group, Member
-from wfcore.domain.resources.access import Principal, Role, missing_scopes
+from wfcore.domain.people.people import Group, Member
+from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.resources.ownership import lapse
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import UnitOfWork
@@ -34,14 +32,12 @@ from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.preconditions import check_match
 from wfcore.runtime.organization.directory import (
-    Directory,
     audit_member,
     changed_member,
     check_departure,
     check_still_managed,
     new_member,
     save_member,
-    save_token,
 )
 
 
@@ -266,103 +262,3 @@ class Groups:
         for group in await work.directory.groups([id]):
             return GroupView(group)
         raise NotFound
-
-
-@attrs.frozen
-class TokenView:
-    """A personal access token. `text` is the token itself, set only when it is created."""
-
-    row: AccessToken
-    text: str | None = attrs.field(default=None, repr=False)
-
-    @property
-    def id(self) -> str:
-        return self.row.prefix
-
-    def to_wire(self) -> dict[str, JSON]:
-        row = self.row
-        wire: dict[str, JSON] = {
-            "id": row.prefix,
-            "name": row.name,
-            "userId": row.user_id,
-            "scopes": list(row.scopes),
-            "createdAt": iso(row.created_at),
-            "expiresAt": row.expires_at and iso(row.expires_at),
-            "revokedAt": row.revoked_at and iso(row.revoked_at),
-        }
-        return wire if self.text is None else wire | {"token": self.text}
-
-
-class Tokens:
-    """The caller's own tokens; admins and owners can also read and revoke those of other members."""
-
-    def __init__(self, ports: Ports, directory: Directory) -> None:
-        self._ports = ports
-        self._directory = directory
-
-    @needs("tokens:write")
-    async def create(
-        self,
-        me: Principal,
-        body: CreateToken | Tree | None = None,
-        *,
-        key: str | None = None,
-        **fields: Unpack[CreateTokenFields],
-    ) -> TokenView:
-        """Create a token of the caller, which ends no later than the caller's credential.
-
-        Forbidden for a scope that the credential lacks.
-
-        `key` is an Idempotency-Key. The text of a token is not stored, so the response cannot be repeated: the same
-        key and body are a Conflict `shown_once` with the token's id.
-        """
-        new = parsed(CreateToken, body, fields, key=key)
-        request = to_json(new)
-        if missing := missing_scopes(me.scopes, new.scopes):
-            raise Forbidden("a token cannot have a scope that your credential lacks", {"missing": missing})
-        seconds = given(new.expires_in_seconds)
-        row, text = self._directory.new_token(me.org_uuid, me.user_id, new.name, new.scopes, seconds)
-        if me.expires_at is not None and (row.expires_at is None or me.expires_at < row.expires_at):
-            row = attrs.evolve(row, expires_at=me.expires_at)
-        async with self._ports.storage.transaction(me.org_uuid) as work:
-            if await work.directory.member(me.user_id) is None:
-                raise conflict("only members of the organization can have tokens", "not_a_member")
-            if made := await stored_response(work, me, "token", key, request, str):
-                raise conflict("a token was created with this key; its text is shown only once", "shown_once", id=made)
-            await save_token(work, me, row)
-            await store_response(work, me, "token", key, request, row.prefix)
-        return TokenView(row, text)
-
-    @needs("tokens:write")
-    async def page(
-        self, me: Principal, *, limit: int = 25, after: str = "", user: str | None = None
-    ) -> list[TokenView]:
-        """By id: the caller's tokens or, for an admin or owner, those of `user`; revoked and expired ones included."""
-        user = me.user_id if user is None else user
-        if user != me.user_id:
-            administer(me)
-        async with self._ports.storage.reading(me.org_uuid) as work:
-            return [TokenView(row) for row in await work.directory.tokens(user, limit=limit, after=after)]
-
-    @needs("tokens:write")
-    async def get(self, me: Principal, id: str) -> TokenView:
-        async with self._ports.storage.reading(me.org_uuid) as work:
-            return await self._found(work, me, id)
-
-    @needs("tokens:write")
-    async def revoke(self, me: Principal, id: str, *, if_match: str | None = None) -> TokenView:
-        """Revoke the token, with immediate effect in every process. A second call changes nothing."""
-        async with self._ports.storage.transaction(me.org_uuid) as work:
-            found = await self._found(work, me, id)
-            check_match(if_match, found.to_wire())
-            if found.row.revoked_at is None:
-                await work.directory.revoke_token(id, self._ports.now())
-                await audit(work, me, self._ports.now(), "token", "revoke", id, {"userId": found.row.user_id})
-            return await self._found(work, me, id)
-
-    async def _found(self, work: UnitOfWork, me: Principal, id: str) -> TokenView:
-        """NotFound also for another member's token, unless the caller is an admin or owner."""
-        row = await work.directory.token(id)
-        if row is None or (row.user_id != me.user_id and me.role is Role.MEMBER):
-            raise NotFound
-        return TokenView(row)

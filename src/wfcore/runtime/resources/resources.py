@@ -6,7 +6,7 @@ validates the body, and then either does the whole operation or raises and chang
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any, TypeVar, Unpack
+from typing import Any, Final, TypeVar, Unpack
 
 from wfcore.api.management import RollbackBody, RollbackFields
 from wfcore.api.resources import (
@@ -40,7 +40,7 @@ from wfcore.domain.triggers.schedule import check_trigger
 from wfcore.ports.journal import RunFilter
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit_change
-from wfcore.runtime.common.authorization import needs
+from wfcore.runtime.common.authorization import check_not_limited, needs
 from wfcore.runtime.common.bodies import Tree, parsed, tree_of
 from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
@@ -69,6 +69,10 @@ Edit = TypeVar("Edit", PatchWorkflow, PatchSkill)
 Fields = Mapping[str, object]
 
 
+LIMITED_PAGE: Final = 100
+"""Resources that are read at once for a list of a credential that is limited to some workflows."""
+
+
 class ResourceUseCases(OwnershipUseCases, VariationUseCases):
     """The lifecycle that workflows and skills share. Checks run in the order: scope, body, resource."""
 
@@ -78,6 +82,7 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         self, me: Principal, cls: type[Creation], body: Creation | Tree | None, fields: Fields, key: str | None
     ) -> ResourceView:
         """Create it in state `draft`. `key` is an Idempotency-Key: the same key and body return the same response."""
+        check_not_limited(me)
         new = await self._parsed(me, cls, body, fields, key=key)
         data = to_json(new)
         async with self._ports.storage.transaction(me.org_uuid) as work:
@@ -123,8 +128,15 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         self, me: Principal, *, limit: int = 25, after: int = 0, status: str | None = None, query: str | None = None
     ) -> list[ResourceView]:
         """Resources that the principal can use or manage, by id ascending; deleted ones only with that `status`."""
+        found, size = list[Resource](), limit if me.workflows is None else LIMITED_PAGE
         async with self._ports.storage.reading(me.org_uuid) as work:
-            found = await work.resources(self.kind).page(me, limit=limit, after=after, status=status, query=query)
+            while len(found) < limit:
+                read = await work.resources(self.kind).page(me, limit=size, after=after, status=status, query=query)
+                found += [one for one in read if me.reaches(one.kind, one.id)]
+                if len(read) < size or me.workflows is None:
+                    break
+                after = read[-1].id
+        found = found[:limit]
         return [ResourceView(resource, derive(me, resource.access)) for resource in found]
 
     async def _patch(

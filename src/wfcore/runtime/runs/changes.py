@@ -114,6 +114,9 @@ class _Viewer:
     async def _sees(self, change: Change, known: dict[tuple[str, int], Resource | None]) -> bool:
         if missing_scopes(self._me.scopes, [f"{AREAS[change.kind]}:read"]):
             return False
+        target = (change.kind, change.id) if isinstance(change.id, int) else (change.target_kind, change.target_id)
+        if not self._me.reaches(*target):
+            return False
         if isinstance(change.id, int):
             return await self._has(change.kind, change.id, known, to_use=False)
         if not change.subjects:

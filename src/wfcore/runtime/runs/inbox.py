@@ -19,7 +19,7 @@ from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import InboxItem, latest_turn, starter_to_wire
-from wfcore.runtime.runs.reading import LATEST
+from wfcore.runtime.runs.reading import LATEST, reached
 from wfcore.runtime.runs.runs import Runs
 
 Order = Literal["newest", "deadline"]
@@ -148,14 +148,14 @@ class Inbox:
     async def _run_of(self, me: Principal, interrupt_id: str) -> str:
         """The run of an interrupt that the caller can see and not decide now: the resume says why. NotFound."""
         for decided in (False, True):
-            for found in await self._ports.journal.inbox(me, limit=MOST, before=LATEST, decided=decided):
+            for found in reached(me, await self._ports.journal.inbox(me, limit=MOST, before=LATEST, decided=decided)):
                 if found.interrupt.id == interrupt_id:
                     return found.run_id
         raise NotFound
 
     async def _decided(self, me: Principal, workflow: int | None) -> list[InboxItem]:
         rows = await self._ports.journal.inbox(me, limit=MOST, before=LATEST, decided=True, workflow=workflow)
-        return [InboxItem(row) for row in rows]
+        return [InboxItem(row) for row in reached(me, rows)]
 
     async def _listed(self, me: Principal, items: Sequence[InboxItem]) -> list[ListedItem]:
         """The items with the names of workflows and people, from one snapshot."""

@@ -1,7 +1,7 @@
 """Use cases that read runs: records, events, the inbox; and the visibility of runs (interface, Runs and Events)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from typing import TypeGuard, Unpack
 
@@ -17,7 +17,7 @@ from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.interrupts import may_decide, may_see
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import Execution, OpenInterrupt, RunRow
+from wfcore.ports.journal import Execution, OpenInterrupt, RunFilter, RunRow
 from wfcore.runtime.common.authorization import authorize, needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import (
@@ -78,7 +78,13 @@ class RunReading:
         `workflow`, `skill` and `assistant`.
         """
         where = run_filter(workflow, skill, filters)
-        rows = await self._ports.journal.list_runs(me.org_uuid, limit=limit, before=before, where=where, principal=me)
+        rows = list[RunRow]()
+        for one in within_reach(me, where):
+            rows += await self._ports.journal.list_runs(
+                me.org_uuid, limit=limit, before=before, where=one, principal=me
+            )
+        if me.workflows is not None:
+            rows = sorted(rows, key=lambda row: -row.key)[:limit]
         return await views(self._ports.journal, rows)
 
     @needs("workflows:read")
@@ -91,9 +97,8 @@ class RunReading:
         since = until - DAY if since is None else since
         if since > until:
             refuse([Issue("since", "must not be later than `until`", "range")])
-        return RunStats(
-            since, until, await self._ports.journal.count_runs(me.org_uuid, since=since, until=until, principal=me)
-        )
+        counts = await self._ports.journal.count_runs(me.org_uuid, since=since, until=until, principal=me)
+        return RunStats(since, until, [one for one in counts if me.reaches(one.kind, one.resource_id)])
 
     @needs("workflows:read")
     async def graph(self, me: Principal, run_id: str, *, path: tuple[str, ...] = (), base: str = "") -> RunGraph:
@@ -185,7 +190,7 @@ class RunReading:
     async def decidable(self, me: Principal, *, before: int = LATEST, workflow: int | None = None) -> list[InboxItem]:
         """All open interrupts that the caller can decide now, newest first, at most `MOST_OPEN`."""
         items = await self._ports.journal.inbox(me, limit=MOST_OPEN, before=before, workflow=workflow)
-        return [InboxItem(item) for item in items if self._can_decide(me, item)]
+        return [InboxItem(item) for item in reached(me, items) if self._can_decide(me, item)]
 
     def _can_decide(self, me: Principal, item: OpenInterrupt) -> bool:
         """Whether the caller, who can see the interrupt, can decide it now."""
@@ -237,6 +242,8 @@ class RunReading:
         if found is None:
             raise NotFound
         row, execution = found
+        if not me.reaches(row.kind, row.resource_id):
+            raise NotFound
         try:
             await self._authorize_use(me, execution)
         except (NotFound, Forbidden):
@@ -266,6 +273,20 @@ class RunReading:
     async def _view(self, me: Principal, row: RunRow, whole: bool) -> RunView:
         (view,) = await views(self._ports.journal, [row])
         return view if whole else outline_of(me, view)
+
+
+def within_reach(me: Principal, where: RunFilter) -> list[RunFilter]:
+    """The filters that select the same runs, as far as the credential reaches: one for each workflow of its limit."""
+    if me.workflows is None:
+        return [where]
+    if where.kind is None:
+        return [attrs.evolve(where, kind="workflow", resource_id=number) for number in sorted(me.workflows)]
+    return [where] if me.reaches(where.kind, where.resource_id) else []
+
+
+def reached(me: Principal, items: Iterable[OpenInterrupt]) -> list[OpenInterrupt]:
+    """The interrupts that the credential reaches."""
+    return [item for item in items if me.reaches(item.execution.kind, item.execution.resource_id)]
 
 
 def outline_of(me: Principal, view: RunView) -> RunView:

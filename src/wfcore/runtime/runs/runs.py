@@ -5,7 +5,7 @@ with the same id, caller, target and body joins the existing run; any other requ
 reveals nothing of the run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, Unpack
 
 import attrs
@@ -22,6 +22,7 @@ from wfcore.api.runs import (
 )
 from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Forbidden, NotFound, refuse
+from wfcore.domain.kernel.json_readers import optional_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run import entries as e
@@ -39,8 +40,9 @@ from wfcore.ports.journal import (
     StarterKind,
     run_info,
 )
+from wfcore.ports.repositories.audit import AuditRow
 from wfcore.runtime.agents.attachments import Attachments
-from wfcore.runtime.common.authorization import conflict, needs
+from wfcore.runtime.common.authorization import check_not_limited, conflict, needs
 from wfcore.runtime.common.bodies import Tree
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.requests import thread_of
@@ -62,6 +64,7 @@ from wfcore.runtime.runs.bodies import (
 from wfcore.runtime.runs.decisions import apply, check_latest_turn, decisions_of
 from wfcore.runtime.runs.reading import RunReading, outline_of
 from wfcore.runtime.runs.targets import Target, Targets
+from wfcore.runtime.runs.within import ports_within
 
 __all__ = ["RunView", "Runs"]
 
@@ -89,14 +92,20 @@ class Runs(RunReading):
         body: CreateRun | Tree | None = None,
         *,
         key: str | None = None,
+        connection: object | None = None,
         **fields: Unpack[CreateRunFields],
     ) -> Turn:
         """Start a run, or join the one that the same key, caller and body started. Durable when awaited.
 
+        With `connection` it is written in the caller's transaction, on the same database: the run exists if and only if
+        the caller commits, and begins then. ValueError for a connection to another database or without a transaction.
         The fields are those of `CreateRun`; `workflow` and `skill` are short for the ids. Errors: Invalid, NotFound,
         Forbidden; Conflict with `info.reason`
         `not_deployed`, `deleted` or `key_reused`.
         """
+        if connection is not None:
+            started = self._within(connection, lambda runs: runs._checked_start(me, body, fields, key))
+            return Turn(started, self.batches)
         return Turn(self._checked_start(me, body, fields, key), self.batches)
 
     @needs("workflows:invoke")
@@ -116,6 +125,11 @@ class Runs(RunReading):
     def start_from(self, me: Principal, channel: StarterKind, body: Tree, *, key: str | None) -> Turn:
         """Start a run for a message of a channel, as `start` does; its record names the channel."""
         return Turn(self._checked_start(me, body, {}, key, channel), self.batches)
+
+    async def _within(self, connection: object, use: Callable[["Runs"], Awaitable[RunView]]) -> RunView:
+        """Call `use` with the same use cases in the caller's transaction."""
+        journal = await self._ports.journal.within(connection)
+        return await use(Runs(ports_within(self._ports, journal), self._plans, self._driver))
 
     async def _checked_start(
         self,
@@ -194,6 +208,7 @@ class Runs(RunReading):
     async def _act(
         self, me: Principal, sent: RunAction | Tree | None, fields: Mapping[str, object], key: str | None
     ) -> RunView:
+        check_not_limited(me)
         body = action_body(me, sent, fields, key)
         chosen, fingerprint = key or given(body.run_id), request_fingerprint(me, "action", body)
         if chosen and await self._ports.journal.find_run(me.org_uuid, chosen):
@@ -215,12 +230,21 @@ class Runs(RunReading):
         started = e.Started(now, run.id, actor, given, readable, limits, target.refusal, run.key)
         machine.apply(started)
         try:
-            return await self._begin(new, machine, started, run)
+            return await self._begin(new, machine, (started,), run)
         except RunExists:
             return await self._join(me, run.id, run.fingerprint)
 
-    async def _begin(self, new: NewExecution, machine: Machine, started: e.Started, request: RequestedRun) -> RunView:
-        """Write the first entry. This worker drives the run at once if it has free capacity, otherwise it is queued.
+    async def _begin(
+        self,
+        new: NewExecution,
+        machine: Machine,
+        entries: Sequence[e.Entry],
+        request: RequestedRun,
+        *,
+        forked_from: str | None = None,
+        audit: Sequence[AuditRow] = (),
+    ) -> RunView:
+        """Write the first entries. This worker drives the run at once if it has free capacity, otherwise it is queued.
 
         A run that waits or ends at once needs no driver: this write settles it.
         """
@@ -228,16 +252,17 @@ class Runs(RunReading):
         if not machine.turn_open:
             worker = None
         run = new_run(machine, new.user_id, request.fingerprint, None, queued=machine.turn_open and worker is None,
-                      started_by=new.started_by, origin=request.origin)  # fmt: skip
+                      started_by=new.started_by, origin=request.origin, forked_from=forked_from)  # fmt: skip
         projection = Projection.of(self._ports, new)
         if not machine.turn_open:
-            append = settled(machine, 0, (started,), begun=run, projected=projection.rows(machine, ()))
+            rows = attrs.evolve(projection.rows(machine, ()), audit=audit)
+            append = settled(machine, 0, entries, begun=run, projected=rows)
         else:
-            append = Append(0, (started,), run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker,
-                            notices=projection.notices(machine))  # fmt: skip
+            append = Append(0, entries, run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker,
+                            notices=projection.notices(machine), audit=audit)  # fmt: skip
         ref = await self._ports.journal.begin(new, append)
         execution = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id,
-                              run.id, 1, worker, new.is_draft, new.started_by, int(worker is not None))  # fmt: skip
+                              run.id, len(entries), worker, new.is_draft, new.started_by, int(worker is not None))  # fmt: skip
         if machine.turn_open:
             self._drive(execution, machine)
         return RunView(run.row(execution), waiting)
@@ -253,6 +278,8 @@ class Runs(RunReading):
     async def _join(self, me: Principal, run_id: str, fingerprint: bytes) -> RunView:
         """The run that an equal request made before; Conflict for a different request."""
         row = await self._ports.journal.find_run(me.org_uuid, run_id)
+        if row is None and await self._ports.journal.is_deleted(me.org_uuid, run_id):
+            raise conflict(f"the run `{run_id}` was deleted", "deleted")
         if row is None or row.fingerprint != fingerprint or row.user_id != me.user_id:
             raise conflict(f"the run id `{run_id}` was used for another request", "key_reused")
         _, _, can_use = await self._visible(me, run_id)
@@ -281,13 +308,18 @@ class Runs(RunReading):
         body: ResumeRun | Tree | None = None,
         *,
         key: str | None = None,
+        connection: object | None = None,
         **fields: Unpack[ResumeRunFields],
     ) -> Turn:
         """Continue an interrupted execution in a new run, with decisions on its open interrupts: all or none of them.
 
+        With `connection` it is written in the caller's transaction, as by `start`.
         Errors: Invalid, NotFound, Forbidden; Conflict with `info.reason` `not_interrupted`, `already_resumed`,
         `ambiguous` (with `interruptIds`), `expired` or `key_reused`.
         """
+        if connection is not None:
+            resumed = self._within(connection, lambda runs: runs._resume(me, run_id, body, fields, key))
+            return Turn(resumed, self.batches)
         return Turn(self._resume(me, run_id, body, fields, key), self.batches)
 
     async def _resume(
@@ -328,7 +360,9 @@ class Runs(RunReading):
         """The entry of the caller's request, after every check."""
         decisions = decisions_of(me, row, machine, can_use, body)
         target = Target(execution.kind, machine.plan, execution.resource_id, execution.variation_id)
-        config = await self._targets.config(me.org_uuid, target, body.config, machine.info.get("config"))
+        config = await self._targets.config(
+            me.org_uuid, target, body.config, optional_object(machine.info.get("config"))
+        )
         attached = await self._attachments.save(me, body.attachments)
         now, actor = max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email)
         info = {**resumed_run_fields(body, machine.info), **config, **attached}

@@ -15,16 +15,19 @@ from wfcore.domain.expressions.templates import compile_template
 from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.json.values import UNSET, UnsetType, given, to_json
-from wfcore.domain.kernel.errors import Issue, NotFound, refuse
+from wfcore.domain.kernel.errors import Invalid, Issue, NotFound, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.resources.resource import Kind, Resource, Variation
+from wfcore.domain.run.entries import Pinned
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, skill_plan
+from wfcore.ports.journal import Execution
 from wfcore.ports.providers import Tool, ToolFailed
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.agents.guardrails import config_issues
-from wfcore.runtime.common.authorization import authorize
+from wfcore.runtime.common.authorization import authorize, check_not_limited
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.resources.deployment import deploy_faults, look_up_tools, lost_access, selection_faults, skills_of
@@ -49,6 +52,16 @@ class Target:
     is_draft: bool = False
 
 
+@attrs.frozen
+class Chosen:
+    """The plan that a run goes on with; `pinned` is its variation if that is another one than before."""
+
+    plan: Plan
+    pinned: Pinned | None = None
+    is_draft: bool = False
+    refusal: str = ""
+
+
 class Targets:
     """Looks up targets and what they allow."""
 
@@ -63,6 +76,7 @@ class Targets:
             return await self._workflow(me, body.workflow_id, body.version == "draft")
         if body.skill_id is not UNSET:
             return await self._skill(me, body.skill_id, body.version == "draft")
+        check_not_limited(me)
         return Target("assistant", assistant_plan())
 
     async def _workflow(self, me: Principal, number: int, draft: bool) -> Target:
@@ -100,6 +114,42 @@ class Targets:
             authorize(me, resource, "manage")
         move(resource.status, Operation.RUN_DRAFT if draft else Operation.RUN)
         return (resource.draft_variation_id if draft else None) or resource.active_variation_id or ""
+
+    # Repairs
+
+    async def authorize(self, me: Principal, execution: Execution, grant: str) -> Resource:
+        """The resource of an execution that has one. Errors: NotFound, Forbidden."""
+        kind, number = Kind(execution.kind), execution.resource_id or 0
+        resource = await self._ports.storage.find_resource(me.org_uuid, kind, number)
+        authorize(me, resource, grant)
+        assert resource is not None  # noqa: S101  (authorize raised)
+        return resource
+
+    async def chosen(self, me: Principal, execution: Execution, machine: Machine, version: str) -> Chosen:
+        """The variation that the run of this machine goes on with: `pinned`, `published` or `draft`.
+
+        Errors as for a start. What has no variations goes on with its plan.
+        """
+        now, org = machine.pinned[2] if machine.pinned else execution.variation_id, me.org_uuid
+        if execution.resource_id is None or now is None:
+            return Chosen(machine.plan)
+        kind, number = Kind(execution.kind), execution.resource_id
+        if version == "pinned":
+            move((await self.authorize(me, execution, "use")).status, Operation.RUN_DRAFT)
+            refusal = ""
+            if machine.plan.names_skills and not self._runs_draft(execution, machine):
+                async with self._ports.storage.reading(org) as work:
+                    refusal = await lost_access(work, org, await _variation(work, kind, number, now))
+            return Chosen(machine.plan, refusal=refusal if kind is Kind.WORKFLOW else "")
+        look_up = self._workflow if kind is Kind.WORKFLOW else self._skill
+        target = await look_up(me, number, version == "draft")
+        if target.variation_id == now:
+            return Chosen(machine.plan, refusal=target.refusal)
+        return Chosen(target.plan, (kind.value, number, target.variation_id or ""), target.is_draft, target.refusal)
+
+    @staticmethod
+    def _runs_draft(execution: Execution, machine: Machine) -> bool:
+        return machine.is_draft if machine.pinned else execution.is_draft
 
     # Actions
 
@@ -191,7 +241,8 @@ def _rendered(params: JSON, scope: Mapping[str, JSON]) -> JSON:
         rendered = compile_template(params).render(scope)
         return compile_template(INPUT_TEMPLATE).render({"input": rendered})
     except ExpressionError as error:
-        refuse([Issue("action.params", error.message, "expression")])
+        issue = Issue("action.params", error.message, "expression")
+        raise Invalid(f"`{issue.path}`: {issue.message}", {"errors": [issue.to_wire()]}) from None
 
 
 def _parameter_issues(tool: Tool | ToolFailed | None, tool_id: str, params: JSON) -> Sequence[Issue]:

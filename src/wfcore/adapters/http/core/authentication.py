@@ -8,6 +8,7 @@ from starlette.requests import HTTPConnection
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.identity import TokenVerifier
 from wfcore.runtime.organization.directory import Directory, unauthenticated
+from wfcore.runtime.organization.embed_tokens import is_embed_token
 
 Authenticate = Callable[[HTTPConnection], Awaitable[Principal | None]]
 """Returns the principal of a request, from its headers, cookies, session or state; None for a 401."""
@@ -22,7 +23,7 @@ def by_token(directory: Directory, oauth: TokenVerifier | None = None) -> Authen
         token = bearer_token(connection)
         if token is None:
             return None
-        if oauth is None or token.startswith("svc_"):
+        if oauth is None or token.startswith("svc_") or is_embed_token(token):
             return await directory.authenticate(token)
         identity = await oauth.verify(token)
         if identity is None:
@@ -30,6 +31,18 @@ def by_token(directory: Directory, oauth: TokenVerifier | None = None) -> Authen
         return await directory.recognize(identity)
 
     return authenticate
+
+
+def or_by_embed_token(directory: Directory, authenticate: Authenticate) -> Authenticate:
+    """The embedding product's own authentication, beside bearer tokens of its pages (`Tokens.embed`)."""
+
+    async def authenticate_page(connection: HTTPConnection) -> Principal | None:
+        token = bearer_token(connection)
+        if token is not None and is_embed_token(token):
+            return await directory.authenticate(token)
+        return await authenticate(connection)
+
+    return authenticate_page
 
 
 def bearer_token(connection: HTTPConnection) -> str | None:

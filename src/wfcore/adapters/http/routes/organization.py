@@ -23,7 +23,7 @@ from wfcore.api.resources import CreateToken
 from wfcore.domain.json.codec import page_of
 from wfcore.runtime.common.audit import AuditTrail
 from wfcore.runtime.common.authorization import scopes_of
-from wfcore.runtime.organization.members import Tokens
+from wfcore.runtime.organization.tokens import Tokens
 from wfcore.runtime.tools.catalog import ToolCatalog
 
 TOKENS = "/api/v1/tokens"
