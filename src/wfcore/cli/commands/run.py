@@ -128,6 +128,6 @@ def _report(ended: "RunView") -> int:
     if ended.status == "done":
         print_result(ended.output)
         return 0
-    error = as_object((ended.row.result or {}).get("error") or {})
+    error = as_object(ended.error or {})
     print_message(f"the run ended as {ended.status}" + (f": {error['message']}" if "message" in error else ""))
     return 1

@@ -12,6 +12,7 @@ from wfcore.domain.channels.interfaces import InterfaceKind, chat_input
 from wfcore.domain.channels.team_chats import TeamMessage, body_of, read_team_message, reply_address, run_id_of
 from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.ports.repositories.postings import Posting
@@ -40,7 +41,7 @@ class _ReceivedMessage:
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint([self.endpoint.row.id, self.message])
+        return fingerprint([self.endpoint.row.id, {name: str(text) for name, text in self.message.items()}])
 
     def check_same(self, posting: Posting | None) -> None:
         """Conflict `key_reused` when the posting of this run id is missing or belongs to another message."""
@@ -82,7 +83,7 @@ class TeamChats:
             await self._add_posting(received)
             return await self._start(received, me, body)
 
-    async def _prepare(self, received: _ReceivedMessage) -> tuple[Principal | None, dict[str, object]]:
+    async def _prepare(self, received: _ReceivedMessage) -> tuple[Principal | None, dict[str, JSON]]:
         """The deployer, as whom the run starts, and the body of the run."""
         endpoint, workflow = received.endpoint, received.endpoint.workflow
         move(workflow.status, Operation.RUN)
@@ -104,7 +105,7 @@ class TeamChats:
                 return
             await work.postings.put(Posting(run_id, received.endpoint.row.id, received.fingerprint, place, run_id, 0))
 
-    async def _start(self, received: _ReceivedMessage, me: Principal, body: dict[str, object]) -> RunView:
+    async def _start(self, received: _ReceivedMessage, me: Principal, body: dict[str, JSON]) -> RunView:
         """Start the run of the message, or return it when a concurrent request for the same message started it."""
         try:
             return await self._runs.start_from(me, "teamchat", body, key=received.run_id)

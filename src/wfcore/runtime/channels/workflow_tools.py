@@ -15,6 +15,7 @@ from wfcore.domain.graph.node_types import NodeType
 from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.json.codec import dumps, fingerprint
 from wfcore.domain.kernel.errors import Conflict, NotFound
+from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Resource, Variation
@@ -103,7 +104,7 @@ class WorkflowTools:
 
     async def _call(self, me: Principal, id: str, arguments: Mapping[str, JSON], key: str | None) -> RunView:
         workflow = (await self.endpoint(me, id)).workflow
-        body = {"workflowId": workflow.id, "input": dict(arguments), "origin": "mcp"}
+        body: dict[str, JSON] = {"workflowId": workflow.id, "input": dict(arguments), "origin": "mcp"}
         begun = await self._runs.start_from(me, "mcp", body, key=None if key is None else run_id_of(me, id, key))
         return begun if begun.row.resumed_by is None else RunView(await self._latest(me, begun.id))
 
@@ -139,9 +140,9 @@ class WorkflowTools:
 
 def tool_of(workflow: Resource, active: Variation) -> WorkflowTool:
     """This variation as a tool. Its name is the workflow's slug, which a rename does not change."""
-    nodes = structure_of(active.content).get("nodes") or ()
+    nodes = as_objects(structure_of(active.content).get("nodes") or ())
     start: Mapping[str, JSON] = next((node for node in nodes if node["type"] == NodeType.START), {})
-    schema = (start.get("data") or {}).get("inputSchema")
+    schema = as_object(start.get("data") or {}).get("inputSchema")
     parameters = {**schema, **ANYTHING} if isinstance(schema, dict) else ANYTHING
     described = workflow.description or f"Runs the workflow {workflow.name}"
     return WorkflowTool(workflow.slug, workflow.name, described, parameters)
@@ -161,9 +162,11 @@ def end_of(terminal: Event) -> CallEnd:
     data = terminal.data
     match terminal.kind:
         case EventKind.done:
-            status = RunStatus(data["status"])
-            return CallEnd(terminal.run_id, status, data["output"], interrupts=data.get("interrupts") or ())
+            status = RunStatus(as_text(data["status"]))
+            interrupts = as_objects(data.get("interrupts") or ())
+            return CallEnd(terminal.run_id, status, data["output"], interrupts=interrupts)
         case EventKind.error:
-            return CallEnd(terminal.run_id, RunStatus.error, problem=data["error"]["message"])
+            problem = as_text(as_object(data["error"])["message"])
+            return CallEnd(terminal.run_id, RunStatus.error, problem=problem)
         case _:
             return CallEnd(terminal.run_id, RunStatus.cancelled, problem="the run was cancelled")

@@ -106,6 +106,6 @@ def _owner(resource: Resource) -> dict[str, JSON]:
 
 
 def _access(config: AccessConfig) -> dict[str, JSON]:
-    lines = [{"subject": one.subject, "use": one.use, "manage": one.manage} for one in grants(config)]
-    given = {"visibility": config.visibility, "grants": lines}
-    return given | {"guardrails": list(config.guardrails)} if config.guardrails else given
+    lines: list[JSON] = [{"subject": one.subject, "use": one.use, "manage": one.manage} for one in grants(config)]
+    given: dict[str, JSON] = {"visibility": config.visibility, "grants": lines}
+    return {**given, "guardrails": list(config.guardrails)} if config.guardrails else given

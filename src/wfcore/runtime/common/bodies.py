@@ -1,7 +1,7 @@
 """Parsing of request bodies: the one place where the body of a use case becomes a value."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -40,20 +40,22 @@ def parsed(
     return structure(cls, tree)
 
 
-def tree_of(cls: type, body: object, fields: Mapping[str, object], names: Mapping[str, str] = NO_NAMES) -> Tree:
+def tree_of(cls: type, body: Any, fields: Mapping[str, object], names: Mapping[str, str] = NO_NAMES) -> Tree:
     """The body in wire names, unchecked."""
     if body is None:
         known = {field.name: wire_name(field) for field in attrs.fields(cls)} | dict(names)
         return {known.get(name, name): _plain(value) for name, value in fields.items()}
     if fields:
         raise TypeError("pass a body or keyword arguments, not both")
-    return to_json(body) if is_value(type(body)) else body  # type: ignore[return-value]
+    tree: Tree = to_json(body) if is_value(type(body)) else body
+    return tree
 
 
-def _plain(value: object) -> JSON:
+def _plain(value: Any) -> JSON:
     """A keyword argument as JSON; it, and what it holds, may be values."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
-    return to_json(value) if is_value(type(value)) else value
+    tree: JSON = to_json(value) if is_value(type(value)) else value
+    return tree

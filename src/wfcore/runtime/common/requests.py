@@ -52,7 +52,8 @@ class PageTokens:
         genuine = hmac.compare_digest(signature, self._signature(payload, bound_to))
         if not genuine or self._encode(raw) != token:
             raise bad_query("pageToken", "is not a page token of this list")
-        return msgspec.json.decode(payload)
+        position: JSON = msgspec.json.decode(payload)
+        return position
 
     @staticmethod
     def _encode(raw: bytes) -> str:

@@ -1,12 +1,13 @@
 """Results of the run use cases: a run's record, an item of the inbox, a turn that is about to begin."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
 import attrs
 
 from wfcore.domain.json.codec import iso_ms
+from wfcore.domain.kernel.json_readers import as_object, as_objects
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
@@ -40,15 +41,19 @@ class RunView:
 
     @property
     def output(self) -> JSON:
-        return (self.row.result or {}).get("output")
+        return self._result.get("output")
 
     @property
     def error(self) -> JSON:
-        return (self.row.result or {}).get("error")
+        return self._result.get("error")
+
+    @property
+    def _result(self) -> Mapping[str, JSON]:
+        return as_object(self.row.result or {})
 
     def to_wire(self) -> dict[str, JSON]:
-        row, result = self.row, self.row.result or {}
-        waiting = [interrupt_to_wire(interrupt) for interrupt in self.interrupts] or result.get("interrupts") or []
+        row, result = self.row, self._result
+        waiting = [interrupt_to_wire(one) for one in self.interrupts] or as_objects(result.get("interrupts") or ())
         return {
             "runId": row.id,
             "status": str(row.status),
@@ -85,7 +90,7 @@ class RunFailed(RunEnded):
     """The run ended in error. `error` is that of its record: `code`, `status`, `message` and `info`."""
 
     def __init__(self, run: RunView) -> None:
-        super().__init__(run, f"run `{run.id}` failed: {(run.error or {}).get('message', 'unknown error')}")
+        super().__init__(run, f"run `{run.id}` failed: {as_object(run.error or {}).get('message', 'unknown error')}")
         self.error = run.error
 
 

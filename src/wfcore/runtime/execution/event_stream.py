@@ -9,6 +9,7 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
+from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.ports.journal import Execution, JournalDamaged
@@ -77,7 +78,7 @@ def _outlined(event: Event) -> Event:
         case EventKind.done:
             return replace(event, seq=2, data={"status": event.data["status"], "output": None})
         case EventKind.error:
-            error = {**event.data["error"], "message": "the run ended in error", "info": {}}
+            error = {**as_object(event.data["error"]), "message": "the run ended in error", "info": {}}
             return replace(event, seq=2, data={"error": error})
         case _:
             return replace(event, seq=2)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Entry, Opened, Started
 from wfcore.domain.run.events import Event
@@ -85,7 +86,9 @@ class Plans:
                 return assistant_plan()
             case "action":
                 read = await self._journal.read(execution.ref) if entries is None else entries
-                return action_plan(next(entry.info["action"] for entry in read if isinstance(entry, Started)))
+                return action_plan(
+                    next(as_object(entry.info["action"]) for entry in read if isinstance(entry, Started))
+                )
         return await self.get(execution.ref.org, number, variation_id)
 
     async def child(self, org: str, key: PlanKey) -> Plan:

@@ -18,6 +18,7 @@ from wfcore.domain.expressions.templates import template_issues
 from wfcore.domain.json.codec import check, fingerprint
 from wfcore.domain.json.values import UNSET, changed, to_json
 from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.triggers.schedule import time_zones
@@ -105,13 +106,13 @@ def _params_issues(data: Tree) -> list[Issue]:
     """The errors of the parameters of an action of valid shape."""
     if "action" not in data or check(Action, data["action"]):
         return []
-    return template_issues(data["action"].get("params") or {}, "action.params")
+    return template_issues(as_object(data["action"]).get("params") or {}, "action.params")
 
 
 def _attachment_issues(limits: AttachmentLimits, data: Tree) -> list[Issue]:
     """The errors of attachments of valid shape."""
     given = data.get("attachments")
-    return attachment_issues(given, limits) if given and not check(AttachmentsDto, given) else []
+    return attachment_issues(as_object(given), limits) if given and not check(AttachmentsDto, given) else []
 
 
 def _target_issues(data: Tree) -> list[Issue]:

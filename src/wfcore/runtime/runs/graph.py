@@ -9,6 +9,7 @@ import attrs
 from wfcore.domain.graph.structure import NodeType, structure_of
 from wfcore.domain.json.codec import dumps, iso_ms
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.machine.machine import Machine
@@ -48,7 +49,8 @@ class RunGraph:
                 if one.visit == visit:
                     chosen = one if item is None else next((i for i in one.items or () if i.index == item), None)
                     if chosen is not None and (item is None or field in ("output", "error")):
-                        return getattr(chosen, field)
+                        value: JSON = getattr(chosen, field)
+                        return value
         raise NotFound
 
     def _node(self, node: NodeTrace) -> dict[str, JSON]:
@@ -62,7 +64,7 @@ class RunGraph:
         }
 
     def _visit(self, node_id: str, visit: VisitTrace) -> dict[str, JSON]:
-        place = {"nodeId": node_id, "visit": visit.visit}
+        place: dict[str, JSON] = {"nodeId": node_id, "visit": visit.visit}
         return {
             "visit": visit.visit,
             "attempts": visit.attempts,
@@ -75,8 +77,8 @@ class RunGraph:
         }
 
     def _item(self, node: NodeTrace, item: ItemTrace) -> dict[str, JSON]:
-        place = {"nodeId": node.plan.id, "visit": node.visits[-1].visit, "field": "output", "item": item.index}
-        output = self._cut(item.output, place)
+        visit = node.visits[-1].visit
+        output = self._cut(item.output, {"nodeId": node.plan.id, "visit": visit, "field": "output", "item": item.index})
         return {
             "index": item.index, "status": item.status, "attempts": item.attempts, "output": output,
             "error": item.error,
@@ -107,8 +109,8 @@ async def graph_of(
         return RunGraph(_without_start(traced), path, (), base)
     async with storage.reading(org) as work:
         variation = await work.workflows.variation(number, variation_id)
-    edges = structure_of(variation.content).get("edges") or () if variation else ()
-    return RunGraph(traced, path, tuple(edge["id"] for edge in edges), base)
+    edges = as_objects(structure_of(variation.content).get("edges") or ()) if variation else ()
+    return RunGraph(traced, path, tuple(as_text(edge["id"]) for edge in edges), base)
 
 
 def _without_start(traced: GraphTrace) -> GraphTrace:

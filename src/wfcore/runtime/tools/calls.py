@@ -10,6 +10,7 @@ import msgspec
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.nesting import MAX_VALUE_DEPTH, is_deeper
 from wfcore.domain.json.schema import Schema, compile_schema
+from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import LOOK_UP, CallTool
 from wfcore.ports.faults import ClaimLost, StoreUnavailable, own_work
@@ -94,11 +95,11 @@ class ToolCalls:
         org, message_id = execution.ref.org, effect.message_id
         epoch = execution.epoch
         call = ToolCall(effect.key, effect.attempt, org, run_id, user_id, connection, skill_id, message_id, epoch)
-        if tool.is_async:
-            return self._checked_output(await tool.run(effect.params, call))
-        if tool.blocking:
-            return self._checked_output(await asyncio.to_thread(_in_thread, tool.run, effect.params, call))
-        return self._checked_output(tool.run(effect.params, call))
+        params = as_object(effect.params)
+        if tool.blocking and not tool.is_async:
+            return self._checked_output(await asyncio.to_thread(_in_thread, tool.run, params, call))
+        output: Any = tool.run(params, call)
+        return self._checked_output(await output if tool.is_async else output)
 
     def _tool(self, effect: CallTool) -> Tool:
         """The tool to call, with checked arguments. Arguments from a model are always checked."""
@@ -119,7 +120,7 @@ class ToolCalls:
         """The output after a round trip through JSON, so that a replay reads the same value."""
         try:
             text = _encode(output)
-            kept = _decode(text)
+            kept: JSON = _decode(text)
             if _LONG_NUMBER.search(text):
                 dumps(kept)
         except (TypeError, ValueError, msgspec.MsgspecError) as error:

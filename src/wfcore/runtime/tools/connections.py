@@ -31,6 +31,7 @@ from wfcore.domain.agents.connections import (
 from wfcore.domain.json.codec import canonical, check
 from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Issue, refuse
+from wfcore.domain.kernel.json_readers import optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.sealing import Sealer, Unsealable
@@ -67,9 +68,9 @@ class Connections(RecordServiceBase[Connection]):
         """Create a connection. `key` is an Idempotency-Key: the same key and body return the same response."""
         new = parsed(CreateConnection, body, fields, _new_config_issues, key=key)
         sealer, new_id = self._ports.sealer, self._ports.ids.uuid()
-        plain, secret = split(new.config)
+        plain, secret = _split(new.config)
         kind, status = ConnectionKind(new.kind), ConnectionStatus(given(new.status) or "active")
-        sealed = _sealed(sealer, me.org_uuid, new_id, secret)
+        sealed = _sealed(sealer, me.org_uuid, new_id, _present(secret))
         made = Connection(new_id, new.name, new.provider, kind, plain, sealed, status)
         # a plain hash would let secrets be guessed
         request = None if key is None else sealer.fingerprint(canonical(to_json(new)))
@@ -112,9 +113,9 @@ class Connections(RecordServiceBase[Connection]):
     def _changed(self, org: str, old: Connection, changes: PatchConnection) -> Connection:
         config = {} if changes.config is UNSET else changes.config
         refuse(_config_issues(PATCH_CONFIGS[old.kind], config))
-        plain, secret = split(expand_null_headers(config, old.sealed))
+        plain, secret = _split(expand_null_headers(config, old.sealed))
         kept = {name: text for name, text in merged(old.sealed, secret).items() if name not in secret}
-        anew = {name: text for name, text in secret.items() if text is not None}
+        anew = _present(secret)
         new = attrs.evolve(
             old,
             name=given(changes.name) or old.name,
@@ -127,6 +128,16 @@ class Connections(RecordServiceBase[Connection]):
         refuse([*config_issues(whole), *kept_secret_issues(old, new, anew)])
         sealer = self._ports.sealer
         return attrs.evolve(new, sealed=_sealed(sealer, org, old.id, _opened(sealer, org, old.id, kept) | anew))
+
+
+def _split(config: Mapping[str, JSON]) -> tuple[dict[str, JSON], dict[str, str | None]]:
+    """The visible and the secret fields of a configuration of valid shape; null removes a secret."""
+    plain, secret = split(config)
+    return plain, {name: optional_text(text) for name, text in secret.items()}
+
+
+def _present(secret: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: text for name, text in secret.items() if text is not None}
 
 
 def _new_config_issues(tree: Tree) -> list[Issue]:

@@ -6,6 +6,7 @@ from wfcore.domain.expressions.templates import strings
 from wfcore.domain.graph.structure import NodeType
 from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_readers import as_object, as_objects
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Tool, Tools
 from wfcore.runtime.tools.mcp_tools import ToolLookup, is_served
@@ -15,8 +16,8 @@ def parameter_issues(tools: Tools, served: ToolLookup, structure: Mapping[str, J
     """The parameters that are invalid in every run: a missing one, an unknown one, and a value without templates that
     does not match its schema.
     """
-    for index, node in enumerate(structure.get("nodes") or ()):
-        data = node.get("data") or {}
+    for index, node in enumerate(as_objects(structure.get("nodes") or ())):
+        data = as_object(node.get("data") or {})
         tool_id, params = data.get("toolId"), data.get("params", {})
         if node["type"] != NodeType.ACTION or not isinstance(tool_id, str) or not isinstance(params, dict):
             continue
