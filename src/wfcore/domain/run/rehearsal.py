@@ -12,6 +12,7 @@ import attrs
 
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.graph.node_types import ELSE, NodeType
+from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.machine.states.interrupts import InterruptOrigin, approval_of, expiry
 from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT, NodePlan, Plan, compile_plan
@@ -82,7 +83,7 @@ def rehearse(structure: Mapping[str, JSON], given: JSON = None) -> Rehearsal:
             nodes.append({"id": name, "type": NodeType.ACTION, "data": CALL})
         else:
             parts[index] = part
-    edges = [_edge(edge, forks) for edge in structure.get("edges") or ()]
+    edges = [_edge(edge, forks) for edge in as_objects(structure.get("edges") or ())]
     edges += [{"id": name, "source": name, "target": fork} for fork, name in forks.items()]
     return Rehearsal(workflow, compile_plan({"nodes": nodes, "edges": edges}), parts)
 
@@ -94,7 +95,8 @@ def _branch(name: str, number: int, handle: str) -> dict[str, JSON]:
 
 def _edge(edge: Mapping[str, JSON], forks: Mapping[str, str]) -> dict[str, JSON]:
     """The same edge, to the call in front of a fork, and from a fork by the name of the exit."""
-    turned = {**edge, "target": forks.get(edge["target"], edge["target"])}
+    target = as_text(edge["target"])
+    turned = {**edge, "target": forks.get(target, target)}
     if edge["source"] in forks:
         turned["sourceHandle"] = edge.get("sourceHandle") or DONE
     return turned

@@ -12,12 +12,14 @@ import attrs
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.graph.structure import NodeType
 from wfcore.domain.json.values import given
+from wfcore.domain.kernel.json_readers import as_integer, as_number, as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, OpenChild
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.flow import NOT_TAKEN, TAKEN
 from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.machine.states.state import Batch, Frame
 from wfcore.domain.run.plan import EdgePlan, NodePlan, Plan
 
 Status = Literal["pending", "running", "waiting", "done", "error", "skipped", "cancelled"]
@@ -133,11 +135,11 @@ class _Tracer:
         return path == self._path and tuple(data.get("items") or (None,) * len(path)) == self._items
 
     def _record_event(self, event: Event) -> None:
-        node = self._nodes[self._positions[event.data["nodeId"]]]
+        node = self._nodes[self._positions[as_text(event.data["nodeId"])]]
         last = node.visits[-1] if node.visits else None
         if event.kind is EventKind.node_started:
             node.status = "running"
-            node.visits.append(VisitTrace(event.data["visit"], event.at))
+            node.visits.append(VisitTrace(as_integer(event.data["visit"]), event.at))
         elif event.kind is EventKind.node_skipped:
             superseded = "reason" in event.data
             node.status = "pending" if superseded else "skipped"
@@ -150,7 +152,7 @@ class _Tracer:
             last.output, last.error = event.data.get("output"), event.data.get("error")
             last.attempts = max(last.attempts, 1)
         elif event.kind is EventKind.usage and last is not None:
-            last.usage = _sum(last.usage or {}, event.data["usage"])
+            last.usage = _sum(last.usage or {}, as_object(event.data["usage"]))
 
     def _record_outcome(self, entry: e.Succeeded | e.Failed | e.Opened) -> None:
         node = self._nodes[entry.node]
@@ -167,7 +169,7 @@ class _Tracer:
         elif isinstance(entry, e.Failed):
             item.status, item.error = "error", entry.message
 
-    def _frame(self) -> Any:
+    def _frame(self) -> Frame | None:
         """The frame, while it is under way; None after its end."""
         frame = self._machine.root
         for end in range(4, len(self._within or ()) + 1, 4):
@@ -206,7 +208,7 @@ class _Tracer:
         return GraphTrace(self._nodes, taken, self._machine.run_id, self._machine.seq, self._opened)
 
 
-def _input_of(node: NodePlan, frame: Any, visit: VisitTrace) -> JSON:
+def _input_of(node: NodePlan, frame: Frame, visit: VisitTrace) -> JSON:
     """What the visit works on, as far as the frame still shows it."""
     if node.kind is NodeType.START:
         return frame.scope.get("input")
@@ -233,7 +235,7 @@ def _input_of(node: NodePlan, frame: Any, visit: VisitTrace) -> JSON:
     return None
 
 
-def _keep_batch(visit: VisitTrace, batch: Any, status: Status) -> None:
+def _keep_batch(visit: VisitTrace, batch: Batch, status: Status) -> None:
     """Keep the calls of an action, and the results so far."""
     if not batch.many:
         visit.input = batch.calls[0]
@@ -260,7 +262,7 @@ def _complete_items(node: NodeTrace, visit: VisitTrace) -> None:
             item.status = "cancelled"
 
 
-def _decided(node: NodeTrace, frame: Any) -> Iterable[tuple[EdgePlan, bool]]:
+def _decided(node: NodeTrace, frame: Frame | None) -> Iterable[tuple[EdgePlan, bool]]:
     """The edges of a node that has ended, and whether each was taken."""
     if node.status not in ("done", "error", "skipped"):
         return
@@ -294,5 +296,5 @@ def _sum(before: Mapping[str, JSON], more: Mapping[str, JSON]) -> dict[str, JSON
     total = {**before, **more}
     for name, value in more.items():
         if isinstance(value, int | float) and not isinstance(value, bool) and name in before:
-            total[name] = before[name] + value
+            total[name] = as_number(before[name]) + value
     return total

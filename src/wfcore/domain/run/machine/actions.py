@@ -7,6 +7,7 @@ The effects of an action move by the table of `attempts`. The built-in tools nee
 from collections.abc import Mapping, Sequence
 
 from wfcore.domain.expressions.expression import ExpressionError
+from wfcore.domain.kernel.json_readers import as_number, as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import LOOK_UP, Address, CallTool, OpenChild
 from wfcore.domain.run.machine.approvals import origin_of, wait
@@ -64,14 +65,14 @@ def _calls(run: RunState, frame: Frame, node: NodePlan) -> list[JSON]:
     return [node.params.render({**frame.scope, "item": item}, steps=run.steps) for item in items]
 
 
-def _complete(run: RunState, frame: Frame, node: NodePlan, calls: Sequence[Mapping[str, JSON]]) -> None:
+def _complete(run: RunState, frame: Frame, node: NodePlan, calls: Sequence[JSON]) -> None:
     """End an action that needs no effect."""
     if node.tool == FAIL:
-        fail(run, frame, node, said(calls[0].get("message") or "failed by core.fail"), "failed")
+        fail(run, frame, node, said(as_object(calls[0]).get("message") or "failed by core.fail"), "failed")
     elif node.for_each is None:
-        finish(run, frame, node, calls[0].get("value"))
+        finish(run, frame, node, as_object(calls[0]).get("value"))
     else:
-        finish(run, frame, node, [made.get("value") for made in calls])
+        finish(run, frame, node, [as_object(made).get("value") for made in calls])
 
 
 def issue(run: RunState, frame: Frame, node: NodePlan) -> None:
@@ -86,9 +87,9 @@ def issue(run: RunState, frame: Frame, node: NodePlan) -> None:
         batch.next += 1
         batch.live += 1
         if node.tool == WAIT:
-            _wait(run, frame, node, step, batch.calls[step])
+            _wait(run, frame, node, step, as_object(batch.calls[step]))
         elif node.tool == WORKFLOW:
-            _open(run, frame, node, step, batch.calls[step], batch.many)
+            _open(run, frame, node, step, as_object(batch.calls[step]), batch.many)
         else:
             call(run, frame, node, step, batch.calls[step], batch.many)
 
@@ -138,7 +139,7 @@ def end_wait(run: RunState, frame: Frame, address: Address) -> None:
     """The timer of a `core.wait` is due: its seconds have passed, or the time limit of its node."""
     index, _, step = address[-3:]
     node, waited = frame.plan.nodes[index], frame.batches[index].calls[step]
-    if node.timeout is not None and node.timeout < waited["seconds"]:
+    if node.timeout is not None and node.timeout < as_number(as_object(waited)["seconds"]):
         fail(run, frame, node, f"no end within {node.timeout:g} seconds", "timeout")
     else:
         end_call(run, frame, node, step, waited)

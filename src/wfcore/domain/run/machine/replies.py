@@ -8,6 +8,7 @@ from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.json.schema import Schema, compile_schema
 from wfcore.domain.kernel.errors import Invalid, Malformed
+from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 
 MOST_CALLS = 64
@@ -52,12 +53,12 @@ def tool_of(context: Mapping[str, JSON], call: Mapping[str, JSON]) -> tuple[Mapp
 
     The arguments are checked here if a person has to approve the call, else when the call is made.
     """
-    for tool in context.get("tools") or ():
+    for tool in as_objects(context.get("tools") or ()):
         if tool["name"] == call["name"]:
             if not isinstance(call["args"], dict):
                 return tool, "the arguments are not a JSON object"
             return tool, _misfits(tool, call["args"]) if tool.get("requiresApproval") else ""
-    return {}, f"there is no tool `{call['name'][:100]}`"
+    return {}, f"there is no tool `{as_text(call['name'])[:100]}`"
 
 
 def _misfits(tool: Mapping[str, JSON], args: JSON) -> str:

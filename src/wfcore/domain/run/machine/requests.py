@@ -55,7 +55,7 @@ def retry(run: RunState, frame: Frame, effect: Effect, delay: int, message: str,
     again: Effect = moved(effect, AttemptEvent.retry, attempt=effect.attempt + 1, not_before=due, **fields)
     expect(frame, again)
     error = node_error(run, node, message, reason)
-    retrying = {"nodeId": node.id, "attempt": again.attempt, "error": error, "retryAt": iso_ms(due)}
+    retrying: dict[str, JSON] = {"nodeId": node.id, "attempt": again.attempt, "error": error, "retryAt": iso_ms(due)}
     emit(run, frame, EventKind.node_retrying, retrying)
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from wfcore.domain.agents.context import narrowed_context
 from wfcore.domain.agents.context_attachments import attached
+from wfcore.domain.kernel.json_readers import as_list, as_object, as_text, optional_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
@@ -42,7 +43,7 @@ def compose(run: RunState, frame: Frame, node: NodePlan, effect: ComposeContext,
     loop, context = frame.loops[node.index], narrowed_context(context, config_of(run))
     loop.context, loop.before = context, run.usage.copy()
     advance(loop, RoundEvent.compose)
-    shown = (context.get("human") or {}).get("attachments")
+    shown = optional_object(as_object(context.get("human") or {}).get("attachments"))
     record(run, frame, node, "human", label_of(frame, effect.key), effect.message, attachments=shown)
     go_round(run, frame, node, loop)
 
@@ -83,8 +84,8 @@ def _request_model(run: RunState, frame: Frame, node: NodePlan, loop: AgentLoop)
 def _transcript(run: RunState, frame: Frame, node: NodePlan, loop: AgentLoop) -> tuple[Message, ...]:
     """The conversation since the context, up to what the user said last."""
     for message in loop.unread:
-        text, shown = message["content"], message.get("attachments")
-        record(run, frame, node, "human", message["id"], text, attachments=shown)
+        text, shown = as_text(message["content"]), optional_object(message.get("attachments"))
+        record(run, frame, node, "human", as_text(message["id"]), text, attachments=shown)
     loop.transcript += loop.unread
     loop.unread = []
     return tuple(loop.transcript)
@@ -145,7 +146,7 @@ def _take_reply(
 ) -> None:
     """Go on with the calls of the reply, or with what the user has said meanwhile; else the visit ends."""
     name = message_id(frame, effect)
-    record(run, frame, node, "ai", name, reply.text, reply.calls)
+    record(run, frame, node, "ai", name, said(reply.text), reply.calls)
     if not (reply.calls or loop.unread):
         advance(loop, RoundEvent.answer)
         del frame.loops[node.index]
@@ -174,15 +175,15 @@ def add_message(run: RunState, frame: Frame, sent: Mapping[str, JSON]) -> None:
     """The user said something more: every agent under way gets it with the results that its model waits for."""
     for index, loop in frame.loops.items():
         name = f"{label_of(frame, key_of(frame, frame.plan.nodes[index], 0, many=False))}:{run.run_id}"
-        more = attached(sent.get("attachments")).human
+        more = attached(optional_object(sent.get("attachments"))).human
         loop.unread.append({"type": "human", "id": name, "content": sent["message"], **more})
 
 
 def renewed_call(run: RunState, frame: Frame, node: NodePlan, held: CallModel, loop: AgentLoop | None) -> CallModel:
     """A call that was held, with what was said and taken away meanwhile."""
     if loop is None:
-        return replace(held, guardrails=config_of(run).get("guardrails") or ())
-    guardrails = loop.context.get("guardrails") or ()
+        return replace(held, guardrails=as_list(config_of(run).get("guardrails") or ()))
+    guardrails = as_list(loop.context.get("guardrails") or ())
     transcript = _transcript(run, frame, node, loop)
     return replace(held, transcript=transcript, context=loop.context, guardrails=guardrails)
 
@@ -206,7 +207,8 @@ def _request_call(run: RunState, frame: Frame, node: NodePlan, loop: AgentLoop, 
     effect = tool_effect(frame, node, step, call, tool)
     if tool.get("requiresApproval"):
         origin = origin_of(run, frame, node, step)
-        wait(run, frame, call_approval_of(origin, tool["toolId"], call["args"], call["id"]), effect)
+        tool_id, call_id = as_text(tool["toolId"]), as_text(call["id"])
+        wait(run, frame, call_approval_of(origin, tool_id, call["args"], call_id), effect)
     else:
         request(run, frame, effect)
 
@@ -236,7 +238,7 @@ def _end_call(
     call, name = loop.open.pop(step), label_of(frame, key_of(frame, node, step))
     content = bounded(text)
     emit(run, frame, EventKind.tool_result, {"nodeId": node.id, "toolCallId": call["id"], **shown})
-    record(run, frame, node, "tool", name, content, call_id=call["id"])
+    record(run, frame, node, "tool", name, content, call_id=as_text(call["id"]))
     loop.results[step] = {"type": "tool", "id": name, "content": content, "toolCallId": call["id"]}
     if not loop.open:
         loop.transcript += [loop.results[step] for step in sorted(loop.results)]

@@ -10,6 +10,7 @@ from typing import Final
 from wfcore.domain.agents.context_attachments import attached
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.values import UNSET, given
+from wfcore.domain.kernel.json_readers import as_integer, as_list, as_object, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.machine.agent.budget import spend
@@ -44,12 +45,12 @@ def _message_of_frame(run: RunState, frame: Frame) -> JSON:
 
 def attachments_of(run: RunState, frame: Frame) -> Mapping[str, JSON] | None:
     """What is attached to the turn. Every agent of the root frame gets it, a child gets nothing."""
-    return run.info.get("attachments") if frame.outer is None else None
+    return optional_object(run.info.get("attachments")) if frame.outer is None else None
 
 
 def config_of(run: RunState) -> Mapping[str, JSON]:
     """What this turn and those before it took away (interface, Resume a run: `config`)."""
-    return run.info.get("config") or {}
+    return as_object(run.info.get("config") or {})
 
 
 def replaces(run: RunState) -> bool:
@@ -71,7 +72,7 @@ def _single_call(run: RunState, frame: Frame, node: NodePlan, content: str) -> C
         given(agent.output_schema),
         given(agent.tool_restrictions),
         timeout=node.timeout,
-        guardrails=config_of(run).get("guardrails") or (),
+        guardrails=as_list(config_of(run).get("guardrails") or ()),
         replaceable=replaces(run),
     )
 
@@ -89,7 +90,7 @@ def _composing(run: RunState, frame: Frame, node: NodePlan, content: str) -> Com
         given(agent.tool_restrictions),
         node.model_settings,
         given(agent.model),
-        run.info.get("config"),
+        optional_object(run.info.get("config")),
         given(agent.output_schema),
         timeout=node.timeout,
         variation_id=entry.variation_id if entry is not None and entry.kind == "skill" else None,
@@ -107,14 +108,14 @@ def model_call(
         1,
         key_of(frame, node, step),
         node.skill_id,
-        context.get("model"),
+        optional_text(context.get("model")),
         (),
-        context.get("settings") or {},
-        context.get("outputSchema") or given(node.agent.output_schema),
+        as_object(context.get("settings") or {}),
+        optional_object(context.get("outputSchema")) or given(node.agent.output_schema),
         timeout=node.timeout,
         context=context,
         transcript=transcript,
-        guardrails=context.get("guardrails") or (),
+        guardrails=as_list(context.get("guardrails") or ()),
         replaceable=replaces(run),
         allowances=loop.allowances,
     )
@@ -125,14 +126,15 @@ def tool_effect(frame: Frame, node: NodePlan, step: int, call: Mapping[str, JSON
     address, key = address_of(frame, node.index, step), key_of(frame, node, step)
     kind, args = tool.get("kind"), call["args"]
     if kind in ("skill", "workflow"):
-        message = args.get("message") if kind == "skill" else None
+        message = as_object(args).get("message") if kind == "skill" else None
         text = message if isinstance(message, str) else None
         depth = len(frame.place.path) + 1
-        return OpenChild(address, 1, key, kind, tool["resourceId"], args, text, agent=True, depth=depth)
-    approved = tool.get("digest", "") if tool.get("requiresApproval") else ""
+        return OpenChild(address, 1, key, kind, as_integer(tool["resourceId"]), args, text, agent=True, depth=depth)
+    approved = as_text(tool.get("digest", "")) if tool.get("requiresApproval") else ""
+    message_id = as_text(frame.loops[node.index].transcript[-1]["id"])
     return CallTool(
-        address, 1, key, tool["toolId"], args, agent=True, call_id=call["id"], definition=approved,
-        skill_id=node.skill_id, message_id=frame.loops[node.index].transcript[-1]["id"],
+        address, 1, key, as_text(tool["toolId"]), args, agent=True, call_id=as_text(call["id"]), definition=approved,
+        skill_id=node.skill_id, message_id=message_id,
     )  # fmt: skip
 
 

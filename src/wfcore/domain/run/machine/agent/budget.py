@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from wfcore.domain.agents.budgets import budget_key, times_spent
+from wfcore.domain.kernel.json_readers import as_integer, as_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel
 from wfcore.domain.run.events import EventKind
@@ -24,9 +25,9 @@ from wfcore.domain.run.records import UsageRecord
 
 def spend(run: RunState, frame: Frame, node: NodePlan, effect: CallModel, loop: AgentLoop | None = None) -> None:
     """Request this call; hold it where the budget of the run or of this visit is spent."""
-    own = (run.info.get("config") or {}).get("budget")
+    own = as_object(as_object(run.info.get("config") or {}).get("budget") or {})
     budgets: list[tuple[Mapping[str, JSON], Mapping[str, float]]] = [({**own, "of": "run"}, {})] if own else []
-    budgets += [(loop.context.get("budget") or {}, loop.before)] if loop else []
+    budgets += [(as_object(loop.context.get("budget") or {}), loop.before)] if loop else []
     for budget, before in budgets:
         times = times_spent(budget, run.usage, before)
         if times >= effect.allowances.get(budget_key(budget), 1):
@@ -60,20 +61,20 @@ def count_usage(run: RunState, frame: Frame, index: int, usage: Mapping[str, JSO
         return
     node = frame.plan.nodes[index]
     for name, count in usage.items():
-        if isinstance(count, int) or name == "cost":
+        if isinstance(count, int) or (name == "cost" and isinstance(count, float)):
             run.usage[name] = run.usage.get(name, 0) + count
     loop = frame.loops.get(index)
     composed = {"contextDigest": loop.context["digest"]} if loop and "digest" in loop.context else {}
     emit(run, frame, EventKind.usage, {"nodeId": node.id, "usage": usage, **composed})
     run.records.append(
         UsageRecord(
-            usage.get("model"),
+            optional_text(usage.get("model")),
             node.skill_id,
             node.id,
-            usage.get("inputTokens", 0),
-            usage.get("outputTokens", 0),
-            usage.get("calls", 1),
-            usage.get("durationMs", 0),
+            as_integer(usage.get("inputTokens", 0)),
+            as_integer(usage.get("outputTokens", 0)),
+            as_integer(usage.get("calls", 1)),
+            as_integer(usage.get("durationMs", 0)),
             frame.place.path,
             run.at,
         )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from wfcore.domain.graph.structure import NodeType
+from wfcore.domain.kernel.json_readers import as_integer, as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect
 from wfcore.domain.run.machine import actions
@@ -48,7 +49,7 @@ def fail_effect(
     if info is not None and needs_person(effect, reason, info):
         if isinstance(effect, CallModel):
             node = frame.plan.nodes[effect.address[-3]]
-            hold_call(run, frame, node, effect, info["budget"], info["times"])
+            hold_call(run, frame, node, effect, as_object(info["budget"]), as_integer(info["times"]))
         elif isinstance(effect, CallTool):
             wait_for_call(run, frame, effect, reason, info)
     elif isinstance(effect, CallModel) and is_broken_off(effect, reason):
@@ -128,4 +129,5 @@ def notify_openers(run: RunState) -> None:
     while run.broken:
         child, error = run.broken.pop(0)
         if child.outer is not None and child.opener is not None:
-            fail_call(run, child.outer, child.opener, error["message"], error["info"]["reason"], True)
+            reason = as_text(as_object(error["info"])["reason"])
+            fail_call(run, child.outer, child.opener, as_text(error["message"]), reason, True)

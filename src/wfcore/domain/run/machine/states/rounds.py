@@ -8,6 +8,7 @@ meanwhile. A visit is given up with its node: after a failure, with its cycle, w
 from enum import StrEnum
 from typing import Final
 
+from wfcore.domain.kernel.json_readers import as_text
 from wfcore.domain.run.machine.states.output import key_of, label_of, record
 from wfcore.domain.run.machine.states.state import AgentLoop, Frame, RoundState, RunState
 from wfcore.domain.run.state import Table, move
@@ -58,5 +59,5 @@ def give_up_loop(run: RunState, frame: Frame, index: int, loop: AgentLoop) -> No
     node = frame.plan.nodes[index]
     for step, call in loop.open.items():
         name = label_of(frame, key_of(frame, node, step))
-        record(run, frame, node, "tool", name, REFUSED["given_up"], call_id=call["id"])
+        record(run, frame, node, "tool", name, REFUSED["given_up"], call_id=as_text(call["id"]))
     loop.open = {}
