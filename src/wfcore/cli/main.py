@@ -27,9 +27,6 @@ app = App(
 app.config = (partial(fill, app),)
 _areas = {
     "org": "Organizations.",
-    "member": "Members of an organization.",
-    "group": "Groups of members.",
-    "token": "Personal access tokens.",
     "db": "The database's schema.",
 }
 _commands = {
@@ -37,17 +34,27 @@ _commands = {
     "worker": ("worker:worker", "Drive runs beside servers and other workers."),
     "validate": ("validate:validate", "Check a workflow file."),
     "simulate": ("simulate:simulate", "Try every outcome of every node of a workflow file."),
-    "run": ("run:run", "Run a workflow file without a server."),
+    "run": ("runs:app", "Run a workflow file without a server, or manage the runs of an organization."),
+    "inbox": ("runs:inbox", "List what waits for a member's decision."),
+    "answer": ("runs:answer", "Decide an interrupt of a run."),
+    "workflow": ("resources:workflow", "The workflows of an organization."),
+    "skill": ("resources:skill", "The skills of an organization."),
+    "schedule": ("records:schedule", "Schedules of workflows."),
+    "connection": ("records:connection", "Connections to other services."),
+    "hook": ("records:hook", "Hooks: addresses that events are sent to."),
+    "member": ("records:member", "Members of an organization."),
+    "group": ("records:group", "Groups of members."),
+    "token": ("records:token", "Personal access tokens."),
+    "audit": ("records:audit", "List the audit trail of an organization."),
+    "usage": ("records:usage", "Report the usage of models."),
     "chat": ("chat:chat", "Talk with a skill or with the assistant."),
     "openapi": ("openapi:openapi", "Print the OpenAPI document."),
     "org create": ("directory:create_organization", "Create an organization."),
-    "member add": ("directory:add_member", "Add a member, or change the one of the same user id."),
-    "group create": ("directory:create_group", "Create a group."),
-    "token create": ("directory:create_token", "Create a personal access token for a member."),
+    "org list": ("records:list_organizations", "List the organizations of a database."),
     "db upgrade": ("database:upgrade", "Upgrade the schema to this release."),
     "db check": ("database:check", "Check that the schema is that of this release."),
 }
-"""The function and the help of each command. Its module is imported when it is called."""
+"""The function or the area and the help of each command. Its module is imported when it is called."""
 
 for _area, _help in _areas.items():
     app.command(App(name=_area, help=_help))

@@ -1,0 +1,201 @@
+"""The API behind the commands that manage an organization: a server's, or that of a database in this process.
+
+Both are the same application, so that a command behaves the same with either.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Final
+
+import attrs
+from cyclopts import CycloptsError, Parameter
+
+from wfcore.cli.common import DATABASE, open_core
+from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.kernel.errors import Unavailable, WfcoreError
+from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.extras import needs_extra
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncBaseTransport, AsyncClient
+    from starlette.requests import HTTPConnection
+
+    from wfcore.bootstrap import Core
+    from wfcore.domain.resources.access import Principal
+
+PAGE: Final = 100
+"""Rows of one page of a list."""
+
+TIMEOUT: Final = 60.0
+"""Seconds that a response may take."""
+
+
+@Parameter(name="*")
+@attrs.frozen
+class Target:
+    """Whose data a command works on: an organization of a server, or of a database.
+
+    Attributes
+    ----------
+    server
+        The URL of a server; without it, the command opens the database.
+    token
+        A personal access token for the server.
+    org
+        The UUID of the organization in the database.
+    user_id
+        The member of the organization who acts.
+    database
+        The database: sqlite:///path or postgresql://user@host/name.
+    config
+        A TOML file of settings.
+    schema
+        The PostgreSQL schema with the tables; by default `wfcore`.
+    """
+
+    server: str | None = None
+    token: str | None = None
+    org: str | None = None
+    user_id: str | None = None
+    database: str = DATABASE
+    config: str | None = None
+    schema: str | None = None
+
+
+TARGET: Final = Target()
+
+Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON instead of a table.")]
+
+
+class Refused(WfcoreError):
+    """The API refused the request; `message` and `info` are those of its error envelope."""
+
+    def __init__(self, http: int, envelope: Mapping[str, JSON]) -> None:
+        error = as_object(envelope.get("error") or {})
+        super().__init__(
+            as_text(error.get("message") or f"the server answered {http}"), as_object(error.get("info") or {})
+        )
+        self.refused_with = http
+
+
+class Api:
+    """Requests of one user."""
+
+    def __init__(self, client: "AsyncClient", org: str | None) -> None:
+        self._client = client
+        self._org = org
+
+    async def get(self, path: str, **query: object) -> JSON:
+        return await self._request("GET", path, query=query)
+
+    async def post(self, path: str, body: JSON = None, **headers: str) -> JSON:
+        return await self._request("POST", path, body, headers=headers)
+
+    async def patch(self, path: str, body: JSON) -> JSON:
+        return await self._request("PATCH", path, body)
+
+    async def delete(self, path: str) -> JSON:
+        return await self._request("DELETE", path)
+
+    async def pages(self, path: str, key: str, limit: int | None = None, **query: object) -> list[Mapping[str, JSON]]:
+        """The rows of all pages of a list, `limit` at most."""
+        rows: list[Mapping[str, JSON]] = []
+        token: JSON = None
+        while limit is None or len(rows) < limit:
+            size = PAGE if limit is None else min(PAGE, limit - len(rows))
+            page = as_object(await self.get(path, pageSize=size, pageToken=token, **query))
+            rows += as_objects(page.get(key))
+            token = page.get("nextPageToken")
+            if not token:
+                break
+        return rows
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: JSON = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> JSON:
+        """The JSON of the response; None for one without a body. Raises Refused, Unavailable."""
+        from httpx2 import HTTPError
+
+        sent = {name: _text(value) for name, value in (query or {}).items() if value is not None}
+        extra = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
+        if body is not None:
+            extra["content-type"] = "application/json"
+        content = None if body is None else dumps(body).encode()
+        try:
+            response = await self._client.request(method, path, params=sent, content=content, headers=extra)
+        except HTTPError as error:
+            raise Unavailable(f"`{self._client.base_url}` does not respond: {error or type(error).__name__}") from None
+        value = parse_json(response.content) if _is_json(response.headers) and response.content else None
+        if response.status_code >= 400:
+            raise Refused(response.status_code, as_object(value or {}))
+        return value
+
+
+def _is_json(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").partition(";")[0] == "application/json"
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@asynccontextmanager
+async def connected(target: Target, *, worker: bool = False) -> AsyncIterator[Api]:
+    """The API of the target. With `worker`, a database's runs are driven meanwhile; a server drives its own.
+
+    Raises CycloptsError when the target is not complete.
+    """
+    with needs_extra("http", "this command"):
+        from httpx2 import AsyncClient
+    async with AsyncExitStack() as stack:
+        if target.server is not None:
+            client = AsyncClient(base_url=target.server.rstrip("/"), headers=_headers(target), timeout=TIMEOUT)
+        else:
+            transport = await stack.enter_async_context(_opened(target, worker=worker))
+            headers = {"accept": "application/json", "sec-fetch-site": "none"}
+            client = AsyncClient(base_url="http://localhost", headers=headers, transport=transport)
+        yield Api(await stack.enter_async_context(client), target.org)
+
+
+def _headers(target: Target) -> dict[str, str]:
+    if not target.token:
+        raise CycloptsError(msg="--server needs --token or WFCORE_TOKEN")
+    return {"accept": "application/json", "authorization": f"Bearer {target.token}"}
+
+
+@asynccontextmanager
+async def _opened(target: Target, *, worker: bool) -> "AsyncIterator[AsyncBaseTransport]":
+    """The application over the database, in which every request is one of the target's member."""
+    if not target.org or not target.user_id:
+        raise CycloptsError(msg="a database needs --org and --user-id (WFCORE_ORG, WFCORE_USER_ID); a server --server")
+    with needs_extra("server", "a command on a database"):
+        from httpx2 import ASGITransport
+
+        from wfcore.adapters.http import app
+    async with open_core(target.database, target.config, target.schema, worker=worker, models=True) as core:
+        me = await _member(core, target.org, target.user_id)
+
+        async def authenticate(_: "HTTPConnection") -> "Principal":
+            return me
+
+        yield ASGITransport(app(core, authenticate=authenticate, studio=None))
+
+
+async def _member(core: "Core", org: str, user_id: str) -> "Principal":
+    """The member with every scope: who can open the database can do what the member can."""
+    from wfcore.domain.kernel.errors import NotFound, Unauthenticated
+    from wfcore.domain.resources.access import TOKEN_SCOPES
+    from wfcore.ports.identity import Identity
+
+    try:
+        return await core.directory.recognize(Identity(org, user_id, frozenset(TOKEN_SCOPES)))
+    except Unauthenticated:
+        raise NotFound(f"`{user_id}` is not a member of organization `{org}`") from None

@@ -1,0 +1,172 @@
+"""The records of an organization: its schedules, connections, hooks, members, groups, tokens, audit and usage."""
+
+from typing import Final, Literal
+
+from cyclopts import App
+
+from wfcore.cli.client import TARGET, Json, Target, connected
+from wfcore.cli.commands.resources import WORKFLOWS, Reference
+from wfcore.cli.common import DATABASE, Config, Database, Schema, open_core, print_result
+from wfcore.cli.confirm import Yes, confirm
+from wfcore.cli.output import print_rows
+from wfcore.domain.kernel.json_readers import as_object, as_objects
+
+
+class RecordCommands:
+    """`list`, `show` and `remove` of one kind of record. `key` is the name of its list in the API."""
+
+    def __init__(self, name: str, key: str, columns: dict[str, str], removal: str = "remove") -> None:
+        self._name = name
+        self._key = key
+        self._path = f"/api/v1/{key}"
+        self._columns = columns
+        self._removal = removal
+
+    def add_to(self, app: App) -> App:
+        """Add the commands to those of the area."""
+        app.command(self.list, name="list", help=f"List {self._key}.")
+        app.command(self.show, name="show", help=f"Print a {self._name} as JSON.")
+        app.command(self.remove, name=self._removal, help=f"{self._removal.capitalize()} a {self._name}.")
+        return app
+
+    async def list(self, *, limit: int | None = None, json: Json = False, target: Target = TARGET) -> None:
+        """List them.
+
+        Parameters
+        ----------
+        limit
+            The most rows; all of them when left out.
+        """
+        async with connected(target) as api:
+            rows = await api.pages(self._path, self._key, limit)
+        print_rows(rows, self._columns, as_json=json)
+
+    async def show(self, id: str, /, *, target: Target = TARGET) -> None:
+        """Print one as JSON."""
+        async with connected(target) as api:
+            print_result(await api.get(f"{self._path}/{id}"))
+
+    async def remove(self, id: str, /, *, yes: Yes = False, target: Target = TARGET) -> None:
+        """Remove one."""
+        await confirm(f"{self._removal} {self._name} {id}?", yes=yes)
+        async with connected(target) as api:
+            print_result(await api.delete(f"{self._path}/{id}"))
+
+
+MEMBERS: Final = RecordCommands(
+    "member", "members", {"userId": "USER", "email": "EMAIL", "name": "NAME", "role": "ROLE", "groups": "GROUPS"}
+)
+GROUPS: Final = RecordCommands("group", "groups", {"id": "ID", "name": "NAME"})
+TOKENS: Final = RecordCommands(
+    "token", "tokens", {"id": "ID", "name": "NAME", "scopes": "SCOPES", "expiresAt": "EXPIRES"}, "revoke"
+)
+CONNECTIONS: Final = RecordCommands(
+    "connection",
+    "connections",
+    {"id": "ID", "name": "NAME", "provider": "PROVIDER", "kind": "KIND", "status": "STATUS"},
+)
+HOOKS: Final = RecordCommands("hook", "hooks", {"id": "ID", "url": "URL", "events": "EVENTS", "isEnabled": "ENABLED"})
+
+_AUDIT: Final = {
+    "at": "AT",
+    "userId": "BY",
+    "action": "ACTION",
+    "resource.type": "KIND",
+    "resource.id": "ID",
+    "details": "DETAILS",
+}
+_SCHEDULES: Final = {"id": "ID", "slug": "SLUG", "isEnabled": "ENABLED", "nextAt": "NEXT", "paused.message": "PAUSED"}
+
+
+async def list_organizations(
+    *, json: Json = False, database: Database = DATABASE, config: Config = None, schema: Schema = None
+) -> None:
+    """List the organizations of a database."""
+    async with open_core(database, config, schema) as core:
+        found = await core.ports.storage.organizations(limit=100)
+        rows = list(found)
+        while len(found) == 100:
+            found = await core.ports.storage.organizations(limit=100, after=found[-1].uuid)
+            rows += found
+    print_rows([{"id": row.uuid, "name": row.name} for row in rows], {"id": "ID", "name": "NAME"}, as_json=json)
+
+
+async def list_schedules(*, json: Json = False, target: Target = TARGET) -> None:
+    """List the workflows with a schedule, and when each fires next."""
+    async with connected(target) as api:
+        rows = []
+        for workflow in await api.pages("/api/v1/workflows", "workflows", status="active"):
+            state = as_object(await api.get(f"/api/v1/workflows/{workflow['id']}/schedule"))
+            paused = state["paused"]
+            if paused is None or as_object(paused)["reason"] != "no_schedule":
+                rows.append({"id": workflow["id"], "slug": workflow["slug"], **state})
+    print_rows(rows, _SCHEDULES, as_json=json)
+
+
+async def next_runs(reference: Reference, /, *, json: Json = False, target: Target = TARGET) -> None:
+    """List the next times at which the schedule of a workflow fires."""
+    async with connected(target) as api:
+        number = await WORKFLOWS.number(api, reference)
+        found = as_object(await api.get(f"/api/v1/workflows/{number}/next-runs"))
+    rows = as_objects(found["nextRuns"])
+    print_rows(rows, {"at": "AT", "local": "LOCAL", "note": "NOTE"}, as_json=json)
+
+
+async def audit(
+    *,
+    action: str | None = None,
+    user: str | None = None,
+    limit: int = 25,
+    json: Json = False,
+    target: Target = TARGET,
+) -> None:
+    """List the audit trail, newest first.
+
+    Parameters
+    ----------
+    action
+        Only this action, such as `workflow.deploy`.
+    user
+        Only what this user did.
+    limit
+        The most rows.
+    """
+    async with connected(target) as api:
+        rows = await api.pages("/api/v1/audit", "audit", limit, action=action, userId=user)
+    print_rows(rows, _AUDIT, as_json=json)
+
+
+async def usage(
+    *,
+    group_by: Literal["model", "skill", "workflow", "user", "day"] = "model",
+    json: Json = False,
+    target: Target = TARGET,
+) -> None:
+    """Report the usage of models in the last 30 days."""
+    async with connected(target) as api:
+        report = as_object(await api.get("/api/v1/usage", groupBy=group_by))
+    if json:
+        print_result(report)
+        return
+    columns = {
+        "key": group_by.upper(),
+        "calls": "CALLS",
+        "inputTokens": "INPUT TOKENS",
+        "outputTokens": "OUTPUT TOKENS",
+        "cost": "COST",
+    }
+    totals = {"key": "total", **as_object(report["totals"])}
+    print_rows([*as_objects(report["usage"]), totals], columns, as_json=False)
+
+
+schedule = App(name="schedule", help="Schedules of workflows.")
+schedule.command(list_schedules, name="list")
+schedule.command(next_runs, name="next")
+connection = CONNECTIONS.add_to(App(name="connection", help="Connections to other services."))
+hook = HOOKS.add_to(App(name="hook", help="Hooks: addresses that events are sent to."))
+member = MEMBERS.add_to(App(name="member", help="Members of an organization."))
+member.command("wfcore.cli.commands.directory:add_member", name="add")
+group = GROUPS.add_to(App(name="group", help="Groups of members."))
+group.command("wfcore.cli.commands.directory:create_group", name="create")
+token = TOKENS.add_to(App(name="token", help="Personal access tokens."))
+token.command("wfcore.cli.commands.directory:create_token", name="create")

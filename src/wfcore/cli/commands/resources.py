@@ -1,0 +1,129 @@
+"""`wfcore workflow` and `wfcore skill`: the resources of an organization."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from cyclopts import App, CycloptsError, Parameter
+
+from wfcore.cli.client import TARGET, Api, Json, Target, connected
+from wfcore.cli.common import print_result
+from wfcore.cli.confirm import Yes, confirm
+from wfcore.cli.output import print_rows
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_readers import as_integer, as_object
+
+Reference = Annotated[str, Parameter(help="Its number or its slug.")]
+
+_COLUMNS: Final = {
+    "id": "ID",
+    "slug": "SLUG",
+    "name": "NAME",
+    "status": "STATUS",
+    "hasUnpublishedChanges": "CHANGED",
+    "updatedAt": "UPDATED",
+}
+
+
+class ResourceCommands:
+    """The commands of one kind of resource: `workflow` or `skill`."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._key = f"{kind}s"
+        self._path = f"/api/v1/{kind}s"
+
+    def app(self) -> App:
+        """The commands, to be added to those of other areas."""
+        app = App(name=self._kind, help=f"The {self._kind}s of an organization.")
+        commands: dict[str, Callable[..., Any]] = {
+            "list": self.list, "show": self.show, "deploy": self.deploy, "rollback": self.rollback,
+            "delete": self.delete, "restore": self.restore,
+        }  # fmt: skip
+        for name, command in commands.items():
+            app.command(command, name=name)
+        return app
+
+    async def list(
+        self,
+        *,
+        deleted: Annotated[bool, Parameter(negative=())] = False,
+        limit: int | None = None,
+        json: Json = False,
+        target: Target = TARGET,
+    ) -> None:
+        """List those that the member can see.
+
+        Parameters
+        ----------
+        deleted
+            List deleted ones instead, which can be restored.
+        limit
+            The most rows; all of them when left out.
+        """
+        async with connected(target) as api:
+            rows = await api.pages(self._path, self._key, limit, status="deleted" if deleted else None)
+        print_rows(rows, _COLUMNS, as_json=json)
+
+    async def show(
+        self,
+        reference: Reference,
+        /,
+        *,
+        draft: Annotated[bool, Parameter(negative=())] = False,
+        target: Target = TARGET,
+    ) -> None:
+        """Print one as JSON, with its content.
+
+        Parameters
+        ----------
+        draft
+            The content of the draft instead of the deployed one.
+        """
+        async with connected(target) as api:
+            number = await self.number(api, reference)
+            print_result(await api.get(f"{self._path}/{number}", view="draft" if draft else None))
+
+    async def deploy(self, reference: Reference, /, *, target: Target = TARGET) -> None:
+        """Publish the draft: runs that start from now on use it."""
+        await self._do(reference, "deploy", target)
+
+    async def rollback(self, reference: Reference, variation_id: str, /, *, target: Target = TARGET) -> None:
+        """Deploy an earlier variation again."""
+        async with connected(target) as api:
+            number = await self.number(api, reference)
+            print_result(await api.post(f"{self._path}/{number}/rollback", {"variationId": variation_id}))
+
+    async def delete(self, reference: Reference, /, *, yes: Yes = False, target: Target = TARGET) -> None:
+        """Delete it. It can be restored."""
+        async with connected(target) as api:
+            number = await self.number(api, reference)
+            await confirm(f"delete {self._kind} {number}?", yes=yes)
+            print_result(await api.delete(f"{self._path}/{number}"))
+
+    async def restore(
+        self, reference: Annotated[int, Parameter(help="Its number.")], /, *, target: Target = TARGET
+    ) -> None:
+        """Undo a delete."""
+        await self._do(str(reference), "restore", target)
+
+    async def _do(self, reference: str, what: str, target: Target) -> None:
+        async with connected(target) as api:
+            print_result(await api.post(f"{self._path}/{await self.number(api, reference)}/{what}"))
+
+    async def number(self, api: Api, reference: str) -> int:
+        """The id of the resource with this number or slug. Raises NotFound."""
+        if reference.isascii() and reference.isdigit():
+            return int(reference)
+        if not reference:
+            raise CycloptsError(msg=f"a {self._kind} is named by its number or its slug")
+        for row in await api.pages(self._path, self._key):
+            if row["slug"] == reference:
+                return as_integer(as_object(row)["id"])
+        raise NotFound(f"no {self._kind} has the slug `{reference}`")
+
+
+WORKFLOWS: Final = ResourceCommands("workflow")
+SKILLS: Final = ResourceCommands("skill")
+
+workflow = WORKFLOWS.app()
+skill = SKILLS.app()

@@ -1,0 +1,308 @@
+"""`wfcore run start`, `list` and so on, `wfcore inbox` and `wfcore answer`: the runs of an organization."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from wfcore.cli.client import TARGET, Api, Json, Target, connected
+from wfcore.cli.commands.resources import SKILLS, WORKFLOWS, Reference
+from wfcore.cli.commands.run import run
+from wfcore.cli.common import print_message, print_result
+from wfcore.cli.confirm import Yes, confirm
+from wfcore.cli.files import read_input
+from wfcore.cli.output import print_rows
+from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.kernel.errors import WfcoreError
+from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text, optional_text
+from wfcore.domain.kernel.json_type import JSON
+
+RUNS: Final = "/agent/v1/runs"
+
+LOOK: Final = (0.1, 2.0)
+"""Seconds between two looks at a run that is followed: of the first ones, and the longest."""
+
+STATUSES: Final = {"done": 0, "error": 1, "cancelled": 3, "interrupted": 4}
+"""The exit status after following a run, by what became of it."""
+
+Version = Literal["pinned", "published", "draft"]
+Follow = Annotated[
+    bool, Parameter(name="--follow", negative=(), help="Wait until the run has ended, or waits for somebody.")
+]
+
+_COLUMNS: Final = {
+    "runId": "RUN",
+    "status": "STATUS",
+    "target.type": "KIND",
+    "target.id": "ID",
+    "startedBy.userId": "BY",
+    "origin": "ORIGIN",
+    "createdAt": "STARTED",
+    "finishedAt": "ENDED",
+}
+_INBOX: Final = {
+    "runId": "RUN",
+    "interruptId": "INTERRUPT",
+    "type": "TYPE",
+    "workflowName": "WORKFLOW",
+    "message": "MESSAGE",
+    "expiresAt": "EXPIRES",
+}
+
+
+async def start(
+    reference: Annotated[str | None, Parameter(help="The number or the slug of a workflow.")] = None,
+    /,
+    *,
+    skill: Annotated[str | None, Parameter(help="The number or the slug of a skill, instead of a workflow.")] = None,
+    input: Annotated[str, Parameter(allow_leading_hyphen=True)] = "{}",
+    message: str | None = None,
+    draft: Annotated[bool, Parameter(negative=())] = False,
+    key: str | None = None,
+    follow: Follow = False,
+    target: Target = TARGET,
+) -> int:
+    """Start a run; prints its id. A server or worker of the database drives it; `--follow` drives it here.
+
+    Parameters
+    ----------
+    input
+        The run's input as JSON; @FILE reads it from a file, - from stdin.
+    message
+        The message of the run.
+    draft
+        Run the draft instead of the deployed variation.
+    key
+        The id of the run: starting it again with the same id and input does not start a second one.
+    """
+    if (reference is None) == (skill is None):
+        raise CycloptsError(msg="name either a workflow or --skill")
+    body: dict[str, JSON] = {} if message is None else {"message": message}
+    if draft:
+        body["version"] = "draft"
+    async with connected(target, worker=follow) as api:
+        if skill is None:
+            body |= {"workflowId": await WORKFLOWS.number(api, reference or ""), "input": read_input(input)}
+        else:
+            body["skillId"] = await SKILLS.number(api, skill)
+        return await _begun(api, RUNS, body, follow=follow, key=key)
+
+
+async def list_runs(
+    *,
+    status: Literal["queued", "running", "interrupted", "done", "error", "cancelled"] | None = None,
+    workflow: str | None = None,
+    skill: str | None = None,
+    origin: str | None = None,
+    started_by: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    limit: int = 25,
+    json: Json = False,
+    target: Target = TARGET,
+) -> None:
+    """List runs, newest first.
+
+    Parameters
+    ----------
+    workflow
+        Only those of this workflow (number or slug).
+    skill
+        Only those of this skill (number or slug).
+    origin
+        Only those with this origin, such as `api`.
+    started_by
+        Only those that this user started.
+    since
+        Only those created at this time (RFC 3339) or later.
+    until
+        Only those created before this time (RFC 3339).
+    limit
+        The most rows.
+    """
+    async with connected(target) as api:
+        numbers = {
+            "workflowId": None if workflow is None else await WORKFLOWS.number(api, workflow),
+            "skillId": None if skill is None else await SKILLS.number(api, skill),
+        }
+        rows = await api.pages(
+            RUNS, "runs", limit, status=status, origin=origin, startedBy=started_by, since=since, until=until, **numbers
+        )
+    print_rows(rows, _COLUMNS, as_json=json)
+
+
+async def show(run_id: str, /, *, target: Target = TARGET) -> None:
+    """Print the record of a run as JSON."""
+    async with connected(target) as api:
+        print_result(await api.get(f"{RUNS}/{run_id}"))
+
+
+async def follow(run_id: str, /, *, target: Target = TARGET) -> int:
+    """Wait until a run has ended or waits for somebody; prints its output as JSON.
+
+    Exit status: 0 done, 1 error, 3 cancelled, 4 it waits for somebody.
+    """
+    async with connected(target) as api:
+        return await _follow(api, run_id)
+
+
+async def cancel(run_id: str, /, *, target: Target = TARGET) -> None:
+    """Cancel a run."""
+    async with connected(target) as api:
+        print_result(await api.post(f"{RUNS}/{run_id}/cancel"))
+
+
+async def retry(
+    run_id: str,
+    /,
+    *,
+    version: Version = "pinned",
+    skip: Annotated[list[str], Parameter(negative=())] = [],  # noqa: B006  (never changed)
+    again: Annotated[list[str], Parameter(name="--from", negative=())] = [],  # noqa: B006  (never changed)
+    output: Annotated[list[str], Parameter(negative=(), allow_leading_hyphen=True)] = [],  # noqa: B006  (never changed)
+    follow: Follow = False,
+    target: Target = TARGET,
+) -> int:
+    """Continue a failed or cancelled run where it failed; prints the id of the new turn.
+
+    Parameters
+    ----------
+    version
+        The graph to continue with: the run's own, the deployed one, or the draft.
+    skip
+        A node to take as done, without an output; can be repeated.
+    again
+        A completed node to run again, with what follows it; can be repeated.
+    output
+        NODE=JSON: the output of a node, which is not run; can be repeated.
+    """
+    outputs: dict[str, JSON] = {}
+    for text in output:
+        node, _, value = text.partition("=")
+        try:
+            outputs[node] = parse_json(value.encode())
+        except WfcoreError:
+            raise CycloptsError(msg=f"--output: `{text}` must be NODE=JSON") from None
+    body: dict[str, JSON] = {"version": version, "from": again, "skip": skip, "outputs": outputs}
+    async with connected(target, worker=follow) as api:
+        sent = {name: value for name, value in body.items() if value}
+        return await _begun(api, f"{RUNS}/{run_id}/retry", sent, follow=follow)
+
+
+async def fork(
+    run_id: str,
+    /,
+    *,
+    before: str,
+    version: Version = "pinned",
+    input: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    follow: Follow = False,
+    target: Target = TARGET,
+) -> int:
+    """Start a new run with the results that another one had before a node; prints its id.
+
+    Parameters
+    ----------
+    before
+        The node from which on the new run works.
+    version
+        The graph of the new run: the other run's own, the deployed one, or the draft.
+    input
+        Another input, as JSON; @FILE reads it from a file, - from stdin.
+    """
+    body: dict[str, JSON] = {"before": before, "version": version}
+    if input is not None:
+        body["input"] = read_input(input)
+    async with connected(target, worker=follow) as api:
+        return await _begun(api, f"{RUNS}/{run_id}/fork", body, follow=follow)
+
+
+async def delete(run_id: str, /, *, yes: Yes = False, target: Target = TARGET) -> None:
+    """Delete an ended run with its events."""
+    await confirm(f"delete run {run_id} for ever?", yes=yes)
+    async with connected(target) as api:
+        print_result(await api.delete(f"{RUNS}/{run_id}"))
+
+
+async def inbox(
+    *, workflow: Reference | None = None, limit: int = 25, json: Json = False, target: Target = TARGET
+) -> None:
+    """List what waits for the member's decision, newest first."""
+    async with connected(target) as api:
+        number = None if workflow is None else await WORKFLOWS.number(api, workflow)
+        rows = await api.pages("/agent/v1/interrupts", "interrupts", limit, workflowId=number)
+    print_rows(rows, _INBOX, as_json=json)
+
+
+async def answer(
+    run_id: str,
+    decision: Literal["approve", "deny", "connected", "cancelled"],
+    /,
+    *,
+    interrupt: str | None = None,
+    data: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    follow: Follow = False,
+    target: Target = TARGET,
+) -> int:
+    """Decide an interrupt of a run; prints the id of the turn that continues it.
+
+    Parameters
+    ----------
+    interrupt
+        The interrupt, where several wait.
+    data
+        The answers of the approval's form as JSON; @FILE reads them from a file, - from stdin.
+    """
+    body: dict[str, JSON] = {"decision": decision}
+    if interrupt is not None:
+        body["interruptId"] = interrupt
+    if data is not None:
+        body["data"] = read_input(data)
+    async with connected(target, worker=follow) as api:
+        return await _begun(api, f"{RUNS}/{run_id}/resume", body, follow=follow)
+
+
+async def _begun(api: Api, path: str, body: JSON, *, follow: bool, key: str | None = None) -> int:
+    """Begin a turn, print its id at once, and follow it if that is wanted."""
+    accepted = as_object(await api.post(path, body, **({"idempotency_key": key} if key else {})))
+    run_id = as_text(accepted["runId"])
+    print(run_id, flush=True)  # noqa: T201
+    return await _follow(api, run_id) if follow else 0
+
+
+async def _follow(api: Api, run_id: str) -> int:
+    """Wait for the end of an execution, through all turns after this one."""
+    wait, longest = LOOK
+    status = ""
+    while True:
+        record = as_object(await api.get(f"{RUNS}/{run_id}"))
+        if record["status"] != status:
+            status, wait = as_text(record["status"]), LOOK[0]
+            print_message(f"{run_id}: {status}")
+        later = optional_text(record["resumedBy"])
+        if later is not None:
+            run_id, status = later, ""
+        elif status in STATUSES:
+            return _ended(record)
+        await asyncio.sleep(wait)
+        wait = min(wait * 1.5, longest)
+
+
+def _ended(record: Mapping[str, JSON]) -> int:
+    if record["status"] == "error":
+        print_message(f"error: {as_object(record['error'])['message']}")
+    for interrupt in as_objects(record["interrupts"]):
+        print_message(f"waits: {interrupt['interruptId']} {interrupt['message']}")
+    if record["status"] == "done":
+        print_result(record["output"])
+    return STATUSES[as_text(record["status"])]
+
+
+app = App(name="run", help="Run a workflow file without a server, or manage the runs of an organization.")
+app.default(run)
+for _command, _name in (
+    (start, "start"), (list_runs, "list"), (show, "show"), (follow, "follow"), (cancel, "cancel"), (retry, "retry"),
+    (fork, "fork"), (delete, "delete"),
+):  # fmt: skip
+    app.command(_command, name=_name)

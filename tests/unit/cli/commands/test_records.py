@@ -1,0 +1,62 @@
+"""Members, groups, tokens, schedules, audit and usage of an organization."""
+
+import asyncio
+
+from managing import ECHO, Organization
+
+import wfcore
+
+DAILY = {
+    "trigger_type": "schedule",
+    "schedule": {"frequency": "daily", "timezone": "UTC", "time_of_day": "09:30"},
+}
+
+
+def test_members_are_listed_and_removed(acme: Organization) -> None:
+    """By their ids; a removal is confirmed."""
+    assert [row[0] for row in acme.call("member", "list").rows] == ["ada", "bob"]
+    assert acme.call("member", "show", "bob").json["email"] == "bob@example.org"
+    assert acme.call("member", "remove", "bob").status == 2
+    assert acme.call("member", "remove", "bob", "--yes").status == 0
+    assert [row["userId"] for row in acme.call("member", "list", "--json").json] == ["ada"]
+
+
+def test_groups_and_organizations(acme: Organization) -> None:
+    """Every list is an array with `--json`."""
+    assert [row["name"] for row in acme.call("group", "list", "--json").json] == ["Finance"]
+    assert acme.call("org", "list", "--json").json == [{"id": acme.id, "name": "Acme"}]
+
+
+def test_tokens_are_revoked(acme: Organization) -> None:
+    """A token is listed without its secret."""
+    secret = acme.call("token", "create", "--scope", "workflows:read").out.strip()
+    (row,) = acme.call("token", "list", "--json").json
+    assert secret.split("_")[2] == row["id"]
+    assert secret not in acme.call("token", "list").out
+    assert acme.call("token", "revoke", row["id"], "--yes").json["revokedAt"]
+
+
+def test_schedules(acme: Organization) -> None:
+    """Workflows without a schedule are not listed; the next times are."""
+
+    async def schedule() -> None:
+        async with wfcore.open("sqlite:///wfcore.db", worker=False) as core:
+            me = core.principal(acme.id, user="ada", role="owner")
+            flow = await core.workflows.create(me, name="Daily", structure=ECHO, trigger=DAILY)
+            await core.workflows.deploy(me, flow.id)
+
+    acme.deployed(("Echo", ECHO))
+    asyncio.run(schedule())
+    assert [row["slug"] for row in acme.call("schedule", "list", "--json").json] == ["daily"]
+    assert len(acme.call("schedule", "next", "daily").rows) == 10
+
+
+def test_audit_and_usage(acme: Organization) -> None:
+    """The audit is filtered by action; a report of usage ends with the total."""
+    acme.deployed(("Echo", ECHO))
+    assert [row["action"] for row in acme.call("audit", "--action", "workflow.deploy", "--json").json] == [
+        "workflow.deploy"
+    ]
+    assert len(acme.call("audit", "--limit", "2").rows) == 2
+    assert acme.call("usage").rows[-1][0] == "total"
+    assert acme.call("usage", "--json").json["totals"]["calls"] == 0

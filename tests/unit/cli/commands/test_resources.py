@@ -1,0 +1,58 @@
+"""`wfcore workflow`: lists, records, deployment, deletion."""
+
+import pytest
+from managing import ASK, ECHO, FAILING, Organization
+
+
+def test_workflows_are_listed_and_shown(acme: Organization) -> None:
+    """A table for people and an array for programs; one is named by number or slug."""
+    acme.deployed(("Refund", ASK), ("Echo it", ECHO))
+    assert sorted(row[1] for row in acme.call("workflow", "list").rows) == ["echo-it", "refund"]
+    assert {row["name"] for row in acme.call("workflow", "list", "--json").json} == {"Refund", "Echo it"}
+    assert [acme.call("workflow", "show", name).json["id"] for name in ("1", "echo-it")] == [1, 2]
+    assert len(acme.call("workflow", "list", "--limit", "1", "--json").json) == 1
+
+
+def test_a_deleted_workflow_is_restored(acme: Organization) -> None:
+    """Deletion needs a confirmation, which `--yes` gives; the deleted one is listed with `--deleted`."""
+    acme.deployed(("Refund", ASK))
+    asked = acme.call("workflow", "delete", "refund")
+    assert (asked.status, "--yes" in asked.err) == (2, True)
+    assert acme.call("workflow", "delete", "refund", "--yes").json["status"] == "deleted"
+    assert acme.call("workflow", "list", "--json").json == []
+    assert [row["id"] for row in acme.call("workflow", "list", "--deleted", "--json").json] == [1]
+    assert acme.call("workflow", "restore", "1").json["status"] == "active"
+
+
+def test_an_earlier_variation_is_deployed_again(acme: Organization) -> None:
+    """`deploy` publishes the draft, `rollback` an earlier variation."""
+    acme.deployed(("Refund", ASK))
+    first = acme.call("workflow", "show", "refund").json["activeVariationId"]
+    assert acme.call("workflow", "deploy", "refund").json["activeVariationId"] == first
+    assert acme.call("workflow", "rollback", "refund", first).json["activeVariationId"] == first
+    assert acme.call("workflow", "show", "refund", "--draft").status == 0
+
+
+@pytest.mark.parametrize("reference", ["9", "unknown"])
+def test_an_unknown_one(acme: Organization, reference: str) -> None:
+    """Neither its number nor its slug is known: exit status 1, and nothing on stdout."""
+    shown = acme.call("workflow", "show", reference)
+    assert (shown.status, shown.out) == (1, "")
+    assert "not found" in shown.err or "`unknown`" in shown.err
+
+
+def test_skills_have_the_same_commands(acme: Organization) -> None:
+    """An organization without skills has an empty list."""
+    assert acme.call("skill", "list", "--json").json == []
+
+
+def test_the_member_must_be_known(acme: Organization, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is not a member can do nothing; without a member the error names the options."""
+    acme.deployed(("Fails", FAILING))
+    assert "is not a member" in acme.call("workflow", "list", "--user-id", "eve").err
+    monkeypatch.delenv("WFCORE_USER_ID")
+    missing = acme.call("workflow", "list")
+    assert (missing.status, "--user-id" in missing.err) == (2, True)
+    assert "--token" in acme.call("workflow", "list", "--server", "http://127.0.0.1:1").err
+    refused = acme.call("workflow", "list", "--server", "http://127.0.0.1:1", "--token", "x")
+    assert (refused.status, "does not respond" in refused.err) == (1, True)

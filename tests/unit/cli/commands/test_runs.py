@@ -1,0 +1,64 @@
+"""`wfcore run start`, `list` and so on, `wfcore inbox` and `wfcore answer`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from managing import ASK, ECHO, FAILING, Organization
+
+
+def test_a_run_is_followed_to_its_end(acme: Organization) -> None:
+    """The id comes first, the output last; the exit status says what became of the run."""
+    acme.deployed(("Echo", ECHO), ("Fails", FAILING))
+    done = acme.call("run", "start", "echo", "--input", '{"order": 7}', "--key", "order-7", "--follow")
+    assert (done.status, done.out.splitlines()) == (0, ["order-7", "7"])
+    failed = acme.call("run", "start", "2", "--follow")
+    assert (failed.status, "no stock" in failed.err) == (1, True)
+    assert [row[1] for row in acme.call("run", "list").rows] == ["error", "done"]
+    assert [row["runId"] for row in acme.call("run", "list", "--workflow", "echo", "--json").json] == ["order-7"]
+    assert acme.call("run", "show", "order-7").json["output"] == 7
+    assert acme.call("run", "follow", "order-7").out == "7\n"
+
+
+def test_an_approval_is_answered(acme: Organization) -> None:
+    """A run that waits for somebody ends `--follow` with status 4; its interrupt is in the inbox."""
+    acme.deployed(("Refund", ASK))
+    waiting = acme.call("run", "start", "refund", "--input", '{"order": 9}', "--key", "r", "--follow")
+    assert (waiting.status, waiting.out, "Refund?" in waiting.err) == (4, "r\n", True)
+    (row,) = acme.call("inbox", "--json").json
+    assert (row["runId"], row["workflowName"]) == ("r", "Refund")
+    assert acme.call("inbox", "--workflow", "refund").rows[0][0] == "r"
+    answered = acme.call("answer", "r", "approve", "--interrupt", row["interruptId"], "--follow")
+    turn, output = answered.out.splitlines()
+    assert (answered.status, output, turn != "r") == (0, "9", True)
+    assert acme.call("run", "follow", "r").out == "9\n"
+    again = acme.call("answer", "r", "approve")
+    assert (again.status, again.out) == (1, "")
+
+
+def test_a_run_is_cancelled(acme: Organization) -> None:
+    """A cancelled run ends `follow` with status 3."""
+    acme.deployed(("Refund", ASK))
+    acme.call("run", "start", "refund", "--key", "r", "--input", '{"order": 1}', "--follow")
+    assert acme.call("run", "cancel", "r").json["status"] == "cancelled"
+    assert acme.call("run", "follow", "r").status == 3
+
+
+def test_the_target_is_a_workflow_or_a_skill(acme: Organization) -> None:
+    """One of the two, not both and not none."""
+    for arguments in ([], ["refund", "--skill", "support"]):
+        refused = acme.call("run", "start", *arguments)
+        assert (refused.status, "--skill" in refused.err) == (2, True)
+
+
+def test_a_file_is_still_run_without_a_server(acme: Organization, tmp_path: Path) -> None:
+    """`wfcore run FILE` is the same command as before."""
+    (tmp_path / "echo.json").write_text(json.dumps({"workflowStructure": ECHO}))
+    assert acme.call("run", "echo.json", "--input", '{"order": 3}').json == 3
+
+
+@pytest.mark.parametrize("text", ["a", "a={"])
+def test_an_output_by_hand_must_be_json(acme: Organization, text: str) -> None:
+    """The error names the option and its form."""
+    refused = acme.call("run", "retry", "r", "--output", text)
+    assert (refused.status, "NODE=JSON" in refused.err) == (2, True)
