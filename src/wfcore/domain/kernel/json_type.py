@@ -1,6 +1,10 @@
-"""The type of JSON values."""
+"""The type of JSON values. `json_readers` has typed reads of values that were validated before."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-JSON = Any
-"""A JSON value: None, bool, int, float, str, list or dict with str keys."""
+if TYPE_CHECKING:
+    JSON: TypeAlias = bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"] | None
+    """A JSON value: None, bool, int, float, str, list or dict with str keys."""
+else:
+    JSON = Any  # msgspec and cattrs read annotations, and must keep such a value unchanged
