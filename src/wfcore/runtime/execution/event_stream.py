@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.run.events import Event, EventKind
-from wfcore.domain.run.machine.machine import Machine
 from wfcore.ports.journal import Execution, JournalDamaged
 from wfcore.ports.providers import Lagged
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.execution.pasts import PastReader, Pasts
 from wfcore.runtime.execution.poison_runs import damage
 
 SOONEST, LATEST = 0.5, 5.0
@@ -23,10 +22,18 @@ SOONEST, LATEST = 0.5, 5.0
 
 
 async def follow(
-    ports: Ports, plans: Plans, execution: Execution, run_id: str, after: int
+    ports: Ports, pasts: Pasts, execution: Execution, run_id: str, after: int
 ) -> AsyncGenerator[list[Event], None]:
     """The events of one run with a `seq` greater than `after`, to the terminal one, in batches of what is there."""
-    past, turn = Past(plans, execution), _Turn(run_id, after)
+    with pasts.reader(execution) as past:
+        async with aclosing(_follow(ports, past, execution, _Turn(run_id, after))) as batches:
+            async for batch in batches:
+                yield batch
+
+
+async def _follow(
+    ports: Ports, past: PastReader, execution: Execution, turn: "_Turn"
+) -> AsyncGenerator[list[Event], None]:
     listening = ports.events.subscribe(execution.ref)
     patience = SOONEST
     try:
@@ -112,20 +119,3 @@ class _Turn:
                 news.append(event)
             self.ended = event.terminal
         return news
-
-
-class Past:
-    """The events of an execution from its journal, each read continuing where the last one ended."""
-
-    def __init__(self, plans: Plans, execution: Execution) -> None:
-        self._plans = plans
-        self._execution = execution
-        self._machine: Machine | None = None
-
-    async def read(self) -> list[Event]:
-        """What has come since the last time."""
-        if self._machine is None:
-            self._machine = await self._plans.replayed(self._execution)
-        else:
-            await self._plans.catch_up(self._execution, self._machine)
-        return self._machine.take_events()

@@ -31,6 +31,7 @@ from wfcore.runtime.common.run_views import (
 )
 from wfcore.runtime.execution.event_stream import LATEST as LATEST_LOOK
 from wfcore.runtime.execution.event_stream import SOONEST, follow, outline, outlined
+from wfcore.runtime.execution.pasts import Pasts
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.runs.filters import RunFilters, run_filter
 from wfcore.runtime.runs.graph import RunGraph, graph_of
@@ -54,6 +55,7 @@ class RunReading:
     def __init__(self, ports: Ports, plans: Plans) -> None:
         self._ports = ports
         self._plans = plans
+        self._pasts = Pasts(plans)
 
     @needs("workflows:read")
     async def get(self, me: Principal, run_id: str) -> RunView:
@@ -143,7 +145,7 @@ class RunReading:
     async def batches(self, view: RunView, *, after: int = 0) -> AsyncGenerator[list[Event], None]:
         """As `follow`, in batches of events that are available together. The view is the proof of authorization."""
         execution = await self._ports.journal.execution(view.row.execution)
-        stream = follow(self._ports, self._plans, execution, view.id, 0 if view.is_outline else after)
+        stream = follow(self._ports, self._pasts, execution, view.id, 0 if view.is_outline else after)
         async with aclosing(outline(stream, after) if view.is_outline else stream) as found:
             async for batch in found:
                 yield batch
