@@ -1,12 +1,13 @@
 """The shapes of runs: starting, resuming, chatting, single actions, and responses (interface, Resume a run)."""
 
-from typing import Annotated, Any, Literal, Required, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
 from wfcore.api.resources import Body, BudgetDto, ErrorBody, RunModelSettings, ToolSetting
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, Time
 from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.run.events import EventFields, InterruptFields
 
 Key = Annotated[str, Meta(min_length=1, max_length=255, description="Opaque token of the client")]
 _NO_DOTS = r"^([.]{0,2}[!-\-/-~][!-~]*|[.]{3}[!-~]*)$"
@@ -21,9 +22,6 @@ Decision = Literal["approve", "deny", "connected", "cancelled"]
 Screen = Literal["home", "agent_settings", "agent", "context_chat"]
 Channel = Literal["api", "svc_api", "mcp", "chatapp", "chatapp_dm", "teamchat", "other"]
 Origin = Literal[Screen, Channel]
-NodeEvent = Literal["node_started", "node_finished", "node_failed", "node_retrying", "node_skipped"]
-TurnEvent = Literal["message_delta", "message", "message_replaced", "tool_call", "tool_result", "usage"]
-RunEvent = Literal["run_started", "interrupt", "done", "error", "cancelled"]
 
 
 @value
@@ -229,44 +227,16 @@ class RunAction(Body):
     origin: Literal["automation", "api", "other"] | UnsetType = UNSET
 
 
-class InterruptDto(TypedDict, total=False):
-    """A wait for a person or a connection.
+class InterruptDto(InterruptFields):
+    """An open interrupt of a run."""
 
-    In a sub-workflow or a subordinate, `path` has the ids of the nodes above, and `items` the index in the `forEach`
-    of each. An approval of a tool call has the tool, the exact arguments and the digest of both; a call by a model also
-    has its `toolCallId`. A connect has the tool and the provider of the missing connection.
-    """
-
-    interruptId: Required[str]
-    runId: Required[str]
-    type: Required[Literal["approval", "connect"]]
-    nodeId: str
-    path: list[str]
-    items: list[int | None]
-    message: str | None
-    expiresAt: Time | None
-    requiredApprovals: int
-    approvals: int
-    formSchema: JsonObject
-    toolId: str
-    arguments: Any
-    digest: str
-    toolCallId: str
-    provider: str
-    connectionId: str
-    budget: JsonObject
+    runId: str
 
 
-class EventDto(TypedDict, total=False):
-    """One event of a stream, with further fields by kind. `seq` counts from 1 without gaps."""
+class EventDto(EventFields):
+    """One event of a stream. In the OpenAPI document it is the union of the events of all kinds."""
 
-    kind: Required[Literal[RunEvent, NodeEvent, TurnEvent]]
-    runId: Required[str]
-    seq: Required[int]
-    at: Required[Time]
-    nodeId: str
-    path: list[str]
-    items: list[int | None]
+    kind: str
 
 
 class RunSums(TypedDict):

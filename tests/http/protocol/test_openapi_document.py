@@ -13,6 +13,7 @@ from wfcore.adapters.http.openapi.examples import PARAMETERS, REQUESTS, RESPONSE
 from wfcore.adapters.http.route_table import route_table
 from wfcore.domain.json.codec import check
 from wfcore.domain.json.values import shape_of
+from wfcore.domain.run.events import EventKind
 
 pytestmark = pytest.mark.anyio
 
@@ -87,6 +88,24 @@ class TestDocument:
         create = described["paths"]["/api/v1/workflows"]["post"]
         assert create["description"].startswith("Create a workflow in state `draft`")
         assert create["description"].endswith("Needs the token scopes `workflows:write`.")
+
+    def test_streams_name_the_shape_of_their_events(self, described: Json) -> None:
+        """The event of a run is the union of the events of all kinds, by `kind`; a change has a shape of its own."""
+        schemas = described["components"]["schemas"]
+        union = schemas["Event"]
+        mapping = union["discriminator"]["mapping"]
+        assert (union["discriminator"]["propertyName"], set(mapping)) == ("kind", {str(kind) for kind in EventKind})
+        assert [one["$ref"] for one in union["oneOf"]] == list(mapping.values())
+        for kind, ref in mapping.items():
+            assert schemas[ref.rpartition("/")[2]]["properties"]["kind"] == {"enum": [kind]}
+        named = {
+            path: answer["content"]["text/event-stream"]["schema"]["contentSchema"]["$ref"].rpartition("/")[2]
+            for path, operations in described["paths"].items()
+            for operation in operations.values()
+            if "text/event-stream" in (answer := operation["responses"].get("200", {})).get("content", {})
+        }
+        assert named.pop("/api/v1/changes") == "Change"
+        assert set(named.values()) == {"Event"}
 
     def test_the_limit_of_the_memory_list_is_deprecated(self, described: Json) -> None:
         """Only that parameter."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any, Final, Literal, NotRequired, Required, TypedDict
 
 from msgspec import Struct
 
-from wfcore.domain.json.codec import iso_ms
+from wfcore.domain.json.codec import JsonObject, Time, iso_ms
 from wfcore.domain.kernel.json_type import JSON
 
 
@@ -26,6 +27,210 @@ class EventKind(StrEnum):
     done = "done"
     error = "error"
     cancelled = "cancelled"
+
+
+# The shapes of events, one for each kind: the only declaration of their fields.
+
+
+class EventError(TypedDict):
+    """The content of the error envelope (interface, Errors)."""
+
+    code: str
+    status: str
+    message: str
+    requestId: str
+    info: JsonObject
+
+
+class EventFields(TypedDict):
+    """The fields of every event. `seq` counts from 1 without gaps."""
+
+    runId: str
+    seq: int
+    at: Time
+
+
+class PlacedEvent(EventFields, total=False):
+    """An event that can come from a sub-workflow or subordinate.
+
+    `path` has the ids of the nodes that lead there, `items` the index in the `forEach` of each, or null.
+    """
+
+    path: list[str]
+    items: list[int | None]
+
+
+class NodeEvent(PlacedEvent):
+    """An event of a node."""
+
+    nodeId: str
+
+
+class RunStartedEvent(EventFields):
+    """The turn has begun. A resumed or retried one has the run that it continues."""
+
+    kind: Literal["run_started"]
+    target: JsonObject
+    parentRunId: NotRequired[str]
+
+
+class NodeStartedEvent(NodeEvent):
+    """A visit of the node has begun."""
+
+    kind: Literal["node_started"]
+    visit: int
+
+
+class NodeFinishedEvent(NodeEvent):
+    kind: Literal["node_finished"]
+    output: Any
+
+
+class NodeFailedEvent(NodeEvent):
+    """The node has failed for good."""
+
+    kind: Literal["node_failed"]
+    error: EventError
+
+
+class NodeRetryingEvent(NodeEvent):
+    """An attempt has failed; the next one begins at `retryAt`."""
+
+    kind: Literal["node_retrying"]
+    attempt: int
+    error: EventError
+    retryAt: Time
+
+
+class NodeSkippedEvent(NodeEvent):
+    """The node is not run, or what it was doing is given up (`reason` is then `superseded`)."""
+
+    kind: Literal["node_skipped"]
+    reason: NotRequired[str]
+
+
+class MessageDeltaEvent(NodeEvent):
+    """The next part of a message."""
+
+    kind: Literal["message_delta"]
+    messageId: str
+    delta: str
+
+
+class MessageEvent(NodeEvent):
+    """A whole message."""
+
+    kind: Literal["message"]
+    messageId: str
+    content: str
+
+
+class MessageReplacedEvent(NodeEvent):
+    """A guardrail has replaced the message: what was shown of it is void."""
+
+    kind: Literal["message_replaced"]
+    messageId: str
+    content: str
+
+
+class ToolCallEvent(NodeEvent):
+    """A model has requested a call. `toolId` is null for a tool that was not offered."""
+
+    kind: Literal["tool_call"]
+    toolCallId: str
+    toolId: str | None
+    name: str
+    arguments: Any
+
+
+class ToolResultEvent(NodeEvent):
+    """The `output` of a requested call, or its `error`."""
+
+    kind: Literal["tool_result"]
+    toolCallId: str
+    output: NotRequired[Any]
+    error: NotRequired[EventError]
+
+
+class UsageEvent(NodeEvent):
+    """What one call of a model has consumed."""
+
+    kind: Literal["usage"]
+    usage: JsonObject
+    contextDigest: NotRequired[str]
+
+
+class InterruptFields(TypedDict, total=False):
+    """A wait for a person or a connection.
+
+    An approval of a tool call has the tool, the exact arguments and the digest of both; a call by a model also has its
+    `toolCallId`. A connect has the tool and the provider of the missing connection.
+    """
+
+    interruptId: Required[str]
+    type: Required[Literal["approval", "connect"]]
+    nodeId: str
+    path: list[str]
+    items: list[int | None]
+    message: str | None
+    expiresAt: Time | None
+    requiredApprovals: int
+    approvals: int
+    formSchema: JsonObject
+    toolId: str
+    arguments: Any
+    digest: str
+    toolCallId: str
+    provider: str
+    connectionId: str
+    budget: JsonObject
+
+
+class InterruptEvent(EventFields, InterruptFields):
+    """The run waits."""
+
+    kind: Literal["interrupt"]
+
+
+class DoneEvent(EventFields):
+    """The turn has ended: with the output, or parked with open `interrupts`."""
+
+    kind: Literal["done"]
+    status: Literal["done", "interrupted"]
+    output: Any
+    interrupts: NotRequired[list[InterruptFields]]
+
+
+class ErrorEvent(EventFields):
+    """The turn has ended in error. The `seq` of a refused request is 0."""
+
+    kind: Literal["error"]
+    error: EventError
+
+
+class CancelledEvent(EventFields):
+    kind: Literal["cancelled"]
+
+
+EVENTS: Final[Mapping[EventKind, type]] = {
+    EventKind.run_started: RunStartedEvent,
+    EventKind.node_started: NodeStartedEvent,
+    EventKind.node_finished: NodeFinishedEvent,
+    EventKind.node_failed: NodeFailedEvent,
+    EventKind.node_retrying: NodeRetryingEvent,
+    EventKind.node_skipped: NodeSkippedEvent,
+    EventKind.message_delta: MessageDeltaEvent,
+    EventKind.message: MessageEvent,
+    EventKind.message_replaced: MessageReplacedEvent,
+    EventKind.tool_call: ToolCallEvent,
+    EventKind.tool_result: ToolResultEvent,
+    EventKind.interrupt: InterruptEvent,
+    EventKind.usage: UsageEvent,
+    EventKind.done: DoneEvent,
+    EventKind.error: ErrorEvent,
+    EventKind.cancelled: CancelledEvent,
+}
+"""The shape of each kind on the wire."""
 
 
 TERMINAL = frozenset({EventKind.done, EventKind.error, EventKind.cancelled})

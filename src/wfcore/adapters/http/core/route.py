@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.core.request_parsing import Query, page_size
 from wfcore.adapters.http.core.responses import json_response
+from wfcore.api.runs import EventDto
 from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -105,6 +106,8 @@ class Route:
     """Whether the route ignores its query: the script of a page reads it in the browser."""
     headers: tuple[str, ...] = ()
     streams: bool = False
+    events: type = EventDto
+    """The shape of the data of an event, of a route that streams."""
     signature_headers: tuple[str, ...] = ()
     """The headers of a signed message, which needs no credential: the handler reads the bytes of the body."""
     raw_body_shape: type | None = None

@@ -9,16 +9,12 @@ from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH, LAST_EVENT_ID, Route
 from wfcore.adapters.http.openapi.examples import PARAMETERS, REQUESTS, RESPONSES
 from wfcore.api.resources import ErrorEnvelope, schema_components
-from wfcore.domain.json.codec import schema_ref
+from wfcore.domain.json.codec import component_name, schema_ref
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.events import EVENTS
 
 _PARAMETER = re.compile(r"\{([A-Za-z]+)\}", re.ASCII)
-
-_FRAMES: Final[Mapping[str, JSON]] = {
-    "type": "string",
-    "description": "Server-Sent Events; the data of each is an `Event`",
-}
 
 _HEADERS: Final[Mapping[str, tuple[str, JSON]]] = {
     IDEMPOTENCY_KEY: ("The same key and body give the same response", OPAQUE_ID),
@@ -98,7 +94,8 @@ def document(routes: Iterable[Route]) -> dict[str, JSON]:
     shapes, used = list[type](), set[str]()
     for route in routes:
         used.add(_tag(route))
-        shapes += [shape for shape in (route.body, route.raw_body_shape, route.response) if isinstance(shape, type)]
+        named = route.body, route.raw_body_shape, route.response, route.events
+        shapes += [shape for shape in named if isinstance(shape, type)]
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
@@ -106,7 +103,7 @@ def document(routes: Iterable[Route]) -> dict[str, JSON]:
         "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in used],
         "paths": paths,
         "components": {
-            "schemas": _with_examples(schema_components(*shapes)),
+            "schemas": _with_examples({**schema_components(*shapes, *EVENTS.values()), "Event": _event_union()}),
             "responses": {str(status): _error(status) for status in _ERRORS},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
@@ -199,18 +196,39 @@ def _responses(route: Route) -> dict[str, JSON]:
         for status in (route.status, *route.other_statuses)
     }
     if route.streams:
-        responses["200"] = _response(200, content | {"text/event-stream": {"schema": _FRAMES}})
+        responses["200"] = _response(200, content | _frames(route))
     for status in (*route.empty_statuses, *((304,) if _is_conditional(route) else ())):
         responses[str(status)] = _response(status, {})
     for status in _error_statuses(route):
         responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
     if route.streams and route.error_shape is None:
-        frames = {"text/event-stream": {"schema": _FRAMES}}
         refused = _error(409)
-        responses["409"] = {**refused, "content": {**as_object(refused["content"]), **frames}}
+        responses["409"] = {**refused, "content": {**as_object(refused["content"]), **_frames(route)}}
     if route.error_shape is not None:
         responses |= {str(status): _error_of_shape(status, route.error_shape) for status in (400, 404)}
     return responses
+
+
+def _frames(route: Route) -> dict[str, JSON]:
+    """The content of an event stream: `contentSchema` is the JSON in the data of each frame."""
+    name = component_name(route.events)
+    schema: dict[str, JSON] = {
+        "type": "string",
+        "description": f"Server-Sent Events; the data of each is JSON: `{name}`",
+        "contentMediaType": "application/json",
+        "contentSchema": schema_ref(route.events),
+    }
+    return {"text/event-stream": {"schema": schema}}
+
+
+def _event_union() -> dict[str, JSON]:
+    """The schema of an event of a run: that of its kind."""
+    refs: dict[str, JSON] = {kind.value: schema_ref(shape)["$ref"] for kind, shape in EVENTS.items()}
+    return {
+        "description": "One event of a run. `kind` decides which fields it has.",
+        "oneOf": [{"$ref": ref} for ref in refs.values()],
+        "discriminator": {"propertyName": "kind", "mapping": refs},
+    }
 
 
 def _error_statuses(route: Route) -> list[int]:

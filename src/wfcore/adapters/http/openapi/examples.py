@@ -181,7 +181,7 @@ RESPONSES: Final[Mapping[str, JSON]] = {
     "Upload": {"uploadId": _BLOB, "storageKey": _BLOB, "mimeType": "image/png", "sizeBytes": 48_213},
     "RunRecord": _RECORD,
     "Interrupt": _INTERRUPT,
-    "Event": {"kind": "node_started", "runId": _RUN, "seq": 2, "at": _AT, "nodeId": "ask"},
+    "Event": {"kind": "node_started", "runId": _RUN, "seq": 2, "at": _AT, "nodeId": "ask", "visit": 1},
     "WorkflowInterface": {"id": _ROW, "kind": "mcp", "config": {}, "createdAt": _AT, "url": f"/interfaces/mcp/{_ROW}"},
     "ChatAppRow": {
         "id": _ROW, "workflowId": 1, "name": "Refunds", "description": "Pays money back", "takesMessage": True,

@@ -10,7 +10,7 @@ from wfcore.adapters.http.core import sse
 from wfcore.adapters.http.core.request_parsing import prefers_json
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call, Route
-from wfcore.api.changes import ChangeEvents
+from wfcore.api.changes import ChangeDto, ChangeEvents
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.runs.changes import HELLO, Changes
@@ -25,7 +25,7 @@ class ChangeRoutes:
     def table(self) -> Iterator[Route]:
         yield Route(
             "changes.follow", "GET", "/api/v1/changes", self.follow, "Follow what changes in the organization",
-            scopes_of(self.changes.follow), ChangeEvents, streams=True,
+            scopes_of(self.changes.follow), ChangeEvents, streams=True, events=ChangeDto,
         )  # fmt: skip
 
     async def follow(self, call: Call) -> Response:
