@@ -209,7 +209,8 @@ def _may_be_absent(hint: Any) -> bool:
 
 def _present_hook(converter: cattrs.Converter, hint: Any) -> Callable[[Any, Any], Any]:
     inner = reduce(or_, (each for each in get_args(hint) if each is not UnsetType))
-    return lambda tree, _: converter.structure(tree, inner)
+    structured = converter.get_structure_hook(inner)
+    return lambda tree, _: structured(tree, inner)
 
 
 def _structure_hook(converter: cattrs.Converter, cls: type) -> Callable[[Any, Any], Any]:

@@ -71,6 +71,10 @@ class Retry:
         return int(min(seconds, self.longest) * 1000)
 
 
+NO_AGENT, NO_APPROVAL = AgentData(), HumanApprovalData()
+"""The data of a node of another type."""
+
+
 @attrs.frozen
 class NodePlan:
     """One node, compiled. `routes` has an entry for every handle that some edge leaves by.
@@ -105,11 +109,11 @@ class NodePlan:
     timeout: float | None = None
     branches: tuple[tuple[str, Expression], ...] = ()
     message: Template | None = None
-    agent: AgentData = attrs.field(factory=AgentData)
+    agent: AgentData = NO_AGENT
     """The data of an agent; `skill_id` and `model_settings` are of it."""
     skill_id: int | None = None
     model_settings: Mapping[str, JSON] = attrs.field(factory=dict)
-    approval: HumanApprovalData = attrs.field(factory=HumanApprovalData)
+    approval: HumanApprovalData = NO_APPROVAL
     """The data of a humanApproval."""
     schema: Schema | None = None
     composed: bool = False
