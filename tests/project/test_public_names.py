@@ -26,9 +26,9 @@ WFCORE = [
 ]  # fmt: skip
 TESTING = [
     "BlobsContract", "BrokenGraph", "ClockContract", "DispatcherContract", "EventsContract", "FakeClock", "History",
-    "IdsContract", "JournalContract", "MemoriesContract", "ModelsContract", "OutboundContract", "PostingsContract",
-    "ScriptedModel", "SequentialIds", "StorageContract", "StorageMachine", "TelemetryContract", "ToolServersContract",
-    "ToolsContract", "WordsContract", "broken_graphs", "deployable_graphs", "sketch",
+    "HooksContract", "IdsContract", "JournalContract", "MemoriesContract", "ModelsContract", "OutboundContract",
+    "PostingsContract", "ScriptedModel", "SequentialIds", "StorageContract", "StorageMachine", "TelemetryContract",
+    "ToolServersContract", "ToolsContract", "WordsContract", "broken_graphs", "deployable_graphs", "sketch",
 ]  # fmt: skip
 DOMAIN_PAGES = {"embedding.md", "machine.md"}
 """Pages that show the pure machine itself; everything else uses the names of `wfcore` or of a port or adapter."""

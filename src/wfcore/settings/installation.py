@@ -213,6 +213,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             attachments=AttachmentLimits(limits.max_attachments, limits.max_attachment_bytes),
             graph=GraphLimits(limits.max_nodes, limits.max_edges),
             hosts=tuple(self.http.hosts or self.server.allowed_hosts),
+            public_url=self.server.public_url,
             budgets=self.budgets.budgets(),
             prices={name: price for name, model in self.models.items() if (price := model.price())},
         )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wfcore.testing.contracts.blobs import BlobsContract
     from wfcore.testing.contracts.dispatcher import DispatcherContract
     from wfcore.testing.contracts.events import EventsContract
+    from wfcore.testing.contracts.hooks import HooksContract
     from wfcore.testing.contracts.journal import JournalContract
     from wfcore.testing.contracts.memories import MemoriesContract, WordsContract
     from wfcore.testing.contracts.models import ModelsContract
@@ -39,6 +40,7 @@ __all__ = [
     "EventsContract",
     "FakeClock",
     "History",
+    "HooksContract",
     "IdsContract",
     "JournalContract",
     "MemoriesContract",
@@ -66,6 +68,7 @@ _WHERE = {
     "EventsContract": "wfcore.testing.contracts.events",
     "FakeClock": "wfcore.testing.fakes",
     "History": "wfcore.testing.histories",
+    "HooksContract": "wfcore.testing.contracts.hooks",
     "IdsContract": "wfcore.testing.contracts.system",
     "JournalContract": "wfcore.testing.contracts.journal",
     "MemoriesContract": "wfcore.testing.contracts.memories",

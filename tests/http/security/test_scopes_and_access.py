@@ -61,6 +61,9 @@ RUNS = {
     "connections.create": ("connections:write",), "connections.list": ("connections:read",),
     "connections.get": ("connections:read",), "connections.patch": ("connections:write",),
     "connections.delete": ("connections:write",),
+    "hooks.create": ("hooks:write",), "hooks.list": ("hooks:read",), "hooks.get": ("hooks:read",),
+    "hooks.patch": ("hooks:write",), "hooks.delete": ("hooks:write",), "hooks.rotate": ("hooks:write",),
+    "hooks.deliveries": ("hooks:read",), "hooks.redeliver": ("hooks:write",),
 }  # fmt: skip
 
 SAYS_THE_SAME = {"protectedResource.mcp"}

@@ -98,12 +98,12 @@ class Hooks(RecordServiceBase[Hook]):
             new_id = self._ports.ids.uuid()
             secret, sealed = self._new_secret(me.org_uuid, new_id)
             enabled = new.is_enabled is UNSET or bool(new.is_enabled)
-            made = Hook(new_id, new.url, tuple(new.events), workflow_id, enabled, me.user_id, sealed, secret=secret)
+            made = Hook(new_id, new.url, tuple(new.events), workflow_id, enabled, me.user_id, sealed)
             await work.hooks.add(made)
             await work.deliveries.subscribe(made.id, made.subscribed, workflow_id)
             await store_response(work, me, self.kind, key, request, new_id)
             await self._audit(work, me, "create", made)
-        return made
+        return attrs.evolve(made, secret=secret)
 
     @needs("*:write")
     async def patch(
@@ -155,10 +155,10 @@ class Hooks(RecordServiceBase[Hook]):
             check_match(if_match, old.to_wire())
             secret, sealed = self._new_secret(me.org_uuid, id)
             until = self._ports.clock.now() + OLD_SECRET_MS
-            new = attrs.evolve(old, sealed=sealed, former=old.sealed, former_until=until, secret=secret)
+            new = attrs.evolve(old, sealed=sealed, former=old.sealed, former_until=until)
             await work.hooks.save(new)
             await self._audit(work, me, "rotate", new)
-        return new
+        return attrs.evolve(new, secret=secret)
 
     @needs("*:read")
     async def deliveries(

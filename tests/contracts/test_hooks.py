@@ -1,0 +1,62 @@
+"""The contract of subscriptions and deliveries for each store with its journal."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from postgres_server import new_database
+
+from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.storage import MemoryStorage
+from wfcore.adapters.sql.journal.journal import SqlJournal
+from wfcore.adapters.sql.postgres.database import PostgresDatabase
+from wfcore.adapters.sql.repositories.hooks import ADD, DUE, DUE_OF_EACH
+from wfcore.adapters.sql.sqlite.database import Database
+from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.testing.contracts.hooks import HooksContract, Stores
+
+
+class TestMemoryHooks(HooksContract):
+    @asynccontextmanager
+    async def open_stores(self, place: Path) -> AsyncIterator[Stores]:
+        storage = MemoryStorage()
+        yield storage, MemoryJournal(add_notices=storage.add_notices)
+
+
+class TestSqlHooks(HooksContract):
+    @asynccontextmanager
+    async def open_stores(self, place: Path) -> AsyncIterator[Stores]:
+        database = Database(f"sqlite:///{place}/wfcore.db", synchronous="NORMAL")
+        await database.open()
+        storage = SqlStorage(database)
+        await storage.upgrade()
+        yield storage, SqlJournal(database)
+        await storage.close()
+
+    @pytest.mark.parametrize("statement", [DUE, DUE_OF_EACH])
+    async def test_due_deliveries_use_indexes(self, stores: Stores, statement: str) -> None:
+        """No table is scanned: deliveries are found by handler and time, and by organization."""
+        storage, _ = stores
+        assert isinstance(storage, SqlStorage)
+        plan = await storage.database.look_up(f"EXPLAIN QUERY PLAN {statement}", 9, 9, "")
+        steps = [step for *_, step in plan]
+        assert [step for step in steps if step.startswith("SCAN")] in ([], ["SCAN w", "SCAN w"])
+        assert any("wfcore_deliveries_due" in step for step in steps)
+
+    async def test_an_event_without_subscribers_is_one_look_up(self, stores: Stores) -> None:
+        """The journal finds the subscribers by the primary key of subscriptions."""
+        storage, _ = stores
+        assert isinstance(storage, SqlStorage)
+        plan = await storage.database.look_up(f"EXPLAIN QUERY PLAN {ADD}", *range(10))
+        steps = [step for *_, step in plan]
+        assert steps == ["SEARCH s USING PRIMARY KEY (org=? AND event=?)"]
+
+
+class TestHooksOnPostgres(HooksContract):
+    @asynccontextmanager
+    async def open_stores(self, place: Path) -> AsyncIterator[Stores]:
+        database = PostgresDatabase(new_database(), synchronous="NORMAL")
+        await database.open()
+        yield SqlStorage(database), SqlJournal(database)
+        await database.close()
