@@ -51,7 +51,7 @@ INSERT INTO wfcore_grants (resource, subject, use, manage) VALUES (1, 'g:{READER
 WIPE = """
 DELETE FROM wfcore_executions; DELETE FROM wfcore_journal; DELETE FROM wfcore_runs; DELETE FROM wfcore_interrupts;
 DELETE FROM wfcore_conversations; DELETE FROM wfcore_participants; DELETE FROM wfcore_messages;
-DELETE FROM wfcore_usage; DELETE FROM wfcore_workers;
+DELETE FROM wfcore_usage; DELETE FROM wfcore_workers; DELETE FROM sqlite_sequence;
 """
 
 

@@ -184,7 +184,7 @@ def well_formed(events: Sequence[Event]) -> None:
             open_nodes.add(node)
         elif event.kind in (EventKind.node_finished, EventKind.node_failed) or "reason" in event.data:
             open_nodes.remove(node)
-    assert events[-1].kind != EventKind.done or not open_nodes
+    assert events[-1].data.get("status") != "done" or not open_nodes
 
 
 # The laws of folding.

@@ -5,7 +5,7 @@ A file is JSON lines, each an object with one key that says what the line is:
 | key | |
 |---|---|
 | `execution` | what ran: kind, resource, thread, and the structure of a workflow |
-| `child` | the variation that an `Opened` pinned: kind, resource, variation, structure |
+| `child` | a variation that an entry after the first pinned: kind, resource, variation, structure |
 | `entry` | the text that the journal stored; `then` is the state it led to |
 | `event` | an event, as clients received it, in order |
 | `state` | the state after the last entry |
@@ -22,13 +22,14 @@ import msgspec
 
 from wfcore.adapters.sql.journal.statements import is_compacted, restored
 from wfcore.domain.run.effects import Effect
-from wfcore.domain.run.entries import Entry, Opened, Resumed, Started
+from wfcore.domain.run.entries import Entry, Forked, Pinned, Resumed, Retried, Started
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
 from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, compile_plan, skill_plan
 from wfcore.domain.run.versions import decode_stored
 from wfcore.runtime.execution.append import left_open, result_of
+from wfcore.runtime.execution.plans import pinned_by
 
 FOLDER = Path(__file__).with_name("journals")
 
@@ -102,8 +103,13 @@ def fold(frozen: Frozen) -> Folded:
     for entry in entries:
         if isinstance(entry, Resumed):
             runs[-1] |= {"resumedBy": entry.run_id, "result": plain(left_open(machine))}
+        if isinstance(entry, Retried):
+            runs[-1]["retriedBy"] = entry.run_id
+        if isinstance(entry, Forked):  # what the entries before it led to is of the source
+            runs, events = [], []
+            machine.take_events()
         machine.apply(entry)
-        if isinstance(entry, Started | Resumed):
+        if isinstance(entry, Started | Resumed | Retried | Forked):
             runs.append(new_row(runs, entry))
         update_row(runs[-1], machine)
         events += machine.take_events()
@@ -131,13 +137,12 @@ def children_of(frozen: Frozen) -> Iterator[tuple[tuple[str, int, str], Plan]]:
         yield (child["kind"], number, child["variationId"]), plan
 
 
-def opened_in(entries: list[Entry]) -> list[Opened]:
-    """One of each child that was pinned."""
-    found = {(e.kind, e.resource_id, e.variation_id): e for e in entries if isinstance(e, Opened)}
-    return list(found.values())
+def pinned_in(entries: list[Entry]) -> list[Pinned]:
+    """Each variation that was pinned after the start."""
+    return list(dict.fromkeys(key for entry in entries if (key := pinned_by(entry)) is not None))
 
 
-def new_row(runs: list[Json], entry: Started | Resumed) -> Json:
+def new_row(runs: list[Json], entry: Started | Resumed | Retried | Forked) -> Json:
     parent = runs[-1]["id"] if runs else None
     return {"id": entry.run_id, "parentRunId": parent, "resumedBy": None, "createdAt": entry.at, "status": None}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from bench import Bench, Toolbox
 from bench import opened as open_bench
-from frozen import FOLDER, Frozen, fold, opened_in, plain
+from frozen import FOLDER, Frozen, fold, pinned_in, plain
 
 from wfcore.domain.graph.structure import structure_of
 from wfcore.testing.fakes import FakeClock, SequentialIds
@@ -37,13 +37,15 @@ class Recorder:
     async def keep(self, bench: Bench, run: Any) -> None:
         """Freeze the execution of this run as it is now. Raises AssertionError when a fold gives anything else."""
         runs = await _rows(bench, "SELECT id FROM wfcore_runs WHERE execution = ? ORDER BY key", run.row.execution.id)
-        entries = await _rows(bench, "SELECT entry FROM wfcore_journal WHERE execution = ? ORDER BY pos", run.row.execution.id)
+        entries = await _rows(
+            bench, "SELECT entry FROM wfcore_journal WHERE execution = ? ORDER BY pos", run.row.execution.id
+        )
         views = [await bench.core.runs.get(bench.me, run_id) for (run_id,) in runs]
         events = [event.to_wire() for view in views for event in await bench.core.runs.events(bench.me, view.id)]
         rows = [_row(view) for view in views]
         execution = await self._execution(bench, run)
         frozen = Frozen(execution, [], [text for (text,) in entries], [], *plain((events, {}, rows)))
-        frozen.children.extend([await self._child(bench, child) for child in opened_in(frozen.decoded())])
+        frozen.children.extend([await self._child(bench, child) for child in pinned_in(frozen.decoded())])
         folded = fold(frozen)
         assert folded.events == frozen.events, (folded.events, frozen.events)
         assert folded.runs == frozen.runs, (folded.runs, frozen.runs)
@@ -58,12 +60,10 @@ class Recorder:
             found["structure"] = await self._structure(bench, row.resource_id, row.variation_id)
         return found
 
-    async def _child(self, bench: Bench, opened: Any) -> dict[str, Any]:
-        structure = None
-        if opened.kind == "workflow":
-            structure = await self._structure(bench, opened.resource_id, opened.variation_id)
-        return {"kind": opened.kind, "resourceId": opened.resource_id, "variationId": opened.variation_id,
-                "structure": structure}  # fmt: skip
+    async def _child(self, bench: Bench, pinned: tuple[str, int, str]) -> dict[str, Any]:
+        kind, number, variation_id = pinned
+        structure = await self._structure(bench, number, variation_id) if kind == "workflow" else None
+        return {"kind": kind, "resourceId": number, "variationId": variation_id, "structure": structure}
 
     async def _structure(self, bench: Bench, number: Any, variation_id: Any) -> Any:
         async with bench.core.ports.storage.reading(bench.org) as work:
@@ -87,6 +87,7 @@ def _row(view: Any) -> dict[str, Any]:
         "status": str(row.status),
         "finishedAt": row.finished_at,
         "result": row.result,
+        **({"retriedBy": row.retried_by} if row.retried_by else {}),
     }
 
 

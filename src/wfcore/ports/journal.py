@@ -74,6 +74,7 @@ class RunRow:
     usage. `key` orders the organization's runs by their start; it is 0 for a row that was not read from the store.
 
     `started_by` and `origin` are of this turn; `root_user_id` and `root_started_by` of the first turn of its execution.
+    `retried_by` is the turn that retried this one, `forked_from` the run from which its execution was forked.
     """
 
     id: str
@@ -97,6 +98,8 @@ class RunRow:
     is_draft: bool = False
     root_user_id: str = ""
     root_started_by: StarterKind = "person"
+    retried_by: str | None = None
+    forked_from: str | None = None
 
 
 @attrs.frozen
@@ -156,7 +159,10 @@ def run_info(kind: str, resource_id: int | None, thread_id: str) -> dict[str, JS
 
 @attrs.frozen
 class NewRun:
-    """A run that begins, and possibly ends, with the entries of the same append. `result` is as in `RunRow`."""
+    """A run that begins, and possibly ends, with the entries of the same append. `result` is as in `RunRow`.
+
+    `variation_id`, with `is_draft`, is given for a run of another variation than that of the execution.
+    """
 
     id: str
     user_id: str
@@ -167,25 +173,32 @@ class NewRun:
     result: JSON = None
     started_by: StarterKind = "person"
     origin: str = "api"
+    forked_from: str | None = None
+    variation_id: str | None = None
+    is_draft: bool = False
 
     def row(self, execution: Execution, key: int = 0) -> RunRow:
         """The row that the store returns after the run was written."""
         finished = None if self.status.under_way else self.at
+        own = self.variation_id is not None
         return RunRow(self.id, execution.ref, self.user_id, self.fingerprint, self.status, self.parent_run_id, None,
                       self.result, self.at, self.at, finished, execution.kind, execution.resource_id,
-                      execution.thread_id, key, self.started_by, self.origin, execution.variation_id,
-                      execution.is_draft, execution.user_id, execution.started_by)  # fmt: skip
+                      execution.thread_id, key, self.started_by, self.origin,
+                      self.variation_id if own else execution.variation_id,
+                      self.is_draft if own else execution.is_draft, execution.user_id, execution.started_by, None,
+                      self.forked_from)  # fmt: skip
 
 
 @attrs.frozen
 class RunChange:
-    """The new values of a run's row. `result` and `resumed_by` stay unchanged when None."""
+    """The new values of a run's row. `result`, `resumed_by` and `retried_by` stay unchanged when None."""
 
     id: str
     status: RunStatus
     at: int
     result: JSON = None
     resumed_by: str | None = None
+    retried_by: str | None = None
 
 
 class Append(Struct, frozen=True):
@@ -279,6 +292,17 @@ class Journal(Protocol):
         """
         ...
 
+    async def delete(self, execution: ExecutionRef, length: int, audit: Sequence[AuditRow] = ()) -> None:
+        """Delete an execution of exactly this length that no worker holds, else `JournalConflict`.
+
+        Its entries, runs and interrupts are deleted. Its messages and usage stay, and the ids of its runs stay taken.
+        """
+        ...
+
+    async def is_deleted(self, org: str, run_id: str) -> bool:
+        """Whether the organization had a run of this id that was deleted."""
+        ...
+
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
         """The entries after the first `after`, in order. Empty for another organization's execution.
 
@@ -288,6 +312,14 @@ class Journal(Protocol):
 
     def damaged(self) -> AsyncIterator[str]:
         """Read the entries of all executions, in batches. The id of the first run of each damaged one."""
+        ...
+
+    async def within(self, connection: object) -> "Journal":
+        """This journal in a transaction of the embedding product, which alone commits it.
+
+        `begin` and `append` write, under a savepoint, and reads by key also see what the transaction wrote. Raises
+        ValueError for a connection to another database or without a transaction, TypeError for any other value.
+        """
         ...
 
     async def execution(self, execution: ExecutionRef) -> Execution:

@@ -24,10 +24,12 @@ from wfcore.domain.run.entries import (
     Decision,
     Entry,
     Failed,
+    Forked,
     Limits,
     Opened,
     Paused,
     Resumed,
+    Retried,
     Said,
     Sent,
     Started,
@@ -99,6 +101,7 @@ class History:
             for kind in ("workflow", "skill")
         }
         root = structure if isinstance(structure, Plan) else compile_plan(structure)
+        self._root = root
         self.machine = Machine(root, [], plans)
         self.records: list[Record] = []
         self.entries: list[Entry] = []
@@ -186,6 +189,42 @@ class History:
     def pause(self, by: Actor = ANN) -> Self:
         """Somebody paused the run."""
         return self.apply(Paused(self.at, by))
+
+    def retry(
+        self,
+        structure: Mapping[str, JSON] | None = None,
+        *,
+        by: Actor = ANN,
+        again: tuple[str, ...] = (),
+        outputs: dict[str, JSON] | None = None,
+        skip: tuple[str, ...] = (),
+    ) -> Self:
+        """Somebody retried the run, on another graph if one is given."""
+        pinned = self._pinned(structure)
+        entry = Retried(self.at, f"run-{self._turn + 1}", by, pinned, pinned is not None, again, outputs or {}, skip)
+        self.apply(entry)
+        self._turn += 1
+        return self
+
+    def fork(
+        self, *before: str, structure: Mapping[str, JSON] | None = None, given: tuple[JSON, ...] = (), by: Actor = ANN
+    ) -> "History":
+        """Somebody forked the run before these nodes: the history of the new execution."""
+        twin = History(self.machine.plan, given=None, by=by)
+        twin.machine = Machine(self._root, [], self.machine.plans)
+        twin.entries, twin.events, twin.records, twin.at = [], [], [], self.at
+        for entry in self.entries:
+            twin.apply(entry)
+        pinned = twin._pinned(structure)
+        twin.events = []
+        return twin.apply(Forked(self.at, "fork-1", by, "fork-key", before, pinned, input=given))
+
+    def _pinned(self, structure: Mapping[str, JSON] | None) -> tuple[str, int, str] | None:
+        if structure is None:
+            return None
+        key = "workflow", 0, f"v{len(self.machine.plans)}"
+        self.machine.plans = {**self.machine.plans, key: compile_plan(structure)}
+        return key
 
     def cancel(self, by: Actor = ANN) -> Self:
         """Somebody cancelled the run."""

@@ -90,7 +90,8 @@ class MemoryJournal:
         self._registered: dict[int, tuple[str, int]] = {}
         self._pinned: set[str] = set()
         self._closed: list[OpenInterrupt] = []
-        self._last_run = self._last_key = 0
+        self._last_run = self._last_key = self._last_execution = 0
+        self._deleted: set[tuple[str, str]] = set()
 
     def pinned(self, variation_id: str) -> bool:
         """Whether an execution runs this variation, which must then be kept."""
@@ -104,12 +105,13 @@ class MemoryJournal:
             raise NotFound(f"unknown organization `{new.org}`")
         if run is None or append.expected or append.holder is not None:
             raise ValueError("the first append of an execution must have a new run, `expected` 0 and no holder")
-        ref = ExecutionRef(new.org, len(self._executions) + 1)
+        ref = ExecutionRef(new.org, self._last_execution + 1)
         row = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, 0, None,
                         new.is_draft, new.started_by)  # fmt: skip
         stored = _StoredExecution(row, [], claimed_by=append.claimed_by, epoch=int(append.claimed_by is not None))
         self._check(new.org, stored, append)
         self._executions[ref.id] = stored
+        self._last_execution = ref.id
         if new.variation_id is not None:
             self._pinned.add(new.variation_id)
         self._write(stored, append)
@@ -125,6 +127,21 @@ class MemoryJournal:
         if append.wakes:
             self._set_claim(stored, 0, stored.claimed_by)
 
+    async def delete(self, execution: ExecutionRef, length: int, audit: Sequence[AuditRow] = ()) -> None:
+        stored = self._check(execution.org, self._find(execution), Append(length, ()))
+        if stored.claimed_by is not None:
+            raise JournalConflict("a worker holds the execution")
+        for run_id in stored.runs:
+            del self._runs[execution.org][run_id]
+            self._deleted.add((execution.org, run_id))
+        self._closed = [one for one in self._closed if one.execution.ref != execution]
+        del self._executions[execution.id]
+        if audit:
+            self._add_audit_rows(execution.org, audit)
+
+    async def is_deleted(self, org: str, run_id: str) -> bool:
+        return (org, run_id) in self._deleted
+
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
         stored = self._find(execution)
         return stored.entries[after:] if stored else []
@@ -132,6 +149,9 @@ class MemoryJournal:
     async def damaged(self) -> AsyncIterator[str]:
         return
         yield ""  # nothing that is kept in memory is damaged
+
+    async def within(self, connection: object) -> "MemoryJournal":
+        raise ValueError("`connection` is to another database: wfcore's is in memory")
 
     async def execution(self, execution: ExecutionRef) -> Execution:
         stored = self._find(execution)
@@ -258,7 +278,9 @@ class MemoryJournal:
 
     def _check(self, org: str, stored: _StoredExecution | None, append: Append) -> _StoredExecution:
         """Raise the errors of `append`, in order of precedence, before anything has changed."""
-        if append.new_run and append.new_run.id in self._runs.get(org, {}):
+        if append.new_run and (
+            append.new_run.id in self._runs.get(org, {}) or (org, append.new_run.id) in self._deleted
+        ):
             raise RunExists(f"run `{append.new_run.id}` already exists")
         if stored is None or len(stored.entries) != append.expected or append.holder not in (None, stored.claimed_by):
             raise JournalConflict("the journal does not have the expected length, or the claim is lost")
@@ -272,6 +294,8 @@ class MemoryJournal:
         stored.entries.extend(append.entries)
         if append.new_run:
             self._last_run += 1
+            if append.new_run.variation_id is not None:
+                self._pinned.add(append.new_run.variation_id)
             self._put_run(append.new_run.row(stored.row, self._last_run))
             stored.runs.append(append.new_run.id)
         for change in append.changes:
@@ -324,8 +348,8 @@ class MemoryJournal:
 
     def _waits_for(self, wake_at: int, number: int) -> bool:
         """False for an outdated element of a heap."""
-        stored = self._executions[number]
-        return stored.claimed_by is None and stored.wake_at == wake_at
+        stored = self._executions.get(number)
+        return stored is not None and stored.claimed_by is None and stored.wake_at == wake_at
 
     def _find_known(self, item: OpenInterrupt) -> _StoredExecution:
         return self._executions[item.execution.ref.id]
@@ -384,5 +408,6 @@ def _changed(run: RunRow, change: RunChange) -> RunRow:
         updated_at=change.at,
         result=run.result if change.result is None else change.result,
         resumed_by=run.resumed_by if change.resumed_by is None else change.resumed_by,
+        retried_by=run.retried_by if change.retried_by is None else change.retried_by,
         finished_at=run.finished_at if change.status == run.status else finished,
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.entries import Actor, Cancelled, Entry, Paused, Resumed
+from wfcore.domain.run.entries import Actor, Cancelled, Entry, Forked, Paused, Resumed, Retried
 
 
 @attrs.frozen
@@ -28,8 +28,21 @@ def _decision(entry: Entry) -> DecisionRow | None:
         case Resumed(by=Actor() as by):
             made: list[JSON] = [{"interruptId": one.interrupt_id, "decision": one.decision} for one in entry.decisions]
             return DecisionRow(entry.at, by.user_id, "run.resume", {"resumedBy": entry.run_id, "decisions": made})
+        case Retried(by=by):
+            changed = {"version": _version(entry), "from": list(entry.again), "outputs": list(entry.outputs)}
+            return DecisionRow(
+                entry.at, by.user_id, "run.retry", {"retriedBy": entry.run_id, **changed, "skip": list(entry.skip)}
+            )
+        case Forked(by=by):
+            about = {"forkedTo": entry.run_id, "version": _version(entry), "before": entry.again[0]}
+            return DecisionRow(entry.at, by.user_id, "run.fork", about)
         case Cancelled(by=by):
             return DecisionRow(entry.at, by.user_id, "run.cancel")
         case Paused(by=by):
             return DecisionRow(entry.at, by.user_id, "run.interrupt")
     return None
+
+
+def _version(entry: Retried | Forked) -> JSON:
+    """The id of the variation that runs from now on; None for the one before."""
+    return None if entry.pinned is None else entry.pinned[2]

@@ -66,6 +66,7 @@ class CallTool(Struct, frozen=True):
     definition: str = ""
     skill_id: int | None = None
     message_id: str = ""
+    carried: int = 0
 
     @property
     def sent(self) -> bool:
@@ -77,7 +78,8 @@ class OpenChild(Struct, frozen=True):
 
     `agent`: a model requested it, so that it is opened with the access of the user who started the execution; the node
     of a workflow opens it with its deployer's. `depth` counts the frames around the child, from 1. `timeout`, in
-    seconds, holds for the opening, and then for all that the child does.
+    seconds, holds for the opening, and then for all that the child does. `frame` is what the frame of its node runs,
+    once a retry or a fork has chosen another variation; until then None.
     """
 
     address: Address
@@ -92,6 +94,8 @@ class OpenChild(Struct, frozen=True):
     agent: bool = False
     depth: int = 1
     state: AttemptState = REQUESTED
+    carried: int = 0
+    frame: tuple[str, int, str] | None = None
 
 
 class ComposeContext(Struct, frozen=True):
@@ -119,6 +123,7 @@ class ComposeContext(Struct, frozen=True):
     variation_id: str | None = None
     attachments: Mapping[str, JSON] | None = None
     state: AttemptState = REQUESTED
+    carried: int = 0
 
 
 class CallModel(Struct, frozen=True):
@@ -149,6 +154,7 @@ class CallModel(Struct, frozen=True):
     allowances: Mapping[str, int] = field(default_factory=dict)
     state: AttemptState = REQUESTED
     broken_off: int = 0
+    carried: int = 0
 
     @property
     def said(self) -> bool:
@@ -159,5 +165,7 @@ Effect = CallTool | CallModel | OpenChild | ComposeContext
 
 
 def tries(effect: Effect) -> int:
-    """The attempts that count, this one included: all but those that ended only because their worker did."""
-    return effect.attempt - (effect.broken_off if isinstance(effect, CallModel) else 0)
+    """The attempts that count, this one included: all but those of turns before a retry (`carried`), and those that
+    ended only because their worker did.
+    """
+    return effect.attempt - effect.carried - (effect.broken_off if isinstance(effect, CallModel) else 0)

@@ -73,6 +73,49 @@ class Resumed(Struct, frozen=True):
     info: dict[str, JSON] | None = None
 
 
+Pinned = tuple[str, int, str]
+"""A variation that a frame runs: kind and id of its resource, and the id of the variation."""
+
+
+class Retried(Struct, frozen=True):
+    """A new turn took over an execution that had failed or was cancelled, after what it had done.
+
+    `pinned` is the variation that runs from now on; None for the one before. `again` names nodes that run again with
+    all that follows them, `outputs` has the outputs that a user gave to nodes, `skip` names nodes that count as done
+    without one. With a `refusal` the turn ended in error at once.
+    """
+
+    at: int
+    run_id: str
+    by: Actor
+    pinned: Pinned | None = None
+    is_draft: bool = False
+    again: tuple[str, ...] = ()
+    outputs: dict[str, JSON] = field(default_factory=dict)
+    skip: tuple[str, ...] = ()
+    refusal: str = ""
+    info: dict[str, JSON] | None = None
+
+
+class Forked(Struct, frozen=True):
+    """A new execution began with the entries of another one, which stand before this one.
+
+    It continues before the nodes in `again`, with effects of its own, whose keys begin with `key`. `input` has the new
+    input, if there is one. The other fields are those of `Retried`.
+    """
+
+    at: int
+    run_id: str
+    by: Actor
+    key: str
+    again: tuple[str, ...]
+    pinned: Pinned | None = None
+    is_draft: bool = False
+    input: tuple[JSON, ...] = ()
+    refusal: str = ""
+    info: dict[str, JSON] | None = None
+
+
 class Succeeded(Struct, frozen=True):
     """An effect had its result. `usage` counts what a model call consumed. `guardrail` describes an answer that did not
     pass as it was: `{"replaced": true}` when the output is what may be said, `{"blocked": why}` when nothing may be.
@@ -176,11 +219,13 @@ class Aborted(Struct, frozen=True):
 Outcome = Succeeded | Failed | Said | Opened | Sent
 """What becomes of one effect, or is said on the way."""
 
-Entry = Started | Resumed | Outcome | TimePassed | Paused | Cancelled | Aborted
+Entry = Started | Resumed | Retried | Forked | Outcome | TimePassed | Paused | Cancelled | Aborted
 
 TAGS: dict[type[Struct], str] = {
     Started: "start",
     Resumed: "resume",
+    Retried: "retry",
+    Forked: "fork",
     Succeeded: "ok",
     Failed: "fail",
     Said: "say",
@@ -243,6 +288,24 @@ def _resumed(values: list[Any]) -> Resumed:
     return Resumed(at, run_id, by, tuple(Decision(**d) for d in decisions), *rest[2:])
 
 
+def _repaired(cls: type) -> Callable[[list[Any]], Any]:
+    """The builder of an entry with arrays, which JSON gives as lists."""
+    names = _LAYOUTS[cls][1]
+    arrays = [index for index, name in enumerate(names) if name in ("again", "skip", "input")]
+    pinned = names.index("pinned")
+
+    def build(values: list[Any]) -> Any:
+        values[2] = Actor(**values[2])
+        for index in arrays:
+            if index < len(values):
+                values[index] = tuple(values[index])
+        if len(values) > pinned and values[pinned] is not None:
+            values[pinned] = tuple(values[pinned])
+        return cls(*values)
+
+    return build
+
+
 def _by_somebody(cls: type) -> Callable[[list[Any]], Any]:
     return lambda values: cls(values[0], Actor(**values[1]))
 
@@ -261,6 +324,8 @@ def _in_a_frame(cls: type) -> Callable[[list[Any]], Any]:
 _BUILDERS: dict[type, Callable[[list[Any]], Any]] = {
     Started: _started,
     Resumed: _resumed,
+    Retried: _repaired(Retried),
+    Forked: _repaired(Forked),
     **{cls: _in_a_frame(cls) for cls in (Succeeded, Failed, Said, Opened, Sent)},
     Paused: _by_somebody(Paused),
     Cancelled: _by_somebody(Cancelled),

@@ -10,7 +10,7 @@ settled in a pass that does not start another; it then counts as taken if any pa
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
 from wfcore.domain.run.plan import EdgePlan, Plan
@@ -40,6 +40,44 @@ class Flow:
         twin.edges = self.edges.copy()
         twin.unsettled = self.unsettled.copy()
         return twin
+
+    @classmethod
+    def rebuilt(cls, plan: Plan, left: Mapping[int, Sequence[EdgePlan]], held: Collection[int]) -> Self:
+        """The flow of a graph of which some nodes have ended; the others have not begun, and those that can are ready.
+
+        `left` has the edges taken by each node that has ended, `held` the positions of edges out of a cycle that an
+        earlier pass took.
+        """
+        flow = cls(plan)
+        for index, loop in enumerate(plan.loops):  # a cycle stands before those around it
+            flow.unsettled[index] = sum(node not in left for node in loop.nodes)
+            flow.unsettled[index] += sum(flow.unsettled[child] > 0 for child in loop.children)
+        for node in plan.nodes:
+            for edge in node.outgoing:
+                flow._restore(edge, left, held)
+        for node in plan.nodes:
+            states = [flow.edges.get(edge.index, UNDECIDED) for edge in node.incoming]
+            flow.taken[node.index] = states.count(TAKEN)
+            # a node that has ended is not started by a late decision of one more edge
+            undecided = sum(state not in (TAKEN, NOT_TAKEN) for state in states)
+            flow.need[node.index] = 0 if node.index in left else undecided
+        flow.taken[plan.start] = 1
+        flow.ready.extend(node for node, need in enumerate(flow.need) if not need and node not in left)
+        return flow
+
+    def _restore(self, edge: EdgePlan, left: Mapping[int, Sequence[EdgePlan]], held: Collection[int]) -> None:
+        """Decide one edge as it was decided before."""
+        if edge.closes >= 0:
+            return
+        taken = edge.index in held
+        if edge.source in left:
+            taken = taken or edge in left[edge.source]
+        elif not taken:
+            return
+        if edge.leaves >= 0 and self.unsettled[edge.leaves] and edge.target not in left:
+            self.edges[edge.index] = HELD_TAKEN if taken else HELD_NOT_TAKEN
+        else:
+            self.edges[edge.index] = TAKEN if taken else NOT_TAKEN
 
     def begin(self) -> None:
         """Make the start node ready."""

@@ -61,8 +61,8 @@ class RunView:
             "threadId": row.thread_id,
             "parentRunId": row.parent_run_id,
             "resumedBy": row.resumed_by,
-            "retriedBy": None,
-            "forkedFrom": None,
+            "retriedBy": row.retried_by,
+            "forkedFrom": row.forked_from,
             "startedBy": starter_to_wire(row.user_id, row.started_by),
             "executionStartedBy": starter_to_wire(row.root_user_id, row.root_started_by),
             "origin": row.origin,
@@ -112,10 +112,10 @@ async def views(journal: Journal, rows: Sequence[RunRow]) -> list[RunView]:
 
 
 async def latest_turn(journal: Journal, org: str, run_id: str) -> RunRow | None:
-    """The latest turn of this run's execution: the run, or the last one that resumed it. None for an unknown run."""
+    """The latest turn of this run's execution: the run, or the last one that took it over. None for an unknown run."""
     row = await journal.find_run(org, run_id)
-    while row is not None and row.resumed_by is not None:
-        row = await journal.find_run(org, row.resumed_by)
+    while row is not None and (later := row.resumed_by or row.retried_by) is not None:
+        row = await journal.find_run(org, later)
     return row
 
 

@@ -157,8 +157,11 @@ def new_run(
     queued: bool = False,
     started_by: StarterKind = "person",
     origin: str = "api",
+    forked_from: str | None = None,
 ) -> NewRun:
     """The row of a turn that has just begun, and perhaps ended at once; `queued` as long as nobody drives it."""
     status = RunStatus.queued if queued else machine.status
     result = None if machine.turn_open else result_of(machine) or None
-    return NewRun(machine.run_id, user_id, fingerprint, status, machine.at, parent, result, started_by, origin)
+    own = None if machine.pinned is None else machine.pinned[2]
+    return NewRun(machine.run_id, user_id, fingerprint, status, machine.at, parent, result, started_by, origin,
+                  forked_from, own, machine.is_draft)  # fmt: skip

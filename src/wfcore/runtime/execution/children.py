@@ -49,7 +49,7 @@ class Children:
         if effect.depth > MAX_CHILD_DEPTH:
             raise ChildRefused(f"children go at most {MAX_CHILD_DEPTH} levels deep", "depth")
         org, kind, name = execution.ref.org, Kind(effect.kind), f"{effect.kind} `{effect.resource_id}`"
-        opener = None if effect.agent else await self._frame(execution, effect.address[:-3])
+        opener = None if effect.agent else effect.frame or await self._frame(execution, effect.address[:-3])
         chosen = opener is not None and await self._is_chosen_by_expression(org, opener, effect)
         async with self._ports.storage.reading(org) as work:
             user_id = execution.user_id if opener is None else await _deployer(work, opener) or execution.user_id

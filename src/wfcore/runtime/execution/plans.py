@@ -9,7 +9,7 @@ from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.entries import Entry, Opened, Started
+from wfcore.domain.run.entries import Entry, Forked, Opened, Retried, Started
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, compile_plan, skill_plan
@@ -24,6 +24,13 @@ KEPT = 256
 
 REPLAYS = 1
 """How many journals are replayed for readers at once."""
+
+
+def pinned_by(entry: Entry) -> PlanKey | None:
+    """The variation that a frame runs from this entry on."""
+    if isinstance(entry, Opened):
+        return entry.kind, entry.resource_id, entry.variation_id
+    return entry.pinned if isinstance(entry, Retried | Forked) else None
 
 
 def opens(entries: Iterable[Entry]) -> bool:
@@ -69,12 +76,11 @@ class Plans:
         machine.take_records()
 
     async def load(self, org: str, entries: Iterable[Entry], machine: Machine) -> None:
-        """Give the machine the plans of the children that these entries open."""
+        """Give the machine the plans of the children that these entries open, and of variations they change to."""
         for entry in entries:
-            if isinstance(entry, Opened):
-                key = entry.kind, entry.resource_id, entry.variation_id
-                if key not in machine.plans:
-                    machine.plans = {**machine.plans, key: await self.child(org, key)}
+            key = pinned_by(entry)
+            if key is not None and key not in machine.plans:
+                machine.plans = {**machine.plans, key: await self.child(org, key)}
 
     async def of(self, execution: Execution, entries: Iterable[Entry] | None = None) -> Plan:
         """The plan of an execution; `entries` are those of its journal, if they have been read."""

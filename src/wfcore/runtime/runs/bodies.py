@@ -116,14 +116,12 @@ def _attachment_issues(limits: AttachmentLimits, data: Tree) -> list[Issue]:
 
 
 def _target_issues(data: Tree) -> list[Issue]:
-    """Exactly one target is required; a workflow also requires `input`, an agent `message` or `input`."""
+    """Exactly one target is required; an agent also requires `message` or `input`. A workflow's `input` defaults to {}."""
     named = [name for name in TARGETS if name in data]
     if not named:
         return [Issue("workflowId", "one of `workflowId`, `skillId` and `assistant` is required", "required")]
     extra = [Issue(name, f"cannot be combined with `{named[0]}`", "exclusive") for name in named[1:]]
-    if named[0] == "workflowId":
-        return [*extra, *([] if "input" in data else [Issue("input", "is required", "required")])]
-    if data.keys().isdisjoint(("message", "input")):
+    if named[0] != "workflowId" and data.keys().isdisjoint(("message", "input")):
         return [*extra, Issue("message", "is required without `input`", "required_if")]
     return extra
 

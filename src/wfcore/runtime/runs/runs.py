@@ -104,7 +104,7 @@ class Runs(RunReading):
         `not_deployed`, `deleted` or `key_reused`.
         """
         if connection is not None:
-            started = self._within(connection, lambda runs: runs._checked_start(me, body, fields, key))
+            started = self._within(connection, lambda runs: runs.start(me, body, key=key, **fields))
             return Turn(started, self.batches)
         return Turn(self._checked_start(me, body, fields, key), self.batches)
 
@@ -184,7 +184,10 @@ class Runs(RunReading):
         target, values = await self._targets.of(me, body), {} if body.input is UNSET else body.input
         schema = target.plan.nodes[target.plan.start].schema
         if schema is not None:
-            refuse(schema.check(values, "input"), as_invalid=True)
+            issues = schema.check(values, "input")
+            if issues and body.input is UNSET:
+                refuse([Issue("input", "is required", "required")])
+            refuse(issues, as_invalid=True)
         config = await self._targets.config(me.org_uuid, target, body.config)
         attached = await self._attachments.save(me, body.attachments)
         run = self._requested_run(me, chosen, fingerprint, body, by)
@@ -318,7 +321,7 @@ class Runs(RunReading):
         `ambiguous` (with `interruptIds`), `expired` or `key_reused`.
         """
         if connection is not None:
-            resumed = self._within(connection, lambda runs: runs._resume(me, run_id, body, fields, key))
+            resumed = self._within(connection, lambda runs: runs.resume(me, run_id, body, key=key, **fields))
             return Turn(resumed, self.batches)
         return Turn(self._resume(me, run_id, body, fields, key), self.batches)
 

@@ -52,11 +52,12 @@ from wfcore.testing.contracts.journal_values import (
     outcomes,
     steps,
 )
+from wfcore.testing.contracts.repairs import RepairContract
 from wfcore.testing.contracts.run_lists import RunListContract
 from wfcore.testing.contracts.run_records import RecordsContract
 
 
-class JournalContract(ClaimsContract, InboxContract, RecordsContract, RunListContract):
+class JournalContract(ClaimsContract, InboxContract, RecordsContract, RepairContract, RunListContract):
     """Inherit, name the class `Test...`, and write `open_journal`."""
 
     # "Write after exactly `append.expected` entries, else `JournalConflict`"

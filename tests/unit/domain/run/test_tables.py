@@ -124,7 +124,8 @@ def turns() -> None:
     """A turn goes on, is taken over, is paused, is parked, and ends, in each of its phases."""
     History(sketch("s -> a")).pass_time(1).succeed("a")
     History(sketch("s -> a")).apply(Aborted(1, "a bug"))
-    History(sketch("s -> a")).cancel()
+    History(sketch("s -> a")).cancel().retry()
+    History(sketch("s -> a")).fail("a").retry()
     beside = sketch("s -> a", "s -> w", w=ASK)
     History(beside).decide("w").succeed("a")
     History(beside).pause().decide("w")

@@ -35,6 +35,7 @@ from wfcore.ports.journal import (
     RunFilter,
     RunRow,
 )
+from wfcore.ports.repositories.audit import AuditRow
 
 ENTRIES_PER_READ: Final = 500
 """Entries read between two yields to the event loop: about a millisecond of work."""
@@ -123,6 +124,24 @@ class SqlJournal:
             before = rows[0][0]
         return chained(map(encode_entry, append.entries), before)
 
+    async def delete(self, execution: ExecutionRef, length: int, audit: Sequence[AuditRow] = ()) -> None:
+        org = await self._org(execution.org)
+
+        def write(transaction: CommitTransaction) -> None:
+            number = execution.id
+            self._commits.lock_execution(transaction, number)
+            _write(transaction, number, org, Append(length, ()), [])
+            if not transaction.execute(sql.CHECK_FREE, (number,)).fetchone():
+                raise JournalConflict("a worker holds the execution")
+            for statement in sql.DELETE_EXECUTION:
+                transaction.execute(statement, (number,))
+            _add_projections(transaction, number, org, Append(length, (), audit=audit))
+
+        await self._commits.run(write, execution.id)
+
+    async def is_deleted(self, org: str, run_id: str) -> bool:
+        return bool(await self._database.look_up(sql.IS_DELETED, await self._org(org), run_id))
+
     async def read(self, execution: ExecutionRef, after: int = 0) -> list[Entry]:
         entries: list[Entry] = []
         org, chain = await self._org(execution.org), Chain(after)
@@ -153,6 +172,9 @@ class SqlJournal:
             (row,) = await self._database.look_up(sql.FIRST_RUN, execution.id)
             entries[0] = sql.restored(entries[0], row)
         return entries
+
+    async def within(self, connection: object) -> "SqlJournal":
+        return SqlJournal(await self._database.joined(connection))
 
     async def execution(self, execution: ExecutionRef) -> Execution:
         for row in await self._database.look_up(sql.FIND_EXECUTION, execution.id, await self._org(execution.org)):
@@ -331,7 +353,7 @@ def _write(transaction: CommitTransaction, number: int, org: int | None, append:
 
 
 def _add_projections(transaction: CommitTransaction, number: int, org: int | None, append: Append) -> None:
-    """Write the messages, the usage and the audit of the append."""
+    """Write the messages, the usage, the audit and the deliveries of the append."""
     if append.messages:
         add_messages(transaction, number, append.messages)
     if append.usage:
@@ -351,7 +373,7 @@ def _add_run(transaction: CommitTransaction, number: int, org: int | None, run: 
     finished = None if run.status.under_way else run.at
     result = None if run.result is None else sql.to_json(run.result)
     row = (org, run.id, number, run.user_id, run.fingerprint, run.status, run.parent_run_id, result, run.at, finished,
-           run.started_by, run.origin)  # fmt: skip
+           run.started_by, run.origin, run.forked_from, to_key(run.variation_id), run.is_draft)  # fmt: skip
     if not transaction.execute(sql.ADD_RUN, row).rowcount:
         raise RunExists(f"run `{run.id}` already exists")
 
@@ -367,6 +389,7 @@ def _change_run(transaction: CommitTransaction, number: int, org: int | None, ch
         result,
         change.resumed_by,
         change.status.under_way,
+        change.retried_by,
     )
     if not transaction.execute(sql.CHANGE_RUN, row).rowcount:
         raise NotFound(f"the execution has no run `{change.id}`")

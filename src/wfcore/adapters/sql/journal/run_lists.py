@@ -17,7 +17,10 @@ _CONDITIONS: Final = {
     "thread_id": "r.execution IN (SELECT id FROM wfcore_executions WHERE org = ?1 AND thread_id = {0})",
     "started_by": "r.user_id = {0} AND r.started_by <> 'system'",
     "origin": "r.origin = {0} AND r.origin <> 'api'",
-    "variation_id": "r.execution IN (SELECT id FROM wfcore_executions WHERE variation_id = {0})",
+    "variation_id": """r.key IN (
+        SELECT x.key FROM wfcore_executions y JOIN wfcore_runs x ON x.execution = y.id
+        WHERE y.variation_id = {0} AND x.variation_id IS NULL
+        UNION ALL SELECT key FROM wfcore_runs WHERE variation_id = {0})""",
     "since": "r.created_at >= {0}",
     "until": "r.created_at < {0}",
 }

@@ -86,17 +86,36 @@ WAKE: Final = "UPDATE wfcore_executions SET wake_at = 0 WHERE id = ?1"
 ADD_RUN: Final = """
 INSERT INTO wfcore_runs
     (org, id, execution, user_id, fingerprint, status, parent_run_id, result, created_at, updated_at, finished_at,
-     started_by, origin, kind, resource_id)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12,
+     started_by, origin, forked_from, variation_id, is_draft, kind, resource_id)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
     coalesce((SELECT kind FROM wfcore_executions WHERE id = ?3), ''),
     (SELECT resource_id FROM wfcore_executions WHERE id = ?3))
 ON CONFLICT (org, id) DO NOTHING"""
 
 CHANGE_RUN: Final = """
 UPDATE wfcore_runs SET updated_at = ?5, result = coalesce(?6, result), resumed_by = coalesce(?7, resumed_by),
+    retried_by = coalesce(?9, retried_by),
     finished_at = CASE WHEN ?8 THEN NULL WHEN status = ?4 THEN finished_at ELSE ?5 END, status = ?4
 WHERE org = ?1 AND id = ?2 AND execution = ?3"""
 """`finished_at` is set when the status ends the turn (?8 is false), and when an ended status changes."""
+
+DELETE_EXECUTION: Final = (
+    "DELETE FROM wfcore_journal WHERE execution = ?1",
+    """DELETE FROM wfcore_approvers WHERE interrupt IN (
+    SELECT key FROM wfcore_interrupts WHERE execution = ?1
+    UNION ALL SELECT key FROM wfcore_closed_interrupts WHERE execution = ?1)""",
+    "DELETE FROM wfcore_interrupts WHERE execution = ?1",
+    "DELETE FROM wfcore_closed_interrupts WHERE execution = ?1",
+    """UPDATE wfcore_runs SET execution = 0, user_id = '', status = 'cancelled', parent_run_id = NULL,
+    resumed_by = NULL, retried_by = NULL, forked_from = NULL, variation_id = NULL, result = NULL
+    WHERE execution = ?1""",
+    "DELETE FROM wfcore_executions WHERE id = ?1",
+)
+"""Delete an execution. The rows of its runs stay without an execution, so that their ids are not used again."""
+
+CHECK_FREE: Final = "SELECT 1 FROM wfcore_executions WHERE id = ?1 AND claimed_by IS NULL"
+
+IS_DELETED: Final = "SELECT 1 FROM wfcore_runs WHERE org = ?1 AND id = ?2 AND execution = 0"
 
 INTERRUPTS_OF: Final = "SELECT key, body FROM wfcore_interrupts WHERE execution = ?1"
 
@@ -141,7 +160,7 @@ FIND_EXECUTION: Final = f"SELECT {_EXECUTION} FROM wfcore_executions e WHERE e.i
 _RUN: Final = """
 r.id, r.execution, r.user_id, r.fingerprint, r.status, r.parent_run_id, r.resumed_by, r.result, r.created_at,
 r.updated_at, r.finished_at, r.kind, r.resource_id, e.thread_id, r.key, r.started_by, r.origin, e.variation_id,
-e.is_draft, e.user_id, e.started_by"""
+e.is_draft, e.user_id, e.started_by, r.retried_by, r.forked_from, r.variation_id, r.is_draft"""
 
 RUN_COLUMNS: Final = len(_RUN.split(","))
 
@@ -305,7 +324,10 @@ def to_execution(org: str, row: Row) -> Execution:
 
 def to_run(org: str, row: Row) -> RunRow:
     run_id, execution, user_id, fingerprint, status, parent, resumed_by, result, *rest = row
+    *rest, retried_by, forked_from, own_variation, own_is_draft = rest
     *rest, started_by, origin, variation, is_draft, root_user_id, root_started_by = rest
+    if own_variation is not None:
+        variation, is_draft = own_variation, own_is_draft
     created_at, updated_at, finished_at, kind, resource_id, thread_id, key = rest
     return RunRow(
         run_id,
@@ -329,6 +351,8 @@ def to_run(org: str, row: Row) -> RunRow:
         bool(is_draft),
         root_user_id,
         root_started_by,
+        retried_by,
+        forked_from,
     )
 
 

@@ -17,7 +17,7 @@ from wfcore.adapters.sql.repositories.row_values import (
 )
 from wfcore.adapters.sql.schema.dialect import insert_new, position_of
 from wfcore.adapters.sql.schema.names import PREFIX
-from wfcore.adapters.sql.schema.tables import executions, grants, resources, variations
+from wfcore.adapters.sql.schema.tables import executions, grants, resources, runs, variations
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.resources import access
 from wfcore.domain.resources.access import AccessConfig, Principal
@@ -121,8 +121,10 @@ class SqlResources:
     async def drop_variation(self, id: int, variation_id: str) -> None:
         of_it = executions.c.variation_id == to_key(variation_id), executions.c.org == self.org
         pinned = sa.exists().where(sa.text("wfcore_executions.is_draft"), *of_it)
+        repaired = sa.exists().where(runs.c.variation_id == to_key(variation_id), runs.c.org == self.org)
         draft = variations.c.deployed_at.is_(None)
-        await self.connection.execute(variations.delete().where(*self._is_variation(id, variation_id), draft, ~pinned))
+        unused = draft, ~pinned, ~repaired
+        await self.connection.execute(variations.delete().where(*self._is_variation(id, variation_id), *unused))
 
     async def variation(self, id: int, variation_id: str) -> Variation | None:
         found = sa.select(variations).where(*self._is_variation(id, variation_id))

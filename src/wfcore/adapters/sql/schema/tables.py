@@ -339,6 +339,7 @@ executions: Final = Table(
     _int("epoch"),
     Index("wfcore_executions_thread", "org", "thread_id"),
     Index("wfcore_executions_variation", "variation_id"),
+    sqlite_autoincrement=True,
 )
 Index("wfcore_executions_draft", executions.c.variation_id, **only_where(sa.text("is_draft")))
 Index(
@@ -385,6 +386,10 @@ runs: Final = Table(
     _text("origin"),
     _text("kind"),
     _int("resource_id", null=True),
+    _text("retried_by", null=True),
+    _text("forked_from", null=True),
+    Column("variation_id", sa.LargeBinary),
+    _bool("is_draft"),
     sa.UniqueConstraint("org", "id"),
     Index("wfcore_runs_recent", "org", "key"),
     Index("wfcore_runs_execution", "execution"),
@@ -393,6 +398,7 @@ runs: Final = Table(
     Index("wfcore_runs_created", "org", "created_at"),
 )
 Index("wfcore_runs_status", runs.c.org, runs.c.status, runs.c.key, **only_where(runs.c.status != "done"))
+Index("wfcore_runs_variation", runs.c.variation_id, **only_where(runs.c.variation_id.is_not(None)))
 Index("wfcore_runs_origin", runs.c.org, runs.c.origin, runs.c.key, **only_where(runs.c.origin != "api"))
 
 interrupts: Final = Table(

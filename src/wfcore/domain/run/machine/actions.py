@@ -10,6 +10,7 @@ from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.kernel.json_readers import as_number, as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import LOOK_UP, Address, CallTool, OpenChild
+from wfcore.domain.run.events import place_to_wire
 from wfcore.domain.run.machine.approvals import origin_of, wait
 from wfcore.domain.run.machine.nodes import fail, finish
 from wfcore.domain.run.machine.replies import said
@@ -17,7 +18,7 @@ from wfcore.domain.run.machine.requests import address_of, request
 from wfcore.domain.run.machine.states.attempts import set_timer
 from wfcore.domain.run.machine.states.interrupts import call_approval_of
 from wfcore.domain.run.machine.states.output import key_of
-from wfcore.domain.run.machine.states.state import Batch, Frame, RunState
+from wfcore.domain.run.machine.states.state import Batch, Frame, Place, RunState, moved_to
 from wfcore.domain.run.machine.states.turns import HELD_BACK
 from wfcore.domain.run.plan import FAIL, WAIT, WORKFLOW, NodePlan
 
@@ -27,17 +28,22 @@ LONGEST_WAIT = 1e10
 """Seconds."""
 
 
-def start_action(run: RunState, frame: Frame, node: NodePlan) -> None:
-    """Start an action: render the parameters of its calls, and request as many as can be under way."""
+def start_action(run: RunState, frame: Frame, node: NodePlan, before: Batch | None = None) -> None:
+    """Start an action: render the parameters of its calls, and request as many as can be under way.
+
+    Items with a result in the batch of a visit `before` keep it.
+    """
     assert node.params is not None  # noqa: S101  (an action has them)
     if node.plain:
         call(run, frame, node, 0, node.params.render(frame.scope, steps=run.steps))
         return
-    calls = _calls(run, frame, node)
+    items, calls = calls_of(run, frame, node)
     if node.pure:
         _complete(run, frame, node, calls)
         return
-    frame.batches[node.index] = Batch(calls, node.for_each is not None)
+    batch = frame.batches[node.index] = Batch(calls, node.for_each is not None, items)
+    if before is not None:
+        _keep_results(batch, before)
     if node.binds_definition and calls:
         address, key = address_of(frame, node.index, WHOLE), key_of(frame, node, WHOLE)
         request(run, frame, CallTool(address, 1, key, node.tool, {}, 0, node.timeout, definition=LOOK_UP))
@@ -54,15 +60,23 @@ def _ask(run: RunState, frame: Frame, node: NodePlan) -> None:
     wait(run, frame, call_approval_of(origin_of(run, frame, node), node.tool, arguments))
 
 
-def _calls(run: RunState, frame: Frame, node: NodePlan) -> list[JSON]:
-    """The parameters of each call."""
+def _keep_results(batch: Batch, before: Batch) -> None:
+    """Keep the results of items that are the same as before."""
+    for step, item in enumerate(batch.items):
+        if step in before.done and before.items[step] == item:
+            batch.results[step] = before.results[step]
+            batch.done.add(step)
+
+
+def calls_of(run: RunState, frame: Frame, node: NodePlan) -> tuple[list[JSON], list[JSON]]:
+    """The items of a `forEach`, and the parameters of each call."""
     assert node.params is not None  # noqa: S101  (an action has them)
     if node.for_each is None:
-        return [node.params.render(frame.scope, steps=run.steps)]
+        return [], [node.params.render(frame.scope, steps=run.steps)]
     items = node.for_each.evaluate(frame.scope, run.steps)
     if not isinstance(items, list):
         raise ExpressionError(f"`{node.for_each.source}` is not a list")
-    return [node.params.render({**frame.scope, "item": item}, steps=run.steps) for item in items]
+    return items, [node.params.render({**frame.scope, "item": item}, steps=run.steps) for item in items]
 
 
 def _complete(run: RunState, frame: Frame, node: NodePlan, calls: Sequence[JSON]) -> None:
@@ -85,13 +99,22 @@ def issue(run: RunState, frame: Frame, node: NodePlan) -> None:
     while _can_issue(run, frame, node, batch):
         step = batch.next
         batch.next += 1
-        batch.live += 1
-        if node.tool == WAIT:
-            _wait(run, frame, node, step, as_object(batch.calls[step]))
-        elif node.tool == WORKFLOW:
-            _open(run, frame, node, step, as_object(batch.calls[step]), batch.many)
-        else:
-            call(run, frame, node, step, batch.calls[step], batch.many)
+        if step not in batch.done:
+            batch.live += 1
+            issue_step(run, frame, node, batch, step)
+    if batch.many and len(batch.done) == len(batch.calls) and frame.batches.get(node.index) is batch:
+        del frame.batches[node.index]
+        finish(run, frame, node, batch.results)
+
+
+def issue_step(run: RunState, frame: Frame, node: NodePlan, batch: Batch, step: int) -> None:
+    """Request one call of the batch."""
+    if node.tool == WAIT:
+        _wait(run, frame, node, step, as_object(batch.calls[step]))
+    elif node.tool == WORKFLOW:
+        _open(run, frame, node, step, as_object(batch.calls[step]), batch.many)
+    else:
+        call(run, frame, node, step, batch.calls[step], batch.many)
 
 
 def _can_issue(run: RunState, frame: Frame, node: NodePlan, batch: Batch) -> bool:
@@ -123,7 +146,20 @@ def _open(run: RunState, frame: Frame, node: NodePlan, step: int, params: Mappin
         return
     address, key = address_of(frame, node.index, step), key_of(frame, node, step, many)
     depth = len(frame.place.path) + 1
-    request(run, frame, OpenChild(address, 1, key, "workflow", workflow, given, timeout=node.timeout, depth=depth))
+    opener = OpenChild(
+        address, 1, key, "workflow", workflow, given, timeout=node.timeout, depth=depth, frame=moved_to(run, frame)
+    )
+    request(run, frame, opener)
+
+
+def place_of(outer: Frame, node: NodePlan, opener: OpenChild) -> Place:
+    """The place of the child that this effect of the node opens in the frame `outer`."""
+    around, batch = outer.place, outer.batches.get(node.index)
+    path = (*around.path, node.id)
+    items = (*around.items, opener.address[-1] if batch is not None and batch.many else None)
+    label = f"{around.label}{opener.key[len(around.prefix) :]}:{opener.attempt}/"
+    within = (*opener.address, opener.attempt)
+    return Place(within, path, items, place_to_wire(path, items), f"{opener.key}/", label)
 
 
 def _wait(run: RunState, frame: Frame, node: NodePlan, step: int, params: Mapping[str, JSON]) -> None:
@@ -157,9 +193,7 @@ def end_call(run: RunState, frame: Frame, node: NodePlan, step: int, output: JSO
         finish(run, frame, node, output)
         return
     batch.results[step] = output
+    batch.done.add(step)
     batch.live -= 1
-    if batch.next < len(batch.calls):
+    if batch.next < len(batch.calls) or not batch.live:
         issue(run, frame, node)
-    elif not batch.live:
-        del frame.batches[node.index]
-        finish(run, frame, node, batch.results)

@@ -8,7 +8,7 @@ recovery after a crash is applying the journal again. Conditions, joins, templat
 
 The machine is the public face of a `RunState`, which the modules beside this one change:
 
-    turn_entries, effect_entries      an entry is checked, then handled
+    turn_entries, effect_entries, repair_entries      an entry is checked, then handled
     progress, outcomes                a frame goes on; the part that waited for an outcome goes on
     actions, agents, agent_loop, approvals, budget
     nodes, requests                   nodes end and lead on; effects are requested and tried again
@@ -25,6 +25,7 @@ from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Address, Effect
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.entries import effect_entries as effects
+from wfcore.domain.run.machine.entries import repair_entries as repairs
 from wfcore.domain.run.machine.entries import turn_entries as turns
 from wfcore.domain.run.machine.entries.outcomes import ends_run
 from wfcore.domain.run.machine.next_steps import NextSteps, next_due, next_steps
@@ -71,6 +72,10 @@ class Machine:
         except IllegalEntry as error:
             raise BrokenInvariant(str(error)) from error
         state.length += 1
+
+    def check(self, entry: e.Entry) -> None:
+        """`IllegalEntry` if this cannot happen now."""
+        ENTRIES[type(entry)][0](self.state, entry)
 
     # What to do next
 
@@ -140,6 +145,16 @@ class Machine:
     def length(self) -> int:
         """Entries applied so far."""
         return self.state.length
+
+    @property
+    def pinned(self) -> e.Pinned | None:
+        """The variation of the root, once a retry or a fork has chosen one; until then None."""
+        return self.state.pinned
+
+    @property
+    def is_draft(self) -> bool:
+        """Whether `pinned` is a draft."""
+        return self.state.is_draft
 
     @property
     def run_id(self) -> str:
@@ -221,6 +236,8 @@ Handler = Callable[[RunState, Any, Any], None]
 ENTRIES: Final[Mapping[type, tuple[Check, Handler]]] = {
     e.Started: (turns.check_started, turns.started),
     e.Resumed: (turns.check_resumed, turns.resumed),
+    e.Retried: (repairs.check_retried, repairs.retried),
+    e.Forked: (repairs.check_forked, repairs.forked),
     e.TimePassed: (turns.check_time, turns.time_passed),
     e.Paused: (turns.check_paused, turns.paused),
     e.Cancelled: (turns.check_cancelled, turns.cancelled),

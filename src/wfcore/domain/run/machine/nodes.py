@@ -9,9 +9,11 @@ from enum import StrEnum
 from typing import Final
 
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.effects import Effect
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.states.attempts import ATTEMPTS, AttemptEvent, discard, unset_timer
 from wfcore.domain.run.machine.states.interrupts import InterruptEvent, close_interrupt
+from wfcore.domain.run.machine.states.left import remains
 from wfcore.domain.run.machine.states.output import emit, node_error
 from wfcore.domain.run.machine.states.rounds import give_up_loop
 from wfcore.domain.run.machine.states.state import Frame, NodeState, RunState
@@ -84,6 +86,8 @@ def finish(run: RunState, frame: Frame, node: NodePlan, output: JSON, handle: st
     index = node.index
     frame.nodes[index] = move(NODES, frame.nodes[index], FINISH)
     frame.outputs[node.id] = {"output": output}
+    if handle is not None:
+        frame.handles[index] = handle
     if run.sink is None:
         run.seq += 1
     else:
@@ -95,10 +99,23 @@ def finish(run: RunState, frame: Frame, node: NodePlan, output: JSON, handle: st
         _rearm(run, frame, members)
 
 
-def fail(run: RunState, frame: Frame, node: NodePlan, message: str, reason: str, *, ends_run: bool = True) -> None:
-    """End the visit with an error. Without an `error` edge it ends the frame too: the run, or a child, whose opener is
-    notified by `children.notify_openers`.
+def fail(
+    run: RunState,
+    frame: Frame,
+    node: NodePlan,
+    message: str,
+    reason: str,
+    *,
+    ends_run: bool = True,
+    effect: Effect | None = None,
+) -> None:
+    """End the visit with an error, which may be that of an effect. Without an `error` edge it ends the frame too: the
+    run, or a child, whose opener is notified by `children.notify_openers`. The frame then keeps what the visit leaves.
     """
+    if ends_run and not node.catches:
+        left = frame.left[node.index] = remains(frame, node.index)
+        if effect is not None:
+            left.effects[effect.address[-1]] = effect
     forget(run, frame, node.index)
     advance(frame, node.index, NodeEvent.fail)
     error = node_error(run, node, message, reason)
@@ -121,6 +138,7 @@ def _rearm(run: RunState, frame: Frame, members: Sequence[int]) -> None:
             forget(run, frame, index)
         advance(frame, index, NodeEvent.rearm)
         frame.ends.pop(index, None)
+        frame.handles.pop(index, None)
 
 
 def forget(run: RunState, frame: Frame, index: int) -> None:

@@ -46,7 +46,7 @@ def fail_attempt(run: RunState, frame: Frame, effect: Effect, message: str, reas
     else:
         drop(frame, effect.address)
         move(ATTEMPTS, effect.state, AttemptEvent.fail)
-        fail(run, frame, node, message, reason)
+        fail(run, frame, node, message, reason, effect=effect)
 
 
 def retry(run: RunState, frame: Frame, effect: Effect, delay: int, message: str, reason: str, **fields: Any) -> None:

@@ -300,6 +300,7 @@ def _create_runs() -> None:
         _int("wake_at", null=True),
         _int("claimed_by", null=True),
         _int("epoch"),
+        sqlite_autoincrement=True,
     )
     op.create_index(own("executions_draft"), own("executions"), ["variation_id"], **_only_where(sa.text("is_draft")))
     op.create_index(
@@ -345,7 +346,14 @@ def _create_runs() -> None:
         _int("finished_at", null=True),
         *map(_text, ("started_by", "origin", "kind")),
         _int("resource_id", null=True),
+        _text("retried_by", null=True),
+        _text("forked_from", null=True),
+        Column("variation_id", sa.LargeBinary),
+        _bool("is_draft"),
         sa.UniqueConstraint("org", "id"),
+    )
+    op.create_index(
+        own("runs_variation"), own("runs"), ["variation_id"], **_only_where(sa.text("variation_id IS NOT NULL"))
     )
     op.create_index(own("runs_target"), own("runs"), ["org", "kind", "resource_id", "key"])
     op.create_index(own("runs_user"), own("runs"), ["org", "user_id", "key"])

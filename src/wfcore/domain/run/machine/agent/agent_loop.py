@@ -204,7 +204,7 @@ def _request_call(run: RunState, frame: Frame, node: NodePlan, loop: AgentLoop, 
     if why:
         end_call_in_error(run, frame, node, loop, step, why, "no_such_call")
         return
-    effect = tool_effect(frame, node, step, call, tool)
+    effect = tool_effect(run, frame, node, step, call, tool)
     if tool.get("requiresApproval"):
         origin = origin_of(run, frame, node, step)
         tool_id, call_id = as_text(tool["toolId"]), as_text(call["id"])

@@ -16,7 +16,7 @@ from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effec
 from wfcore.domain.run.machine.agent.budget import spend
 from wfcore.domain.run.machine.requests import address_of, request
 from wfcore.domain.run.machine.states.output import key_of
-from wfcore.domain.run.machine.states.state import AgentLoop, Frame, Message, RunState
+from wfcore.domain.run.machine.states.state import AgentLoop, Frame, Message, RunState, moved_to, pinned_of
 from wfcore.domain.run.plan import NodePlan
 
 REPLACING: Final = 2
@@ -25,15 +25,20 @@ REPLACING: Final = 2
 
 def start_agent(run: RunState, frame: Frame, node: NodePlan) -> None:
     """Start an agent: compose its context, or call its model."""
+    if node.composed:
+        effect = composing(run, frame, node)
+        frame.loops[node.index] = AgentLoop(effect)
+        request(run, frame, effect)
+    else:
+        spend(run, frame, node, single_call(run, frame, node))
+
+
+def _message(run: RunState, frame: Frame, node: NodePlan) -> str:
+    """The message that the agent gets, rendered."""
     assert node.message is not None  # noqa: S101  (an agent has one)
     templated = node.agent.message is not UNSET
     text = node.message.render(frame.scope, steps=run.steps) if templated else _message_of_frame(run, frame)
-    content = text if isinstance(text, str) else dumps(text)
-    if node.composed:
-        frame.loops[node.index] = AgentLoop()
-        request(run, frame, _composing(run, frame, node, content))
-    else:
-        spend(run, frame, node, _single_call(run, frame, node, content))
+    return text if isinstance(text, str) else dumps(text)
 
 
 def _message_of_frame(run: RunState, frame: Frame) -> JSON:
@@ -58,7 +63,9 @@ def replaces(run: RunState) -> bool:
     return bool(run.info.get("streamProtocolVersion") == REPLACING)
 
 
-def _single_call(run: RunState, frame: Frame, node: NodePlan, content: str) -> CallModel:
+def single_call(run: RunState, frame: Frame, node: NodePlan) -> CallModel:
+    """The one call of the model of an agent without a context."""
+    content = _message(run, frame, node)
     agent, system = node.agent, _instructions(node)
     messages = [{"type": "system", "content": system}] if system else []
     return CallModel(
@@ -77,8 +84,9 @@ def _single_call(run: RunState, frame: Frame, node: NodePlan, content: str) -> C
     )
 
 
-def _composing(run: RunState, frame: Frame, node: NodePlan, content: str) -> ComposeContext:
-    agent, entry = node.agent, frame.entry
+def composing(run: RunState, frame: Frame, node: NodePlan) -> ComposeContext:
+    """The request of an agent's context."""
+    agent, pinned = node.agent, pinned_of(run, frame)
     return ComposeContext(
         address_of(frame, node.index, 0),
         1,
@@ -86,14 +94,14 @@ def _composing(run: RunState, frame: Frame, node: NodePlan, content: str) -> Com
         node.skill_id,
         node.assistant,
         _instructions(node),
-        content,
+        _message(run, frame, node),
         given(agent.tool_restrictions),
         node.model_settings,
         given(agent.model),
         optional_object(run.info.get("config")),
         given(agent.output_schema),
         timeout=node.timeout,
-        variation_id=entry.variation_id if entry is not None and entry.kind == "skill" else None,
+        variation_id=pinned[2] if pinned is not None and pinned[0] == "skill" else None,
         attachments=attachments_of(run, frame),
     )
 
@@ -121,15 +129,17 @@ def model_call(
     )
 
 
-def tool_effect(frame: Frame, node: NodePlan, step: int, call: Mapping[str, JSON], tool: Mapping[str, JSON]) -> Effect:
+def tool_effect(
+    run: RunState, frame: Frame, node: NodePlan, step: int, call: Mapping[str, JSON], tool: Mapping[str, JSON]
+) -> Effect:
     """The effect of a call that a model requested, of a tool that its context offers."""
     address, key = address_of(frame, node.index, step), key_of(frame, node, step)
     kind, args = tool.get("kind"), call["args"]
     if kind in ("skill", "workflow"):
         message = as_object(args).get("message") if kind == "skill" else None
         text = message if isinstance(message, str) else None
-        depth = len(frame.place.path) + 1
-        return OpenChild(address, 1, key, kind, as_integer(tool["resourceId"]), args, text, agent=True, depth=depth)
+        number, depth = as_integer(tool["resourceId"]), len(frame.place.path) + 1
+        return OpenChild(address, 1, key, kind, number, args, text, agent=True, depth=depth, frame=moved_to(run, frame))
     approved = as_text(tool.get("digest", "")) if tool.get("requiresApproval") else ""
     message_id = as_text(frame.loops[node.index].transcript[-1]["id"])
     return CallTool(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from wfcore.domain.graph.structure import NodeType
 from wfcore.domain.kernel.json_readers import as_integer, as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect
+from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild
 from wfcore.domain.run.machine import actions
 from wfcore.domain.run.machine.agent import agent_loop
 from wfcore.domain.run.machine.agent.budget import decide_spending, hold_call
@@ -122,6 +122,7 @@ def end_timer(run: RunState, frame: Frame, address: Address) -> None:
     else:
         give_up(run, child)
         fail_call(run, frame, child.opener, f"no end within {child.opener.timeout:g} seconds", "timeout", True)
+        keep_child(child, frame, child.opener)
 
 
 def notify_openers(run: RunState) -> None:
@@ -131,3 +132,12 @@ def notify_openers(run: RunState) -> None:
         if child.outer is not None and child.opener is not None:
             reason = as_text(as_object(error["info"])["reason"])
             fail_call(run, child.outer, child.opener, as_text(error["message"]), reason, True)
+            keep_child(child, child.outer, child.opener)
+
+
+def keep_child(child: Frame, outer: Frame, opener: OpenChild) -> None:
+    """Keep a child that failed its node for good, for a retry."""
+    index, _, step = opener.address[-3:]
+    left = outer.left.get(index)
+    if left is not None and left.effects.get(step) is opener:
+        left.children[step] = child

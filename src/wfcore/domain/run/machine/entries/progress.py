@@ -11,16 +11,17 @@ from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.graph.node_types import ELSE, NodeType
 from wfcore.domain.run.effects import Address, OpenChild
 from wfcore.domain.run.entries import Opened
-from wfcore.domain.run.events import EventKind, place_to_wire
-from wfcore.domain.run.machine.actions import issue, start_action
+from wfcore.domain.run.events import EventKind
+from wfcore.domain.run.machine.actions import issue, place_of, start_action
 from wfcore.domain.run.machine.agent.agent_loop import resume_loops
 from wfcore.domain.run.machine.agent.agents import start_agent
 from wfcore.domain.run.machine.approvals import start_approval
 from wfcore.domain.run.machine.entries.outcomes import end_call, notify_openers
 from wfcore.domain.run.machine.nodes import NODES, NodeEvent, fail, finish, output_of_frame, skip
+from wfcore.domain.run.machine.restarts import goes_on, restart
 from wfcore.domain.run.machine.states.attempts import ATTEMPTS, AttemptEvent, drop, moved, set_timer
 from wfcore.domain.run.machine.states.output import emit
-from wfcore.domain.run.machine.states.state import Frame, Phase, Place, RunState, find_frame
+from wfcore.domain.run.machine.states.state import Frame, Left, Phase, RunState, find_frame
 from wfcore.domain.run.machine.states.turns import (
     ENDED,
     HELD_BACK,
@@ -63,17 +64,32 @@ def _start(run: RunState, frame: Frame, node: NodePlan) -> None:
         break_bound(run, f"the run passed its bound of {run.limits.max_node_visits} node visits", "node_visits")
         return
     index = node.index
-    visit = frame.visits[index] = frame.visits[index] + 1
+    left = frame.left.pop(index, None) if frame.left else None
+    same = left is not None and goes_on(run, frame, node, left)
+    visit = frame.visits[index] = frame.visits[index] + (not same)
     frame.nodes[index] = move(NODES, frame.nodes[index], START)
     if run.sink is None:
         run.seq += 1
     else:
         emit(run, frame, EventKind.node_started, {"nodeId": node.id, "visit": visit})
     try:
-        STARTERS[node.kind](run, frame, node)
+        if left is None:
+            STARTERS[node.kind](run, frame, node)
+        else:
+            _start_again(run, frame, node, left, same)
     except ExpressionError as error:
         run.steps.left = max(run.steps.left, STEPS_LEFT)
         fail(run, frame, node, str(error), "expression")
+
+
+def _start_again(run: RunState, frame: Frame, node: NodePlan, left: Left, same: bool) -> None:
+    """Start a node whose visit was left."""
+    if left.given is None and node.kind not in (NodeType.ACTION, NodeType.AGENT):
+        STARTERS[node.kind](run, frame, node)
+        return
+    for child in restart(run, frame, node, left, same):
+        if child.opener is not None and frame.children.get(child.opener.address) is child:
+            run_frames(run, child)
 
 
 def _start_start(run: RunState, frame: Frame, node: NodePlan) -> None:
@@ -117,21 +133,12 @@ def open_child(run: RunState, outer: Frame, opener: OpenChild, entry: Opened, pl
     drop(outer, opener.address)
     if opener.timeout is not None:
         set_timer(outer, opener.address, run.at + int(opener.timeout * 1000))
-    child = Frame(plan, _place_of(outer, opener, entry), outer, moved(opener, AttemptEvent.open), entry)
+    place = place_of(outer, outer.plan.nodes[entry.node], opener)
+    child = Frame(plan, place, outer, moved(opener, AttemptEvent.open), entry)
     child.scope = {"input": entry.input, "nodes": child.outputs, "run": run.info}
     outer.children[opener.address] = child
     child.flow.begin()
     return child
-
-
-def _place_of(outer: Frame, opener: OpenChild, entry: Opened) -> Place:
-    around = outer.place
-    path = (*around.path, outer.plan.nodes[entry.node].id)
-    batch = outer.batches.get(entry.node)
-    items = (*around.items, opener.address[-1] if batch is not None and batch.many else None)
-    label = f"{around.label}{opener.key[len(around.prefix) :]}:{opener.attempt}/"
-    within = (*opener.address, opener.attempt)
-    return Place(within, path, items, place_to_wire(path, items), f"{opener.key}/", label)
 
 
 def _end_child(run: RunState, child: Frame, outer: Frame, opener: OpenChild) -> None:

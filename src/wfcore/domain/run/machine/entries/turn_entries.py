@@ -24,6 +24,7 @@ from wfcore.domain.run.machine.states.turns import (
     advance,
     break_bound,
     end,
+    end_of_turn,
     fail_run,
     show_parked,
 )
@@ -52,7 +53,7 @@ def started(run: RunState, entry: e.Started, _: None) -> None:
     run.id = run.run_id = entry.run_id
     root.place = Place(prefix=f"{entry.key or entry.run_id}:", label=f"{entry.run_id}:")
     run.starter, run.limits = entry.by, entry.limits
-    run.turn_ends = _end_of_turn(run)
+    run.turn_ends = end_of_turn(run)
     run.info = {"id": entry.run_id, "userId": entry.by.user_id, "startedAt": iso_ms(entry.at), **entry.info}
     root.scope = {"input": entry.input, "nodes": root.outputs, "run": run.info}
     advance(run, TurnEvent.start)
@@ -134,7 +135,7 @@ def _begin_turn(run: RunState, entry: e.Resumed) -> None:
             frame.scope = {**frame.scope, "run": run.info}
             narrow_loops(run, frame)
     advance(run, _event_of(entry))
-    run.run_id, run.seq, run.turn_ends = entry.run_id, 0, _end_of_turn(run)
+    run.run_id, run.seq, run.turn_ends = entry.run_id, 0, end_of_turn(run)
     emit(run, run.root, EventKind.run_started, {"target": run.info.get("target"), "parentRunId": parent})
 
 
@@ -169,11 +170,6 @@ def time_passed(run: RunState, entry: e.TimePassed, _: None) -> None:
     for frame in end_due(run):
         run_frames(run, frame)
     go_on(run, run.root)
-
-
-def _end_of_turn(run: RunState) -> int:
-    """When a turn that begins now passes the bound of its duration, in epoch milliseconds."""
-    return run.at + int(run.limits.max_run_seconds * 1000)
 
 
 def end_due(run: RunState) -> list[Frame]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from wfcore.domain.graph.node_types import Approvers
+from wfcore.domain.graph.node_types import ELSE, Approvers, NodeType
 from wfcore.domain.json.codec import dumps, fingerprint, iso_ms
 from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.json.values import given
@@ -25,7 +25,7 @@ from wfcore.domain.run.entries import Actor, Decision
 from wfcore.domain.run.events import place_to_wire
 from wfcore.domain.run.machine.states.state import Frame, InterruptState, RunState, outward
 from wfcore.domain.run.plan import NodePlan
-from wfcore.domain.run.state import Interrupt, Table, move
+from wfcore.domain.run.state import IllegalEntry, Interrupt, Table, move
 
 
 class InterruptEvent(StrEnum):
@@ -112,6 +112,11 @@ def interrupt_id(root: str, node_id: str, visit: int, *where: JSON) -> str:
     """
     place = f"{root}\n{node_id}\n{visit}" + (f"\n{dumps(list(where))}" if where else "")
     return "int_" + hashlib.sha256(place.encode()).hexdigest()[:24]
+
+
+def renamed(name: str, root: str) -> str:
+    """The id, in an execution that was forked, of an interrupt with this id in its source."""
+    return "int_" + hashlib.sha256(f"{root}\n{name}".encode()).hexdigest()[:24]
 
 
 @attrs.frozen
@@ -237,6 +242,34 @@ def _answers(interrupt: Interrupt) -> list[JSON]:
         {"userId": answer.by.user_id, "decision": answer.decision, "data": answer.data, "at": iso_ms(answer.at)}
         for answer in interrupt.answers
     ]
+
+
+HANDLES: Final[Mapping[str, str]] = {"approve": "approved", "deny": "denied", "expired": "expired"}
+"""The handle by which a humanApproval with this decision is left."""
+
+
+def exit_by_hand(node: NodePlan, given: JSON, by: Actor, at: int) -> tuple[JSON, str | None]:
+    """The output of a node that a user gives instead of running it, and the handle by which it is left.
+
+    A condition needs its `handle`, a humanApproval its `decision`, as text or as a field of an object. `IllegalEntry`
+    for another one.
+    """
+    field = {NodeType.CONDITION: "handle", NodeType.HUMAN_APPROVAL: "decision"}.get(node.kind)
+    if field is None:
+        return given, None
+    named = given.get(field) if isinstance(given, dict) else given
+    condition = field == "handle"
+    handles = {name: name for name in (*(handle for handle, _ in node.branches), ELSE)} if condition else HANDLES
+    if not isinstance(named, str) or named not in handles:
+        allowed = " or ".join(f"`{name}`" for name in handles)
+        raise IllegalEntry(
+            f"the output of `{node.id}` must name its {field}: {allowed}", "unknown_exit", nodeId=node.id
+        )
+    if condition:
+        return {"handle": named}, named
+    form = given.get("data") if isinstance(given, dict) else None
+    decided = {"decision": named, "data": form, "decidedBy": [by.user_id], "decidedAt": iso_ms(at), "answers": []}
+    return decided, handles[named]
 
 
 def expiry(interrupt: Interrupt, node: NodePlan, at: int) -> tuple[str | None, dict[str, JSON]]:

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 
 from wfcore.domain.expressions.expression import EvaluationBudget
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import Address, Effect, OpenChild
-from wfcore.domain.run.entries import Actor, Limits, Opened
+from wfcore.domain.run.effects import Address, ComposeContext, Effect, OpenChild
+from wfcore.domain.run.entries import Actor, Limits, Opened, Pinned
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.flow import Flow
 from wfcore.domain.run.plan import Plan
@@ -85,16 +85,19 @@ class RoundState(StrEnum):
 
 
 class Batch:
-    """The calls of one action visit (several with `forEach`) and their results; `live` of them are under way.
+    """The calls of one action visit (several with `forEach`, one for each of `items`) and their results.
 
-    `definition` is the digest of the tool's definition for which they are approved, if their approval binds one.
+    `live` of them are under way; of several, `done` have a result. `definition` is the digest of the tool's definition
+    for which they are approved, if their approval binds one.
     """
 
-    __slots__ = ("calls", "definition", "live", "many", "next", "results")
+    __slots__ = ("calls", "definition", "done", "items", "live", "many", "next", "results")
 
-    def __init__(self, calls: list[JSON], many: bool) -> None:
+    def __init__(self, calls: list[JSON], many: bool, items: list[JSON] | None = None) -> None:
         self.calls = calls
+        self.items = items or []
         self.many = many
+        self.done: set[int] = set()
         self.definition = ""
         self.next = 0
         self.live = 0
@@ -102,7 +105,8 @@ class Batch:
 
     def copy(self) -> "Batch":
         """An independent copy."""
-        twin = Batch(self.calls, self.many)
+        twin = Batch(self.calls, self.many, self.items)
+        twin.done = self.done.copy()
         twin.definition = self.definition
         twin.next, twin.live, twin.results = self.next, self.live, self.results.copy()
         return twin
@@ -114,13 +118,16 @@ class AgentLoop:
     `next` is the next step of the visit. Of the calls of the round, by step, `open` holds those without a result and
     `todo` those not yet requested. `unread` holds what the user has said meanwhile, for the next round. `before` is
     what the execution had spent when the context was composed, `allowances` how many times each budget can be spent.
+    `request` is the request of the context.
     """
 
     __slots__ = (
-        "allowances", "before", "context", "next", "open", "results", "rounds", "state", "todo", "transcript", "unread",
+        "allowances", "before", "context", "next", "open", "request", "results", "rounds", "state", "todo",
+        "transcript", "unread",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, request: ComposeContext) -> None:
+        self.request = request
         self.state = RoundState.composing
         self.context: Mapping[str, JSON] = {}
         self.before: Mapping[str, float] = {}
@@ -135,10 +142,45 @@ class AgentLoop:
 
     def copy(self) -> "AgentLoop":
         """An independent copy."""
-        twin = AgentLoop()
+        twin = AgentLoop(self.request)
         for name in AgentLoop.__slots__:
             value = getattr(self, name)
             setattr(twin, name, value.copy() if isinstance(value, list | dict | deque) else value)
+        return twin
+
+
+class Left:
+    """What a visit left behind when its run ended before it, for a retry; all by step.
+
+    `effects` were pending, or have failed for good; `waits` were open, each with the effect that was held; `children`
+    were under way, or have failed with their node. `given` has the output that a user gave to the node instead, and
+    the handle by which it is left. Without `began` the node has only this.
+    """
+
+    __slots__ = ("batch", "began", "children", "effects", "given", "loop", "timers", "waits")
+
+    def __init__(self, *, began: bool = True) -> None:
+        self.began = began
+        self.batch: Batch | None = None
+        self.loop: AgentLoop | None = None
+        self.effects: dict[int, Effect] = {}
+        self.waits: dict[int, tuple[Interrupt, Effect | None]] = {}
+        self.timers: dict[int, int] = {}
+        self.children: dict[int, Frame] = {}
+        self.given: tuple[JSON, str | None] | None = None
+
+    def has(self, step: int) -> bool:
+        """Whether something is known of this step."""
+        return step in self.effects or step in self.waits or step in self.children
+
+    def copy(self) -> "Left":
+        """An independent copy."""
+        twin = Left(began=self.began)
+        twin.batch = self.batch and self.batch.copy()
+        twin.loop = self.loop and self.loop.copy()
+        twin.effects, twin.waits, twin.timers = self.effects.copy(), self.waits.copy(), self.timers.copy()
+        twin.children = {step: child.copy() for step, child in self.children.items()}
+        twin.given = self.given
         return twin
 
 
@@ -165,11 +207,12 @@ class Frame:
     What `pending`, `timers` and `interrupts` hold is that of the frame and of the frames inside it; these three are
     never replaced by other objects. `waits` holds open interrupts by node and step, `held` by interrupt the effect
     that is requested after a good decision. `ends` are the nodes that led nowhere, `scope` is what expressions read.
+    `handles` has the handle by which a node was left, where it has several; `left` what visits left behind.
     """
 
     __slots__ = (
-        "batches", "children", "ends", "entry", "flow", "held", "interrupts", "loops", "nodes", "opener", "outer",
-        "outputs", "pending", "place", "plan", "scope", "timers", "visits", "waits",
+        "batches", "children", "ends", "entry", "flow", "handles", "held", "interrupts", "left", "loops", "nodes",
+        "opener", "outer", "outputs", "pending", "place", "plan", "scope", "timers", "visits", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -196,6 +239,8 @@ class Frame:
         self.batches: dict[int, Batch] = {}
         self.loops: dict[int, AgentLoop] = {}
         self.children: dict[Address, Frame] = {}
+        self.handles: dict[int, str] = {}
+        self.left: dict[int, Left] = {}
 
     def copy(self, outer: Optional["Frame"] = None) -> "Frame":
         """An independent copy of the frame and of those inside it, in the copy of the frame around it."""
@@ -209,6 +254,8 @@ class Frame:
         twin.batches = {node: batch.copy() for node, batch in self.batches.items()}
         twin.loops = {node: loop.copy() for node, loop in self.loops.items()}
         twin.children = {address: child.copy(twin) for address, child in self.children.items()}
+        twin.handles = self.handles.copy()
+        twin.left = {node: left.copy() for node, left in self.left.items()}
         return twin
 
 
@@ -220,12 +267,14 @@ class RunState:
 
     `sink` collects events while it is a list; with None they are only counted, in `seq`. `steps` is what all
     expressions that one entry leads to can take together. `interrupts` is the history of all interrupts by id. `broken`
-    lists children that failed, and whose openers have not been notified yet.
+    lists children that failed, and whose openers have not been notified yet. `pinned` is the variation of the root, and
+    `is_draft` whether it is a draft, once a retry or a fork has chosen another one; until then None.
     """
 
     __slots__ = (
-        "at", "broken", "error", "id", "info", "interrupts", "length", "limits", "output", "phase", "plans", "records",
-        "root", "run_id", "seq", "sink", "skipped", "starter", "steps", "turn_ends", "usage", "visited",
+        "at", "broken", "error", "id", "info", "interrupts", "is_draft", "length", "limits", "output", "phase",
+        "pinned", "plans", "records", "root", "run_id", "seq", "sink", "skipped", "starter", "steps", "turn_ends",
+        "usage", "visited",
     )  # fmt: skip
 
     def __init__(self, root: Frame, plans: Plans = NO_PLANS, sink: list[Event] | None = None) -> None:
@@ -242,6 +291,8 @@ class RunState:
         self.records: list[Record] = []
         self.broken: list[tuple[Frame, dict[str, JSON]]] = []
         self.steps = EvaluationBudget()
+        self.pinned: Pinned | None = None
+        self.is_draft = False
 
     def copy(self) -> "RunState":
         """An independent copy without the events and records."""
@@ -254,8 +305,20 @@ class RunState:
 
 COPIED = (
     "phase", "id", "run_id", "at", "turn_ends", "length", "seq", "visited", "skipped", "limits", "starter", "info",
-    "output", "error", "usage", "interrupts",
+    "output", "error", "usage", "interrupts", "pinned", "is_draft",
 )  # fmt: skip
+
+
+def pinned_of(run: RunState, frame: Frame) -> Pinned | None:
+    """The variation that the frame runs; None for that of the execution."""
+    if frame.entry is None:
+        return run.pinned
+    return frame.entry.kind, frame.entry.resource_id, frame.entry.variation_id
+
+
+def moved_to(run: RunState, frame: Frame) -> Pinned | None:
+    """The same once the root has another variation than the execution; before, entries name what a frame runs."""
+    return pinned_of(run, frame) if run.pinned is not None else None
 
 
 def find_frame(run: RunState, within: Address) -> Frame:

@@ -2,7 +2,8 @@
 
 A turn is open while it is `running` or `pausing`. Somebody can ask a running turn to park: it is `pausing` until
 nothing is under way, then `paused`. A turn that waits for people only parks as `interrupted`. A new turn can take over
-an open one with a decision, and a parked one with a decision, after a deadline, or (`paused` only) by hand. RunStatus,
+an open one with a decision, and a parked one with a decision, after a deadline, or (`paused` only) by hand. A retry
+takes over an execution that has failed or was cancelled: each frame keeps what its visits left behind. RunStatus,
 which clients see, has one word for the two open states and one for the two parked states.
 """
 
@@ -14,6 +15,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.states.attempts import ATTEMPTS, AttemptEvent, discard, unset_timer
 from wfcore.domain.run.machine.states.interrupts import InterruptEvent, close_interrupt, interrupt_to_wire
+from wfcore.domain.run.machine.states.left import remains, under_way
 from wfcore.domain.run.machine.states.output import emit, error_of
 from wfcore.domain.run.machine.states.rounds import give_up_loop
 from wfcore.domain.run.machine.states.state import Frame, Phase, RunState
@@ -33,6 +35,7 @@ class TurnEvent(StrEnum):
     finish = "finish"
     fail = "fail"
     cancel = "cancel"
+    retry = "retry"
 
 
 TURNS: Final[Table[Phase, TurnEvent]] = {
@@ -66,14 +69,14 @@ TURNS: Final[Table[Phase, TurnEvent]] = {
         TurnEvent.cancel: Phase.cancelled,
     },
     Phase.done: {},
-    Phase.error: {},
-    Phase.cancelled: {},
+    Phase.error: {TurnEvent.retry: Phase.running},
+    Phase.cancelled: {TurnEvent.retry: Phase.running},
 }
 
 OPEN: Final = frozenset(phase for phase, row in TURNS.items() if TurnEvent.outcome in row)
 """The phases in which a turn is open."""
-ENDED: Final = frozenset(phase for phase, row in TURNS.items() if not row)
-"""The phases in which an execution will never go on."""
+ENDED: Final = frozenset(phase for phase, row in TURNS.items() if row.keys() <= {TurnEvent.retry})
+"""The phases in which an execution never goes on by itself."""
 HELD_BACK: Final = frozenset({Phase.pausing, Phase.paused})
 """The phases in which nothing new is begun."""
 STATUS: Final[Mapping[Phase, RunStatus]] = {
@@ -86,6 +89,11 @@ STATUS: Final[Mapping[Phase, RunStatus]] = {
 def advance(run: RunState, event: TurnEvent) -> None:
     """Take one row of the table."""
     run.phase = move(TURNS, run.phase, event)
+
+
+def end_of_turn(run: RunState) -> int:
+    """When a turn that begins now passes the bound of its duration, in epoch milliseconds."""
+    return run.at + int(run.limits.max_run_seconds * 1000)
 
 
 def show_parked(run: RunState) -> None:
@@ -115,7 +123,12 @@ def break_bound(run: RunState, message: str, bound: str) -> None:
 
 
 def give_up(run: RunState, frame: Frame) -> None:
-    """Drop whatever goes on in the frame and in those inside it, and take it out of the frame around it."""
+    """Drop whatever goes on in the frame and in those inside it, and take it out of the frame around it.
+
+    The frame keeps what its visits leave behind, for a retry.
+    """
+    for index in under_way(frame):
+        frame.left[index] = remains(frame, index)
     for child in list(frame.children.values()):
         give_up_child(run, child)
     for index, loop in frame.loops.items():
