@@ -231,11 +231,9 @@ def clip(value: str, most: int = 100) -> str:
 
 
 def expression(value: JSON, known: Known) -> Sequence[Issue]:
-    """An expression, without `{{ }}`, that compiles and reads only nodes that exist."""
-    if not isinstance(value, str):
-        return wrong_type("a string", value)
+    """A string that is an expression, without `{{ }}`, which compiles and reads only nodes that exist."""
     try:
-        compiled = compile_expression(value)
+        compiled = compile_expression(as_text(value))
     except ExpressionError as error:
         return found("expression", str(error))
     return unresolved(compiled.references, known)

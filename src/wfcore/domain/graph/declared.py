@@ -139,9 +139,8 @@ def value_classes(cls: type) -> set[type]:
     while todo:
         hint = todo.pop()
         if is_value(hint):
-            if hint not in found:
-                found.add(hint)
-                todo += get_type_hints(hint, include_extras=True).values()
+            found.add(hint)
+            todo += get_type_hints(hint, include_extras=True).values()
         else:
             todo += get_args(hint)
     return found

@@ -24,10 +24,10 @@ from wfcore.domain.graph.checks import (
     unique,
 )
 from wfcore.domain.graph.declared import Rule, check_of
-from wfcore.domain.graph.node_types import NODE_DATA, NODE_TYPES
+from wfcore.domain.graph.node_types import NODE_DATA, NODE_TYPES, NodeDeclaration
 from wfcore.domain.graph.rules import deploy_issues
 from wfcore.domain.graph.shapes import NodeDto
-from wfcore.domain.graph.structure import NodeType, parse_graph
+from wfcore.domain.graph.structure import HANDLES, NodeType, parse_graph
 from wfcore.domain.json.codec import canonical, schemas_of
 from wfcore.domain.json.values import structure, to_json
 from wfcore.domain.kernel.errors import Issue
@@ -252,6 +252,17 @@ class TestSchemas:
         """The keys of the schemas are those of the interface."""
         declared = {(str(kind), key) for kind, one in NODE_TYPES.items() for key in one.schema()["properties"]}
         assert declared == KNOWN_KEYS
+
+    @pytest.mark.parametrize("declared", NODE_TYPES.values(), ids=list(NODE_TYPES))
+    def test_what_a_builder_reads(self, declared: NodeDeclaration) -> None:
+        """Type, texts, schema, and the handles, of which null is the unnamed one."""
+        shown = declared.to_wire()
+        assert shown["type"] == declared.kind
+        assert shown["dataSchema"] == declared.schema()
+        assert shown["handles"] == [
+            {"handle": handle, "description": declared.handles[handle]} for handle in declared.handles
+        ]
+        assert HANDLES[declared.kind] == declared.handles.keys()
 
     def test_nodes_have_the_declared_types(self) -> None:
         """The shape of a node lists the types that are declared."""
