@@ -116,7 +116,9 @@ def _attachment_issues(limits: AttachmentLimits, data: Tree) -> list[Issue]:
 
 
 def _target_issues(data: Tree) -> list[Issue]:
-    """Exactly one target is required; an agent also requires `message` or `input`. A workflow's `input` defaults to {}."""
+    """Exactly one target is required; an agent also requires `message` or `input`. Without `input`, a workflow gets
+    `{}`.
+    """
     named = [name for name in TARGETS if name in data]
     if not named:
         return [Issue("workflowId", "one of `workflowId`, `skillId` and `assistant` is required", "required")]

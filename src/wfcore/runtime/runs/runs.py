@@ -21,7 +21,7 @@ from wfcore.api.runs import (
     RunActionFields,
 )
 from wfcore.domain.json.values import UNSET, given, to_json
-from wfcore.domain.kernel.errors import Forbidden, NotFound, refuse
+from wfcore.domain.kernel.errors import Forbidden, Issue, NotFound, refuse
 from wfcore.domain.kernel.json_readers import optional_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal

@@ -147,11 +147,19 @@ class TestTargets:
         resumed = await bench.ended(await bench.core.runs.resume(bench.me, run.id, decision="approve"))
         assert (draft.output, resumed.output) == ("new", "old")
 
+    async def test_the_input_can_be_left_out(self, bench: Bench) -> None:
+        """It is `{}` where the schema of the start node accepts that; otherwise it is required."""
+        free = await bench.deployed(one(act("echo", value="{{ input }}")))
+        assert (await bench.ended(await bench.core.runs.start(bench.me, workflow=free))).output == {}
+        strict = await bench.deployed(graph("s>a", s=start(required=["order"]), a=act("echo", value="x")))
+        with pytest.raises(Malformed) as refused:
+            await bench.core.runs.start(bench.me, workflow=strict)
+        assert str(refused.value) == "`input`: is required"
+
     @pytest.mark.parametrize(
         ("body", "error", "found"),
         [
             ({}, Malformed, {("workflowId", "required")}),
-            ({"workflowId": 1}, Malformed, {("input", "required")}),
             ({"workflowId": "1", "input": {}}, Malformed, {("workflowId", "type")}),
             ({"workflowId": 1, "input": []}, Malformed, {("input", "type")}),
             ({"workflowId": 1, "input": {}, "streamProtocolVersion": 1}, Invalid, {("streamProtocolVersion", "enum")}),
