@@ -6,9 +6,10 @@ from typing import Any
 
 import attrs
 import pytest
-from bench import Bench, act, ask, graph, one, opened, private
+from bench import Bench, act, ask, graph, one, opened, private, start
 from chatting import REACHING, Chat, serving
 from hooking import ALL, delivered, hooked, told
+from scheduling import HOUR, later, scheduled
 
 from wfcore.domain.channels.hooks import FIRST_WAIT, MOST_TRIES, OLD_SECRET_MS, wait_after
 from wfcore.domain.triggers.webhooks import read_message
@@ -100,6 +101,23 @@ class TestEvents:
         await bench.ran(one(act("core.workflow", workflowId=child)))
         await delivered(bench)
         assert sorted(kind for kind, _ in told(chat)) == ["run.failed", "run.finished"]
+
+    async def test_a_schedule_that_the_system_switches_off(self, bench: Bench, chat: Chat) -> None:
+        """With the reason; a user's toggle is not reported."""
+        await hooked(bench, chat, events=["schedule.paused"])
+        got: list[HookEvent] = []
+        bench.core.on("schedule.paused", got.append, name="paused")
+        needy = graph("s>a", s=start(required=["n"]), a=act("echo"))
+        number = await scheduled(bench, needy)
+        await bench.core.workflows.toggle(bench.me, number, is_enabled=False)
+        await bench.core.workflows.toggle(bench.me, number, is_enabled=True)
+        assert await delivered(bench) == 0
+        await later(bench, HOUR)
+        assert await delivered(bench) == 2
+        assert told(chat) == [
+            ("schedule.paused", {"orgUuid": bench.org, "workflowId": number, "status": "input_refused"})
+        ]
+        assert got[0].data == chat.bodies[0]["data"]
 
     async def test_filters(self, bench: Bench, chat: Chat) -> None:
         """Only the events and the workflow of the hook; nothing while it is switched off."""
@@ -304,10 +322,10 @@ class TestHandlers:
         """A coroutine function and a function, each once, with the message's data, for every organization."""
         got: list[HookEvent] = []
 
-        async def later(event: HookEvent) -> None:
+        async def note(event: HookEvent) -> None:
             got.append(event)
 
-        bench.core.on("run.finished", later, name="later")
+        bench.core.on("run.finished", note, name="later")
         bench.core.on("run.finished", got.append, name="now")
         run = await bench.ran(ECHO)
         assert await delivered(bench) == 2
