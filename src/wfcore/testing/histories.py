@@ -101,7 +101,7 @@ class History:
             for kind in ("workflow", "skill")
         }
         root = structure if isinstance(structure, Plan) else compile_plan(structure)
-        self._root = root
+        self.started_plan = root
         self.machine = Machine(root, [], plans)
         self.records: list[Record] = []
         self.entries: list[Entry] = []
@@ -211,7 +211,7 @@ class History:
     ) -> "History":
         """Somebody forked the run before these nodes: the history of the new execution."""
         twin = History(self.machine.plan, given=None, by=by)
-        twin.machine = Machine(self._root, [], self.machine.plans)
+        twin.machine = Machine(self.started_plan, [], self.machine.plans)
         twin.entries, twin.events, twin.records, twin.at = [], [], [], self.at
         for entry in self.entries:
             twin.apply(entry)

@@ -19,7 +19,7 @@ from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, OpenC
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.flow import NOT_TAKEN, TAKEN
 from wfcore.domain.run.machine.machine import Machine
-from wfcore.domain.run.machine.states.state import Batch, Frame
+from wfcore.domain.run.machine.states.state import Batch, Frame, NodeState
 from wfcore.domain.run.plan import EdgePlan, NodePlan, Plan
 
 Status = Literal["pending", "running", "waiting", "done", "error", "skipped", "cancelled"]
@@ -85,7 +85,11 @@ def trace(machine: Machine, entries: Iterable[e.Entry], path: tuple[str, ...] = 
     for entry in entries:
         if isinstance(entry, e.Opened):
             tracer.open(entry)
+        if isinstance(entry, e.Forked):
+            tracer.fork()
         machine.apply(entry)
+        if isinstance(entry, e.Retried | e.Forked):
+            tracer.move()
         tracer.record(entry, machine.take_events())
     machine.take_records()
     return tracer.result()
@@ -121,6 +125,25 @@ class _Tracer:
             self._follow(within, self._frames[within][1], child)
             self._opened = entry.kind, entry.resource_id, entry.variation_id
 
+    def fork(self) -> None:
+        """The execution begins: what is open now goes on in the source, not here."""
+        for node in self._nodes:
+            if node.status in ("running", "waiting"):
+                node.status = "pending"
+
+    def move(self) -> None:
+        """The root is on the plan of the machine now, which can be another one: its nodes keep what they have done."""
+        before = {node.plan.id: node for node in self._nodes}
+        self._frames[()] = ((), (), self._machine.plan)
+        if self._path:
+            return
+        self._follow((), (), self._machine.plan)
+        for node, state in zip(self._nodes, self._machine.root.nodes, strict=True):
+            if known := before.get(node.plan.id):
+                node.visits, node.status = known.visits, known.status
+                if state is NodeState.idle:
+                    node.status = "pending"
+
     def record(self, entry: e.Entry, events: Iterable[Event]) -> None:
         """Record what the entry, which was applied, has led to."""
         for event in events:
@@ -139,6 +162,9 @@ class _Tracer:
         last = node.visits[-1] if node.visits else None
         if event.kind is EventKind.node_started:
             node.status = "running"
+            if last is not None and last.visit == event.data["visit"]:
+                last.finished_at, last.error = None, None  # a retry goes on with the visit
+                return
             node.visits.append(VisitTrace(as_integer(event.data["visit"]), event.at))
         elif event.kind is EventKind.node_skipped:
             superseded = "reason" in event.data
@@ -172,9 +198,11 @@ class _Tracer:
     def _frame(self) -> Frame | None:
         """The frame, while it is under way; None after its end."""
         frame = self._machine.root
-        for end in range(4, len(self._within or ()) + 1, 4):
-            found = frame.children.get((self._within or ())[: end - 1])
-            if found is None or found.place.within != (self._within or ())[:end]:
+        for depth in range(1, len(self._path) + 1):
+            places = {child.place.path: child for child in frame.children.values()
+                      if child.place.items == self._items[:depth]}  # fmt: skip
+            found = places.get(self._path[:depth])
+            if found is None:
                 return None
             frame = found
         return None if self._within is None else frame

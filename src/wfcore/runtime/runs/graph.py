@@ -104,7 +104,8 @@ async def graph_of(
     traced = trace(machine, entries, path)
     if traced is None:
         raise NotFound
-    kind, number, variation_id = traced.opened or (execution.kind, execution.resource_id, execution.variation_id)
+    started = execution.kind, execution.resource_id, execution.variation_id
+    kind, number, variation_id = traced.opened or machine.pinned or started
     if kind != "workflow" or number is None or variation_id is None:
         return RunGraph(_without_start(traced), path, (), base)
     async with storage.reading(org) as work:

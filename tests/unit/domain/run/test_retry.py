@@ -35,7 +35,7 @@ def keys(history: History) -> list[tuple[str, int]]:
 def same_after_fold(history: History) -> None:
     """The journal, as it is stored, leads to the same state."""
     stored = [decode_entry(encode_entry(entry)) for entry in history.entries]
-    again = fold(history._root, stored, plans=history.machine.plans)
+    again = fold(history.started_plan, stored, plans=history.machine.plans)
     assert dict(again.pending) == dict(history.machine.pending)
     assert (again.status, again.output, again.run_id) == (
         history.machine.status, history.machine.output, history.machine.run_id,
@@ -217,6 +217,18 @@ class TestWaits:
         mended = sketch("s -> a", a={"requiresApproval": True, "params": {"n": 2}})
         history = History(graph).decide("a").fail("a").retry(mended)
         assert (history.machine.status, keys(history)) == ("interrupted", [])
+
+    def test_a_definition_that_was_looked_up(self) -> None:
+        """It is looked up again, and the approval is requested again; what was approved stays so."""
+        graph = sketch("s -> a", a={"toolId": "mcp.c.t", "requiresApproval": True})
+        waiting = History(graph).cancel().retry()
+        assert [(effect.address[-1], effect.attempt) for effect in waiting.pending("a")] == [(-1, 1)]
+        waiting.succeed("a", "digest").cancel().retry().succeed("a", "digest").decide("a")
+        assert keys(waiting) == [("a:1", 1)]
+        same_after_fold(waiting)
+        (effect,) = waiting.fail("a").retry().pending("a")
+        assert isinstance(effect, CallTool)
+        assert (effect.definition, effect.attempt) == ("digest", 2)
 
     def test_a_call_that_was_held(self) -> None:
         """It is held again: a decision is needed before it is made."""

@@ -16,7 +16,7 @@ CHOICE = {"type": "condition", "branches": [{"handle": "yes", "when": "input.ok"
 
 
 def traced(history: History, *path: str) -> GraphTrace:
-    found = trace(Machine(history.machine.plan, [], history.machine.plans), history.entries, path)
+    found = trace(Machine(history.started_plan, [], history.machine.plans), history.entries, path)
     assert found is not None
     return found
 
@@ -276,3 +276,28 @@ def test_the_trace_follows_every_prefix(outcomes: list[int]) -> None:
         assert (shown[plan.id] in ("running", "done", "error")) == bool(ran)
     for name, output in machine.nodes.items():
         assert node(history, name).visits[-1].output == output["output"]
+
+
+class TestRepairs:
+    def test_a_visit_that_a_retry_continues(self) -> None:
+        """It stays one visit, with all its attempts, and ends as the last one did."""
+        history = History(sketch("s -> a", "a -> b")).succeed("a", 1).fail("b")
+        assert node(history, "b").status == "error"
+        history.retry()
+        (visit,) = node(history, "b").visits
+        assert (node(history, "b").status, visit.finished_at, visit.error) == ("running", None, None)
+        (visit,) = node(history.succeed("b", 2), "b").visits
+        assert (visit.visit, visit.attempts, visit.output) == (1, 2, 2)
+
+    def test_a_mended_graph(self) -> None:
+        """Its nodes are shown, with what those before them have done."""
+        history = History(sketch("s -> a", "a -> b")).succeed("a", 1).fail("b")
+        history.retry(sketch("s -> n", "s -> a", "a -> c", "n -> c"))
+        shown = {name: node(history, name).status for name in ("a", "n", "c")}
+        assert shown == {"a": "done", "n": "running", "c": "pending"}
+
+    def test_nodes_that_run_again(self) -> None:
+        """A new visit of each, and what follows is pending again."""
+        history = History(sketch("s -> a", "a -> b")).succeed("a", 1).fail("b").retry(again=("a",))
+        assert [visit.visit for visit in node(history, "a").visits] == [1, 2]
+        assert node(history, "b").status == "pending"

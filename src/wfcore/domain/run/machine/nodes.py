@@ -146,7 +146,7 @@ def forget(run: RunState, frame: Frame, index: int) -> None:
     batch, loop = frame.batches.pop(index, None), frame.loops.pop(index, None)
     if loop is not None:
         give_up_loop(run, frame, index, loop)
-    for step in range(loop.next if loop else batch.next if batch else 1):
+    for step in range(-1, loop.next if loop else batch.next if batch else 1):
         address = (*frame.place.within, index, frame.visits[index], step)
         discard(frame, address)
         unset_timer(frame, address)

@@ -15,7 +15,7 @@ def remains(frame: Frame, index: int) -> Left:
     """What the current visit of the node leaves behind."""
     left, batch, loop = Left(), frame.batches.get(index), frame.loops.get(index)
     left.batch, left.loop = batch, loop and loop.copy()
-    for step in range(loop.next if loop else batch.next if batch else 1):
+    for step in range(-1, loop.next if loop else batch.next if batch else 1):
         address = (*frame.place.within, index, frame.visits[index], step)
         if address in frame.pending:
             left.effects[step] = frame.pending[address]
