@@ -105,6 +105,13 @@ class Store(Protocol):
         """The group commit of the journal. `on_commit` is called with the seconds that each commit took."""
         ...
 
+    async def joined(self, connection: object) -> "Store":
+        """The store in the transaction of a connection that the product opened, which alone commits it.
+
+        Raises ValueError for a connection to another database, TypeError for a value that is not a connection.
+        """
+        ...
+
     async def close(self) -> None:
         """Wait for active work, then close every connection. Does nothing when closed already."""
         ...

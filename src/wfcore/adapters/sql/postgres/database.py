@@ -17,10 +17,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from wfcore.adapters.sql.postgres.connections import PostgresAddress, check_alive, domain_errors
 from wfcore.adapters.sql.postgres.group_commit import PostgresCommits
+from wfcore.adapters.sql.postgres.host import joined
 from wfcore.adapters.sql.postgres.pipeline import PipelineClient
 from wfcore.adapters.sql.schema.dialect import named_values, to_driver_statement, to_server_statement
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
-from wfcore.adapters.sql.store import Commits, Result, Rows, Synchronous, Transaction, Values, shielded
+from wfcore.adapters.sql.store import Commits, Result, Rows, Store, Synchronous, Transaction, Values, shielded
 from wfcore.domain.kernel.errors import Unavailable
 
 T = TypeVar("T")
@@ -112,6 +113,9 @@ class PostgresDatabase:
 
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return PostgresCommits(self, on_commit)
+
+    async def joined(self, connection: object) -> Store:
+        return await joined(self, connection)
 
     def check_open(self) -> None:
         if self._engine is None:

@@ -29,7 +29,8 @@ from sqlalchemy.pool import QueuePool
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
 from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
 from wfcore.adapters.sql.sqlite.group_commit import GroupCommit
-from wfcore.adapters.sql.store import Commits, Damaged, Result, Rows, Synchronous, Transaction, Values, shielded
+from wfcore.adapters.sql.sqlite.host import joined
+from wfcore.adapters.sql.store import Commits, Damaged, Result, Rows, Store, Synchronous, Transaction, Values, shielded
 from wfcore.domain.kernel.errors import Unavailable
 
 READERS: Final = 4
@@ -158,6 +159,9 @@ class Database:
 
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return GroupCommit(self, on_commit)
+
+    async def joined(self, connection: object) -> Store:
+        return await joined(self, self.path, self.lock, connection)
 
     @contextmanager
     def _transaction(self, engine: Literal["_reader", "_writer"]) -> Iterator[sa.Connection]:

@@ -1,0 +1,208 @@
+"""Writes in a transaction of the product: on a connection that it opened, and that it alone commits.
+
+A write is done under a savepoint, so that a refused one leaves the transaction usable.
+"""
+
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Final, Protocol, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, scoped_session
+
+from wfcore.adapters.sql.journal import statements as sql
+from wfcore.adapters.sql.store import Commits, CommitTransaction, Cursor, Rows, Store, Transaction
+
+T = TypeVar("T")
+
+SAVEPOINT: Final = "wf_in_transaction"
+
+KINDS: Final = "a connection or session of SQLAlchemy, sync or async, or a connection of sqlite3 or psycopg"
+
+
+class Host(Protocol):
+    """A connection of the product."""
+
+    async def run(self, work: Callable[[CommitTransaction], T], *, begin: bool = True) -> T:
+        """Call `work` with the product's connection. With `begin`, its transaction begins if it has not begun.
+
+        Raises ValueError for a connection in autocommit mode without a transaction.
+        """
+        ...
+
+
+class HostTransaction:
+    """Implements `CommitTransaction` on a function that executes one statement."""
+
+    def __init__(self, execute: Callable[[str, Any], Cursor]) -> None:
+        self._execute = execute
+
+    def execute(self, statement: str, values: Any = (), /) -> Cursor:
+        return self._execute(statement, values)
+
+    def executemany(self, statement: str, rows: Any, /) -> None:
+        for row in rows:
+            self._execute(statement, row)
+
+
+class HostDialect(Protocol):
+    """The differences between the databases. `name` is that of SQLAlchemy's dialect."""
+
+    name: str
+
+    async def begin(self, connection: sa.Connection) -> None:
+        """Begin the transaction in the driver where it does not do that by itself, without blocking the event loop
+        on another writer of this process.
+        """
+        ...
+
+    def begin_here(self, connection: sa.Connection) -> None:
+        """The same outside the event loop."""
+        ...
+
+    def execute(self, connection: sa.Connection, statement: str, values: Any) -> Cursor:
+        """Execute a statement on SQLAlchemy's connection."""
+        ...
+
+    async def check(self, host: Host) -> None:
+        """Raises ValueError unless the connection is to the database of the store."""
+        ...
+
+    def errors(self) -> AbstractContextManager[None]:
+        """Converts errors of any driver to those of the domain, and refused rows to JournalConflict."""
+        ...
+
+    def on_write(self, transaction: CommitTransaction) -> None:
+        """Called at the end of each write."""
+        ...
+
+    def lock_execution(self, transaction: CommitTransaction, execution: int) -> None:
+        """Lock the execution against other writers until the transaction ends."""
+        ...
+
+
+class SqlalchemyHost:
+    """A sync connection, or that of a session."""
+
+    def __init__(self, connection: Callable[[], sa.Connection], dialect: HostDialect) -> None:
+        self._connection = connection
+        self._dialect = dialect
+
+    async def run(self, work: Callable[[CommitTransaction], T], *, begin: bool = True) -> T:
+        connection = self._connection()
+        if begin:
+            _check_mode(connection)
+            await self._dialect.begin(connection)
+        return work(_transaction(connection, self._dialect))
+
+
+class AsyncSqlalchemyHost:
+    """An async connection, or that of a session."""
+
+    def __init__(self, connection: Callable[[], Awaitable[AsyncConnection]], dialect: HostDialect) -> None:
+        self._connection = connection
+        self._dialect = dialect
+
+    async def run(self, work: Callable[[CommitTransaction], T], *, begin: bool = True) -> T:
+        def inside(connection: sa.Connection) -> T:
+            if begin:
+                _check_mode(connection)
+                self._dialect.begin_here(connection)
+            return work(_transaction(connection, self._dialect))
+
+        return await (await self._connection()).run_sync(inside)
+
+
+def _check_mode(connection: sa.Connection) -> None:
+    if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
+        raise ValueError("`connection` has no transaction: it is in autocommit mode")
+
+
+def _transaction(connection: sa.Connection, dialect: HostDialect) -> HostTransaction:
+    if connection.dialect.name != dialect.name:
+        raise ValueError(f"`connection` is to another database: use one to {dialect.name}")
+    return HostTransaction(lambda statement, values: dialect.execute(connection, statement, values))
+
+
+def sqlalchemy_host(connection: object, dialect: HostDialect) -> Host | None:
+    """The connection of SQLAlchemy, or of its session; None for any other value."""
+    match connection:
+        case AsyncSession() | async_scoped_session():
+            return AsyncSqlalchemyHost(connection.connection, dialect)
+        case AsyncConnection():
+            return AsyncSqlalchemyHost(lambda: _itself(connection), dialect)
+        case Session() | scoped_session():
+            return SqlalchemyHost(connection.connection, dialect)
+        case sa.Connection():
+            return SqlalchemyHost(lambda: connection, dialect)
+    return None
+
+
+async def _itself(connection: AsyncConnection) -> AsyncConnection:
+    return connection
+
+
+class HostCommits:
+    """Implements `Commits`: nothing is committed."""
+
+    def __init__(self, host: Host, dialect: HostDialect) -> None:
+        self._host = host
+        self._dialect = dialect
+
+    async def insert(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        await self.run(lambda transaction: transaction.executemany(sql.APPEND, rows))
+
+    async def run(self, work: Callable[[Any], T], conflict_key: Hashable = None) -> T:
+        """Call `work` under a savepoint. Raises what it raises, after its effects were rolled back."""
+
+        def write(transaction: CommitTransaction) -> T:
+            transaction.execute(f"SAVEPOINT {SAVEPOINT}")
+            try:
+                outcome = work(transaction)
+                self._dialect.on_write(transaction)
+            except BaseException:
+                transaction.execute(f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+                transaction.execute(f"RELEASE SAVEPOINT {SAVEPOINT}")
+                raise
+            transaction.execute(f"RELEASE SAVEPOINT {SAVEPOINT}")
+            return outcome
+
+        with self._dialect.errors():
+            return await self._host.run(write)
+
+    def lock_execution(self, transaction: CommitTransaction, execution: int) -> None:
+        self._dialect.lock_execution(transaction, execution)
+
+
+class HostStore:
+    """Implements `Store` in the product's transaction, whose own changes it sees. Lists are those of committed rows."""
+
+    def __init__(self, database: Store, host: Host, dialect: HostDialect) -> None:
+        self.durable = database.durable
+        self.schema = database.schema
+        self._database = database
+        self._host = host
+        self._dialect = dialect
+
+    def writing(self) -> AbstractAsyncContextManager[Transaction]:
+        raise NotImplementedError("the product's transaction is for the journal")
+
+    def reading(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._database.reading()
+
+    async def look_up(self, statement: str, *values: Any) -> Rows:
+        def read(transaction: CommitTransaction) -> Rows:
+            return [tuple(row) for row in transaction.execute(statement, values).fetchall()]
+
+        with self._dialect.errors():
+            return await self._host.run(read)
+
+    def commits(self, on_commit: Callable[[float], None] | None) -> Commits:
+        return HostCommits(self._host, self._dialect)  # type: ignore[return-value]
+
+    async def joined(self, connection: object) -> Store:
+        raise NotImplementedError("the product's transaction was joined already")
+
+    async def close(self) -> None:
+        """Does nothing: the connection is the product's."""

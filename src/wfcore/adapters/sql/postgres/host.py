@@ -1,0 +1,174 @@
+"""The product's own connection to the same PostgreSQL database: of psycopg, or of SQLAlchemy with any driver."""
+
+import asyncio
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+import psycopg
+import sqlalchemy as sa
+from psycopg import AsyncConnection, Connection
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+from sqlalchemy.util import await_, greenlet_spawn
+
+from wfcore.adapters.sql.host import KINDS, Host, HostStore, HostTransaction, sqlalchemy_host
+from wfcore.adapters.sql.journal import statements as sql
+from wfcore.adapters.sql.postgres.connections import domain_errors
+from wfcore.adapters.sql.schema.dialect import named_values, to_driver_statement
+from wfcore.adapters.sql.schema.names import qualified
+from wfcore.adapters.sql.store import CommitTransaction, Cursor, Store
+from wfcore.domain.kernel.errors import Unavailable
+from wfcore.ports.journal import JournalConflict
+
+T = TypeVar("T")
+
+IDENTITY: Final = "SELECT current_database(), CAST(pg_postmaster_start_time() AS text)"
+"""The database, and the server by the microsecond of its start."""
+
+LOCK_EXECUTION: Final = "SELECT 1 FROM wfcore_executions WHERE id = ?1 FOR NO KEY UPDATE"
+
+NOTIFY: Final = "SELECT pg_notify(?1, 'host w//0')"
+"""A hint for all workers, which the server delivers when the product commits. It names no execution."""
+
+_WITH_LOCKS: Final = {sql.APPEND: sql.APPEND_WITH_LOCK}
+_PARAMETER: Final = re.compile(r"%\((\w+)\)s")
+
+
+class PsycopgHost:
+    """A sync connection. Its statements run in a thread, because they can wait for other transactions."""
+
+    def __init__(self, connection: Connection[Any], schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+
+    async def run(self, work: Callable[[CommitTransaction], T], *, begin: bool = True) -> T:
+        if begin:
+            _check_mode(self._connection)
+        return await asyncio.to_thread(work, HostTransaction(self._execute))
+
+    def _execute(self, statement: str, values: Any) -> Cursor:
+        cursor = self._connection.cursor(row_factory=tuple_row)
+        return cursor.execute(_statement(statement, self._schema), named_values(values))
+
+
+class AsyncPsycopgHost:
+    """An async connection."""
+
+    def __init__(self, connection: AsyncConnection[Any], schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+
+    async def run(self, work: Callable[[CommitTransaction], T], *, begin: bool = True) -> T:
+        if begin:
+            _check_mode(self._connection)
+        return await greenlet_spawn(work, HostTransaction(self._execute))
+
+    def _execute(self, statement: str, values: Any) -> Cursor:
+        return await_(self._fetched(_statement(statement, self._schema), named_values(values)))
+
+    async def _fetched(self, statement: str, values: dict[str, Any]) -> Cursor:
+        cursor = self._connection.cursor(row_factory=tuple_row)
+        await cursor.execute(statement, values)
+        return _Fetched(cursor.rowcount, await cursor.fetchall() if cursor.description else [])
+
+
+class _Fetched:
+    """Implements `Cursor` on rows that were fetched."""
+
+    def __init__(self, rowcount: int, rows: list[tuple[Any, ...]]) -> None:
+        self.rowcount = rowcount
+        self._rows = rows
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return self._rows[0] if self._rows else None
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._rows
+
+
+def _check_mode(connection: Connection[Any] | AsyncConnection[Any]) -> None:
+    if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
+        raise ValueError("`connection` has no transaction: it is in autocommit mode")
+
+
+def _statement(statement: str, schema: str) -> str:
+    return qualified(to_driver_statement(_WITH_LOCKS.get(statement, statement)), schema)
+
+
+@lru_cache(maxsize=256)
+def _text(statement: str, schema: str) -> sa.TextClause:
+    """The statement with parameters `:p1`, as SQLAlchemy has them."""
+    return sa.text(_PARAMETER.sub(r":\1", _statement(statement, schema)).replace("%%", "%"))
+
+
+class PostgresDialect:
+    """Implements `HostDialect`."""
+
+    name = "postgresql"
+
+    def __init__(self, database: Store) -> None:
+        self._database = database
+        self._schema = database.schema
+
+    async def begin(self, connection: sa.Connection) -> None:
+        """Does nothing: drivers begin by themselves."""
+
+    def begin_here(self, connection: sa.Connection) -> None:
+        """Does nothing, as `begin`."""
+
+    def execute(self, connection: sa.Connection, statement: str, values: Any) -> Cursor:
+        options = {"preserve_rowcount": True}
+        return connection.execute(_text(statement, self._schema), named_values(values), execution_options=options)
+
+    async def check(self, host: Host) -> None:
+        def identity(transaction: CommitTransaction) -> list[tuple[Any, ...]]:
+            return [tuple(row) for row in transaction.execute(IDENTITY).fetchall()]
+
+        ours = await self._database.look_up(IDENTITY)
+        with self.errors():
+            found = await host.run(identity, begin=False)
+        if found != ours:
+            raise ValueError(f"`connection` is to another database: use one to `{ours[0][0]}` of the same server")
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        try:
+            with domain_errors():
+                yield
+        except (psycopg.IntegrityError, sa.exc.IntegrityError) as error:
+            raise JournalConflict("the journal does not have the expected length, or the claim is lost") from error
+        except (psycopg.Error, sa.exc.DBAPIError) as error:
+            cause = str(getattr(error, "orig", None) or error).partition("\n")[0]
+            raise Unavailable(f"the database does not answer: {cause}") from error
+
+    def on_write(self, transaction: CommitTransaction) -> None:
+        transaction.execute(NOTIFY, (self._schema,))
+
+    def lock_execution(self, transaction: CommitTransaction, execution: int) -> None:
+        transaction.execute(LOCK_EXECUTION, (execution,))
+
+
+async def joined(database: Store, connection: object) -> Store:
+    """The store in the transaction of the connection.
+
+    Raises ValueError for a connection to another database, TypeError for a value that is not a connection.
+    """
+    dialect = PostgresDialect(database)
+    host: Host | None = None
+    match connection:
+        case Connection():
+            host = PsycopgHost(connection, database.schema)
+        case AsyncConnection():
+            host = AsyncPsycopgHost(connection, database.schema)
+        case sqlite3.Connection():
+            raise ValueError("`connection` is to another database: use one to the same PostgreSQL database")
+        case _:
+            host = sqlalchemy_host(connection, dialect)
+    if host is None:
+        raise TypeError(f"`connection` must be {KINDS}")
+    await dialect.check(host)
+    return HostStore(database, host, dialect)

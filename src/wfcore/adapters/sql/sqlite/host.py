@@ -1,0 +1,117 @@
+"""The product's own connection to the same SQLite file: of sqlite3, or of SQLAlchemy with any driver."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.host import KINDS, Host, HostStore, HostTransaction, sqlalchemy_host
+from wfcore.adapters.sql.store import CommitTransaction, Cursor, Store
+from wfcore.domain.kernel.errors import Unavailable
+from wfcore.ports.journal import JournalConflict
+
+T = TypeVar("T")
+
+BEGIN: Final = "BEGIN IMMEDIATE"
+
+
+class SqliteHost:
+    """A connection of the driver. Statements run on the thread of the caller, which the driver requires."""
+
+    def __init__(self, connection: sqlite3.Connection, lock: asyncio.Lock) -> None:
+        self._connection = connection
+        self._lock = lock
+
+    async def run(self, work: Callable[[CommitTransaction], T], *, begin: bool = True) -> T:
+        if begin and not self._connection.in_transaction:
+            if self._connection.isolation_level is None:
+                raise ValueError(f"`connection` has no transaction: execute `{BEGIN}` first")
+            async with self._lock:
+                self._connection.execute(BEGIN)
+        return work(HostTransaction(self._execute))
+
+    def _execute(self, statement: str, values: Any) -> Cursor:
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        return cursor.execute(statement, values)
+
+
+class SqliteDialect:
+    """Implements `HostDialect`. `lock` is held by the writers of this process."""
+
+    name = "sqlite"
+
+    def __init__(self, path: Path, lock: asyncio.Lock) -> None:
+        self._path = path
+        self._lock = lock
+
+    async def begin(self, connection: sa.Connection) -> None:
+        if not _has_begun(connection):
+            async with self._lock:
+                self.begin_here(connection)
+
+    def begin_here(self, connection: sa.Connection) -> None:
+        if not _has_begun(connection):
+            connection.exec_driver_sql(BEGIN)
+
+    def execute(self, connection: sa.Connection, statement: str, values: Any) -> Cursor:
+        given = (dict(values) if isinstance(values, Mapping) else tuple(values)) or None
+        return connection.exec_driver_sql(statement, given, execution_options={"preserve_rowcount": True})
+
+    async def check(self, host: Host) -> None:
+        def file(transaction: CommitTransaction) -> str:
+            rows = transaction.execute("PRAGMA database_list").fetchall()
+            return next((str(path) for _, name, path in rows if name == "main"), "")
+
+        with self.errors():
+            found = await host.run(file, begin=False)
+        if not found or not self._path.samefile(found):
+            raise ValueError(f"`connection` is to another database: use one to `{self._path}`")
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, sa.exc.DBAPIError) as error:
+            cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+            if isinstance(cause, sqlite3.IntegrityError):
+                raise JournalConflict("the journal does not have the expected length, or the claim is lost") from error
+            raise Unavailable(f"the database does not answer: {cause}") from error
+
+    def on_write(self, transaction: CommitTransaction) -> None:
+        """Does nothing: workers poll the file."""
+
+    def lock_execution(self, transaction: CommitTransaction, execution: int) -> None:
+        """Does nothing: the transaction already locks the whole file."""
+
+
+def _has_begun(connection: sa.Connection) -> bool:
+    """Whether the driver has begun: by itself it does so before a change only, and a savepoint is not one."""
+    driver: Any = connection.connection.driver_connection
+    return bool(driver.in_transaction)
+
+
+async def joined(database: Store, path: Path, lock: asyncio.Lock, connection: object) -> Store:
+    """The store in the transaction of the connection.
+
+    Raises ValueError for a connection to another database, TypeError for a value that is not a connection.
+    """
+    dialect = SqliteDialect(path, lock)
+    if isinstance(connection, sqlite3.Connection):
+        host: Host | None = SqliteHost(connection, lock)
+    else:
+        host = sqlalchemy_host(connection, dialect)
+    if host is None:
+        raise _refusal(connection, path)
+    await dialect.check(host)
+    return HostStore(database, host, dialect)
+
+
+def _refusal(connection: object, path: Path) -> Exception:
+    if type(connection).__module__.partition(".")[0] == "psycopg":
+        return ValueError(f"`connection` is to another database: use one to `{path}`")
+    return TypeError(f"`connection` must be {KINDS}")
