@@ -14,6 +14,7 @@ from itertools import chain, islice
 from typing import Any
 
 import msgspec
+from msgspec import UnsetType
 
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.expressions.templates import compile_template
@@ -33,7 +34,7 @@ from wfcore.domain.graph.checks import (
 from wfcore.domain.graph.declared import check_of, strict_type
 from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.graph.node_types import ELSE, NODE_DATA
-from wfcore.domain.graph.shapes import EdgeDto, NodeDto, WorkflowStructure
+from wfcore.domain.graph.shapes import EdgeDto, NodeDto, Position, WorkflowStructure
 from wfcore.domain.graph.structure import Graph, Node, NodeType, handles
 from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.json_type import JSON
@@ -81,7 +82,7 @@ def _passes_fast_check(structure: JSON, limits: GraphLimits) -> bool:
     )
 
 
-def _is_finite(position: Any) -> bool:
+def _is_finite(position: Position | UnsetType) -> bool:
     return not position or (math.isfinite(position.x) and math.isfinite(position.y))
 
 

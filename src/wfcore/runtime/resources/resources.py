@@ -4,9 +4,9 @@ Every use case takes the caller and a body in wire names, or the same fields as 
 validates the body, and then either does the whole operation or raises and changes nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any, Final, TypeVar, Unpack
+from typing import Final, TypeVar, Unpack
 
 from wfcore.api.management import RollbackBody, RollbackFields
 from wfcore.api.resources import (
@@ -71,6 +71,10 @@ Fields = Mapping[str, object]
 
 LIMITED_PAGE: Final = 100
 """Resources that are read at once for a list of a credential that is limited to some workflows."""
+
+
+Operate = Callable[[Resource, Variation | None, Variation | None], Change]
+"""An operation of the lifecycle on a resource, its active variation and its draft."""
 
 
 class ResourceUseCases(OwnershipUseCases, VariationUseCases):
@@ -254,8 +258,8 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
 
     # Parts
 
-    async def _change(self, me: Principal, id: int, operation: Any, if_match: str | None = None) -> ResourceView:
-        """Run an operation of the lifecycle, a function of (resource, active, draft)."""
+    async def _change(self, me: Principal, id: int, operation: Operate, if_match: str | None = None) -> ResourceView:
+        """Run an operation of the lifecycle."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
             change = operation(resource, *await self._variations(work, resource))
