@@ -18,7 +18,7 @@ class Posting:
 
     - `fingerprint`: the digest of the message. `place`: what each response returns to the chat unchanged.
     - `reported`: the latest status of the turn that was delivered; None before the first delivery.
-    - `tries`: attempts of the next delivery, the current one included.
+    - `tries`: attempts of the next delivery, the current one included; negative while a process makes it.
     - `next_at`: when the next attempt is due; None when no delivery is pending.
     """
 
@@ -30,6 +30,11 @@ class Posting:
     next_at: int | None
     reported: RunStatus | None = None
     tries: int = 0
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a process has begun an attempt and has not recorded its outcome."""
+        return self.tries < 0
 
 
 @attrs.frozen

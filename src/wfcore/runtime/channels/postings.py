@@ -47,23 +47,33 @@ class Poster(DeliveryLoop[DuePosting]):
 
     def __init__(self, ports: Ports) -> None:
         super().__init__(ports, "postings")
+        self._watched: dict[DuePosting, tuple[Posting, int]] = {}
+        """Claims of others that are due by the wall clock, and since when they are, by the monotonic clock."""
 
     async def _due(self, now: int, limit: int) -> Sequence[DuePosting]:
-        return await self._ports.storage.due_postings(now, limit=limit)
+        due = await self._ports.storage.due_postings(now, limit=limit)
+        self._watched = {one: self._watched[one] for one in due if one in self._watched}
+        return due
 
     async def _deliver(self, due: DuePosting) -> None:
         claimed = await self._claim(due)
-        if claimed is not None:
-            await self._record_attempt(claimed, await self._post(claimed))
+        if claimed is None:
+            return
+        try:
+            delivered = await self._post(claimed)
+        except Exception:
+            await self._record_attempt(claimed, delivered=False)
+            raise
+        await self._record_attempt(claimed, delivered=delivered)
 
     async def _claim(self, due: DuePosting) -> _ClaimedPosting | None:
         """Claim the posting; None when it is not due any more or another process has claimed it."""
         now = self._ports.clock.now()
         async with self._ports.storage.reading(due.org) as work:
             read = await work.postings.get(due.id)
-        if read is None or read.next_at is None or read.next_at > now:
+        if read is None or read.next_at is None or read.next_at > now or not self._is_free(due, read):
             return None
-        posting, row = await self._latest(due.org, read)
+        posting, row = await self._latest(due.org, attrs.evolve(read, tries=abs(read.tries)))
         if row is None or row.status.under_way or posting.reported is row.status:
             await self._write(due.org, read, posting)
             return None
@@ -74,8 +84,19 @@ class Poster(DeliveryLoop[DuePosting]):
         if address is None:
             await self._write(due.org, read, attrs.evolve(posting, next_at=None))
             return None
-        claimed = attrs.evolve(posting, next_at=now + CLAIM_DURATION, tries=posting.tries + 1)
+        claimed = attrs.evolve(posting, next_at=now + CLAIM_DURATION, tries=-posting.tries - 1)
         return _ClaimedPosting(due.org, claimed, row, *address) if await self._write(due.org, read, claimed) else None
+
+    def _is_free(self, due: DuePosting, read: Posting) -> bool:
+        """Whether no process makes the attempt: a wall clock that was set forward does not end a claim. It ends when
+        this process has seen it unchanged for `CLAIM_DURATION` of monotonic time.
+        """
+        now = self._ports.clock.monotonic()
+        seen, since = self._watched.get(due, (None, now))
+        if read.is_claimed and (seen != read or now - since < CLAIM_DURATION):
+            self._watched[due] = read, since if seen == read else now
+            return False
+        return True
 
     async def _latest(self, org: str, posting: Posting) -> tuple[Posting, RunRow | None]:
         """The posting for the execution's latest turn: an interrupt that was resolved is not reported any more."""
@@ -103,14 +124,15 @@ class Poster(DeliveryLoop[DuePosting]):
         name = answer_id_of(claimed.interface, claimed.row.id, claimed.row.status)
         return (await post_signed(self._ports, claimed.url, [secret], name, body)).is_accepted
 
-    async def _record_attempt(self, claimed: _ClaimedPosting, delivered: bool) -> None:
+    async def _record_attempt(self, claimed: _ClaimedPosting, *, delivered: bool) -> None:
         """Record the outcome: delivered, to be retried, or given up."""
         posting, now = claimed.posting, self._ports.clock.now()
-        if not delivered and posting.tries < MOST_TRIES:
-            wait = min(FIRST_WAIT * 2 ** (posting.tries - 1), LONGEST_WAIT)
-            await self._write(claimed.org, posting, attrs.evolve(posting, next_at=now + wait))
+        ended = attrs.evolve(posting, tries=-posting.tries)
+        if not delivered and ended.tries < MOST_TRIES:
+            wait = min(FIRST_WAIT * 2 ** (ended.tries - 1), LONGEST_WAIT)
+            await self._write(claimed.org, posting, attrs.evolve(ended, next_at=now + wait))
             return
-        await self._close(claimed.org, posting, posting, claimed.row, given_up=not delivered)
+        await self._close(claimed.org, posting, ended, claimed.row, given_up=not delivered)
 
     async def _close(self, org: str, read: Posting, posting: Posting, row: RunRow, *, given_up: bool) -> None:
         """Record that this status of the turn is reported. An interrupted turn can change, so it stays due."""
@@ -127,6 +149,6 @@ class Poster(DeliveryLoop[DuePosting]):
                 return False
             await work.postings.put(new)
             if given_up:
-                details: dict[str, JSON] = {"runId": new.run_id, "tries": read.tries}
+                details: dict[str, JSON] = {"runId": new.run_id, "tries": abs(read.tries)}
                 await audit(work, None, self._ports.now(), "interface", "give_up", new.interface_id, details)
         return True

@@ -114,14 +114,14 @@ class TestResponses:
         assert len(set(chat.names)) == 2
 
     async def test_a_response_that_raises(self, bench: Bench, chat: Chat) -> None:
-        """A response that cannot even be tried is given up like one that is never accepted."""
+        """A response that cannot even be tried is retried and given up like one that is never accepted."""
         channel = await opened_channel(bench, url=chat.url)
         await channel.rested()
         bench.core.poster._post = broken  # type: ignore[method-assign]
         for _ in range(MOST_TRIES):
             assert await looked(bench) == 1
-            bench.clock.advance(CLAIM_DURATION / 1000)
-        assert [await looked(bench), await looked(bench)] == [1, 0]
+            bench.clock.advance(LONGEST_WAIT / 1000)
+        assert await looked(bench) == 0
         owner = bench.person("me", role="owner")
         assert len(await bench.core.audit.page(owner, action="interface.give_up")) == 1
 
@@ -225,10 +225,42 @@ class TestCrashes:
         chat.status = 200
         async with opened(database, settings=REACHING, org=bench.org, clock=bench.clock) as bench:
             assert await looked(bench) == 0
-            await later(bench, CLAIM_DURATION)
+            for _ in range(2):  # until the claim is due, and then until it has not changed for as long
+                await later(bench, CLAIM_DURATION)
             assert await looked(bench) == 0
         assert len(chat.names) == 2
         assert len(set(chat.names)) == 1
+
+    @pytest.mark.parametrize("step", [3_600, -3_600])
+    async def test_a_wall_clock_that_steps_during_a_delivery(self, database: str, chat: Chat, step: int) -> None:
+        """By an hour, forward or back: another process does not post the response too, and later ones are posted."""
+        chat.status = 0
+        async with opened(database, settings=REACHING) as bench:
+            channel = await opened_channel(bench, url=chat.url)
+            await channel.rested()
+            await bench.core.poster.poll()
+            async with asyncio.timeout(10):
+                await chat.came.wait()
+            bench.clock.step(step)
+            async with opened(database, settings=REACHING, org=bench.org, clock=bench.clock) as other:
+                for _ in range(5):
+                    await looked(other)
+                    bench.clock.advance(CLAIM_DURATION / 1000 / 10)
+                assert len(chat.names) == 1
+                chat.status = 200
+                await channel.rested(id="m2")
+                await looked(other)
+                assert len(set(chat.names)) == len(chat.names) == 2
+
+    async def test_a_retry_after_a_step_back(self, bench: Bench, chat: Chat) -> None:
+        """A response that was refused after the step is retried by the new time."""
+        chat.status = 503
+        await (await opened_channel(bench, url=chat.url)).rested()
+        bench.clock.step(-3_600)
+        assert await looked(bench) == 1
+        chat.status = 200
+        await later(bench, FIRST_WAIT)
+        assert len(chat.posted) == 2
 
     async def test_of_two_processes_one_posts(self, database: str, chat: Chat) -> None:
         """However many poll at once, a response is posted once."""
