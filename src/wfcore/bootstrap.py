@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
 
-from wfcore.adapters.addresses import IN_MEMORY, address_of, is_server
 from wfcore.adapters.blobs import LocalBlobs
 from wfcore.adapters.dispatch.change_file import ChangeFile
 from wfcore.adapters.dispatch.change_hub import ChangeHub
@@ -24,6 +23,7 @@ from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_beside
 from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.adapters.tools.memory_tools import memory_tools
+from wfcore.addresses import IN_MEMORY, address_of, is_server
 from wfcore.domain.channels.hooks import HookEvent as HookEventName
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.kernel.ids import is_uuid, normalize_email

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wfcore.adapters.addresses import address_of
+from wfcore.addresses import address_of
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.extras import needs_extra
 from wfcore.ports.sealing import Unsealable

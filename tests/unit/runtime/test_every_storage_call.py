@@ -52,6 +52,7 @@ ASIDE = {
     "Journal.due_since",  # of the metrics
     "DeliveryRepository.add",  # of a schedule that is paused: see `test_scheduler`
     "Journal.next_wake", "Journal.lengths", "Journal.held_by",  # the dispatcher's: see `test_an_active_run`
+    "Journal.within",  # of the product's transaction: see `test_within`
 }  # fmt: skip
 """What no use case calls by itself."""
 

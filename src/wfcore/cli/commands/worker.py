@@ -35,7 +35,7 @@ async def worker(
     log_level
         The lowest level that is logged; `info` has a line for each turn.
     """
-    from wfcore.adapters.addresses import IN_MEMORY
+    from wfcore.addresses import IN_MEMORY
     from wfcore.cli.files import load_tools
     from wfcore.settings.installation import load
 

@@ -360,3 +360,9 @@ class JournalContract(ClaimsContract, InboxContract, RecordsContract, RepairCont
             with pytest.raises(JournalConflict):
                 await journal.append(foreign, append)
         assert await journal.lengths([ref]) == {ref: 1}
+
+    @pytest.mark.parametrize("value", [object(), "sqlite://"])
+    async def test_only_connections_have_transactions(self, journal: Journal, value: object) -> None:
+        """TypeError, or ValueError of a store that has no connections."""
+        with pytest.raises((TypeError, ValueError), match="`connection`"):
+            await journal.within(value)

@@ -1,0 +1,77 @@
+"""The forms in which a database can be given."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from postgres_server import with_schema
+from sqlalchemy.ext.asyncio import create_async_engine
+
+import wfcore
+from wfcore.addresses import address_of, is_server
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ("sqlite:///a.db", "sqlite:///a.db"),
+        ("sqlite+aiosqlite:////a/b.db", "sqlite:////a/b.db"),
+        ("sqlite+pysqlite://", "sqlite://"),
+        ("postgres://u:p@h:1/n?sslmode=require", "postgresql://u:p@h:1/n?sslmode=require"),
+        ("postgresql+psycopg://h/n", "postgresql://h/n"),
+        ("postgresql+asyncpg://h/n", "postgresql://h/n"),
+        ("mysql://h/n", "mysql://h/n"),
+        ("", ""),
+    ],
+)
+def test_a_url_can_name_a_driver(given: str, address: str) -> None:
+    """The driver is wfcore's own; nothing else of the URL changes."""
+    assert address_of(given) == address
+    assert is_server(given) is address.startswith("postgresql:")
+
+
+@pytest.mark.parametrize("create", [sa.create_engine, create_async_engine])
+def test_an_engine_stands_for_its_url(create: Any) -> None:
+    """With its password, which SQLAlchemy hides when it prints the URL."""
+    assert address_of(create("postgresql+psycopg://u:p%40@h:1/n")) == "postgresql://u:p%40@h:1/n"
+    file = "sqlite+aiosqlite" if create is create_async_engine else "sqlite"
+    assert address_of(create(f"{file}:///a.db")) == "sqlite:///a.db"
+
+
+def test_what_is_not_a_database() -> None:
+    """An engine in memory has its tables in one connection, which wfcore cannot use."""
+    with pytest.raises(ValueError, match="in memory is not shared"):
+        address_of(sa.create_engine("sqlite://"))
+    for value in (None, b"sqlite://", object(), Path("a.db")):
+        with pytest.raises(TypeError, match="a URL or an SQLAlchemy engine"):
+            address_of(value)
+
+
+@pytest.mark.anyio
+async def test_open_takes_the_engine_of_the_product(tmp_path: Path) -> None:
+    """The tables are beside those of the product, in the same file."""
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/a.db")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE groups (id integer)")
+    async with wfcore.open(engine, worker=False) as core:
+        await core.directory.create_organization("one")
+    names = sa.inspect(engine).get_table_names()
+    engine.dispose()
+    assert "groups" in names
+    assert {name for name in names if not name.startswith("wfcore_")} == {"groups", "sqlite_sequence"} & set(names)
+
+
+@pytest.mark.anyio
+@pytest.mark.service
+async def test_open_takes_every_form_of_a_server(tmp_path: Path) -> None:
+    """All of them are the same installation."""
+    url = with_schema()
+    rest = url.partition("://")[2]
+    engine = create_async_engine(f"postgresql+psycopg://{rest}")
+    async with wfcore.open(url, worker=False) as core:
+        org = await core.directory.create_organization("one")
+    for database in (f"postgres://{rest}", f"postgresql+psycopg://{rest}", engine):
+        async with wfcore.open(database, worker=False, migrate=False) as core:
+            assert await core.ports.storage.organization(org.uuid) is not None
+    await engine.dispose()
