@@ -14,7 +14,7 @@ from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.hooks import ADD, DUE, DUE_OF_EACH
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
-from wfcore.testing.contracts.hooks import HooksContract, Stores
+from wfcore.testing.contracts.storage.hooks import HooksContract, Stores
 
 
 class TestMemoryHooks(HooksContract):

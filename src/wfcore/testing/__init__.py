@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from wfcore.testing.contracts.blobs import BlobsContract
     from wfcore.testing.contracts.dispatcher import DispatcherContract
     from wfcore.testing.contracts.events import EventsContract
-    from wfcore.testing.contracts.hooks import HooksContract
     from wfcore.testing.contracts.journal import JournalContract
     from wfcore.testing.contracts.memories import MemoriesContract, WordsContract
     from wfcore.testing.contracts.models import ModelsContract
     from wfcore.testing.contracts.outbound import OutboundContract
     from wfcore.testing.contracts.postings import PostingsContract
+    from wfcore.testing.contracts.storage.hooks import HooksContract
     from wfcore.testing.contracts.storage.state_machine import StorageMachine
     from wfcore.testing.contracts.storage.storage import StorageContract
     from wfcore.testing.contracts.system import ClockContract, IdsContract
@@ -68,7 +68,7 @@ _WHERE = {
     "EventsContract": "wfcore.testing.contracts.events",
     "FakeClock": "wfcore.testing.fakes",
     "History": "wfcore.testing.histories",
-    "HooksContract": "wfcore.testing.contracts.hooks",
+    "HooksContract": "wfcore.testing.contracts.storage.hooks",
     "IdsContract": "wfcore.testing.contracts.system",
     "JournalContract": "wfcore.testing.contracts.journal",
     "MemoriesContract": "wfcore.testing.contracts.memories",

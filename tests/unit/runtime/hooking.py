@@ -26,6 +26,6 @@ async def delivered(bench: Bench) -> int:
     return len(begun)
 
 
-def told(chat: Chat) -> list[tuple[str, dict[str, JSON]]]:
+def messages(chat: Chat) -> list[tuple[str, dict[str, JSON]]]:
     """The type and the data of every message that was received, in order."""
     return [(body["type"], body["data"]) for body in chat.bodies]

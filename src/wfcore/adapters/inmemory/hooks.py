@@ -16,7 +16,7 @@ Subscription = tuple[str, int | None]
 
 
 @attrs.define
-class Handlers:
+class RegisteredHandlers:
     """The handlers of all organizations by name, with their events."""
 
     events: dict[str, frozenset[str]] = attrs.Factory(dict)
@@ -30,7 +30,7 @@ class Handlers:
 class DeliveryLog:
     """The committed rows of one organization. `last` is the number of the latest delivery."""
 
-    handlers: Handlers
+    handlers: RegisteredHandlers
     subscriptions: dict[str, tuple[Subscription, ...]] = attrs.Factory(dict)
     rows: dict[int, Delivery] = attrs.Factory(dict)
     last: int = 0

@@ -16,7 +16,7 @@ import attrs
 
 from wfcore.adapters.inmemory.audit import AuditLog, MemoryAudit
 from wfcore.adapters.inmemory.directory import MemoryDirectory
-from wfcore.adapters.inmemory.hooks import DeliveryLog, Handlers, MemoryDeliveries
+from wfcore.adapters.inmemory.hooks import DeliveryLog, MemoryDeliveries, RegisteredHandlers
 from wfcore.adapters.inmemory.idempotency import MemoryIdempotency
 from wfcore.adapters.inmemory.interfaces import MemoryInterfaces
 from wfcore.adapters.inmemory.organization_records import MemoryRecords
@@ -122,7 +122,7 @@ class MemoryStorage:
         self._organizations: dict[str, Organization] = {}
         self._tenants: dict[str, Tenant] = {}
         self._logs: defaultdict[str, AuditLog] = defaultdict(AuditLog)
-        self._handlers = Handlers()
+        self._handlers = RegisteredHandlers()
         self._deliveries: defaultdict[str, DeliveryLog] = defaultdict(lambda: DeliveryLog(self._handlers))
         self._closed = False
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from bench import Bench, act, ask, graph, one, opened, private, start
 from chatting import REACHING, Chat, serving
-from hooking import ALL, delivered, hooked, told
+from hooking import ALL, delivered, hooked, messages
 from scheduling import HOUR, later, scheduled
 
 from wfcore.domain.channels.hooks import FIRST_WAIT, MOST_TRIES, OLD_SECRET_MS, wait_after
@@ -51,8 +51,8 @@ class TestEvents:
         last = await bench.ended(await bench.core.runs.resume(bench.me, run.id, decision="approve"))
         assert await delivered(bench) == 2
         interrupt, common = run.interrupts[0].id, {"orgUuid": bench.org, "workflowId": number}
-        resolved, finished = sorted(told(chat)[1:])
-        assert told(chat)[0] == (
+        resolved, finished = sorted(messages(chat)[1:])
+        assert messages(chat)[0] == (
             "interrupt.opened",
             {**common, "runId": run.id, "interruptId": interrupt, "status": "interrupted",
              "url": f"https://flows.example.org/studio/inbox/{interrupt}"},
@@ -75,11 +75,11 @@ class TestEvents:
         run = await bench.started(graph("s>a s>b", a=ask(), b=act("hold")))
         await bench.until("it")
         await delivered(bench)
-        assert [kind for kind, _ in told(chat)] == ["interrupt.opened"]
+        assert [kind for kind, _ in messages(chat)] == ["interrupt.opened"]
         await bench.core.runs.cancel(bench.me, run.id)
         await bench.ended(run)
         await delivered(bench)
-        ends = {kind: data.get("decision") or data["status"] for kind, data in told(chat)[1:]}
+        ends = {kind: data.get("decision") or data["status"] for kind, data in messages(chat)[1:]}
         assert ends == {"interrupt.resolved": "cancelled", "run.finished": "cancelled"}
         assert len(chat.posted) == 3
 
@@ -91,7 +91,7 @@ class TestEvents:
         bench.clock.advance(61)
         await bench.ended(await bench.resumed_by(run))
         await delivered(bench)
-        assert [data["decision"] for kind, data in told(chat) if kind == "interrupt.resolved"] == ["expired"]
+        assert [data["decision"] for kind, data in messages(chat) if kind == "interrupt.resolved"] == ["expired"]
 
     async def test_ends(self, bench: Bench, chat: Chat) -> None:
         """An error is `run.failed`; a child of a run reports nothing of its own."""
@@ -100,7 +100,7 @@ class TestEvents:
         await bench.ran(FAIL)
         await bench.ran(one(act("core.workflow", workflowId=child)))
         await delivered(bench)
-        assert sorted(kind for kind, _ in told(chat)) == ["run.failed", "run.finished"]
+        assert sorted(kind for kind, _ in messages(chat)) == ["run.failed", "run.finished"]
 
     async def test_a_schedule_that_the_system_switches_off(self, bench: Bench, chat: Chat) -> None:
         """With the reason; a user's toggle is not reported."""
@@ -114,7 +114,7 @@ class TestEvents:
         assert await delivered(bench) == 0
         await later(bench, HOUR)
         assert await delivered(bench) == 2
-        assert told(chat) == [
+        assert messages(chat) == [
             ("schedule.paused", {"orgUuid": bench.org, "workflowId": number, "status": "input_refused"})
         ]
         assert got[0].data == chat.bodies[0]["data"]
@@ -127,7 +127,7 @@ class TestEvents:
         for number in (first, second):
             await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}))
         assert await delivered(bench) == 2
-        assert sorted((kind, data["workflowId"]) for kind, data in told(chat)) == [
+        assert sorted((kind, data["workflowId"]) for kind, data in messages(chat)) == [
             ("run.failed", second), ("run.finished", first)
         ]  # fmt: skip
         for one_hook in (hook, own):
