@@ -16,6 +16,7 @@ import pytest
 from commands import action, answered, ended_by, serving, wfcore, workflow
 
 from wfcore.cli.launch import main
+from wfcore.domain.kernel.ids import is_uuid
 
 # serve
 
@@ -25,9 +26,9 @@ def test_a_server_from_an_empty_folder_to_a_drained_stream(tmp_path: Path) -> No
     valid at once. SIGTERM ends an open stream promptly, and the run continues at the next start."""
     file = json.loads((tmp_path / workflow(tmp_path, action("core.wait", seconds=3600))).read_text())
     with serving(tmp_path) as (server, url):
-        org = answered(tmp_path, "org", "create", "Acme")
+        org = answered(tmp_path, "org", "create", "Acme", "--json")
         assert set(org) == {"id", "name", "createdAt"}
-        group = answered(tmp_path, "group", "create", "--org", org["id"], "Finance")
+        group = answered(tmp_path, "group", "create", "--org", org["id"], "Finance", "--json")
         assert group["name"] == "Finance"
         whose = ("--org", org["id"], "--user-id", "u1")
         member = answered(
@@ -43,6 +44,7 @@ def test_a_server_from_an_empty_folder_to_a_drained_stream(tmp_path: Path) -> No
             "owner",
             "--group",
             group["id"],
+            "--json",
         )
         assert member == {
             "userId": "u1", "email": "a@x.org", "name": "Ann", "role": "owner", "groups": [group["id"]]
@@ -114,6 +116,7 @@ MISSING = "6f2d8a52-6b0e-4b7c-9a55-0d6a3c1e9f01"
         ("group create --org nonsense Finance", 1, "unknown organization `nonsense`"),
         ("token create --org ORG --user-id u --all-scopes", 1, "no member `u`"),
         ("org create Again --id ORG", 1, "already exists"),
+        ("org create Acme", 1, "already has the name `Acme`: use another name, --id"),
         ("org create Acme --id nonsense", 2, "`nonsense` is not a UUID"),
         ("member add --org ORG --user-id u --email nonsense", 2, "`nonsense` is not an ASCII e-mail address"),
         (f"member add --org ORG --user-id u --email a@x.org --group {MISSING}", 2, f"no group `{MISSING}`"),
@@ -138,7 +141,7 @@ def test_failures_are_reported(
     """Unknown, used or invalid names, an empty, newer or broken database: a message on stderr, nothing on stdout."""
     monkeypatch.chdir(tmp_path)
     assert main(["org", "create", "Acme"]) == 0
-    org = json.loads(capsys.readouterr().out)["id"]
+    org = capsys.readouterr().out.strip()
     (tmp_path / "empty.db").touch()
     (tmp_path / "text.db").write_text("this is not a database, despite its name " * 100)
     shutil.copy(tmp_path / "wfcore.db", tmp_path / "newer.db")
@@ -148,6 +151,22 @@ def test_failures_are_reported(
     assert captured.out == ""
     assert captured.err.startswith("error: ")
     assert message in captured.err
+
+
+def test_creates_print_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The id alone, so that a shell can take it; two organizations of one name only on request."""
+    monkeypatch.chdir(tmp_path)
+
+    def printed(*words: str) -> str:
+        assert main(words) == 0
+        return capsys.readouterr().out.removesuffix("\n")
+
+    org = printed("org", "create", "Acme")
+    assert is_uuid(org)
+    assert is_uuid(printed("org", "create", "Acme", "--allow-duplicate"))
+    assert printed("org", "create", "Acme", "--id", MISSING) == MISSING
+    assert printed("member", "add", "--org", org, "--user-id", "u1", "--email", "a@x.org") == "u1"
+    assert is_uuid(printed("group", "create", "--org", org, "Finance"))
 
 
 def test_a_locked_database_is_reported(

@@ -31,6 +31,7 @@ _areas = {
 }
 _commands = {
     "serve": ("serve:serve", "Serve both APIs on one port."),
+    "dev": ("dev:dev", "Serve a demo organization on this machine, signed in."),
     "worker": ("worker:worker", "Drive runs beside servers and other workers."),
     "validate": ("validate:validate", "Check a workflow file."),
     "simulate": ("simulate:simulate", "Try every outcome of every node of a workflow file."),

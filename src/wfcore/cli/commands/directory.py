@@ -9,8 +9,11 @@ from cyclopts import CycloptsError, Parameter
 from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core, print_result
 
 if TYPE_CHECKING:
+    from wfcore.bootstrap import Core
+    from wfcore.domain.kernel.json_type import JSON
     from wfcore.runtime.organization.directory import Directory
 
+AsJson = Annotated[bool, Parameter(negative=(), help="Print the whole object as JSON, instead of its id.")]
 Organization = Annotated[str, Parameter(help="The organization's UUID.")]
 
 
@@ -19,11 +22,13 @@ async def create_organization(
     /,
     *,
     id: str | None = None,
+    allow_duplicate: Flag = False,
+    json: AsJson = False,
     database: Database = DATABASE,
     config: Config = None,
     schema: Schema = None,
 ) -> None:
-    """Create an organization; prints it as JSON.
+    """Create an organization; prints its id.
 
     Parameters
     ----------
@@ -31,12 +36,30 @@ async def create_organization(
         The name shown to people.
     id
         Its UUID; a new one when left out.
+    allow_duplicate
+        Create it even if another organization has the name.
     """
     from wfcore.domain.kernel.ids import iso
 
     async with open_core(database, config, schema) as core:
+        if not allow_duplicate and id is None:
+            await _check_name_is_free(core, name)
         created = await core.directory.create_organization(name, id=id)
-    print_result({"id": created.uuid, "name": created.name, "createdAt": iso(created.created_at)})
+    shown = {"id": created.uuid, "name": created.name, "createdAt": iso(created.created_at)}
+    print_result(shown) if json else print(created.uuid)  # noqa: T201
+
+
+async def _check_name_is_free(core: "Core", name: str) -> None:
+    """Raises Conflict when an organization has this name."""
+    from wfcore.domain.kernel.errors import Conflict
+
+    after = ""
+    while rows := await core.ports.storage.organizations(limit=100, after=after):
+        for row in rows:
+            if row.name == name:
+                more = "use another name, --id for a UUID of your own, or --allow-duplicate"
+                raise Conflict(f"organization `{row.uuid}` already has the name `{name}`: {more}")
+        after = rows[-1].uuid
 
 
 async def add_member(
@@ -47,11 +70,12 @@ async def add_member(
     name: str | None = None,
     role: Literal["owner", "admin", "member"] | None = None,
     group: Annotated[list[str], Parameter(negative=())] = [],  # noqa: B006  (never changed)
+    json: AsJson = False,
     database: Database = DATABASE,
     config: Config = None,
     schema: Schema = None,
 ) -> None:
-    """Add a member, or change the one of the same user id; prints it as JSON. The e-mail counts as verified.
+    """Add a member, or change the one of the same user id; prints the user id. The e-mail counts as verified.
 
     For an existing member, the options that are left out keep their values.
 
@@ -64,17 +88,25 @@ async def add_member(
     """
     async with _directory_of(org, database, config, schema) as directory:
         created = await directory.add_member(org, user_id, email, name=name, role=role, groups=group or None)
-    shown = {"userId": created.user_id, "email": created.email, "name": created.name}
-    print_result({**shown, "role": str(created.role), "groups": sorted(created.groups)})
+    shown: dict[str, JSON] = {"userId": created.user_id, "email": created.email, "name": created.name}
+    shown |= {"role": str(created.role), "groups": sorted(created.groups)}
+    print_result(shown) if json else print(created.user_id)  # noqa: T201
 
 
 async def create_group(
-    name: str, /, *, org: Organization, database: Database = DATABASE, config: Config = None, schema: Schema = None
+    name: str,
+    /,
+    *,
+    org: Organization,
+    json: AsJson = False,
+    database: Database = DATABASE,
+    config: Config = None,
+    schema: Schema = None,
 ) -> None:
-    """Create a group; prints it as JSON."""
+    """Create a group; prints its id."""
     async with _directory_of(org, database, config, schema) as directory:
         created = await directory.create_group(org, name)
-    print_result({"id": created.id, "name": created.name})
+    print_result({"id": created.id, "name": created.name}) if json else print(created.id)  # noqa: T201
 
 
 async def create_token(

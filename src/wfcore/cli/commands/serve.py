@@ -2,7 +2,8 @@
 
 import contextlib
 import socket
-from collections.abc import Generator
+import sys
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
@@ -10,7 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from wfcore.adapters.sealing import file_of
-from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, Tools, open_core
+from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, Tools, open_core, print_message
 from wfcore.extras import needs_extra
 from wfcore.logs import Format, LevelName, configure
 
@@ -104,8 +105,20 @@ async def serve(
                 studio=configured.studio.studio(),
                 **settings.names(),
             )
-            server = _server(application, url_of(host, listener), settings)
+            url = url_of(host, listener)
+            server = server_of(application, url, settings, lambda: _print_next_steps(url, configured.studio.enabled))
             await server.serve([listener])
+
+
+def _print_next_steps(url: str, has_studio: bool) -> None:
+    """Print what to do next, at a terminal only."""
+    if not sys.stdout.isatty():
+        return
+    if has_studio:
+        print_message(f"studio: {url}/studio/")
+    print_message(f"OpenAPI document: {url}/openapi.json")
+    print_message("a first token: wfcore org create NAME; wfcore member add --org ORG --user-id ID --email EMAIL;")
+    print_message("               wfcore token create --org ORG --user-id ID --all-scopes")
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -140,7 +153,10 @@ def _secret(configured: bytes | None, database: str) -> bytes:
     return key_beside(file_of(database)) if configured is None else configured
 
 
-def _server(application: "ASGIApp", url: str, options: "ServerSettings") -> "Server":
+def server_of(
+    application: "ASGIApp", url: str, options: "ServerSettings", announce: Callable[[], None] = lambda: None
+) -> "Server":
+    """The server of the application. `announce` is called once it accepts requests."""
     with needs_extra("server", "the server"):
         from uvicorn import Config as Settings
         from uvicorn import Server
@@ -153,6 +169,7 @@ def _server(application: "ASGIApp", url: str, options: "ServerSettings") -> "Ser
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             print(f"listening on {url}", flush=True)  # noqa: T201
+            announce()
 
         @contextlib.contextmanager
         def capture_signals(self) -> Generator[None, None, None]:
