@@ -26,7 +26,8 @@ Structure = dict[str, Any]
 ANN = Actor("ann")
 
 
-# Random graphs. A node's `data.fate` is how an approval ends, and its message; `data.model` is a condition in plain Python.
+# Random graphs. A node's `data.fate`, also its message, is how an approval ends; `data.model` is a condition in plain
+# Python.
 
 
 def action(**data: Any) -> Structure:
