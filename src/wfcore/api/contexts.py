@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from msgspec import Meta
 
 from wfcore.api.resources import Body, Name
-from wfcore.api.runs import Key, RunConfig
+from wfcore.api.runs import Key, RunConfig, UserContext
 from wfcore.domain.graph.node_types import ModelSettingsDto
 from wfcore.domain.json.codec import JsonObject, Time
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value
@@ -51,6 +51,7 @@ class AssistantContext(Body):
     session_id: Key | UnsetType = UNSET
     file_thread_id: Key | UnsetType = UNSET
     config: RunConfig | UnsetType = UNSET
+    user_context: UserContext | UnsetType = UNSET
 
 
 @value
@@ -69,6 +70,7 @@ class AssistantContextFields(TypedDict, total=False):
     session_id: str
     file_thread_id: str
     config: RunConfig | JsonObject
+    user_context: UserContext | JsonObject
 
 
 class SkillContextFields(AssistantContextFields, total=False):

@@ -54,6 +54,7 @@ class ToolCall(Struct, frozen=True):
     `key` is the same for every attempt of the same call (RFC draft "The Idempotency-Key HTTP Header Field"): a tool
     with side effects uses it to perform them once. `connection` is set when the tool names a `provider`. `skill_id`
     and `message_id` are set when an agent called the tool; the latter is the message that requested the call.
+    `end_user_id` is then the `userContext.userId` of the run, "" without one: data of the caller, not an identity.
 
     `fencing` is the number of the claim under which the call is made. It grows each time that a worker claims the
     run's execution, so a call with a smaller number than one before is from a worker that lost the execution.
@@ -68,6 +69,7 @@ class ToolCall(Struct, frozen=True):
     skill_id: int | None = None
     message_id: str = ""
     fencing: int = 0
+    end_user_id: str = ""
 
 
 @attrs.frozen

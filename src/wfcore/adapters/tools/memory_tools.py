@@ -42,15 +42,15 @@ RECALL: Final[Mapping[str, JSON]] = {
 def memory_tools(memories: MemoryBackend, clock: Clock) -> list[Tool]:
     """Both tools, for agents with a skill.
 
-    A new memory belongs to the user who started the run, and its metadata names the run and the message; a repeated
-    call writes it once. A search finds the memories of that user, and those without a user.
+    A new memory belongs to the end user of the run, else to the user who started it, and its metadata names the run and
+    the message; a repeated call writes it once. A search finds the memories of that user, and those without a user.
     """
 
     async def remember(params: Mapping[str, JSON], call: ToolCall) -> JSON:
         skill, name = _skill(call), str(uuid5(NAMESPACE_URL, f"{call.org}/{call.key}"))
         text, now = as_text(params["memory"]), clock.now()
         metadata = {**as_object(params.get("metadata", {})), "runId": call.run_id, "messageId": call.message_id}
-        memory = Memory(name, text, text_hash(text), metadata, now, now, call.user_id)
+        memory = Memory(name, text, text_hash(text), metadata, now, now, call.end_user_id or call.user_id)
         with own_work():
             if await memories.get(call.org, skill, name) is None:
                 await memories.add(call.org, skill, memory)
@@ -59,7 +59,8 @@ def memory_tools(memories: MemoryBackend, clock: Clock) -> list[Tool]:
     async def recall(params: Mapping[str, JSON], call: ToolCall) -> JSON:
         skill, query = _skill(call), as_text(params["query"])
         with own_work():
-            found = await memories.search(call.org, skill, query, limit=MAX_RECALLED, user_id=call.user_id, shared=True)
+            user_id = call.end_user_id or call.user_id
+            found = await memories.search(call.org, skill, query, limit=MAX_RECALLED, user_id=user_id, shared=True)
         return {"memories": [_to_wire(memory) for memory in found]}
 
     about = "of the user you talk with, for later conversations"

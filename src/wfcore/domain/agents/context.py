@@ -5,8 +5,8 @@ message to the agent, and the definitions of its tools. For each part it has the
 its tokens. `context_messages.request_of` makes the exact request to the model of it. A run composes once for each visit
 of an agent node and stores the context in its journal.
 
-The system text has, in this order: the skill's instructions and expected output, the node's instructions, the context
-items, the memories. Items and memories are data: each is in a block that its content cannot close.
+The system text has, in this order: the skill's instructions and expected output, the node's instructions, the end user,
+the context items, the memories. The last three are data: each is in a block that its content cannot close.
 
 Memories, context items that are not named, and the conversation are cut to fit into the window. All other parts are
 taken whole, or the context is refused; only a document may be replaced by its summary (`context_attachments`). Items
@@ -91,6 +91,7 @@ class CompositionInput:
     budget: Mapping[str, JSON] = attrs.field(factory=dict)
     attachments: Mapping[str, JSON] | None = None
     guardrails: Sequence[JSON] = ()
+    end_user: Fact | None = None
 
 
 def window_of(settings: Mapping[str, JSON]) -> int:
@@ -118,7 +119,8 @@ def compose(given: CompositionInput) -> Composed:
     window = window_of(given.settings)
     items, omitted_items = (given.items, ()) if given.named else fitting(given.items, item_limit(window))
     memories, omitted_memories = fitting(given.memories[:MAX_MEMORIES], window // 8)
-    texts = _texts(given, [*items, *memories])
+    about = [given.end_user] if given.end_user else []
+    texts = _texts(given, [*about, *items, *memories])
     system = "\n".join(text for text, _ in texts)
     tools, tool_segments = _offered_tools(given)
     files = attached(given.attachments, document_limit(window))

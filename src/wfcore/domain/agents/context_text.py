@@ -38,7 +38,7 @@ def size_tokens(size: int) -> int:
 class Fact:
     """One piece of data. `title` may be empty; `why` is the reason why it is in the context."""
 
-    source: Literal["contextItem", "memory", "document"]
+    source: Literal["contextItem", "memory", "document", "endUser"]
     id: str
     content: str
     title: str = ""

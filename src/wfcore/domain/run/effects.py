@@ -50,7 +50,7 @@ class CallTool(Struct, frozen=True):
     announced this attempt, so that a driver that finds it pending in a journal does not know its outcome. `definition`:
     the digest of the tool's definition whose call a person has approved; "" without an approval; with `LOOK_UP` the
     tool is not called, and the digest of its definition is the result. `skill_id` is the
-    agent whose model made the call, in its message `message_id`.
+    agent whose model made the call, in its message `message_id`, `end_user_id` the `userContext.userId` of the run.
     """
 
     address: Address
@@ -66,6 +66,7 @@ class CallTool(Struct, frozen=True):
     definition: str = ""
     skill_id: int | None = None
     message_id: str = ""
+    end_user_id: str = ""
     carried: int = 0
 
     @property
@@ -101,7 +102,8 @@ class OpenChild(Struct, frozen=True):
 class ComposeContext(Struct, frozen=True):
     """Compose what an agent will send. The outcome is the composed context, for as long as the visit lasts.
 
-    `config` is what the run narrows of what the agent can use, `attachments` are those of the run that the agent gets.
+    `config` is what the run narrows of what the agent can use, `attachments` are those of the run that the agent gets,
+    `user_context` describes the end user of the run.
     `variation_id` is the one pinned for a child; None for that of the execution, or the active one of an agent node's
     skill.
     """
@@ -122,6 +124,7 @@ class ComposeContext(Struct, frozen=True):
     timeout: float | None = None
     variation_id: str | None = None
     attachments: Mapping[str, JSON] | None = None
+    user_context: Mapping[str, JSON] | None = None
     state: AttemptState = REQUESTED
     carried: int = 0
 

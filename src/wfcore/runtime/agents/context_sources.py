@@ -58,11 +58,12 @@ class ContextRequest:
     config: Mapping[str, JSON]
     output_schema: Mapping[str, JSON] | None = None
     attachments: Mapping[str, JSON] | None = None
+    user_context: Mapping[str, JSON] | None = None
 
     @classmethod
     def of(cls, effect: ComposeContext) -> Self:
         return cls(effect.message, effect.instructions, effect.tool_restrictions, effect.settings, effect.model,
-                   effect.config or {}, effect.output_schema, effect.attachments)  # fmt: skip
+                   effect.config or {}, effect.output_schema, effect.attachments, effect.user_context)  # fmt: skip
 
 
 @attrs.frozen
@@ -148,15 +149,15 @@ class Sources:
         return Agent(None, given)
 
     async def memories(
-        self, me: Principal, skill: int | None, message: str | None
+        self, me: Principal, skill: int | None, message: str | None, user_id: str
     ) -> tuple[Sequence[Fact], Sequence[LeftOut]]:
-        """The skill's memories of this caller or of no end user that share words with the message, best first."""
+        """The skill's memories of this end user or of none that share words with the message, best first."""
         if skill is None or not message:
             return (), ()
         if withheld := _missing_scope(me, "memory", "memories:read"):
             return (), withheld
         found = await self._ports.memories.search(
-            me.org_uuid, skill, message[:QUERY], limit=MAX_MEMORIES, user_id=me.user_id, shared=True
+            me.org_uuid, skill, message[:QUERY], limit=MAX_MEMORIES, user_id=user_id, shared=True
         )
         why = "shares words with the message"
         return [Fact("memory", memory.id, memory.memory, why=why) for memory in found], ()

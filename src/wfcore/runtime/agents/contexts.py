@@ -11,9 +11,10 @@ import attrs
 from wfcore.api.contexts import AssistantContext, AssistantContextFields, SkillContext, SkillContextFields
 from wfcore.domain.agents.context import Composed, CompositionInput, compose
 from wfcore.domain.agents.context_messages import Message, request_of
+from wfcore.domain.agents.end_users import end_user_fact, end_user_id, end_user_issues
 from wfcore.domain.agents.narrowing import Allowance
 from wfcore.domain.json.values import UNSET, given, to_json
-from wfcore.domain.kernel.errors import Invalid, NotFound, refuse
+from wfcore.domain.kernel.errors import Invalid, Issue, NotFound, refuse
 from wfcore.domain.kernel.json_readers import as_integer, as_object, as_objects, as_text, optional_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -65,7 +66,7 @@ class Contexts:
         Errors: NotFound, Forbidden; Conflict with `info.reason` `not_deployed` or `deleted`; Invalid when it does not
         fit the context window, or the `config` exceeds what the skill allows.
         """
-        wanted = parsed(SkillContext, body, fields)
+        wanted = parsed(SkillContext, body, fields, _user_issues)
         draft, request = wanted.view == "draft", _request_of(wanted, given(wanted.instructions))
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = await work.skills.get(skill)
@@ -88,7 +89,7 @@ class Contexts:
         self, me: Principal, body: AssistantContext | Tree | None = None, **fields: Unpack[AssistantContextFields]
     ) -> ContextView:
         """The context that a run of the assistant by this caller would send now. Errors as for `compose`."""
-        wanted = parsed(AssistantContext, body, fields)
+        wanted = parsed(AssistantContext, body, fields, _user_issues)
         request, allowed = _request_of(wanted), Allowance(frozenset(self._ports.models))
         refuse(config_issues(self._ports.guardrails, request.config, allowed))
         async with self._ports.storage.reading(me.org_uuid) as work:
@@ -150,11 +151,17 @@ class Contexts:
         self, me: Principal, agent: Agent, requested: ContextRequest, thread_id: str | None
     ) -> CompositionInput:
         """All ingredients: the agent's own, the memories for the message, and the conversation."""
-        memories, without = await self._sources.memories(me, agent.skill_id, requested.message)
+        user_id = end_user_id(requested.user_context) or me.user_id
+        memories, without = await self._sources.memories(me, agent.skill_id, requested.message, user_id)
         history, unread = await self._sources.history(me, thread_id, agent.given.settings)
         left_out = (*agent.given.left_out, *without, *unread)
         return attrs.evolve(
-            agent.given, memories=memories, history=history, left_out=left_out, attachments=requested.attachments
+            agent.given,
+            memories=memories,
+            history=history,
+            left_out=left_out,
+            attachments=requested.attachments,
+            end_user=end_user_fact(requested.user_context or {}, self._ports.clock.now()),
         )
 
     async def _past_messages(self, org: str, user_id: str, context: Mapping[str, JSON]) -> Sequence[Message]:
@@ -176,7 +183,12 @@ def _schema_of(context: Mapping[str, JSON]) -> Mapping[str, JSON] | None:
 
 def _request_of(wanted: AssistantContext, instructions: str | None = None) -> ContextRequest:
     config = {} if wanted.config is UNSET else to_json(wanted.config)
-    return ContextRequest(given(wanted.message), instructions or "", None, {}, None, config)
+    user = None if wanted.user_context is UNSET else to_json(wanted.user_context)
+    return ContextRequest(given(wanted.message), instructions or "", None, {}, None, config, user_context=user)
+
+
+def _user_issues(data: Tree) -> list[Issue]:
+    return end_user_issues(data.get("userContext"))
 
 
 async def _deployed(work: UnitOfWork, number: int, pinned: str | None) -> tuple[Resource, Variation]:

@@ -14,6 +14,7 @@ import attrs
 
 from wfcore.api.runs import Action, AttachmentsDto, Chat, CreateRun, ResumeRun, RunAction
 from wfcore.domain.agents.attachments import AttachmentLimits, attachment_issues
+from wfcore.domain.agents.end_users import end_user_issues
 from wfcore.domain.expressions.templates import template_issues
 from wfcore.domain.json.codec import check, fingerprint
 from wfcore.domain.json.values import UNSET, changed, to_json
@@ -51,20 +52,21 @@ def start_body(
     body: CreateRun | Tree | None, fields: Mapping[str, object], key: str | None, limits: AttachmentLimits
 ) -> CreateRun:
     """The body of a start. Raises Malformed or Invalid with all faults."""
-    rules = (partial(_attachment_issues, limits), _start_issues, _target_issues)
+    rules = (partial(_attachment_issues, limits), _start_issues, _target_issues, _user_issues)
     return parsed(CreateRun, body, fields, *rules, names=NAMES, key=key)
 
 
 def chat_body(body: Chat | Tree | None, fields: Mapping[str, object], key: str | None) -> Chat:
     """The body of a chat message. Raises Malformed or Invalid with all faults."""
-    return parsed(Chat, body, fields, key=key)
+    return parsed(Chat, body, fields, _user_issues, key=key)
 
 
 def resume_body(
     body: ResumeRun | Tree | None, fields: Mapping[str, object], key: str | None, limits: AttachmentLimits
 ) -> ResumeRun:
     """The body of a resume. Raises Malformed or Invalid with all faults."""
-    return parsed(ResumeRun, body, fields, partial(_attachment_issues, limits), _decision_issues, key=key)
+    rules = (partial(_attachment_issues, limits), _decision_issues, _user_issues)
+    return parsed(ResumeRun, body, fields, *rules, key=key)
 
 
 def action_body(
@@ -94,6 +96,10 @@ def request_fingerprint(me: Principal, what: str, body: Sent) -> bytes:
 def short_fingerprint(value: JSON) -> bytes:
     """A fingerprint cut to 128 bits. A collision would only let a caller join a run of its own."""
     return bytes.fromhex(fingerprint(value))[:16]
+
+
+def _user_issues(data: Tree) -> list[Issue]:
+    return end_user_issues(data.get("userContext"))
 
 
 def _start_issues(data: Tree) -> list[Issue]:

@@ -93,8 +93,10 @@ class ToolCalls:
     ) -> JSON:
         run_id, user_id, skill_id = execution.root_run_id, execution.user_id, effect.skill_id
         org, message_id = execution.ref.org, effect.message_id
-        epoch = execution.epoch
-        call = ToolCall(effect.key, effect.attempt, org, run_id, user_id, connection, skill_id, message_id, epoch)
+        epoch, end_user = execution.epoch, effect.end_user_id
+        call = ToolCall(
+            effect.key, effect.attempt, org, run_id, user_id, connection, skill_id, message_id, epoch, end_user
+        )
         params = as_object(effect.params)
         if tool.blocking and not tool.is_async:
             return self._checked_output(await asyncio.to_thread(_in_thread, tool.run, params, call))

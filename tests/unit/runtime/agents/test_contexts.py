@@ -98,6 +98,22 @@ class TestWho:
         assert parts(await bench.core.contexts.compose(bench.me, number, message="milk"), "memory") == []
         assert parts(await bench.core.contexts.compose(bench.me, number), "memory") == []
 
+    async def test_the_end_user_of_a_run(self, bench: Bench) -> None:
+        """The agent is told who it serves; memories are those of the end user; an unknown time zone is refused."""
+        number = await deployed_skill(bench)
+        for user in ("me", "client-7"):
+            await bench.core.memories.create(bench.me, number, memory=f"tea of {user}", user_id=user)
+        user = {"userId": "client-7", "name": "Ann", "timezone": "Asia/Tokyo"}
+        shown = (await bench.core.contexts.compose(bench.me, number, message="tea?", user_context=user)).context
+        system = str(shown["system"])
+        assert [text in system for text in ("Name: Ann", "Date there: ", "tea of client-7")] == [True] * 3
+        assert "tea of me" not in system
+        with pytest.raises(Invalid) as refused:
+            await bench.core.contexts.compose(bench.me, number, user_context={"timezone": "Mars"})
+        assert "userContext.timezone" in str(refused.value)
+        with pytest.raises(Invalid):
+            await bench.core.runs.start(bench.me, skill=number, message="x", user_context={"timezone": "Mars"})
+
 
 class TestWhat:
     """Tools, subordinates, context items."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from bench import act, deployed_skill, one, opened, why
 from played import Played, asks, enabled
@@ -66,6 +67,18 @@ async def test_the_same_call_writes_once() -> None:
     (found,) = (await recall.run({"query": "tea"}, call))["memories"]
     assert (found["memory"], found["metadata"]) == ("tea", {"runId": "run", "messageId": "m1"})
     assert len(await memories.list("org", 3, limit=9)) == 1
+
+
+async def test_a_memory_of_the_end_user() -> None:
+    """With an end user, memories are kept for and found of that user, not of the one who started the run."""
+    memories = InMemoryMemories()
+    remember, recall = memory_tools(memories, FakeClock())
+    call = ToolCall("run:agent:1.2", 1, "org", "run", "me", skill_id=3, end_user_id="client-7")
+    await remember.run({"memory": "tea"}, call)
+    assert [memory.user_id for memory in await memories.list("org", 3, limit=9)] == ["client-7"]
+    assert len((await recall.run({"query": "tea"}, call))["memories"]) == 1
+    own = msgspec.structs.replace(call, end_user_id="")
+    assert (await recall.run({"query": "tea"}, own))["memories"] == []
 
 
 async def test_memory_tools_must_be_enabled() -> None:

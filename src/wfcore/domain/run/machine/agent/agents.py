@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from wfcore.domain.agents.context_attachments import attached
+from wfcore.domain.agents.end_users import end_user_id
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.values import UNSET, given
 from wfcore.domain.kernel.json_readers import as_integer, as_list, as_object, as_text, optional_object, optional_text
@@ -103,6 +104,7 @@ def composing(run: RunState, frame: Frame, node: NodePlan) -> ComposeContext:
         timeout=node.timeout,
         variation_id=pinned[2] if pinned is not None and pinned[0] == "skill" else None,
         attachments=attachments_of(run, frame),
+        user_context=optional_object(run.info.get("userContext")),
     )
 
 
@@ -144,7 +146,7 @@ def tool_effect(
     message_id = as_text(frame.loops[node.index].transcript[-1]["id"])
     return CallTool(
         address, 1, key, as_text(tool["toolId"]), args, agent=True, call_id=as_text(call["id"]), definition=approved,
-        skill_id=node.skill_id, message_id=message_id,
+        skill_id=node.skill_id, message_id=message_id, end_user_id=end_user_id(run.info.get("userContext")),
     )  # fmt: skip
 
 
