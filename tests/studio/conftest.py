@@ -55,7 +55,10 @@ def ids(server: Server) -> dict[str, str]:
 
 @pytest.fixture
 def open_page(chromium: Browser, server: Server) -> Iterator[Open]:
-    """Opens a page of the studio, signed in unless `token` is None. Problems on any of the pages fail the test."""
+    """Opens a page of the studio, signed in unless `token` is None; `script` runs in it first.
+
+    Problems on any of the pages fail the test.
+    """
     watches: list[Watch] = []
 
     def opened(
@@ -64,11 +67,13 @@ def open_page(chromium: Browser, server: Server) -> Iterator[Open]:
         token: str | None = server.token,
         origin: str = server.url,
         others: tuple[str, ...] = (),
+        script: str = "",
         **context: Any,
     ) -> Page:
         made = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, "locale": "en-US", **context})
         made.set_default_timeout(15_000)
         made.add_init_script(REPORTS)
+        made.add_init_script(script)
         if token is not None:
             made.add_init_script(SIGN_IN % token)
         page = made.new_page()

@@ -13,6 +13,14 @@ from watching import Open
 SLACK = 3
 """How many times the bound a loaded machine may take."""
 
+SHOWN = """addEventListener('DOMContentLoaded', () => {
+  const shown = (root) => [...root.querySelectorAll('*')].some(
+    (one) => one.matches('.react-flow__node') || (one.shadowRoot && shown(one.shadowRoot)));
+  const look = () => { if (shown(document)) window.shown = performance.now(); else requestAnimationFrame(look); };
+  look();
+})"""
+"""Measures in the page, frame by frame: the polling of the test is no part of the time."""
+
 FRAMES = """async (seconds) => {
   const times = [];
   let last = performance.now();
@@ -94,9 +102,9 @@ def test_cold_load(open_page: Open, server: Server, ids: dict[str, str]) -> None
     """A small run is usable within 0.5 s of its address; the median of five new browsers."""
     times = []
     for _ in range(5):
-        page = open_page(f"/studio/runs/{ids['done']}")
+        page = open_page(f"/studio/runs/{ids['done']}", script=SHOWN)
         expect(page.locator(".react-flow__node").first).to_be_visible()
-        times.append(page.evaluate("performance.now()"))
+        times.append(page.evaluate("window.shown"))
     report("cold load", statistics.median(times), 500)
 
 

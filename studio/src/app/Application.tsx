@@ -2,6 +2,7 @@ import { type FormEvent, type ReactNode, useCallback, useEffect, useRef, useStat
 import { ApiError, Client } from "../api/client";
 import { StudioElement } from "../elements/base";
 import { type Place, useChanges, useHost } from "../elements/context";
+import { Deferred, pages } from "../elements/deferred";
 import type { RunsElement } from "../elements/wfcore";
 import { useLanguage } from "../i18n/context";
 import { language } from "../i18n/texts";
@@ -50,8 +51,17 @@ export class ApplicationElement extends StudioElement {
   }
 
   protected override page() {
-    return { page: App as never, props: { element: this, config: this.config }, css: [shellCss] };
+    return { page: APP, props: { element: this, config: this.config }, css: [shellCss] };
   }
+}
+
+const APP = new Deferred(() => Promise.resolve({ default: App }), App);
+
+/** Loads the code of the page at this address, while the session is still checked. */
+export function preload(address: URL, baseUrl: string): void {
+  const route = routeOf(address, `${baseUrl}/studio/`);
+  const name = PAGES[`${route.page}/${route.id === null ? "" : "1"}`]?.slice("wfcore-".length);
+  if (name) void pages[name as keyof typeof pages].load().catch(() => undefined);
 }
 
 type State = "checking" | "out" | "in";

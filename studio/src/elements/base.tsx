@@ -1,12 +1,13 @@
-import { Component, type ComponentType, type LazyExoticComponent, type ReactNode, Suspense } from "react";
+import { Component, type ReactNode } from "react";
 import { createRoot, type Root } from "react-dom/client";
 import { Api } from "../api/api";
 import { Client, type GetToken } from "../api/client";
 import { LanguageContext } from "../i18n/context";
 import { type Labels, language } from "../i18n/texts";
 import base from "../kit/base.css?inline";
-import { Failure, Loading } from "../kit/kit";
-import { type Host, HostContext, type Place } from "./context";
+import { Failure, Loading, type Problem } from "../kit/kit";
+import { type Host, HostContext, type Place, problemOf } from "./context";
+import type { Deferred } from "./deferred";
 
 const SHARED = ["base-url", "readonly", "locale", "color-scheme", "features"];
 const DEFAULT_BASE = new URL(/* @vite-ignore */ "..", import.meta.url).href.replace(/\/studio\/(assets\/)?$/, "").replace(/\/$/, "");
@@ -81,8 +82,6 @@ class Boundary extends Component<{ children: ReactNode; onError: (error: Error) 
   }
 }
 
-type Page = ComponentType<Record<string, unknown>> | LazyExoticComponent<ComponentType<Record<string, unknown>>>;
-
 /** The base of the elements: an open shadow root with a React tree, and no state that two elements share. */
 export abstract class StudioElement extends HTMLElement {
   static readonly own: string[] = [];
@@ -100,8 +99,9 @@ export abstract class StudioElement extends HTMLElement {
   #provider: Element | null = null;
   #pending = false;
   #ready = false;
+  #problem: Problem | null = null;
 
-  protected abstract page(): { page: Page; props: Record<string, unknown>; css: string[] };
+  protected abstract page(): { page: Deferred; props: Record<string, unknown>; css: string[] };
 
   /** Set by the application: the address of a place. */
   declare hrefOf: ((place: Place) => string) | undefined;
@@ -187,8 +187,19 @@ export abstract class StudioElement extends HTMLElement {
     return this.#host;
   }
 
+  /** Loads the code of the page, and then shows it. */
+  private load(page: Deferred) {
+    this.#problem = null;
+    page.load().catch((error: unknown) => {
+      this.#problem = problemOf(error);
+      this.#host?.emit("error", { status: -1, message: this.#problem.message });
+    }).finally(this.schedule);
+  }
+
   private render() {
-    const { page: Shown, props, css } = this.page();
+    const { page, props, css } = this.page();
+    const Shown = page.component;
+    if (!Shown && !this.#problem) this.load(page);
     const scheme = this.setting("color-scheme");
     if (scheme && !this.hasAttribute("color-scheme")) this.setAttribute("color-scheme", scheme);
     if (!this.#root) {
@@ -208,7 +219,8 @@ export abstract class StudioElement extends HTMLElement {
       <LanguageContext value={language(locale, labels)}>
         <HostContext value={host}>
           <Boundary onError={(error) => void host.emit("error", { status: -1, message: error.message })}>
-            <Suspense fallback={<Loading />}><Shown {...props} /></Suspense>
+            {Shown ? <Shown {...props} />
+              : this.#problem ? <Failure problem={this.#problem} onRetry={() => this.load(page)} /> : <Loading />}
           </Boundary>
         </HostContext>
       </LanguageContext>,

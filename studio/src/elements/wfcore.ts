@@ -1,17 +1,9 @@
-import { lazy } from "react";
 import flowCss from "@xyflow/react/dist/base.css?inline";
 import graphCss from "../canvas/graph.css?inline";
 import pagesCss from "../pages/pages.css?inline";
 import type { Skin } from "../pages/Approval";
 import { ProviderElement, StudioElement, upgrade } from "./base";
-
-const pages = {
-  run: lazy(() => import("../pages/RunPage")),
-  runs: lazy(() => import("../pages/RunsPage")),
-  inbox: lazy(() => import("../pages/InboxPage")),
-  approval: lazy(() => import("../pages/ApprovalPage")),
-  workflows: lazy(() => import("../pages/WorkflowsPage")),
-};
+import { pages } from "./deferred";
 
 const skinOf = (element: Element): Skin => (element.getAttribute("skin") === "minimal" ? "minimal" : "detailed");
 const optional = (element: Element, name: string) => element.getAttribute(name) ?? undefined;
@@ -19,7 +11,7 @@ const optional = (element: Element, name: string) => element.getAttribute(name) 
 export class RunElement extends StudioElement {
   static override readonly own = ["run-id"];
   protected override page() {
-    return { page: pages.run as never, props: { runId: this.getAttribute("run-id") ?? "" }, css: [flowCss, graphCss, pagesCss] };
+    return { page: pages.run, props: { runId: this.getAttribute("run-id") ?? "" }, css: [flowCss, graphCss, pagesCss] };
   }
 }
 
@@ -41,27 +33,27 @@ export class RunsElement extends StudioElement {
   declare onQuery: ((query: Record<string, string>) => void) | undefined;
   protected override page() {
     const props = { workflowId: optional(this, "workflow-id"), query: this.#query, onQuery: (query: Record<string, string>) => this.onQuery?.(query) };
-    return { page: pages.runs as never, props, css: [pagesCss] };
+    return { page: pages.runs, props, css: [pagesCss] };
   }
 }
 
 export class InboxElement extends StudioElement {
   static override readonly own = ["skin", "workflow-id"];
   protected override page() {
-    return { page: pages.inbox as never, props: { skin: skinOf(this), workflowId: optional(this, "workflow-id") }, css: [pagesCss] };
+    return { page: pages.inbox, props: { skin: skinOf(this), workflowId: optional(this, "workflow-id") }, css: [pagesCss] };
   }
 }
 
 export class ApprovalElement extends StudioElement {
   static override readonly own = ["interrupt-id", "skin"];
   protected override page() {
-    return { page: pages.approval as never, props: { interruptId: this.getAttribute("interrupt-id") ?? "", skin: skinOf(this) }, css: [pagesCss] };
+    return { page: pages.approval, props: { interruptId: this.getAttribute("interrupt-id") ?? "", skin: skinOf(this) }, css: [pagesCss] };
   }
 }
 
 export class WorkflowsElement extends StudioElement {
   protected override page() {
-    return { page: pages.workflows as never, props: {}, css: [pagesCss] };
+    return { page: pages.workflows, props: {}, css: [pagesCss] };
   }
 }
 
