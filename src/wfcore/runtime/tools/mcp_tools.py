@@ -13,6 +13,7 @@ import attrs
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.plan import SERVED
+from wfcore.ports.faults import InternalFault
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 from wfcore.ports.tool_servers import ServedTool, ToolListing
 from wfcore.runtime.common.ports import Ports
@@ -114,6 +115,10 @@ class ServedTools:
             except ToolFailed as error:
                 await self._use.record_result(org, opened, error)
                 raise opened.redacted(error) from None
+            except TimeoutError:
+                raise
+            except Exception as error:  # the adapter's own fault, whose text can quote a secret
+                raise InternalFault from error
             await self._use.record_result(org, opened)
             return opened.masked(output)
 
