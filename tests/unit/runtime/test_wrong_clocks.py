@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from bench import Bench, act, ask, eventually, graph, one, opened, why
-from scheduling import HOUR, history, later, run_ids, scheduled, slot, timer
+from scheduling import HOUR, MINUTE, MINUTELY, history, later, run_ids, scheduled, slot, timer
 
 from wfcore.domain.run.entries import Limits
 from wfcore.domain.run.events import Event
@@ -181,6 +181,24 @@ class TestSchedules:
         assert await run_ids(bench, number) == {slot_run_id(number, slot(1))}
         await later(bench, HOUR)
         assert await run_ids(bench, number) == {slot_run_id(number, slot(hours)) for hours in (1, 2)}
+
+    async def test_an_hour_forward_and_back(self, bench: Bench) -> None:
+        """While the clock was ahead it fired one slot. Then the schedule goes on at once, and no slot runs twice."""
+        number = await scheduled(bench, trigger=MINUTELY)
+        await later(bench, MINUTE)
+        bench.clock.step(HOUR)
+        await later(bench, 0)
+        assert len(await run_ids(bench, number)) == 2
+        bench.clock.step(-HOUR)
+        for _ in range(5):
+            await later(bench, MINUTE)
+        fired = {slot_run_id(number, slot(minute / 60)) for minute in (1, 2, 3, 4, 5, 6, 61)}
+        assert await run_ids(bench, number) == fired
+        for _ in range(60):
+            await later(bench, MINUTE)
+        runs = await bench.core.runs.page(bench.me, limit=100)
+        assert {run.id for run in runs} == {slot_run_id(number, slot(minute / 60)) for minute in range(1, 67)}
+        await eventually(lambda: bench.tools.count("echo") == len(runs))
 
     async def test_two_processes_whose_clocks_differ(self, database: str) -> None:
         """The one whose clock is ahead starts the run of a slot; the other one does not start it again."""

@@ -38,6 +38,13 @@ BATCH: Final = 100
 MISSED_KEPT: Final = 20
 """How many of the latest missed slots a timer keeps."""
 
+TOLERANCE: Final = 2_000
+"""Milliseconds that the wall clock can lose between two polls without having been set back."""
+LATEST: Final = 2**45
+"""A time after every slot, in epoch milliseconds."""
+ALL: Final = 100_000
+"""The most timers that are set back."""
+
 _ACTIVE: Final = (RunStatus.queued, RunStatus.running)
 
 
@@ -48,6 +55,8 @@ class Scheduler:
         self._ports = ports
         self._runs = runs
         self._poller = Poller(ports.clock, self.fire_due, "due schedules")
+        self._seen: tuple[int, int] | None = None
+        """Wall time and monotonic time of the last poll."""
 
     def start(self) -> None:
         """Start polling for due timers."""
@@ -59,8 +68,30 @@ class Scheduler:
 
     async def fire_due(self) -> None:
         """Serve the timers that are due now. A timer that fails stays due and does not delay others."""
+        since = self._set_back_since()
+        if since is not None:
+            await self._set_timers_back(since)
         due = await self._ports.storage.due_timers(self._ports.clock.now(), limit=BATCH)
         await asyncio.gather(*(self._try(one) for one in due))
+
+    def _set_back_since(self) -> datetime | None:
+        """The time of the last poll by the present wall clock, if that was set back since; else None."""
+        now, before = (self._ports.clock.now(), self._ports.clock.monotonic()), self._seen
+        self._seen = now
+        if before is None or now[0] - before[0] >= now[1] - before[1] - TOLERANCE:
+            return None
+        return from_ms(now[0] - (now[1] - before[1]))
+
+    async def _set_timers_back(self, since: datetime) -> None:
+        """Set timers that are later than the next slot to it: they were advanced by a wall clock that was ahead.
+
+        A slot that comes again has its run already, and starts no other.
+        """
+        for due in await self._ports.storage.due_timers(LATEST, limit=ALL):
+            read = await self._read(due, from_ms(LATEST))
+            first = None if read is None else next_slot(read.schedule, since)
+            if read is not None and first is not None and first < read.first:
+                await self._advance(due, read.timer, attrs.evolve(read.timer, next_at=first))
 
     async def _try(self, due: DueTimer) -> None:
         try:
