@@ -25,7 +25,7 @@ BODIES = r"^(workflows|agents|skills)\.(create|patch|supervise)$|^members\.(crea
 STATES = r"\.(rollback|toggle)$"
 """A schema cannot know which variations and schedules exist: 422."""
 RUNS = r"runs\.(start|startUnversioned|resume|list)|chat\..*|actions\.run"
-CHOICES = rf"\.transferOwnership$|^({RUNS})$|^connections\.(create|patch)$"
+CHOICES = rf"\.transferOwnership$|^({RUNS})$|^connections\.(create|patch)$|^expressions\.evaluate$"
 """Combinations of fields: one of several is required (400), only one is allowed, or `kind` requires some (422)."""
 CONTEXTS = r"^contexts\."
 """The skill limits what a `config` can request: 422."""
