@@ -142,6 +142,8 @@ USE_CASES: dict[str, UseCase] = {
     "runs.chat": lambda core, me: core.runs.chat(me, 1, message="hello", file_thread_id="talk", key="k"),
     "runs.resume": lambda core, me: core.runs.resume(me, "parked", decision="approve", key="k"),
     "runs.cancel": lambda core, me: core.runs.cancel(me, "parked"),
+    "runs.delete": lambda core, me: core.runs.delete(me, "talk-1"),
+    "journal.is_deleted": lambda core, me: core.ports.journal.is_deleted(ORG, "talk-1"),
     "runs.page": lambda core, me: core.runs.page(me),
     "runs.interrupts": lambda core, me: core.runs.interrupts(me),
     "runs.stats": lambda core, me: core.runs.stats(me),

@@ -52,8 +52,7 @@ from wfcore.testing.contracts.journal_values import (
     outcomes,
     steps,
 )
-from wfcore.testing.contracts.repairs import RepairContract
-from wfcore.testing.contracts.run_lists import RunListContract
+from wfcore.testing.contracts.run_lists import RepairContract, RunListContract
 from wfcore.testing.contracts.run_records import RecordsContract
 
 

@@ -1,10 +1,32 @@
-"""The lists part of the journal contract: filters, visibility and counts of runs. `JournalContract` is the whole."""
+"""The lists and repairs parts of the journal contract: filters, counts, rows of retries and forks, deletion.
 
+`JournalContract` is the whole.
+"""
+
+from datetime import UTC, datetime
 from uuid import UUID
 
+import pytest
+
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import HOUR, Append, Journal, NewExecution, NewRun
-from wfcore.testing.contracts.journal_values import NOW, ORG, OTHER_ORG, READERS, begin, find, names, reader, steps
+from wfcore.ports.journal import HOUR, Append, Journal, JournalConflict, NewExecution, NewRun, RunChange, RunExists
+from wfcore.ports.repositories.audit import AuditRow
+from wfcore.testing.contracts.journal_values import (
+    NOW,
+    ORG,
+    OTHER_ORG,
+    READERS,
+    begin,
+    find,
+    interrupt,
+    names,
+    reader,
+    steps,
+)
+
+OLD, NEW = str(UUID(int=7)), str(UUID(int=8))
+AUDIT = AuditRow(datetime(2026, 1, 1, tzinfo=UTC), "ann", "run.delete", "run", "r-1", {})
 
 
 class RunListContract:
@@ -67,3 +89,78 @@ class RunListContract:
         assert await names(journal, principal=reader("bob", READERS)) == {"r-1"}
         assert await names(journal, principal=reader("bob")) == set()
         assert await names(journal, principal=reader("ann", READERS, org=OTHER_ORG)) == set()
+
+
+class RepairContract:
+    """What retries and forks leave in the rows of runs, and `Journal.delete`."""
+
+    async def test_a_retried_run_names_the_new_turn(self, journal: Journal) -> None:
+        """A later change keeps the name."""
+        ref = await begin(journal, status=RunStatus.error)
+        turn = NewRun("r-2", "ann", b"f", RunStatus.running, NOW, "r-1")
+        await journal.append(
+            ref, Append(1, steps(1, 1), turn, (RunChange("r-1", RunStatus.error, NOW, retried_by="r-2"),))
+        )
+        assert ((await find(journal, "r-1")).retried_by, (await find(journal, "r-2")).retried_by) == ("r-2", None)
+        await journal.append(ref, Append(2, (), changes=(RunChange("r-1", RunStatus.error, NOW),)))
+        assert (await find(journal, "r-1")).retried_by == "r-2"
+
+    async def test_a_turn_has_a_variation_of_its_own(self, journal: Journal) -> None:
+        """Its record and the filter show it, and the turns before show that of the execution."""
+        new = NewExecution(ORG, "skill", 3, OLD, "ann", "t-2")
+        ref = await journal.begin(new, Append(0, steps(1), NewRun("r-1", "ann", b"f", RunStatus.error, NOW)))
+        turn = NewRun("r-2", "ann", b"f", RunStatus.running, NOW, "r-1", variation_id=NEW, is_draft=True)
+        await journal.append(ref, Append(1, steps(1, 1), turn))
+        rows = [await find(journal, name) for name in ("r-1", "r-2")]
+        assert [(row.variation_id, row.is_draft) for row in rows] == [(OLD, False), (NEW, True)]
+        assert (await names(journal, variation_id=OLD), await names(journal, variation_id=NEW)) == ({"r-1"}, {"r-2"})
+        assert turn.row(await journal.execution(ref), rows[1].key) == rows[1]
+
+    async def test_a_fork_names_its_source(self, journal: Journal) -> None:
+        """In the record of its first run."""
+        new = NewExecution(ORG, "skill", 3, OLD, "ann", "t-2")
+        run = NewRun("r-1", "ann", b"f", RunStatus.running, NOW, forked_from="r-0")
+        ref = await journal.begin(new, Append(0, steps(3), run))
+        assert (await find(journal, "r-1")).forked_from == "r-0"
+        assert (await journal.execution(ref)).length == 3
+
+    async def test_a_deleted_execution_is_gone(self, journal: Journal) -> None:
+        """With its entries, runs and interrupts; others stay."""
+        ref = await begin(journal, status=RunStatus.done, interrupts=(interrupt("i-1"),))
+        other = await begin(journal, "r-2", interrupts=(interrupt("i-2"),))
+        await journal.delete(ref, 1, [AUDIT])
+        assert await journal.find_run(ORG, "r-1") is None
+        assert await journal.find_turn(ORG, "r-1") is None
+        assert (await journal.read(ref), await journal.lengths([ref, other])) == ([], {other: 1})
+        assert await names(journal) == {"r-2"}
+        assert [one.interrupt.id for one in await journal.open_interrupts(ORG, limit=9)] == ["i-2"]
+        with pytest.raises(NotFound):
+            await journal.execution(ref)
+        with pytest.raises(JournalConflict):
+            await journal.append(ref, Append(1, steps(1, 1)))
+
+    async def test_its_run_ids_stay_taken(self, journal: Journal) -> None:
+        """In its organization only, for starts and for turns; numbers of executions are not used again."""
+        ref = await begin(journal, status=RunStatus.done)
+        await journal.delete(ref, 1)
+        assert (await journal.is_deleted(ORG, "r-1"), await journal.is_deleted(ORG, "r-2")) == (True, False)
+        assert not await journal.is_deleted(OTHER_ORG, "r-1")
+        with pytest.raises(RunExists):
+            await begin(journal)
+        later = await begin(journal, "r-2")
+        assert later.id > ref.id
+        with pytest.raises(RunExists):
+            await journal.append(later, Append(1, steps(1, 1), NewRun("r-1", "ann", b"f", RunStatus.running, NOW)))
+        await begin(journal, org=OTHER_ORG)
+
+    async def test_a_deletion_compares_length_and_claim(self, journal: Journal) -> None:
+        """A run that has gone on meanwhile, or that a worker holds, is not deleted; nor is another organization's."""
+        ref = await begin(journal)
+        with pytest.raises(JournalConflict):
+            await journal.delete(ref, 2)
+        held = await begin(journal, "r-2", updates_claim=True, claimed_by=await journal.register("host", 1))
+        with pytest.raises(JournalConflict):
+            await journal.delete(held, 1)
+        with pytest.raises(JournalConflict):
+            await journal.delete(type(ref)(OTHER_ORG, ref.id), 1)
+        assert await names(journal) == {"r-1", "r-2"}

@@ -194,7 +194,7 @@ class TestChildren:
 
 
 class TestWaits:
-    def test_an_approval_is_asked_again(self) -> None:
+    def test_an_approval_is_requested_again(self) -> None:
         """With the same id, and without the votes it had."""
         graph = sketch("s -> w", "w -approved-> a", w={**ASK, "requiredApprovals": 2})
         history = History(graph).decide("w")
@@ -205,7 +205,7 @@ class TestWaits:
         assert keys(history.decide("w").decide("w", by=Actor("bob"))) == [("a:1", 1)]
 
     def test_the_approval_of_a_call_binds_it_as_before(self) -> None:
-        """An approved call that failed is not asked for again; one that was not approved is."""
+        """An approved call that failed needs no other approval; one that was not approved does."""
         graph = sketch("s -> a", a={"requiresApproval": True})
         assert keys(History(graph).decide("a").fail("a").retry()) == [("a:1", 2)]
         waiting = History(graph).cancel().retry()
@@ -281,7 +281,7 @@ class TestAgents:
         history.retry(sketch("s -> a", a={**AGENT, "message": "stop"}))
         assert [(effect.key, effect.attempt) for effect in history.pending("a")] == [("run-1:a:2.0", 1)]
 
-    def test_a_refused_budget_is_asked_for_again(self) -> None:
+    def test_a_refused_budget_is_requested_again(self) -> None:
         """The call was not made, so it is requested as a new one, which is held again."""
         budget: dict[str, Any] = {"reason": "budget", "info": {"budget": {"maxTokens": 1, "of": "user"}, "times": 1}}
         history = (

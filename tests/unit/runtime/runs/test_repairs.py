@@ -128,7 +128,7 @@ class TestRetry:
             await runs.retry(bench.me, "unknown")
 
     async def test_one_of_many_at_once_succeeds(self, bench: Bench) -> None:
-        """The others are told that it was retried."""
+        """The others are refused because it was retried."""
         failed = await bench.ran(LINE)
         tries = (bench.core.runs.retry(bench.me, failed.id) for _ in range(8))
         outcomes = await asyncio.gather(*(one._begun() for one in tries), return_exceptions=True)

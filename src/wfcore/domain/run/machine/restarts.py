@@ -25,8 +25,10 @@ from wfcore.domain.run.machine.states.state import AgentLoop, Batch, Frame, Left
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.state import Interrupt
 
-_ASKED = ("agent_id", "assistant", "instructions", "message", "tool_restrictions", "settings", "model", "output_schema",
-          "variation_id")  # fmt: skip
+_COMPOSED = (
+    "agent_id", "assistant", "instructions", "message", "tool_restrictions", "settings", "model", "output_schema",
+    "variation_id",
+)  # fmt: skip
 """The parameters of a `ComposeContext`."""
 _SENT = ("agent_id", "model", "messages", "settings", "output_schema", "tool_restrictions")
 """The parameters of a `CallModel` without a context."""
@@ -61,7 +63,7 @@ def _is_same_action(run: RunState, frame: Frame, node: NodePlan, left: Left) -> 
 
 def _is_same_agent(run: RunState, frame: Frame, node: NodePlan, left: Left) -> bool:
     if left.loop is not None:
-        return node.composed and _same(_ASKED, left.loop.request, agents.composing(run, frame, node))
+        return node.composed and _same(_COMPOSED, left.loop.request, agents.composing(run, frame, node))
     effect = _first(left)
     if effect is None:
         return True
@@ -168,7 +170,7 @@ def _revive(run: RunState, frame: Frame, node: NodePlan, left: Left, step: int, 
     if step in left.waits:
         interrupt, held = left.waits[step]
         effect = held and _requested(run, frame, node, held, step, key, held.attempt)
-        wait(run, frame, _asked_again(run, frame, node, interrupt), effect)
+        wait(run, frame, _open_again(run, frame, node, interrupt), effect)
     elif step in left.effects:
         effect = left.effects[step]
         request(run, frame, _requested(run, frame, node, effect, step, key, effect.attempt + 1))
@@ -194,7 +196,7 @@ def _requested(
     )
 
 
-def _asked_again(run: RunState, frame: Frame, node: NodePlan, interrupt: Interrupt) -> Interrupt:
+def _open_again(run: RunState, frame: Frame, node: NodePlan, interrupt: Interrupt) -> Interrupt:
     """The interrupt, open again without the votes it had."""
     name = interrupt.id if interrupt.id in run.interrupts else renamed(interrupt.id, run.id)
     place = frame.place

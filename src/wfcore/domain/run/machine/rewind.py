@@ -24,7 +24,7 @@ EdgeName = tuple[str, str, str | None]
 
 
 @attrs.frozen
-class Difference:
+class GraphDifference:
     """Why what was done does not fit another graph (interface, Retry: `differences`)."""
 
     node_id: str
@@ -56,27 +56,27 @@ def following(plan: Plan, names: Collection[str]) -> set[str]:
     return {node.id for node in found}
 
 
-def differences(frame: Frame, plan: Plan, again: Collection[str] = ()) -> list[Difference]:
+def differences(frame: Frame, plan: Plan, again: Collection[str] = ()) -> list[GraphDifference]:
     """Why the frame cannot continue on this plan, if the nodes in `again` and all that follows them run again."""
     if plan is frame.plan:
         return []
     anew = following(plan, again) | set(again)
     kept = {name: node for name, node in ended(frame).items() if name not in anew}
     others = {node.id: node for node in plan.nodes}
-    found: list[Difference] = []
+    found: list[GraphDifference] = []
     for name, node in kept.items():
         other = others.get(name)
         if other is None:
-            found.append(Difference(name, "removed", f"node `{name}` has ended, and is not in the other graph"))
+            found.append(GraphDifference(name, "removed", f"node `{name}` has ended, and is not in the other graph"))
         elif other.kind is not node.kind:
             message = f"node `{name}` has ended as `{node.kind}`, and is `{other.kind}` in the other graph"
-            found.append(Difference(name, "type", message))
+            found.append(GraphDifference(name, "type", message))
     return [*found, *_lost_edges(frame, plan, kept, others), *_new_edges(frame, plan, kept, others)]
 
 
 def _lost_edges(
     frame: Frame, plan: Plan, kept: Mapping[str, NodePlan], others: Mapping[str, NodePlan]
-) -> list[Difference]:
+) -> list[GraphDifference]:
     """Taken edges between completed nodes that the other graph does not have."""
     known, found = {_name(plan, edge) for node in plan.nodes for edge in node.outgoing}, []
     for name, node in kept.items():
@@ -85,13 +85,13 @@ def _lost_edges(
             completed = target in kept and frame.nodes[edge.target] is not NodeState.skipped
             if completed and name in others and target in others and _name(frame.plan, edge) not in known:
                 message = f"the edge from `{name}` to `{target}` was taken, and is not in the other graph"
-                found.append(Difference(name, "edge", message))
+                found.append(GraphDifference(name, "edge", message))
     return found
 
 
 def _new_edges(
     frame: Frame, plan: Plan, kept: Mapping[str, NodePlan], others: Mapping[str, NodePlan]
-) -> list[Difference]:
+) -> list[GraphDifference]:
     """New predecessors of completed nodes that have not run."""
     found = []
     for name, node in kept.items():
@@ -102,7 +102,7 @@ def _new_edges(
         for source in sources:
             if source not in before and source not in kept:
                 message = f"node `{name}` has ended, and follows `{source}` in the other graph, which has not run"
-                found.append(Difference(name, "edge", message))
+                found.append(GraphDifference(name, "edge", message))
     return found
 
 
