@@ -172,7 +172,7 @@ async def test_no_secret_is_disclosed(tmp_path: Path, logged: list[str]) -> None
         await ada.get(f"/api/v1/workflows?pageToken={CANARIES['in the query']}")
         await ada.get(f"/{CANARIES['in the query']}", headers={"Cookie": f"session={CANARIES['cookie']}"})
         await ada.post("/api/v1/connections", content=b'{"apiKey": "%s' % CANARIES["password"].encode())
-        _lose_a_table(tmp_path / "c.db", "connections")
+        _lose_a_table(tmp_path / "c.db", "wfcore_connections")
         broken = await ada.post("/api/v1/connections", json=CONNECTIONS[0])
         assert_envelope(broken, 503, "INTERNAL_ERROR", "INTERNAL")
         assert "table" not in broken.text
