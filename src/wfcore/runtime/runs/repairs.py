@@ -13,6 +13,7 @@ from wfcore.api.repairs import ForkFields, ForkRun, RetryFields, RetryRun, Retry
 from wfcore.domain.json.codec import from_ms
 from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Issue, NotFound, WfcoreError, refuse
+from wfcore.domain.kernel.ids import is_run_id
 from wfcore.domain.kernel.json_readers import as_list
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -196,7 +197,7 @@ class RepairableRuns(Runs):
         before: int | None = LATEST
         while before is not None and len(found) < MOST_RETRIED:
             rows = await self._ports.journal.list_runs(me.org_uuid, limit=500, before=before, where=where, principal=me)
-            found += [row for row in rows if row.status in RETRYABLE and row.retried_by is None]
+            found += [row for row in rows if row.status in RETRYABLE and row.retried_by is None and _reaches(me, row)]
             before = rows[-1].key if len(rows) == 500 else None
         return found[:MOST_RETRIED]
 
@@ -300,8 +301,8 @@ class RepairableRuns(Runs):
         with `info.reason` `not_ended`.
         """
         for _ in range(TRIES):
-            found = await self._ports.journal.find_turn(me.org_uuid, run_id)
-            if found is None:
+            found = await self._ports.journal.find_turn(me.org_uuid, run_id) if is_run_id(run_id) else None
+            if found is None or not me.reaches(found[0].kind, found[0].resource_id):
                 raise NotFound
             row, execution = found
             await self._authorize_manage(me, execution)
@@ -344,6 +345,11 @@ class RepairableRuns(Runs):
 
 RETRY_NAMES: Final = {"nodes": "from"}
 """Short keyword arguments of the library, in addition to the wire names in snake case."""
+
+
+def _reaches(me: Principal, row: RunRow) -> bool:
+    """Whether the credential reaches the run."""
+    return me.reaches(row.kind, row.resource_id)
 
 
 def _check_status(row: RunRow) -> None:
