@@ -12,7 +12,7 @@ from wfcore.adapters.dispatch import change_file
 from wfcore.adapters.dispatch.change_file import ChangeFile
 from wfcore.adapters.dispatch.change_hub import ChangeHub
 from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
-from wfcore.ports.changes import Change, ChangeFeed, MissedChanges
+from wfcore.ports.changes import ChangeFeed, FeedChange, MissedChanges
 from wfcore.testing.contracts.events import LONG, ORG, OTHER_ORG, SHORT, ChangesContract, changes
 
 pytestmark = pytest.mark.anyio
@@ -137,10 +137,10 @@ class TestChangeFile:
         def write(number: int) -> None:
             writer, seen_by = ChangeFile(database), ("u:x" * 50,)
             for one in range(100):
-                writer.send_changes(ORG, [Change("run", f"{number}-{one}", "changed", "workflow", 1, seen_by)])
+                writer.send_changes(ORG, [FeedChange("run", f"{number}-{one}", "changed", "workflow", 1, seen_by)])
 
         writers = asyncio.gather(*(asyncio.to_thread(write, number) for number in range(3)))
-        received = list[Change]()
+        received = list[FeedChange]()
         async with asyncio.timeout(LONG):
             while len(received) < 300:
                 received += await following.next(LONG)
@@ -166,9 +166,9 @@ class TestNotifications:
         """Every field arrives, of ids of any characters."""
         one, other = servers
         following = other.subscribe(ORG)
-        sent = [Change("run", "a/b c%-'é\"", "created", "workflow", 7, ("e:ann@x.org", "g:1")), *changes(500)]
+        sent = [FeedChange("run", "a/b c%-'é\"", "created", "workflow", 7, ("e:ann@x.org", "g:1")), *changes(500)]
         one.publish(ORG, sent)
-        received = list[Change]()
+        received = list[FeedChange]()
         async with asyncio.timeout(LONG):
             while len(received) < len(sent):
                 received += await following.next(LONG)
@@ -179,7 +179,7 @@ class TestNotifications:
         one, other = servers
         following = other.subscribe(ORG)
         one.publish(
-            ORG, [Change("interrupt", "i", "created", "workflow", 1, tuple(f"e:{n}@x.org" for n in range(999)))]
+            ORG, [FeedChange("interrupt", "i", "created", "workflow", 1, tuple(f"e:{n}@x.org" for n in range(999)))]
         )
         with pytest.raises(MissedChanges):
             await following.next(LONG)

@@ -14,7 +14,7 @@ KINDS: Final = ("workflow", "skill", "run", "interrupt", "policy", "connection",
 """What the feed is about."""
 
 
-class Change(Struct, frozen=True, array_like=True):
+class FeedChange(Struct, frozen=True, array_like=True):
     """One change. `id` is the resource's own, a number for workflows and skills.
 
     A run or an interrupt has its target, and the `subjects` that can see it (`wfcore.ports.repositories.inbox`).
@@ -35,7 +35,7 @@ class MissedChanges(Exception):
 class ChangeSubscription(Protocol):
     """The changes of one organization since the subscription began, each once, in batches."""
 
-    async def next(self, timeout: float) -> list[Change]:
+    async def next(self, timeout: float) -> list[FeedChange]:
         """The next batch; empty after `timeout` seconds without one. Raises MissedChanges."""
         ...
 
@@ -52,7 +52,7 @@ class ChangeFeed(Protocol):
         """Whether the organization has subscribers, or can have some in another process."""
         ...
 
-    def publish(self, org: str, changes: Sequence[Change]) -> None:
+    def publish(self, org: str, changes: Sequence[FeedChange]) -> None:
         """Called after the changes were committed."""
         ...
 

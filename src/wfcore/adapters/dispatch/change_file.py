@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from wfcore.ports.changes import Change
+from wfcore.ports.changes import FeedChange
 
 log = logging.getLogger("wfcore.changes")
 
@@ -26,7 +26,7 @@ MAX_BYTES: Final = 2**20
 """The size at which a writer empties the file. Followers that have not read all of it are notified."""
 
 
-Receive = Callable[[str, Iterable[Change]], None]
+Receive = Callable[[str, Iterable[FeedChange]], None]
 
 
 class _Line(msgspec.Struct, frozen=True, array_like=True):
@@ -34,7 +34,7 @@ class _Line(msgspec.Struct, frozen=True, array_like=True):
 
     sender: str
     org: str
-    changes: list[Change]
+    changes: list[FeedChange]
 
 
 _decode: Final = msgspec.json.Decoder(_Line).decode
@@ -52,7 +52,7 @@ class ChangeFile:
     def has_peers(self) -> bool:
         return self._path.exists()
 
-    def send_changes(self, org: str, changes: Sequence[Change]) -> None:
+    def send_changes(self, org: str, changes: Sequence[FeedChange]) -> None:
         """Append one line. One write is atomic among the processes, because the file is open for appending."""
         line = msgspec.json.encode(_Line(self._me, org, list(changes))) + b"\n"
         try:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from wfcore.ports.changes import Change, MissedChanges
+from wfcore.ports.changes import FeedChange, MissedChanges
 
 MAX_UNREAD: Final = 1_000
 """Different changes buffered for a slow subscriber; with more, it has missed changes."""
@@ -17,9 +17,9 @@ class Transport(Protocol):
         """Whether another process can receive."""
         ...
 
-    def send_changes(self, org: str, changes: Sequence[Change]) -> None: ...
+    def send_changes(self, org: str, changes: Sequence[FeedChange]) -> None: ...
 
-    def start_receiving(self, receive: Callable[[str, Iterable[Change]], None], missed: Callable[[], None]) -> None:
+    def start_receiving(self, receive: Callable[[str, Iterable[FeedChange]], None], missed: Callable[[], None]) -> None:
         """Called with the first subscriber of this process, and again after `stop_receiving`."""
         ...
 
@@ -39,12 +39,12 @@ class ChangeHub:
     def has_followers(self, org: str) -> bool:
         return org in self._subscriptions or (self._transport is not None and self._transport.has_peers())
 
-    def publish(self, org: str, changes: Sequence[Change]) -> None:
+    def publish(self, org: str, changes: Sequence[FeedChange]) -> None:
         if self._transport is not None and changes and self._transport.has_peers():
             self._transport.send_changes(org, changes)
         self.receive(org, changes)
 
-    def receive(self, org: str, changes: Iterable[Change]) -> None:
+    def receive(self, org: str, changes: Iterable[FeedChange]) -> None:
         """Deliver changes of this or of another process to the subscribers here."""
         for subscription in self._subscriptions.get(org, ()):
             subscription.receive(changes)
@@ -82,11 +82,11 @@ class HubChanges:
     def __init__(self, hub: ChangeHub, org: str) -> None:
         self._hub = hub
         self._org = org
-        self._unread: dict[Change, None] = {}
+        self._unread: dict[FeedChange, None] = {}
         self._missed = False
         self._waiting: asyncio.Future[None] | None = None
 
-    def receive(self, changes: Iterable[Change]) -> None:
+    def receive(self, changes: Iterable[FeedChange]) -> None:
         if self._missed:
             return
         self._unread.update(dict.fromkeys(changes))
@@ -100,7 +100,7 @@ class HubChanges:
         self._unread = {}
         self._wake()
 
-    async def next(self, timeout: float) -> list[Change]:
+    async def next(self, timeout: float) -> list[FeedChange]:
         """`ChangeSubscription.next`. Raises RuntimeError while another call waits."""
         if not self._unread and not self._missed:
             await self._wait(timeout)

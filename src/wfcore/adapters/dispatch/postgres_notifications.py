@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 
-from wfcore.ports.changes import Change
+from wfcore.ports.changes import FeedChange
 from wfcore.ports.journal import ExecutionRef
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ HELLO, HERE, BYE = "hello", "here", "bye"
 CLOSE_SECONDS: Final = 1.0
 """Seconds that `close` waits for queued hints to be sent."""
 
-_decode_change: Final = msgspec.json.Decoder(Change).decode
+_decode_change: Final = msgspec.json.Decoder(FeedChange).decode
 
 _NOTIFY: Final = "SELECT pg_notify(%s, text) FROM unnest(%s::text[]) text"
 
@@ -83,7 +83,7 @@ class PostgresHints:
         self._unsent: asyncio.Queue[str] = asyncio.Queue(MAX_UNSENT)
         self._tasks: list[asyncio.Task[None]] = []
         self._receivers: dict[str, Receive] = {}
-        self._changes: tuple[Callable[[str, Iterable[Change]], None], Callable[[], None]] | None = None
+        self._changes: tuple[Callable[[str, Iterable[FeedChange]], None], Callable[[], None]] | None = None
         self._receiving = asyncio.Event()
         self._peers: set[str] = set()
 
@@ -99,14 +99,14 @@ class PostgresHints:
         """Notify that the execution has new events."""
         self._send_hint("f", execution)
 
-    def send_changes(self, org: str, changes: Sequence[Change]) -> None:
+    def send_changes(self, org: str, changes: Sequence[FeedChange]) -> None:
         """Send changes of an organization, which followers of its changes receive."""
         if self._tasks:
             for change in changes:
                 text = quote(msgspec.json.encode(change), safe="")
                 self._queue(f"c/{org}/{text if len(text) <= MAX_CHANGE_BYTES else MISSED}")
 
-    def start_receiving(self, receive: Callable[[str, Iterable[Change]], None], missed: Callable[[], None]) -> None:
+    def start_receiving(self, receive: Callable[[str, Iterable[FeedChange]], None], missed: Callable[[], None]) -> None:
         """Call `receive` with the changes of other processes, and `missed` where some were lost."""
         self._changes = receive, missed
 

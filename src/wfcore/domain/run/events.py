@@ -60,7 +60,7 @@ class PlacedEvent(EventFields, total=False):
     items: list[int | None]
 
 
-class NodeEvent(PlacedEvent):
+class PlacedNodeEvent(PlacedEvent):
     """An event of a node."""
 
     nodeId: str
@@ -74,26 +74,26 @@ class RunStartedEvent(EventFields):
     parentRunId: NotRequired[str]
 
 
-class NodeStartedEvent(NodeEvent):
+class NodeStartedEvent(PlacedNodeEvent):
     """A visit of the node has begun."""
 
     kind: Literal["node_started"]
     visit: int
 
 
-class NodeFinishedEvent(NodeEvent):
+class NodeFinishedEvent(PlacedNodeEvent):
     kind: Literal["node_finished"]
     output: Any
 
 
-class NodeFailedEvent(NodeEvent):
+class NodeFailedEvent(PlacedNodeEvent):
     """The node has failed for good."""
 
     kind: Literal["node_failed"]
     error: EventError
 
 
-class NodeRetryingEvent(NodeEvent):
+class NodeRetryingEvent(PlacedNodeEvent):
     """An attempt has failed; the next one begins at `retryAt`."""
 
     kind: Literal["node_retrying"]
@@ -102,14 +102,14 @@ class NodeRetryingEvent(NodeEvent):
     retryAt: Time
 
 
-class NodeSkippedEvent(NodeEvent):
+class NodeSkippedEvent(PlacedNodeEvent):
     """The node is not run, or what it was doing is given up (`reason` is then `superseded`)."""
 
     kind: Literal["node_skipped"]
     reason: NotRequired[str]
 
 
-class MessageDeltaEvent(NodeEvent):
+class MessageDeltaEvent(PlacedNodeEvent):
     """The next part of a message."""
 
     kind: Literal["message_delta"]
@@ -117,7 +117,7 @@ class MessageDeltaEvent(NodeEvent):
     delta: str
 
 
-class MessageEvent(NodeEvent):
+class MessageEvent(PlacedNodeEvent):
     """A whole message."""
 
     kind: Literal["message"]
@@ -125,7 +125,7 @@ class MessageEvent(NodeEvent):
     content: str
 
 
-class MessageReplacedEvent(NodeEvent):
+class MessageReplacedEvent(PlacedNodeEvent):
     """A guardrail has replaced the message: what was shown of it is void."""
 
     kind: Literal["message_replaced"]
@@ -133,7 +133,7 @@ class MessageReplacedEvent(NodeEvent):
     content: str
 
 
-class ToolCallEvent(NodeEvent):
+class ToolCallEvent(PlacedNodeEvent):
     """A model has requested a call. `toolId` is null for a tool that was not offered."""
 
     kind: Literal["tool_call"]
@@ -143,7 +143,7 @@ class ToolCallEvent(NodeEvent):
     arguments: Any
 
 
-class ToolResultEvent(NodeEvent):
+class ToolResultEvent(PlacedNodeEvent):
     """The `output` of a requested call, or its `error`."""
 
     kind: Literal["tool_result"]
@@ -152,7 +152,7 @@ class ToolResultEvent(NodeEvent):
     error: NotRequired[EventError]
 
 
-class UsageEvent(NodeEvent):
+class UsageEvent(PlacedNodeEvent):
     """What one call of a model has consumed."""
 
     kind: Literal["usage"]
@@ -186,7 +186,7 @@ class InterruptFields(TypedDict, total=False):
     budget: JsonObject
 
 
-class InterruptEvent(EventFields, InterruptFields):
+class InterruptOpenedEvent(EventFields, InterruptFields):
     """The run waits."""
 
     kind: Literal["interrupt"]
@@ -224,7 +224,7 @@ EVENTS: Final[Mapping[EventKind, type]] = {
     EventKind.message_replaced: MessageReplacedEvent,
     EventKind.tool_call: ToolCallEvent,
     EventKind.tool_result: ToolResultEvent,
-    EventKind.interrupt: InterruptEvent,
+    EventKind.interrupt: InterruptOpenedEvent,
     EventKind.usage: UsageEvent,
     EventKind.done: DoneEvent,
     EventKind.error: ErrorEvent,

@@ -6,7 +6,7 @@ from typing import Any
 
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.run.state import Interrupt
-from wfcore.ports.changes import KINDS, Change, ChangeFeed, What
+from wfcore.ports.changes import KINDS, ChangeFeed, FeedChange, What
 from wfcore.ports.journal import Append, Execution, ExecutionRef, Journal, NewExecution
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.ports.repositories.inbox import approvers_of, target_subject
@@ -40,7 +40,7 @@ class _PublishingStorage:
         async with self._storage.transaction(org) as work:
             yield _NotingWork(work, noted)
         if noted.changes:
-            self._feed.publish(org, [Change(*key, what) for key, what in noted.changes.items()])
+            self._feed.publish(org, [FeedChange(*key, what) for key, what in noted.changes.items()])
 
 
 class _Noted:
@@ -145,16 +145,16 @@ class _PublishingJournal:
         return self._feed.publish(execution.org, _changes(append, row, before))
 
 
-def _changes(append: Append, target: NewExecution | Execution, before: dict[str, Interrupt]) -> list[Change]:
+def _changes(append: Append, target: NewExecution | Execution, before: dict[str, Interrupt]) -> list[FeedChange]:
     """The runs and interrupts that an append changed. `before` are the interrupts that were open."""
     kind, number, user = target.kind, target.resource_id, target.user_id
     seen_by = (f"u:{user}" if number is None else target_subject(kind, number),)
 
-    def run(id: str, what: What) -> Change:
-        return Change("run", id, what, kind, number, seen_by)
+    def run(id: str, what: What) -> FeedChange:
+        return FeedChange("run", id, what, kind, number, seen_by)
 
-    def interrupt(one: Interrupt, what: What) -> Change:
-        return Change("interrupt", one.id, what, kind, number, tuple(approvers_of(one, kind, number, user)))
+    def interrupt(one: Interrupt, what: What) -> FeedChange:
+        return FeedChange("interrupt", one.id, what, kind, number, tuple(approvers_of(one, kind, number, user)))
 
     changes = [run(append.new_run.id, "created")] if append.new_run else []
     changes += [run(one.id, "changed") for one in append.changes]

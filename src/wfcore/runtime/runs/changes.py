@@ -6,7 +6,7 @@ from typing import Final
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, derive, missing_scopes
 from wfcore.domain.resources.resource import Kind, Resource
-from wfcore.ports.changes import Change, MissedChanges
+from wfcore.ports.changes import FeedChange, MissedChanges
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.organization.directory import Directory
@@ -106,12 +106,12 @@ class _Viewer:
             known = await work.directory.groups(me.groups) if me.groups else ()
         return Standing(member, frozenset(group.id for group in known))
 
-    async def seen(self, changes: list[Change]) -> list[Change]:
+    async def seen(self, changes: list[FeedChange]) -> list[FeedChange]:
         """Those that the caller may see. Each resource is read once."""
         known = dict[tuple[str, int], Resource | None]()
         return [one for one in changes if await self._sees(one, known)]
 
-    async def _sees(self, change: Change, known: dict[tuple[str, int], Resource | None]) -> bool:
+    async def _sees(self, change: FeedChange, known: dict[tuple[str, int], Resource | None]) -> bool:
         if missing_scopes(self._me.scopes, [f"{AREAS[change.kind]}:read"]):
             return False
         target = (change.kind, change.id) if isinstance(change.id, int) else (change.target_kind, change.target_id)

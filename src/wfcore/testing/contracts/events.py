@@ -16,7 +16,7 @@ from contextlib import suppress
 import pytest
 
 from wfcore.domain.run.events import Event, EventKind
-from wfcore.ports.changes import Change, ChangeFeed, MissedChanges
+from wfcore.ports.changes import ChangeFeed, FeedChange, MissedChanges
 from wfcore.ports.journal import ExecutionRef
 from wfcore.ports.providers import EventSink, Lagged
 from wfcore.testing.on_asyncio import OnAsyncio
@@ -202,9 +202,9 @@ ORG = "11111111-1111-4111-8111-111111111111"
 OTHER_ORG = "22222222-2222-4222-8222-222222222222"
 
 
-def changes(count: int, first: int = 1) -> list[Change]:
+def changes(count: int, first: int = 1) -> list[FeedChange]:
     """`count` different changes."""
-    return [Change("workflow", number, "changed") for number in range(first, first + count)]
+    return [FeedChange("workflow", number, "changed") for number in range(first, first + count)]
 
 
 class ChangesContract(OnAsyncio):
