@@ -198,6 +198,20 @@ class TestActions:
         run = await place.bench.ended(await place.bench.core.runs.start(place.bench.me, workflow=number, input={}))
         assert run.output == "caught"
 
+    async def test_a_retry_after_a_failed_look_up_asks_first(self, place: Place) -> None:
+        """A run whose definition could not be read has no approval yet: the retry requests it before any call."""
+        asking = act(place.id(), more={"requiresApproval": True}, a=1, b=2)
+        number = await place.bench.deployed(one(asking))
+        await place.patch(config={"url": "http://127.0.0.1:1/mcp", "headers": {"X-Token": CANARY}})
+        failed = await place.bench.ended(await place.bench.core.runs.start(place.bench.me, workflow=number, input={}))
+        assert failed.status == "error"
+        await place.patch(config={"url": place.server.url, "headers": {"X-Token": CANARY}})
+        run = await place.bench.ended(await place.bench.core.runs.retry(place.bench.me, failed.id))
+        assert [asked["type"] for asked in run.to_wire()["interrupts"]] == ["approval"]
+        assert place.server.calls == []
+        run = await place.resumed(run, "approve")
+        assert (run.output, place.server.calls) == ({"result": 3}, [("add", (1, 2))])
+
     async def test_a_cancelled_run_ends_its_call(self, place: Place) -> None:
         """The server gets a cancellation."""
         run = await place.bench.started(one(act(place.id("hold"))))
