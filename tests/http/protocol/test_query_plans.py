@@ -107,6 +107,8 @@ async def walk(client: httpx.AsyncClient, route: Route, path: str) -> None:
 async def furnish(world: World, ada: httpx.AsyncClient) -> list[dict[str, str]]:
     """Create records of every kind. Returns the values of their path parameters."""
     flows = [await deployed(ada, chain(APPROVAL)) for _ in range(MANY)]
+    body = {"url": "https://crm.example.org/hook", "events": ["interrupt.opened"]}
+    hooks = [(await ada.post("/api/v1/hooks", json=body)).json()["id"] for _ in range(MANY)]
     for _ in range(MANY):
         await ada.post("/api/v1/skills", json={"name": "Refunds"})
         await ada.post("/api/v1/skills/1/memories", json={"memory": "refunds are slow", "userId": "ada"})
@@ -119,7 +121,7 @@ async def furnish(world: World, ada: httpx.AsyncClient) -> list[dict[str, str]]:
         )
         assert started.status_code < 300, started.text
         await world.user(f"user-{started.json()['runId']}")
-    return [{"id": "1", "threadId": "none"}, {"id": "0", "threadId": "none"}]
+    return [{"id": "1", "threadId": "none", "hookId": hooks[0]}, {"id": "0", "threadId": "none", "hookId": "none"}]
 
 
 class watched:  # noqa: N801  (used as a function)

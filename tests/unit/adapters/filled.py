@@ -28,6 +28,7 @@ async def fill(url: str) -> Bench:
         await core.memories.create(me, skill, memory="green tea")
         await core.context_items.create(me, title="About", content="us")
         await core.connections.create(me, MAIL, key="once")
+        await core.hooks.create(me, url="http://127.0.0.1:9/events", events=["run.finished"], key="once")
         await scheduled(bench)
         hooked = await bench.deployed(one(act("echo")), trigger={"trigger_type": "webhook"})
         await core.workflows.webhook(me, hooked)
@@ -57,6 +58,7 @@ async def as_read(bench: Bench) -> dict[str, Any]:
         "conversations": await core.conversations.page(me, 0),
         "members": await core.members.page(me),
         "groups": await core.groups.page(me),
+        "hooks": await core.hooks.page(me),
         "context items": await core.context_items.page(me),
         "connections": await core.connections.page(me),
         "memories": await core.memories.page(me, 1),

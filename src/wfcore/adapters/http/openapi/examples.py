@@ -168,6 +168,11 @@ REQUESTS: Final[Mapping[str, JSON]] = {
         "config": {"apiKey": "sk-4711", "header": "X-Api-Key"},
     },
     "PatchConnection": {"status": "disabled"},
+    "CreateHook": {
+        "url": "https://crm.example.org/wfcore", "events": ["interrupt.opened", "run.failed"],
+        "filter": {"workflowId": 7},
+    },
+    "PatchHook": {"events": ["run.failed"], "filter": None},
     "CreateToken": {"name": "ci", "scopes": ["workflows:read"], "expiresInSeconds": 86_400},
     "EvaluateExpression": {"source": "input.amount > 100", "values": {"input": {"amount": 40}}},
     "McpMessage": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},

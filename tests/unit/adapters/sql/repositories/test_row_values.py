@@ -58,7 +58,8 @@ class TestWaitingRuns:
             database.commit_connection.set_trace_callback(None)
             assert statements.count("COMMIT") == 1
             assert [text.split()[2] for text in statements if "INSERT" in text] == [
-                f"wfcore_{table}" for table in ("executions", "runs", "journal", "interrupts", "approvers")
+                f"wfcore_{table}"
+                for table in ("executions", "runs", "journal", "interrupts", "approvers", "deliveries")
             ]  # fmt: skip
             assert view.to_wire() == (await core.runs.get(me, view.id)).to_wire()
             ((entry, wake_at, held),) = database.look_up_connection.execute(
