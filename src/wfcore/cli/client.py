@@ -34,7 +34,7 @@ TIMEOUT: Final = 60.0
 
 @Parameter(name="*")
 @attrs.frozen
-class Target:
+class CommandTarget:
     """Whose data a command works on: an organization of a server, or of a database.
 
     Attributes
@@ -64,7 +64,7 @@ class Target:
     schema: str | None = None
 
 
-TARGET: Final = Target()
+TARGET: Final = CommandTarget()
 
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON instead of a table.")]
 
@@ -148,7 +148,7 @@ def _text(value: object) -> str:
 
 
 @asynccontextmanager
-async def connected(target: Target, *, worker: bool = False) -> AsyncIterator[Api]:
+async def connected(target: CommandTarget, *, worker: bool = False) -> AsyncIterator[Api]:
     """The API of the target. With `worker`, a database's runs are driven meanwhile; a server drives its own.
 
     Raises CycloptsError when the target is not complete.
@@ -165,14 +165,14 @@ async def connected(target: Target, *, worker: bool = False) -> AsyncIterator[Ap
         yield Api(await stack.enter_async_context(client), target.org)
 
 
-def _headers(target: Target) -> dict[str, str]:
+def _headers(target: CommandTarget) -> dict[str, str]:
     if not target.token:
         raise CycloptsError(msg="--server needs --token or WFCORE_TOKEN")
     return {"accept": "application/json", "authorization": f"Bearer {target.token}"}
 
 
 @asynccontextmanager
-async def _opened(target: Target, *, worker: bool) -> "AsyncIterator[AsyncBaseTransport]":
+async def _opened(target: CommandTarget, *, worker: bool) -> "AsyncIterator[AsyncBaseTransport]":
     """The application over the database, in which every request is one of the target's member."""
     if not target.org or not target.user_id:
         raise CycloptsError(msg="a database needs --org and --user-id (WFCORE_ORG, WFCORE_USER_ID); a server --server")

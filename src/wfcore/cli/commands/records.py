@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from cyclopts import App
 
-from wfcore.cli.client import TARGET, Json, Target, connected
+from wfcore.cli.client import TARGET, CommandTarget, Json, connected
 from wfcore.cli.commands.resources import WORKFLOWS, Reference
 from wfcore.cli.common import DATABASE, Config, Database, Schema, open_core, print_result
 from wfcore.cli.confirm import Yes, confirm
@@ -29,7 +29,7 @@ class RecordCommands:
         app.command(self.remove, name=self._removal, help=f"{self._removal.capitalize()} a {self._name}.")
         return app
 
-    async def list(self, *, limit: int | None = None, json: Json = False, target: Target = TARGET) -> None:
+    async def list(self, *, limit: int | None = None, json: Json = False, target: CommandTarget = TARGET) -> None:
         """List them.
 
         Parameters
@@ -41,12 +41,12 @@ class RecordCommands:
             rows = await api.pages(self._path, self._key, limit)
         print_rows(rows, self._columns, as_json=json)
 
-    async def show(self, id: str, /, *, target: Target = TARGET) -> None:
+    async def show(self, id: str, /, *, target: CommandTarget = TARGET) -> None:
         """Print one as JSON."""
         async with connected(target) as api:
             print_result(await api.get(f"{self._path}/{id}"))
 
-    async def remove(self, id: str, /, *, yes: Yes = False, target: Target = TARGET) -> None:
+    async def remove(self, id: str, /, *, yes: Yes = False, target: CommandTarget = TARGET) -> None:
         """Remove one."""
         await confirm(f"{self._removal} {self._name} {id}?", yes=yes)
         async with connected(target) as api:
@@ -91,7 +91,7 @@ async def list_organizations(
     print_rows([{"id": row.uuid, "name": row.name} for row in rows], {"id": "ID", "name": "NAME"}, as_json=json)
 
 
-async def list_schedules(*, json: Json = False, target: Target = TARGET) -> None:
+async def list_schedules(*, json: Json = False, target: CommandTarget = TARGET) -> None:
     """List the workflows with a schedule, and when each fires next."""
     async with connected(target) as api:
         rows = []
@@ -103,7 +103,7 @@ async def list_schedules(*, json: Json = False, target: Target = TARGET) -> None
     print_rows(rows, _SCHEDULES, as_json=json)
 
 
-async def next_runs(reference: Reference, /, *, json: Json = False, target: Target = TARGET) -> None:
+async def next_runs(reference: Reference, /, *, json: Json = False, target: CommandTarget = TARGET) -> None:
     """List the next times at which the schedule of a workflow fires."""
     async with connected(target) as api:
         number = await WORKFLOWS.number(api, reference)
@@ -118,7 +118,7 @@ async def audit(
     user: str | None = None,
     limit: int = 25,
     json: Json = False,
-    target: Target = TARGET,
+    target: CommandTarget = TARGET,
 ) -> None:
     """List the audit trail, newest first.
 
@@ -140,7 +140,7 @@ async def usage(
     *,
     group_by: Literal["model", "skill", "workflow", "user", "day"] = "model",
     json: Json = False,
-    target: Target = TARGET,
+    target: CommandTarget = TARGET,
 ) -> None:
     """Report the usage of models in the last 30 days."""
     async with connected(target) as api:

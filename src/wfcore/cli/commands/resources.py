@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from cyclopts import App, CycloptsError, Parameter
 
-from wfcore.cli.client import TARGET, Api, Json, Target, connected
+from wfcore.cli.client import TARGET, Api, CommandTarget, Json, connected
 from wfcore.cli.common import print_result
 from wfcore.cli.confirm import Yes, confirm
 from wfcore.cli.output import print_rows
@@ -49,7 +49,7 @@ class ResourceCommands:
         deleted: Annotated[bool, Parameter(negative=())] = False,
         limit: int | None = None,
         json: Json = False,
-        target: Target = TARGET,
+        target: CommandTarget = TARGET,
     ) -> None:
         """List those that the member can see.
 
@@ -70,7 +70,7 @@ class ResourceCommands:
         /,
         *,
         draft: Annotated[bool, Parameter(negative=())] = False,
-        target: Target = TARGET,
+        target: CommandTarget = TARGET,
     ) -> None:
         """Print one as JSON, with its content.
 
@@ -83,17 +83,17 @@ class ResourceCommands:
             number = await self.number(api, reference)
             print_result(await api.get(f"{self._path}/{number}", view="draft" if draft else None))
 
-    async def deploy(self, reference: Reference, /, *, target: Target = TARGET) -> None:
+    async def deploy(self, reference: Reference, /, *, target: CommandTarget = TARGET) -> None:
         """Publish the draft: runs that start from now on use it."""
         await self._do(reference, "deploy", target)
 
-    async def rollback(self, reference: Reference, variation_id: str, /, *, target: Target = TARGET) -> None:
+    async def rollback(self, reference: Reference, variation_id: str, /, *, target: CommandTarget = TARGET) -> None:
         """Deploy an earlier variation again."""
         async with connected(target) as api:
             number = await self.number(api, reference)
             print_result(await api.post(f"{self._path}/{number}/rollback", {"variationId": variation_id}))
 
-    async def delete(self, reference: Reference, /, *, yes: Yes = False, target: Target = TARGET) -> None:
+    async def delete(self, reference: Reference, /, *, yes: Yes = False, target: CommandTarget = TARGET) -> None:
         """Delete it. It can be restored."""
         async with connected(target) as api:
             number = await self.number(api, reference)
@@ -101,12 +101,12 @@ class ResourceCommands:
             print_result(await api.delete(f"{self._path}/{number}"))
 
     async def restore(
-        self, reference: Annotated[int, Parameter(help="Its number.")], /, *, target: Target = TARGET
+        self, reference: Annotated[int, Parameter(help="Its number.")], /, *, target: CommandTarget = TARGET
     ) -> None:
         """Undo a delete."""
         await self._do(str(reference), "restore", target)
 
-    async def _do(self, reference: str, what: str, target: Target) -> None:
+    async def _do(self, reference: str, what: str, target: CommandTarget) -> None:
         async with connected(target) as api:
             print_result(await api.post(f"{self._path}/{await self.number(api, reference)}/{what}"))
 

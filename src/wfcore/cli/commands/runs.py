@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
-from wfcore.cli.client import TARGET, Api, Json, Target, connected
+from wfcore.cli.client import TARGET, Api, CommandTarget, Json, connected
 from wfcore.cli.commands.resources import SKILLS, WORKFLOWS, Reference
 from wfcore.cli.commands.run import run
 from wfcore.cli.common import print_message, print_result
@@ -61,7 +61,7 @@ async def start(
     draft: Annotated[bool, Parameter(negative=())] = False,
     key: str | None = None,
     follow: Follow = False,
-    target: Target = TARGET,
+    target: CommandTarget = TARGET,
 ) -> int:
     """Start a run; prints its id. A server or worker of the database drives it; `--follow` drives it here.
 
@@ -100,7 +100,7 @@ async def list_runs(
     until: str | None = None,
     limit: int = 25,
     json: Json = False,
-    target: Target = TARGET,
+    target: CommandTarget = TARGET,
 ) -> None:
     """List runs, newest first.
 
@@ -132,13 +132,13 @@ async def list_runs(
     print_rows(rows, _COLUMNS, as_json=json)
 
 
-async def show(run_id: str, /, *, target: Target = TARGET) -> None:
+async def show(run_id: str, /, *, target: CommandTarget = TARGET) -> None:
     """Print the record of a run as JSON."""
     async with connected(target) as api:
         print_result(await api.get(f"{RUNS}/{run_id}"))
 
 
-async def follow(run_id: str, /, *, target: Target = TARGET) -> int:
+async def follow(run_id: str, /, *, target: CommandTarget = TARGET) -> int:
     """Wait until a run has ended or waits for somebody; prints its output as JSON.
 
     Exit status: 0 done, 1 error, 3 cancelled, 4 it waits for somebody.
@@ -147,7 +147,7 @@ async def follow(run_id: str, /, *, target: Target = TARGET) -> int:
         return await _follow(api, run_id)
 
 
-async def cancel(run_id: str, /, *, target: Target = TARGET) -> None:
+async def cancel(run_id: str, /, *, target: CommandTarget = TARGET) -> None:
     """Cancel a run."""
     async with connected(target) as api:
         print_result(await api.post(f"{RUNS}/{run_id}/cancel"))
@@ -162,7 +162,7 @@ async def retry(
     again: Annotated[list[str], Parameter(name="--from", negative=())] = [],  # noqa: B006  (never changed)
     output: Annotated[list[str], Parameter(negative=(), allow_leading_hyphen=True)] = [],  # noqa: B006  (never changed)
     follow: Follow = False,
-    target: Target = TARGET,
+    target: CommandTarget = TARGET,
 ) -> int:
     """Continue a failed or cancelled run where it failed; prints the id of the new turn.
 
@@ -198,7 +198,7 @@ async def fork(
     version: Version = "pinned",
     input: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     follow: Follow = False,
-    target: Target = TARGET,
+    target: CommandTarget = TARGET,
 ) -> int:
     """Start a new run with the results that another one had before a node; prints its id.
 
@@ -218,7 +218,7 @@ async def fork(
         return await _begun(api, f"{RUNS}/{run_id}/fork", body, follow=follow)
 
 
-async def delete(run_id: str, /, *, yes: Yes = False, target: Target = TARGET) -> None:
+async def delete(run_id: str, /, *, yes: Yes = False, target: CommandTarget = TARGET) -> None:
     """Delete an ended run with its events."""
     await confirm(f"delete run {run_id} for ever?", yes=yes)
     async with connected(target) as api:
@@ -226,7 +226,7 @@ async def delete(run_id: str, /, *, yes: Yes = False, target: Target = TARGET) -
 
 
 async def inbox(
-    *, workflow: Reference | None = None, limit: int = 25, json: Json = False, target: Target = TARGET
+    *, workflow: Reference | None = None, limit: int = 25, json: Json = False, target: CommandTarget = TARGET
 ) -> None:
     """List what waits for the member's decision, newest first."""
     async with connected(target) as api:
@@ -243,7 +243,7 @@ async def answer(
     interrupt: str | None = None,
     data: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     follow: Follow = False,
-    target: Target = TARGET,
+    target: CommandTarget = TARGET,
 ) -> int:
     """Decide an interrupt of a run; prints the id of the turn that continues it.
 

@@ -1,4 +1,4 @@
-"""What an agent is told of the end user whom a run serves (interface, `userContext`).
+"""The description of the end user in an agent's context (interface, `userContext`).
 
 It is data of the caller, who can write anything there: it chooses no identity and no access.
 """

@@ -1,7 +1,7 @@
 """Typed reads of JSON values that were validated before: each raises TypeError for a value of another type.
 
 They state the type of a value to readers and to the type checker. They do not validate user input: a TypeError here is
-a defect of the program. The readers named `optional_...` return None for null and for a missing value.
+a fault of the program. The readers named `optional_...` return None for null and for a missing value.
 """
 
 from collections.abc import Mapping, Sequence
