@@ -149,6 +149,9 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "SearchMemories": {"query": "vouchers", "limit": 5},
     "CreateRun": {"workflowId": 1, "input": {"amount": 40}},
     "ResumeRun": {"decision": "approve"},
+    "RetryRun": {"version": "published", "skip": ["notify"]},
+    "RetryRuns": {"filter": {"workflowId": 1, "status": "error"}, "version": "published", "preview": True},
+    "ForkRun": {"before": "review", "input": {"n": 2}},
     "DecideInterrupts": {"decisions": [{"interruptId": "ask", "decision": "approve"}]},
     "Chat": {"message": "Where is order 4711?", "sessionId": "browser-tab-1"},
     "RunAction": {
