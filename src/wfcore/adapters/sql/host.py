@@ -3,16 +3,19 @@
 A write is done under a savepoint, so that a refused one leaves the transaction usable.
 """
 
+import sys
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
 from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.store import Commits, CommitTransaction, Cursor, Rows, Store, Transaction
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection
 
 T = TypeVar("T")
 
@@ -100,7 +103,7 @@ class SqlalchemyHost:
 class AsyncSqlalchemyHost:
     """An async connection, or that of a session."""
 
-    def __init__(self, connection: Callable[[], Awaitable[AsyncConnection]], dialect: HostDialect) -> None:
+    def __init__(self, connection: "Callable[[], Awaitable[AsyncConnection]]", dialect: HostDialect) -> None:
         self._connection = connection
         self._dialect = dialect
 
@@ -128,18 +131,28 @@ def _transaction(connection: sa.Connection, dialect: HostDialect) -> HostTransac
 def sqlalchemy_host(connection: object, dialect: HostDialect) -> Host | None:
     """The connection of SQLAlchemy, or of its session; None for any other value."""
     match connection:
-        case AsyncSession() | async_scoped_session():
-            return AsyncSqlalchemyHost(connection.connection, dialect)
-        case AsyncConnection():
-            return AsyncSqlalchemyHost(lambda: _itself(connection), dialect)
         case Session() | scoped_session():
             return SqlalchemyHost(connection.connection, dialect)
         case sa.Connection():
             return SqlalchemyHost(lambda: connection, dialect)
+    return _async_host(connection, dialect)
+
+
+def _async_host(connection: object, dialect: HostDialect) -> Host | None:
+    """The async connection. SQLAlchemy's asyncio needs greenlet: a product without it has no such connection."""
+    if "sqlalchemy.ext.asyncio" not in sys.modules:
+        return None
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+
+    match connection:
+        case AsyncSession() | async_scoped_session():
+            return AsyncSqlalchemyHost(connection.connection, dialect)
+        case AsyncConnection():
+            return AsyncSqlalchemyHost(lambda: _itself(connection), dialect)
     return None
 
 
-async def _itself(connection: AsyncConnection) -> AsyncConnection:
+async def _itself(connection: "AsyncConnection") -> "AsyncConnection":
     return connection
 
 

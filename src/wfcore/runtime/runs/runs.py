@@ -264,8 +264,10 @@ class Runs(RunReading):
             append = Append(0, entries, run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker,
                             notices=projection.notices(machine), audit=audit)  # fmt: skip
         ref = await self._ports.journal.begin(new, append)
-        execution = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id,
-                              run.id, len(entries), worker, new.is_draft, new.started_by, int(worker is not None))  # fmt: skip
+        execution = Execution(
+            ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, len(entries), worker,
+            new.is_draft, new.started_by, int(worker is not None)
+        )  # fmt: skip
         if machine.turn_open:
             self._drive(execution, machine)
         return RunView(run.row(execution), waiting)
