@@ -167,7 +167,7 @@ async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
         points.watch_sqlite()
     watch_effects(points, spec["steps"])
     embedded.HEARTBEAT = spec.get("beat", embedded.HEARTBEAT)
-    database = await bootstrap._database(spec["url"], spec.get("synchronous", "FULL"))
+    database = await bootstrap._database(spec["url"], None, spec.get("synchronous", "FULL"))
     events, journal = EventHub(), SqlJournal(database)
     points.watch_journal(journal)
     events.publish = points.around("publish", events.publish)  # type: ignore[method-assign]

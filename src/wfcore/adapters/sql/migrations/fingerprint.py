@@ -70,7 +70,7 @@ def _column(column: Mapping[str, Any], dialect: sa.Dialect, schema: str | None) 
     unknown = isinstance(column["type"], NullType)
     kind = "of an unknown type" if unknown else column["type"].compile(dialect=dialect)
     default = "" if column["default"] is None else f" DEFAULT {column['default']}"
-    default = default.replace(f"'\"{schema}\".", "'").replace(f"'{schema}.", "'")
+    default = default.replace(f'\'"{schema}".', "'").replace(f"'{schema}.", "'")
     return f"{kind}{'' if column['nullable'] else ' NOT NULL'}{default}"
 
 
