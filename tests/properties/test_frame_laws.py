@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from nested_worlds import NestedWorld, every_call_is_answered, frames, hostile, nested, opened_nodes
-from test_run_laws import GARBAGE, observe, observe_frame
+from test_run_laws import GARBAGE, observe, observe_frame, observe_loop
 from worlds import GIVEN, LIMITS, World, structured, worlds
 
 from wfcore.domain.run.entries import (
@@ -112,10 +112,7 @@ def watch(machine: Machine) -> list[Any]:
 
 def observed(frame: Frame) -> dict[str, Any]:
     seen = observe_frame(frame)
-    seen["loops"] = [
-        (node, [(name, repr(getattr(loop, name))) for name in type(loop).__slots__])
-        for node, loop in frame.loops.items()
-    ]
+    seen["loops"] = [(node, list(observe_loop(loop).items())) for node, loop in frame.loops.items()]
     return seen
 
 

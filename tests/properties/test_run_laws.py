@@ -25,7 +25,7 @@ from wfcore.domain.run.entries import (
 from wfcore.domain.run.events import TERMINAL, Event, EventKind
 from wfcore.domain.run.flow import Flow
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.machine.states.state import Batch, Frame, RunState
+from wfcore.domain.run.machine.states.state import AgentLoop, Batch, Frame, Left, RunState
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.replay import fold, step
 from wfcore.domain.run.state import IllegalEntry, RunStatus
@@ -212,7 +212,28 @@ def observe_frame(frame: Frame) -> dict[str, Any]:
     seen["batches"] = {
         node: {name: getattr(batch, name) for name in Batch.__slots__} for node, batch in frame.batches.items()
     }
+    seen["left"] = {node: observe_left(left) for node, left in frame.left.items()}
     return {name: _settled(value) for name, value in seen.items()}
+
+
+def observe_left(left: Left) -> dict[str, Any]:
+    """What a visit left behind, with all frames in it, as plain values."""
+    seen = {name: getattr(left, name) for name in Left.__slots__}
+    seen["batch"] = left.batch and {name: getattr(left.batch, name) for name in Batch.__slots__}
+    seen["loop"] = left.loop and observe_loop(left.loop)
+    seen["children"] = {step: _observe_tree(child) for step, child in left.children.items()}
+    return seen
+
+
+def observe_loop(loop: AgentLoop) -> dict[str, Any]:
+    """One visit of an agent as plain values."""
+    return {name: repr(getattr(loop, name)) for name in AgentLoop.__slots__}
+
+
+def _observe_tree(frame: Frame) -> dict[str, Any]:
+    inside = {address: _observe_tree(child) for address, child in frame.children.items()}
+    loops = {node: observe_loop(loop) for node, loop in frame.loops.items()}
+    return {**observe_frame(frame), "loops": loops, "children": inside}
 
 
 def _settled(value: Any) -> Any:
