@@ -110,6 +110,6 @@ async def test_entries_of_a_newer_version_are_unavailable(url: str) -> None:
 
 async def entries(core: Any, run: Any) -> Any:
     journal, ref = core.ports.journal, run.row.execution
-    assert isinstance(journal, SqlJournal)
+    assert isinstance(journal._journal, SqlJournal)  # the one that is wrapped to publish changes
     assert isinstance(ref, ExecutionRef)
     return await journal.read(ref)
