@@ -86,6 +86,7 @@ BODIES: dict[str, Json] = {
     "memories.create": {"memory": "m"}, "memories.patch": {"memory": "m"}, "memories.search": {"query": "q"},
     "rollback": {"variationId": "v"}, "transferOwnership": {"userId": "ada"}, "createInterface": {"kind": "mcp"},
     "patchInterface": {"config": {}}, "runs.resume": {"decision": "approve"}, "chat.skill": {"message": "m"},
+    "runs.fork": {"before": "ask"},
 }  # fmt: skip
 
 

@@ -34,6 +34,8 @@ RUNS = {
     "runs.interrupt": ("workflows:invoke",), "runs.list": ("workflows:read",), "runs.get": ("workflows:read",),
     "runs.stats": ("workflows:read",), "runs.graph": ("workflows:read",), "runs.graphValue": ("workflows:read",),
     "interrupts.decide": ("workflows:invoke",), "me.inboxCount": ("workflows:read",),
+    "runs.retry": ("workflows:invoke",), "runs.retryAll": ("workflows:invoke",),
+    "runs.fork": ("workflows:invoke",), "runs.delete": ("workflows:write",),
     "runs.events": ("workflows:read",), "interrupts.list": ("workflows:read",), "me": (),
     "chat.skill": ("workflows:invoke",), "chat.assistant": ("workflows:invoke",),
     "actions.run": ("workflows:invoke",), "uploads.create": ("workflows:invoke",),
@@ -53,7 +55,7 @@ RUNS = {
     "groups.patch": ("members:write",), "groups.delete": ("members:write",),
     "tokens.create": ("tokens:write",), "tokens.list": ("tokens:write",), "tokens.get": ("tokens:write",),
     "tokens.revoke": ("tokens:write",), "audit.list": ("members:write",), "tools.list": ("workflows:read",),
-    "models.list": ("workflows:read",), "guardrails.list": ("workflows:read",),
+    "nodeTypes.list": ("workflows:read",), "models.list": ("workflows:read",), "guardrails.list": ("workflows:read",),
     "expressions.evaluate": ("workflows:read",), "changes.follow": (),
     "contextItems.create": ("context:write",), "contextItems.list": ("context:read",),
     "contextItems.get": ("context:read",), "contextItems.patch": ("context:write",),
@@ -188,7 +190,7 @@ class TestAccess:
 
 
 BODIES: dict[str, Json] = {
-    "contextItems.patch": {"title": "N"},
+    "contextItems.patch": {"title": "N"}, "hooks.patch": {"isEnabled": False}, "runs.fork": {"before": "ask"},
     "memories.create": {"memory": "m"}, "memories.patch": {"memory": "m"}, "memories.search": {"query": "q"},
     "rollback": {"variationId": "v"}, "transferOwnership": {"userId": "ada"}, "createInterface": {"kind": "mcp"},
     "patchInterface": {"config": {}}, "chat.skill": {"message": "m"},
