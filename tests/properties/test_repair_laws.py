@@ -20,6 +20,8 @@ from wfcore.domain.run.state import RunStatus
 
 SOME = settings(max_examples=60)
 MOST_TURNS = 6
+MOST_STEPS = 2_000 * MOST_TURNS
+"""As many for each retry as for a run without one: the bound of node visits counts from the beginning of each."""
 
 
 class RepairedWorld(World):
@@ -41,7 +43,7 @@ class RepairedWorld(World):
 
     def run(self) -> Machine:
         self.start()
-        for count in range(2_000):
+        for count in range(MOST_STEPS):
             if self.machine.ended:
                 if self.machine.status is RunStatus.done or self.turns == MOST_TURNS:
                     return self.machine
