@@ -60,7 +60,9 @@ class CreateHookFields(TypedDict, total=False):
     is_enabled: bool
 
 
-class HookFilterDto(TypedDict):
+class HookFilterRecord(TypedDict):
+    """`workflowId` null: events of all workflows that the maker may use."""
+
     workflowId: int | None
 
 
@@ -68,7 +70,7 @@ class HookDto(TypedDict):
     id: str
     url: str
     events: list[HookEvent]
-    filter: HookFilterDto
+    filter: HookFilterRecord
     isEnabled: bool
     createdBy: Annotated[str, Meta(description="Whose access the hook has: who made or last changed it")]
 

@@ -6,11 +6,13 @@ from msgspec import Meta
 
 from wfcore.api.resources import Body
 from wfcore.api.runs import Channel, Key, Screen
-from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, Time
+from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive
 from wfcore.domain.json.values import UNSET, UnsetType, value
 
 Version = Literal["pinned", "published", "draft"]
 NodeIds = Annotated[list[NonEmpty], Meta(max_length=1_000)]
+Instant = Annotated[str, Meta(description="RFC 3339", extra_json_schema={"format": "date-time"})]
+VariationId = Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
 RunStatusName = Literal["queued", "running", "interrupted", "done", "error", "cancelled"]
 
 
@@ -56,7 +58,7 @@ class ForkRun(Body):
 
 @value
 class RunSelection:
-    """The filters of a list of runs."""
+    """The filters of a list of runs. Only one of `workflowId`, `skillId` and `assistant` can be given."""
 
     status: RunStatusName | UnsetType = UNSET
     workflow_id: Positive | UnsetType = UNSET
@@ -65,9 +67,9 @@ class RunSelection:
     thread_id: Key | UnsetType = UNSET
     started_by: Key | UnsetType = UNSET
     origin: Literal[Screen, Channel, "automation"] | UnsetType = UNSET
-    variation_id: NonEmpty | UnsetType = UNSET
-    since: Time | UnsetType = UNSET
-    until: Time | UnsetType = UNSET
+    variation_id: VariationId | UnsetType = UNSET
+    since: Instant | UnsetType = UNSET
+    until: Instant | UnsetType = UNSET
 
 
 @value

@@ -22,9 +22,11 @@ HEADERS = {"Authorization": "Bearer ada", "Accept": "application/json"}
 
 BODIES = r"^(workflows|agents|skills)\.(create|patch|supervise)$|^members\.(create|patch)$"
 """Graphs, schedules, access and links have rules beyond a schema: 422. A string cannot contain NUL: 400."""
-STATES = r"\.(rollback|toggle)$"
-"""A schema cannot know which variations and schedules exist: 422."""
-RUNS = r"runs\.(start|startUnversioned|resume|list)|chat\..*|actions\.run"
+STATES = r"\.(rollback|toggle)$|^runs\.fork$"
+"""A schema cannot know which variations, schedules and nodes exist: 422."""
+HOOKS = r"^hooks\.(create|patch)$"
+"""A schema cannot know which workflows exist; the rules of `url` and repeated `events` are beyond it: 422."""
+RUNS = r"runs\.(start|startUnversioned|resume|retryAll|list)|chat\..*|actions\.run"
 CHOICES = rf"\.transferOwnership$|^({RUNS})$|^connections\.(create|patch)$|^expressions\.evaluate$"
 """Combinations of fields: one of several is required (400), only one is allowed, or `kind` requires some (422)."""
 CONTEXTS = r"^contexts\."
@@ -68,6 +70,7 @@ CONFIG = {
         {"include-path-regex": ALIAS, "phases": {"coverage": {"enabled": False}}},
         also(BODIES, "400", "422"),
         also(STATES, "422"),
+        also(HOOKS, "422"),
         also(CHOICES, "400", "422"),
         also(MASKS, "400"),
         also(CONTEXTS, "422"),
