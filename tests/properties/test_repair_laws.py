@@ -90,6 +90,13 @@ class RepairedWatcher(Watcher):
 
         return retried
 
+    def rest(self) -> None:
+        """A run that is cancelled while it is paused leaves nodes that are ready: its retry has to start them."""
+        if self.world.machine.status is RunStatus.cancelled:
+            assert not self.known.void
+        else:
+            super().rest()
+
 
 @SOME
 @given(repaired_worlds(tangled()))
