@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import jsonschema_rs
 import pytest
 from clients import APPROVAL, POLL, Json, World, chain, deployed
 
+import wfcore.api
 from wfcore.adapters.http.openapi.document import document
 from wfcore.adapters.http.openapi.examples import PARAMETERS, REQUESTS, RESPONSES
 from wfcore.adapters.http.route_table import route_table
-from wfcore.domain.json.codec import check
+from wfcore.domain.json.codec import check, component_name
 from wfcore.domain.json.values import shape_of
 from wfcore.domain.run.events import EventKind
 
@@ -48,6 +51,13 @@ class TestDocument:
         assert found == {(route.path, route.method) for route in routes}
         ids = [operation["operationId"] for item in described["paths"].values() for operation in item.values()]
         assert len(ids) == len(set(ids)) == len(routes)
+
+    def test_every_shape_has_its_own_component_name(self) -> None:
+        """The suffix `Dto` is left out of component names, so a `Dto` must not replace another shape."""
+        modules = [import_module(f"wfcore.api.{module.name}") for module in iter_modules(wfcore.api.__path__)]
+        shapes = {shape for module in modules for shape in vars(module).values() if isinstance(shape, type)}
+        named = [component_name(shape) for shape in shapes if shape.__module__.startswith("wfcore.")]
+        assert len(named) == len(set(named)) > 100
 
     def test_every_reference_resolves(self, described: Json) -> None:
         """Every `$ref` resolves, and every schema of a route is a valid JSON Schema."""
