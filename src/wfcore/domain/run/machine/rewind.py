@@ -122,7 +122,9 @@ def rewind(frame: Frame, plan: Plan, again: Collection[str] = ()) -> None:
     frame.ends = {
         index: None
         for index, taken in left.items()
-        if frame.nodes[index] is NodeState.done and not taken and not frame.flow.holds_taken(index)
+        if frame.nodes[index] is NodeState.done
+        and not taken
+        and not any(edge.index in held for edge in plan.nodes[index].outgoing)  # an earlier pass led somewhere
     }
     frame.plan = plan
 
