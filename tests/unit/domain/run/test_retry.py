@@ -66,6 +66,14 @@ class TestWhereItFailed:
         assert keys(history) == [("b:1", 2)]
         assert history.succeed("b").succeed("c", 5).machine.output == 5
 
+    def test_a_node_that_an_earlier_pass_left_is_not_an_end(self) -> None:
+        """Its cycle was left by an edge of its first pass: the output is that of the nodes that led nowhere."""
+        once = {"type": "condition", "branches": [{"handle": "again", "when": "!has(nodes.a.output)"}]}
+        graph = sketch("s -> a", "s -> b", "a -again-> a", "a -again-> c", a=once)
+        plain = History(graph).succeed("c", 1).succeed("b", 2).machine.output
+        history = History(graph).succeed("c", 1).fail("b").retry().succeed("b", 2)
+        assert history.machine.output == plain == {"b": 2, "c": 1}
+
     def test_the_retries_of_a_node_count_anew(self) -> None:
         """The attempts of the turns before do not count."""
         history = History(sketch("s -> a", a=RETRY)).fail("a").fail("a").retry()
