@@ -84,10 +84,6 @@ class Flow:
         self.taken[self.plan.start] = 1
         self.ready.append(self.plan.start)
 
-    def runs(self, node: int) -> bool:
-        """Whether a ready node is to run; if not, it is to be skipped."""
-        return self.taken[node] > 0
-
     def leave(self, node: int, taken: Sequence[EdgePlan], untaken: Sequence[EdgePlan]) -> Sequence[int]:
         """The node ended and its edges are decided. Returns the nodes of a cycle that starts anew: all they did is
         void.

@@ -62,3 +62,38 @@ def test_an_output_by_hand_must_be_json(acme: Organization, text: str) -> None:
     """The error names the option and its form."""
     refused = acme.call("run", "retry", "r", "--output", text)
     assert (refused.status, "NODE=JSON" in refused.err) == (2, True)
+
+
+def test_a_failed_run_is_retried_and_forked(acme: Organization) -> None:
+    """A retry prints the id of the new turn, a fork that of the new run; the output by hand ends both."""
+    acme.deployed(("Fails", FAILING))
+    assert acme.call("run", "start", "fails", "--key", "r", "--follow").status == 1
+    retried = acme.call("run", "retry", "r", "--output", 't={"by": "hand"}', "--follow")
+    assert (retried.status, json.loads(retried.out.splitlines()[1])) == (0, {"by": "hand"})
+    forked = acme.call("run", "fork", "r", "--before", "t", "--input", "{}", "--follow")
+    assert (forked.status, "no stock" in forked.err) == (1, True)
+    assert acme.call("run", "retry", "r").status == 1
+
+
+def test_an_ended_run_is_deleted(acme: Organization) -> None:
+    """With its confirmation."""
+    acme.deployed(("Echo", ECHO))
+    acme.call("run", "start", "echo", "--key", "r", "--input", '{"order": 1}', "--follow")
+    assert acme.call("run", "delete", "r").status == 2
+    assert acme.call("run", "delete", "r", "--yes").json["runId"] == "r"
+    assert acme.call("run", "show", "r").status == 1
+
+
+def test_a_run_of_a_skill_and_a_message(acme: Organization) -> None:
+    """An unknown skill is an error; the draft of a workflow can be run with a message."""
+    acme.deployed(("Echo", ECHO))
+    assert "no skill has the slug `support`" in acme.call("run", "start", "--skill", "support").err
+    started = acme.call("run", "start", "echo", "--draft", "--message", "hi", "--input", '{"order": 2}', "--follow")
+    assert (started.status, started.out.splitlines()[1]) == (0, "2")
+
+
+def test_the_answers_of_a_form(acme: Organization) -> None:
+    """`--data` is JSON, and is kept with the decision."""
+    acme.deployed(("Refund", ASK))
+    acme.call("run", "start", "refund", "--key", "r", "--input", '{"order": 1}', "--follow")
+    assert acme.call("answer", "r", "approve", "--data", '{"why": "late"}', "--follow").status == 0

@@ -7,6 +7,7 @@ import pytest
 from wfcore.domain.kernel.errors import Invalid
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.plan import compile_plan
+from wfcore.domain.run.rehearsal import _Known
 from wfcore.domain.run.replay import fold
 from wfcore.domain.run.simulation import Simulation, simulate
 from wfcore.testing.histories import History, sketch
@@ -199,3 +200,9 @@ def test_items_that_are_no_list_fail_their_node() -> None:
     assert ends_of(simulate(graph, {"items": [1]})) == {
         "a=done z=done | done z", "a=done z=failed | error z", "a=failed | error a",
     }  # fmt: skip
+
+
+def test_what_an_expression_can_name_is_known() -> None:
+    """The values of a simulation have the names of a run's, of which only the input has a value."""
+    known = _Known({"a": 1})
+    assert (set(known), len(known), known["input"]) == ({"input", "nodes", "run", "item"}, 4, {"a": 1})

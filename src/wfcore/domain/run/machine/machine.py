@@ -202,11 +202,6 @@ class Machine:
         return self.state.root.outputs
 
     @property
-    def records(self) -> list[Record]:
-        """What `take_records` will return."""
-        return self.state.records
-
-    @property
     def interrupt_history(self) -> Mapping[str, InterruptState]:
         """Every interrupt there ever was, by id."""
         return self.state.interrupts
