@@ -5,10 +5,11 @@ from typing import Any, ClassVar
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wfcore.domain.run.entries import Forked
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import skill_plan
 from wfcore.domain.run.trace import GraphTrace, NodeTrace, trace
-from wfcore.testing.histories import History, sketch
+from wfcore.testing.histories import ANN, History, sketch
 
 ASK = {"type": "humanApproval", "message": "May {{ input.who }}?"}
 CHILD = {"toolId": "core.workflow", "params": {"workflowId": 8, "input": {"n": "{{ input.n }}"}}}
@@ -301,3 +302,13 @@ class TestRepairs:
         history = History(sketch("s -> a", "a -> b")).succeed("a", 1).fail("b").retry(again=("a",))
         assert [visit.visit for visit in node(history, "a").visits] == [1, 2]
         assert node(history, "b").status == "pending"
+
+
+def test_a_fork_begins_again_where_it_was_made() -> None:
+    """What was open in the source when it was forked is pending in the fork until it starts there."""
+    history = History(sketch("s -> a", "a -> b", "s -> c")).succeed("a", 1)
+    history.apply(Forked(history.at, "fork-1", ANN, "", ("b",)))
+    assert statuses(history) == {"s": "done", "a": "done", "b": "running", "c": "running"}
+    machine = Machine(history.machine.plan)
+    machine.sink = []
+    assert machine.sink == []
