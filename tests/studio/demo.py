@@ -161,7 +161,7 @@ def settle(client: httpx.Client, run_id: str, seconds: float = 20) -> Json:
         record: Json = client.get(f"/agent/v1/runs/{run_id}").json()
         if record["status"] not in ("queued", "running"):
             return record
-        time.sleep(0.05)
+        time.sleep(0.05)  # the server is another process, on the real clock
     raise AssertionError(f"run {run_id} did not settle")
 
 

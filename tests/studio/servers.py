@@ -83,4 +83,4 @@ def eventually(check: "object", seconds: float = 15) -> None:
     until = time.monotonic() + seconds
     while not check():  # type: ignore[operator]
         assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.05)
+        time.sleep(0.05)  # the server and the browser are other processes, on the real clock

@@ -46,7 +46,7 @@ async def server(request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIte
         elif isinstance(library := installed(), Path):
             made = await closing.enter_async_context(oidc_provider(library))
         else:
-            pytest.skip(library)
+            pytest.skip(library)  # `installed` says what is missing: Node, or the npm package of the provider
         await made.use([KEY], "")
         yield made
 

@@ -199,7 +199,8 @@ class HostStore:
         self._dialect = dialect
 
     def writing(self) -> AbstractAsyncContextManager[Transaction]:
-        raise NotImplementedError("the product's transaction is for the journal")
+        """Raises RuntimeError: a transaction of its own would not be committed with the product's."""
+        raise RuntimeError("no other transaction can be opened within that of the product")
 
     def reading(self) -> AbstractAsyncContextManager[Transaction]:
         return self._database.reading()
@@ -215,7 +216,7 @@ class HostStore:
         return HostCommits(self._host, self._dialect)  # type: ignore[return-value]
 
     async def joined(self, connection: object) -> Store:
-        raise NotImplementedError("the product's transaction was joined already")
+        return await self._database.joined(connection)
 
     async def close(self) -> None:
         """Does nothing: the connection is the product's."""
