@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 UV := uv==0.13.9
+
+# Tests start hundreds of processes: without compiled modules, each start compiles them again.
+unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
 .PHONY: demo test lint serve bench crash mutate extras lowest lock clean studio studio-check studio-test browser
