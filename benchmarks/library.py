@@ -11,8 +11,8 @@ import attrs
 from benchmarks.graphs import Structure
 from benchmarks.measure import Cost, Stopwatch
 from wfcore.adapters.tools.catalog import tool
-from wfcore.bootstrap import Core
 from wfcore.bootstrap import open as open_core
+from wfcore.core import Core
 from wfcore.domain.resources.access import Principal
 from wfcore.runtime.common.installation import Settings
 

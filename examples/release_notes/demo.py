@@ -24,7 +24,7 @@ from rich.prompt import Confirm
 from ruamel.yaml import YAML
 from tools import TOOLS
 
-from wfcore import bootstrap
+from wfcore import Core, bootstrap
 from wfcore.cli.progress import Progress
 from wfcore.ports.providers import ModelRequest
 from wfcore.settings import load
@@ -44,7 +44,7 @@ console = Console()
 
 
 @asynccontextmanager
-async def opened(*, worker: bool) -> AsyncIterator[bootstrap.Core]:
+async def opened(*, worker: bool) -> AsyncIterator[Core]:
     settings = load()
     models = settings.providers() or {"default": ScriptedModel(write_notes, delay=0.002)}
     url = f"sqlite:///{DATABASE}"

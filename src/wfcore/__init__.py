@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wfcore.adapters import http
     from wfcore.adapters.tools.catalog import tool
-    from wfcore.bootstrap import Core, open  # noqa: A004
+    from wfcore.bootstrap import open  # noqa: A004
+    from wfcore.core import Core
     from wfcore.domain.kernel.errors import (
         Conflict,
         Forbidden,
@@ -63,7 +64,7 @@ __all__ = [
 _WHERE = {
     "Conflict": "wfcore.domain.kernel.errors",
     "ConnectionRequired": "wfcore.ports.providers",
-    "Core": "wfcore.bootstrap",
+    "Core": "wfcore.core",
     "Forbidden": "wfcore.domain.kernel.errors",
     "Invalid": "wfcore.domain.kernel.errors",
     "Malformed": "wfcore.domain.kernel.errors",

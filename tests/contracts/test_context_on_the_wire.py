@@ -12,7 +12,7 @@ from wires import CHAT
 
 import wfcore
 from wfcore.adapters.http import app
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.domain.resources.access import TOKEN_SCOPES
 
 pytestmark = pytest.mark.anyio

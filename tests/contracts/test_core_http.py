@@ -11,7 +11,7 @@ import pytest
 from wire_stub import Answer, Line, WireStub, hangs_up, silence
 
 from wfcore import bootstrap
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from wfcore.adapters.dispatch import embedded
 from wfcore.adapters.dispatch import postgres_notifications as postgres_hints
 from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
 from wfcore.adapters.tools.catalog import tool
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import ExecutionRef

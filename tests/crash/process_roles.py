@@ -26,7 +26,7 @@ from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.adapters.tools.catalog import tool
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus

@@ -13,8 +13,8 @@ from worker_processes import GRAPH, TOOLS, WorkerProcesses, graph, until
 
 from wfcore import bootstrap
 from wfcore.adapters.dispatch import embedded
-from wfcore.bootstrap import Core
 from wfcore.cli.main import main
+from wfcore.core import Core
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import RunRow

@@ -14,7 +14,7 @@ import httpx
 import uvicorn
 from starlette.types import ASGIApp
 
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.domain.resources.access import TOKEN_SCOPES
 
 Json = dict[str, Any]

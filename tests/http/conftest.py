@@ -12,7 +12,7 @@ from postgres_server import with_schema
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 
 SECRET = b"s" * 32
 

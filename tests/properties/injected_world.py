@@ -11,13 +11,13 @@ import attrs
 from injections import PAY_DOT_OUT, Attack, Reply
 
 import wfcore
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Limits
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, TokenUsage, ToolCallDelta
-from wfcore.runtime.runs.runs import RunView
+from wfcore.runtime.common.run_views import RunView
 from wfcore.testing.fakes import FakeClock, SequentialIds
 
 ROUNDS = 10

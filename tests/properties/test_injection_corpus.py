@@ -19,7 +19,7 @@ from injections import ATTACKS, DISABLED, OF_OTHERS, PAY_DOT_OUT, TEXTS, Attack,
 
 import wfcore
 from wfcore.domain.json.codec import dumps
-from wfcore.runtime.runs.runs import RunView
+from wfcore.runtime.common.run_views import RunView
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from clients import assert_envelope
 
 import wfcore.bootstrap
 from wfcore.adapters.http import Studio, app
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 
 pytestmark = pytest.mark.anyio
 

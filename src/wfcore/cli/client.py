@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from httpx2 import AsyncBaseTransport, AsyncClient
     from starlette.requests import HTTPConnection
 
-    from wfcore.bootstrap import Core
+    from wfcore.core import Core
     from wfcore.domain.resources.access import Principal
 
 PAGE: Final = 100

@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, Parameter
 from wfcore.cli.plain import plain
 
 if TYPE_CHECKING:
-    from wfcore.bootstrap import Core
+    from wfcore.core import Core
     from wfcore.domain.resources.access import Principal
     from wfcore.ports.providers import Tool
     from wfcore.ports.telemetry import Telemetry

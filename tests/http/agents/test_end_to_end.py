@@ -30,7 +30,7 @@ from real_mcp import Office, office
 import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.adapters.models.scripted import ScriptedModel
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.ports.providers import ModelRequest
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.execution.children import MAX_CHILD_DEPTH

@@ -18,7 +18,7 @@ from wfcore.adapters.http import app
 from wfcore.adapters.http.core.route import Route
 from wfcore.adapters.http.route_table import route_table
 from wfcore.adapters.sql.sqlite.database import Database
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 
 pytestmark = pytest.mark.anyio
 

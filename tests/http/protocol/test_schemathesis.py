@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal
 from wfcore.testing.contracts.run_records import human, recorded
 

@@ -200,7 +200,7 @@ async def test_no_secret_is_disclosed(tmp_path: Path, logged: list[str]) -> None
 
 
 @asynccontextmanager
-async def contextual(core: wfcore.bootstrap.Core, port: int, keep: object) -> AsyncIterator[httpx.AsyncClient]:
+async def contextual(core: wfcore.core.Core, port: int, keep: object) -> AsyncIterator[httpx.AsyncClient]:
     """A member's client that keeps every response."""
     connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
     async with AsyncExitStack() as closing:

@@ -30,7 +30,7 @@ from wfcore.adapters.http import app
 from wfcore.adapters.oauth import AccessTokens, ClaimNames
 from wfcore.adapters.oauth.cache import COOL_DOWN, FRESH
 from wfcore.adapters.oauth.tokens import LEEWAY
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio

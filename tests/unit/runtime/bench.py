@@ -11,14 +11,14 @@ import pytest
 
 from wfcore import bootstrap
 from wfcore.adapters.tools.catalog import tool
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.events import Event
 from wfcore.ports.providers import ToolCall
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.common.ports import Overrides
-from wfcore.runtime.runs.runs import RunView
+from wfcore.runtime.common.run_views import RunView
 from wfcore.testing.contracts.dispatcher import eventually
 from wfcore.testing.fakes import FakeClock, SequentialIds
 

@@ -12,7 +12,7 @@ from bench import Bench, act, ask, one
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.triggers.webhooks import sign
 from wfcore.runtime.common.installation import Settings
-from wfcore.runtime.runs.runs import RunView
+from wfcore.runtime.common.run_views import RunView
 
 REACHING = Settings(http_allow=("127.0.0.1",))
 ECHO = one(act("echo", value="{{ input.message }} by {{ run.userContext.userId }} of {{ run.origin }}"))

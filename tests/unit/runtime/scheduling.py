@@ -6,7 +6,7 @@ from typing import Any
 from bench import Bench, act, one
 
 from wfcore.ports.repositories.schedules import Timer
-from wfcore.runtime.runs.runs import RunView
+from wfcore.runtime.common.run_views import RunView
 from wfcore.testing.fakes import NOON
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400

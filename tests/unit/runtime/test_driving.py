@@ -10,7 +10,7 @@ from bench import Bench, Disk, Toolbox, act, agent, ask, eventually, graph, kind
 from wfcore.domain.kernel.errors import Forbidden, NotFound
 from wfcore.domain.run.entries import Limits
 from wfcore.runtime.common.installation import Settings
-from wfcore.runtime.runs.runs import RunView
+from wfcore.runtime.common.run_views import RunView
 from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio

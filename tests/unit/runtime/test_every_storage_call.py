@@ -19,7 +19,7 @@ from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.repositories.memories import SqlMemories
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.domain.kernel.errors import Invalid, Unavailable, WfcoreError
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import decode_entry

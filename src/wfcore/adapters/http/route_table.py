@@ -56,7 +56,8 @@ from wfcore.runtime.organization.directory import Directory
 from wfcore.runtime.organization.members import Groups, Members
 from wfcore.runtime.organization.tokens import Tokens
 from wfcore.runtime.organization.usage import Usage
-from wfcore.runtime.resources.resources import Skills, Workflows
+from wfcore.runtime.resources.skills import Skills
+from wfcore.runtime.resources.workflows import Workflows
 from wfcore.runtime.runs.changes import Changes
 from wfcore.runtime.runs.inbox import Inbox
 from wfcore.runtime.runs.repairs import RepairableRuns

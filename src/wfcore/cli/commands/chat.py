@@ -15,12 +15,12 @@ from wfcore.cli.plain import plain
 from wfcore.domain.kernel.json_readers import as_object, as_text
 
 if TYPE_CHECKING:
-    from wfcore.bootstrap import Core
+    from wfcore.core import Core
     from wfcore.domain.kernel.json_type import JSON
     from wfcore.domain.resources.access import Principal
     from wfcore.domain.run.events import Event
     from wfcore.domain.run.state import Interrupt
-    from wfcore.runtime.runs.runs import RunView
+    from wfcore.runtime.common.run_views import RunView
 
 
 SHOWN: Final = 200

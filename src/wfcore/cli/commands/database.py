@@ -6,7 +6,7 @@ from wfcore.adapters.sealing import file_of
 from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core
 
 if TYPE_CHECKING:
-    from wfcore.bootstrap import Core
+    from wfcore.core import Core
 
 
 async def upgrade(*, database: Database = DATABASE, config: Config = None, schema: Schema = None) -> None:

@@ -8,7 +8,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Role
 
 if TYPE_CHECKING:
-    from wfcore.bootstrap import Core
+    from wfcore.core import Core
     from wfcore.domain.resources.access import Principal
 
 ORGANIZATION: Final = "00000000-0000-4000-8000-00000000de40"

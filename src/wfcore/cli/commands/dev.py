@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from wfcore.bootstrap import Core
+    from wfcore.core import Core
     from wfcore.domain.resources.access import Principal
 
 DEV_DATABASE: Final = "sqlite:///wfcore-dev.db"

@@ -9,7 +9,7 @@ from cyclopts import CycloptsError, Parameter
 from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core, print_result
 
 if TYPE_CHECKING:
-    from wfcore.bootstrap import Core
+    from wfcore.core import Core
     from wfcore.domain.kernel.json_type import JSON
     from wfcore.runtime.organization.directory import Directory
 

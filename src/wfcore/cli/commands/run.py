@@ -23,11 +23,11 @@ from wfcore.cli.progress import Progress
 from wfcore.domain.kernel.json_readers import as_object, as_text
 
 if TYPE_CHECKING:
-    from wfcore.bootstrap import Core
+    from wfcore.core import Core
     from wfcore.domain.resources.access import Principal
     from wfcore.domain.run.state import Interrupt
+    from wfcore.runtime.common.run_views import RunView
     from wfcore.runtime.resources.base import ResourceView
-    from wfcore.runtime.runs.runs import RunView
 
 
 async def run(

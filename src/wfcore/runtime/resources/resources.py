@@ -11,21 +11,10 @@ from typing import Final, TypeVar, Unpack
 from wfcore.api.management import RollbackBody, RollbackFields
 from wfcore.api.resources import (
     CreateSkill,
-    CreateSkillFields,
     CreateWorkflow,
-    CreateWorkflowFields,
     PatchSkill,
-    PatchSkillFields,
     PatchWorkflow,
-    PatchWorkflowFields,
-    Supervision,
-    SupervisionFields,
-    ToggleBody,
-    ToggleFields,
-    ValidateBody,
 )
-from wfcore.domain.graph.rules import write_issues
-from wfcore.domain.graph.structure import selection_issues, structure_of
 from wfcore.domain.json.codec import check
 from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Issue, refuse
@@ -34,25 +23,16 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.lifecycle import Operation, move
-from wfcore.domain.resources.resource import CONTENT, Change, Kind, Resource, Variation
-from wfcore.domain.resources.supervision import form_issues, links_of
-from wfcore.domain.triggers.schedule import check_trigger
-from wfcore.ports.journal import RunFilter
+from wfcore.domain.resources.resource import CONTENT, Change, Resource, Variation
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit_change
 from wfcore.runtime.common.authorization import check_not_limited, needs
 from wfcore.runtime.common.bodies import Tree, parsed, tree_of
 from wfcore.runtime.common.idempotency import store_response, stored_response
-from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.common.run_views import RunView, views
 from wfcore.runtime.resources.base import DeployedVariation, ResourceView
-from wfcore.runtime.resources.deployment import deploy_faults, look_up_tools, skill_faults
-from wfcore.runtime.resources.interfaces import Interfaces
+from wfcore.runtime.resources.deployment import look_up_tools
 from wfcore.runtime.resources.ownership import OwnershipUseCases, self_revoking_issues
-from wfcore.runtime.resources.schedules import ScheduleUseCases
-from wfcore.runtime.resources.supervision import link_faults
 from wfcore.runtime.resources.variations import VariationUseCases
-from wfcore.runtime.resources.webhooks import WebhookUseCases
 from wfcore.runtime.tools.mcp_tools import ToolLookup
 
 NAMES = {"structure": "workflowStructure", "access": "accessConfig"}
@@ -341,158 +321,3 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
                 if slug not in taken:
                     return slug
             size = min(size * 8, MOST_SLUGS)
-
-
-class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
-    """Workflows (interface, `/api/v1/workflows`). `interfaces` has the use cases of their interface rows."""
-
-    kind, area = Kind.WORKFLOW, "workflows"
-    create_body, patch_body, validate_body = CreateWorkflow, PatchWorkflow, ValidateBody
-
-    def __init__(self, ports: Ports) -> None:
-        super().__init__(ports)
-        self.interfaces = Interfaces(ports)
-
-    @needs("*:write")
-    async def create(
-        self,
-        me: Principal,
-        body: CreateWorkflow | Tree | None = None,
-        *,
-        key: str | None = None,
-        **fields: Unpack[CreateWorkflowFields],
-    ) -> ResourceView:
-        """Create a workflow in state `draft`, owned by the caller; by default the organization can use and manage it.
-
-        `structure` and `access` are short for `workflow_structure` and `access_config`. `key` is an Idempotency-Key:
-        the same key and body return the same response. Errors: Malformed, Invalid with every fault; Conflict.
-        """
-        given_fields = {"type": "workflow", **fields} if body is None else fields
-        return await self._create(me, CreateWorkflow, body, given_fields, key)
-
-    @needs("*:write")
-    async def patch(
-        self,
-        me: Principal,
-        id: int,
-        body: PatchWorkflow | Tree | None = None,
-        *,
-        if_match: str | None = None,
-        **fields: Unpack[PatchWorkflowFields],
-    ) -> ResourceView:
-        """Change fields of the create body; content changes the draft. An outdated ETag `if_match` is a Conflict."""
-        return await self._patch(me, id, PatchWorkflow, body, fields, if_match)
-
-    @needs("*:write")
-    async def toggle(
-        self,
-        me: Principal,
-        id: int,
-        body: ToggleBody | Tree | None = None,
-        *,
-        if_match: str | None = None,
-        **fields: Unpack[ToggleFields],
-    ) -> ResourceView:
-        """Toggle the schedule, or set it to `isEnabled`."""
-        wanted = parsed(ToggleBody, body, fields)
-
-        def operation(old: Resource, active: Variation | None, _: Variation | None) -> Change:
-            scheduled = active is not None and rules.is_scheduled(active.content)
-            return rules.toggle(old, scheduled, given(wanted.is_enabled), now=self._ports.now())
-
-        return await self._change(me, id, operation, if_match)
-
-    @needs("*:read")
-    async def runs(self, me: Principal, id: int, *, limit: int = 25, before: int | None = None) -> list[RunView]:
-        """Its runs, newest first, older than the run with the `row.key` `before`. Requires use of the workflow."""
-        async with self._ports.storage.reading(me.org_uuid) as work:
-            await self._authorized(work, me, id, "use")
-        history = RunFilter(kind=self.kind.value, resource_id=id)
-        rows = await self._ports.journal.list_runs(me.org_uuid, limit=limit, before=before, where=history)
-        return await views(self._ports.journal, rows)
-
-    def _rule_issues(self, data: Tree) -> list[Issue]:
-        found = list[Issue]()
-        structure, selection = data.get("workflowStructure"), data.get("agentSelection")
-        if isinstance(data.get("trigger"), dict):
-            found += check_trigger(data["trigger"])
-        if isinstance(structure, dict):
-            found += write_issues(structure, limits=self._ports.settings.graph)
-        if isinstance(selection, dict):
-            found += selection_issues(selection)
-            if isinstance(structure, dict) and structure.get("nodes"):
-                found.append(Issue("agentSelection", "cannot be combined with a graph that has nodes", "exclusive"))
-        return found
-
-    def _content(self, data: Mapping[str, JSON]) -> dict[str, JSON]:
-        """Content with both lists of the graph; an `agentSelection` is compiled into its graph."""
-        content = super()._content(data)
-        if content.get("agentSelection") or content.get("workflowStructure") is not None:
-            structure = {"nodes": [], "edges": [], **structure_of(content)}
-            content |= {"workflowStructure": structure, "agentSelection": None}
-        return content
-
-    async def _deploy_issues(
-        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: ToolLookup
-    ) -> list[Issue]:
-        return await deploy_faults(self._ports, served, work, me, content)
-
-
-class Skills(ResourceUseCases):
-    """Skills, the interface's scopes (`/api/v1/skills`). Their content is in the same body as name and access."""
-
-    kind, area = Kind.SKILL, "skills"
-    create_body, patch_body, validate_body = CreateSkill, PatchSkill, PatchSkill
-
-    @needs("*:write")
-    async def create(
-        self,
-        me: Principal,
-        body: CreateSkill | Tree | None = None,
-        *,
-        key: str | None = None,
-        **fields: Unpack[CreateSkillFields],
-    ) -> ResourceView:
-        """Create a skill in state `draft`, as `Workflows.create` creates a workflow."""
-        return await self._create(me, CreateSkill, body, fields, key)
-
-    @needs("*:write")
-    async def patch(
-        self,
-        me: Principal,
-        id: int,
-        body: PatchSkill | Tree | None = None,
-        *,
-        if_match: str | None = None,
-        **fields: Unpack[PatchSkillFields],
-    ) -> ResourceView:
-        """Change fields of the create body; content changes the draft. An outdated ETag `if_match` is a Conflict."""
-        return await self._patch(me, id, PatchSkill, body, fields, if_match)
-
-    @needs("*:write")
-    async def supervise(
-        self,
-        me: Principal,
-        id: int,
-        body: Supervision | Tree | None = None,
-        *,
-        if_match: str | None = None,
-        **fields: Unpack[SupervisionFields],
-    ) -> ResourceView:
-        """Replace the supervision links in the draft; an absent field becomes empty. Both are content of a skill."""
-        links = to_json(parsed(Supervision, body, fields))
-        return await self.patch(me, id, {**links_of(CONTENT[self.kind]), **links}, if_match=if_match)
-
-    def _rule_issues(self, data: Tree) -> list[Issue]:
-        links = {name: data[name] for name in links_of(CONTENT[self.kind]) if name in data}
-        return [] if check(Supervision, links) else form_issues(links)
-
-    async def _deploy_issues(
-        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: ToolLookup
-    ) -> list[Issue]:
-        return await skill_faults(self._ports, served, work, content)
-
-    async def _link_issues(
-        self, work: UnitOfWork, me: Principal, id: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
-    ) -> list[Issue]:
-        return await link_faults(work, me, id, given, base)

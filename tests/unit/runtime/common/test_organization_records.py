@@ -10,7 +10,7 @@ import pytest
 from bench import Bench
 
 import wfcore.bootstrap
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
 from wfcore.runtime.common.installation import Secrets

@@ -9,8 +9,8 @@ from bench import Bench, Toolbox, act, agent, ask, eventually, graph, kinds, ope
 from wfcore.adapters.dispatch import event_hub as hub
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.run.events import Event
+from wfcore.runtime.common.run_views import RunView
 from wfcore.runtime.execution import event_stream as stream
-from wfcore.runtime.runs.runs import RunView
 
 pytestmark = pytest.mark.anyio
 

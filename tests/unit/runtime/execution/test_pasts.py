@@ -9,8 +9,8 @@ import pytest
 from bench import Bench, act, graph
 
 from wfcore.domain.run.events import Event
+from wfcore.runtime.common.run_views import RunView
 from wfcore.runtime.execution import pasts
-from wfcore.runtime.runs.runs import RunView
 
 pytestmark = pytest.mark.anyio
 

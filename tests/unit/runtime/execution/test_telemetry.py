@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 import wfcore.bootstrap
 from wfcore.adapters.telemetry import Metrics, Traces
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.effects import CallTool, OpenChild
 from wfcore.domain.run.entries import Succeeded

@@ -8,7 +8,7 @@ import pytest
 from bench import Bench, act, ask, graph, kinds, paths, reason
 
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
-from wfcore.runtime.runs.runs import RunView
+from wfcore.runtime.common.run_views import RunView
 
 pytestmark = pytest.mark.anyio
 

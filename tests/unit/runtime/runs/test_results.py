@@ -7,7 +7,7 @@ from bench import Bench, act, ask, graph, one, private
 
 import wfcore
 from wfcore.domain.kernel.errors import Forbidden
-from wfcore.runtime.runs.runs import RunView
+from wfcore.runtime.common.run_views import RunView
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from products import KINDS, Kind, async_connection, create_orders, orders_of, pl
 import wfcore
 from wfcore import Conflict, Invalid, NotFound
 from wfcore.adapters.tools.catalog import tool
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.domain.resources.access import Principal
 from wfcore.runtime.common.installation import Settings
 from wfcore.testing.contracts.dispatcher import eventually

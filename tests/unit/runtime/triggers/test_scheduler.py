@@ -27,7 +27,7 @@ from scheduling import (
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.repositories.schedules import Missed, Timer
 from wfcore.runtime.common.installation import Settings
-from wfcore.runtime.runs.runs import RunView
+from wfcore.runtime.common.run_views import RunView
 from wfcore.runtime.triggers.scheduler import MISSED_KEPT, slot_run_id
 from wfcore.testing.fakes import NOON, FakeClock
 

@@ -12,7 +12,7 @@ from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed,
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.triggers.webhooks import TOLERANCE, BadSignature, Webhook, run_id_of, sign
 from wfcore.runtime.common.installation import Secrets
-from wfcore.runtime.runs.runs import RunView
+from wfcore.runtime.common.run_views import RunView
 
 pytestmark = pytest.mark.anyio
 

@@ -40,7 +40,8 @@ from wfcore.domain.resources.resource import CONTENT, Kind
 from wfcore.domain.resources.supervision import links_of
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.resources.base import ResourceView
-from wfcore.runtime.resources.resources import Skills, Workflows
+from wfcore.runtime.resources.skills import Skills
+from wfcore.runtime.resources.workflows import Workflows
 
 _STATUS = Query("status", one_of(*Status), {"enum": list(Status)}, "Only those in this state")
 _SEARCH = Query("q", short_text, {"type": "string", "maxLength": 200}, "Part of the name or slug")

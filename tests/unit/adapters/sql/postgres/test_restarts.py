@@ -12,10 +12,10 @@ from bench import act, one
 from restarted_postgres import Interruption, RestartedServer, restarted_server
 
 from wfcore import bootstrap
-from wfcore.bootstrap import Core
+from wfcore.core import Core
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.resources.access import Principal
-from wfcore.runtime.runs.runs import RunView
+from wfcore.runtime.common.run_views import RunView
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("restarts")]
 

@@ -1,0 +1,88 @@
+"""Skills: what they have in addition to the lifecycle (interface, Scope)."""
+
+from collections.abc import Mapping
+from typing import Unpack
+
+from wfcore.api.resources import (
+    CreateSkill,
+    CreateSkillFields,
+    PatchSkill,
+    PatchSkillFields,
+    Supervision,
+    SupervisionFields,
+)
+from wfcore.domain.json.codec import check
+from wfcore.domain.json.values import to_json
+from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.resource import CONTENT, Kind
+from wfcore.domain.resources.supervision import form_issues, links_of
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.common.authorization import needs
+from wfcore.runtime.common.bodies import Tree, parsed
+from wfcore.runtime.resources.base import ResourceView
+from wfcore.runtime.resources.deployment import skill_faults
+from wfcore.runtime.resources.resources import ResourceUseCases
+from wfcore.runtime.resources.supervision import link_faults
+from wfcore.runtime.tools.mcp_tools import ToolLookup
+
+
+class Skills(ResourceUseCases):
+    """Skills, the interface's scopes (`/api/v1/skills`). Their content is in the same body as name and access."""
+
+    kind, area = Kind.SKILL, "skills"
+    create_body, patch_body, validate_body = CreateSkill, PatchSkill, PatchSkill
+
+    @needs("*:write")
+    async def create(
+        self,
+        me: Principal,
+        body: CreateSkill | Tree | None = None,
+        *,
+        key: str | None = None,
+        **fields: Unpack[CreateSkillFields],
+    ) -> ResourceView:
+        """Create a skill in state `draft`, as `Workflows.create` creates a workflow."""
+        return await self._create(me, CreateSkill, body, fields, key)
+
+    @needs("*:write")
+    async def patch(
+        self,
+        me: Principal,
+        id: int,
+        body: PatchSkill | Tree | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: Unpack[PatchSkillFields],
+    ) -> ResourceView:
+        """Change fields of the create body; content changes the draft. An outdated ETag `if_match` is a Conflict."""
+        return await self._patch(me, id, PatchSkill, body, fields, if_match)
+
+    @needs("*:write")
+    async def supervise(
+        self,
+        me: Principal,
+        id: int,
+        body: Supervision | Tree | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: Unpack[SupervisionFields],
+    ) -> ResourceView:
+        """Replace the supervision links in the draft; an absent field becomes empty. Both are content of a skill."""
+        links = to_json(parsed(Supervision, body, fields))
+        return await self.patch(me, id, {**links_of(CONTENT[self.kind]), **links}, if_match=if_match)
+
+    def _rule_issues(self, data: Tree) -> list[Issue]:
+        links = {name: data[name] for name in links_of(CONTENT[self.kind]) if name in data}
+        return [] if check(Supervision, links) else form_issues(links)
+
+    async def _deploy_issues(
+        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: ToolLookup
+    ) -> list[Issue]:
+        return await skill_faults(self._ports, served, work, content)
+
+    async def _link_issues(
+        self, work: UnitOfWork, me: Principal, id: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
+    ) -> list[Issue]:
+        return await link_faults(work, me, id, given, base)
