@@ -10,7 +10,7 @@ Open http://localhost:8000 and sign in as `ann`, password `ann's` (`amy` is of t
 The product authenticates each caller and names the caller's organization; wfcore calls `authenticate` for this, and
 issues no tokens. Workflows can use the tools of the product: here, `send_invoice`. The pages have custom elements of
 wfcore, in the colours and words of the product, under a strict content security policy. `portal.py` is a second
-product, of another origin, that shows the same inbox.
+product, of another origin, that shows the same inbox: its backend gets a short-lived token for its page from this one.
 """
 
 import hmac
@@ -26,7 +26,6 @@ from starlette.applications import Starlette
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
-from tokens import user_in
 
 import wfcore
 
@@ -50,6 +49,7 @@ USERS = {
 }
 SESSIONS: dict[str, User] = {}
 INVOICES: dict[str, dict[str, Any]] = {}
+PORTAL_KEY = os.environ.get("PORTAL_KEY", "shared by the product and the portal")
 
 PAGES = Path(__file__).with_name("pages")
 POLICY = (
@@ -108,9 +108,8 @@ def send_invoice(customer: str, amount: float, call: wfcore.ToolCall) -> dict[st
 
 
 async def authenticate(connection: HTTPConnection) -> wfcore.Principal | None:
-    """The principal for the product's user: by the session, or by a token that the portal has signed."""
-    bearer = connection.headers.get("Authorization", "").removeprefix("Bearer ")
-    user = USERS.get(user_in(bearer) or "") if bearer else user_of(connection)
+    """The principal for the product's user. wfcore accepts its embed tokens beside the session."""
+    user = user_of(connection)
     return None if user is None else principal(connection.app.state.wfcore, user)
 
 
@@ -172,6 +171,20 @@ async def bill(request: Request) -> Response:
     return JSONResponse({"runId": run.id}, 202)
 
 
+async def portal_token(request: Request) -> Response:
+    """A token for a page of the portal, which acts for one user: only for billing, valid for ten minutes."""
+    sent = request.headers.get("Authorization", "")
+    if not hmac.compare_digest(sent.encode(), f"Bearer {PORTAL_KEY}".encode()):
+        return JSONResponse({"error": "only the portal can request tokens"}, 401)
+    user = USERS.get((await request.json())["user"])
+    if user is None:
+        return JSONResponse({"error": "unknown user"}, 404)
+    core: wfcore.Core = request.app.state.wfcore
+    billing = request.app.state.billing[user.company]
+    scopes = ["workflows:read", "workflows:invoke"]
+    return JSONResponse({"token": await core.tokens.embed(principal(core, user), scopes, ttl=600, workflows=[billing])})
+
+
 async def ensure_billing(core: wfcore.Core, company: str) -> int:
     """The id of the company's workflow: that of an earlier start, else a new one that all of the company can use."""
     with suppress(wfcore.Conflict):  # an earlier start created it
@@ -204,6 +217,7 @@ def build(database: str, browser_origins: Iterable[str] = ()) -> Starlette:
         Route("/logout", logout, methods=["POST"]),
         Route("/session", session),
         Route("/invoices", bill, methods=["POST"]),
+        Route("/portal-tokens", portal_token, methods=["POST"]),
         *(page(name) for name in ("product.html", "product.css", "product.js")),
     ]
     return Starlette(routes=routes, lifespan=lifespan)

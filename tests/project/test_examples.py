@@ -184,25 +184,20 @@ async def test_a_workflow_uses_the_products_own_tool(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.anyio
 async def test_a_token_of_the_portal_acts_for_one_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Valid for ten minutes and only with its signature."""
+    """The portal alone gets it. It reaches the billing of the user's company and nothing else."""
     product = embedding(monkeypatch)
-    tokens = load(EXAMPLES / "embedding" / "tokens.py")
     application = product.build("sqlite://")
-    valid = tokens.token_for("bob")
-    monkeypatch.setattr(tokens, "SECONDS", -1)
     async with application.router.lifespan_context(application), client_of(product, application) as page:
-        for token, status in (
-            (valid, 200),
-            (tokens.token_for("bob"), 401),
-            (valid[:-1], 401),
-            ("a.b.c", 401),
-            ("", 401),
-        ):
-            answer = await page.get("/automation/api/v1/me", headers={"Authorization": f"Bearer {token}"})
-            assert answer.status_code == status, token
-        assert (await page.get("/automation/api/v1/me", headers={"Authorization": f"Bearer {valid}"})).json()[
-            "userId"
-        ] == "bob"
+        portal = {"Authorization": f"Bearer {product.PORTAL_KEY}"}
+        assert (await page.post("/portal-tokens", json={"user": "bob"})).status_code == 401
+        assert (await page.post("/portal-tokens", json={"user": "eve"}, headers=portal)).status_code == 404
+        token = (await page.post("/portal-tokens", json={"user": "bob"}, headers=portal)).json()["token"]
+        bob = {"Authorization": f"Bearer {token}"}
+        assert (await page.get("/automation/api/v1/me", headers=bob)).json()["userId"] == "bob"
+        assert (await page.post("/automation/api/v1/workflows", json=FLOW, headers=bob)).status_code == 403
+        for wrong in (token[:-1], "a.b.c"):
+            answer = await page.get("/automation/api/v1/me", headers={"Authorization": f"Bearer {wrong}"})
+            assert answer.status_code == 401, wrong
 
 
 @pytest.mark.anyio
