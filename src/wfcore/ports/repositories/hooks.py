@@ -30,7 +30,7 @@ class Delivery:
     """A notice for one subscriber. `hook` is empty for a handler, and `handler` for a hook.
 
     - `next_at`: when the next attempt is due; None when there is none.
-    - `tries`: attempts since the delivery became pending, the current one included.
+    - `tries`: attempts since the delivery became pending, the current one included; negative while a process makes it.
     - `body`: what every attempt sends; None before the first one.
     """
 
@@ -43,6 +43,11 @@ class Delivery:
     tries: int = 0
     attempts: tuple[Attempt, ...] = ()
     body: str | None = None
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a process has begun an attempt and has not recorded its outcome."""
+        return self.tries < 0
 
 
 @attrs.frozen

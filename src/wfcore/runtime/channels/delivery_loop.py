@@ -43,6 +43,13 @@ class OfOrganization(Hashable, Protocol):
     def id(self) -> str: ...
 
 
+class Claimable(Protocol):
+    """The row of a delivery, compared by value."""
+
+    @property
+    def is_claimed(self) -> bool: ...
+
+
 Due = TypeVar("Due", bound=OfOrganization)
 
 
@@ -55,6 +62,8 @@ class DeliveryLoop(Generic[Due]):
         self._what = what
         self._poller = Poller(ports.clock, self.poll, f"due {what}")
         self._under_way: dict[Due, asyncio.Task[None]] = {}
+        self._watched: dict[Due, tuple[Claimable, int]] = {}
+        """Claims of others that are due by the wall clock, and since when they are, by the monotonic clock."""
 
     def start(self) -> None:
         """Start polling for due deliveries."""
@@ -73,6 +82,7 @@ class DeliveryLoop(Generic[Due]):
         if len(self._under_way) >= MAX_CONCURRENT:
             return []
         due = await self._due(self._ports.clock.now(), MAX_CONCURRENT)
+        self._watched = {one: self._watched[one] for one in due if one in self._watched}
         active = Counter(one.org for one in self._under_way)
         begun = []
         for one in due:
@@ -91,6 +101,17 @@ class DeliveryLoop(Generic[Due]):
     @abstractmethod
     async def _deliver(self, due: Due) -> None:
         """Claim the delivery, make one attempt, and record its outcome."""
+
+    def _is_free(self, due: Due, read: Claimable) -> bool:
+        """Whether no process makes the attempt: a wall clock that was set forward does not end a claim. It ends when
+        this process has seen it unchanged for `CLAIM_DURATION` of monotonic time.
+        """
+        now = self._ports.clock.monotonic()
+        seen, since = self._watched.get(due, (None, now))
+        if read.is_claimed and (seen != read or now - since < CLAIM_DURATION):
+            self._watched[due] = read, since if seen == read else now
+            return False
+        return True
 
     def _begin(self, due: Due) -> asyncio.Task[None]:
         task = self._under_way[due] = asyncio.create_task(self._try(due))

@@ -92,7 +92,7 @@ class Notifier(DeliveryLoop[DueDelivery]):
         now = self._ports.clock.now()
         async with self._ports.storage.transaction(due.org) as work:
             read = await work.deliveries.get(due.id)
-            if read is None or read.next_at is None or read.next_at > now:
+            if read is None or read.next_at is None or read.next_at > now or not self._is_free(due, read):
                 return None
             hook = await work.hooks.get(read.hook) if read.hook else None
             if read.hook and (hook is None or not await self._may_report(work, due.org, hook, read.notice)):
@@ -102,7 +102,7 @@ class Notifier(DeliveryLoop[DueDelivery]):
                 await work.deliveries.put(attrs.evolve(read, state="failed", next_at=None))
                 return None
             body = read.body or dumps(message_of(read.notice, due.org, self._ports.settings.public_url))
-            claimed = attrs.evolve(read, next_at=now + CLAIM_DURATION, tries=read.tries + 1, body=body)
+            claimed = attrs.evolve(read, next_at=now + CLAIM_DURATION, tries=-abs(read.tries) - 1, body=body)
             await work.deliveries.put(claimed)
         return claimed, hook
 
@@ -150,6 +150,7 @@ class Notifier(DeliveryLoop[DueDelivery]):
             if read is None or (read.next_at, read.tries) != (claimed.next_at, claimed.tries):
                 return
             attempts = (*read.attempts, attempt)[-ATTEMPTS_KEPT:]
+            read = attrs.evolve(read, tries=-read.tries)
             wait = None if is_accepted or attempt.status == _GONE else wait_after(read.tries)
             state: DeliveryState = "delivered" if is_accepted else "failed" if wait is None else "pending"
             next_at = None if wait is None else self._ports.clock.now() + wait

@@ -47,13 +47,9 @@ class Poster(DeliveryLoop[DuePosting]):
 
     def __init__(self, ports: Ports) -> None:
         super().__init__(ports, "postings")
-        self._watched: dict[DuePosting, tuple[Posting, int]] = {}
-        """Claims of others that are due by the wall clock, and since when they are, by the monotonic clock."""
 
     async def _due(self, now: int, limit: int) -> Sequence[DuePosting]:
-        due = await self._ports.storage.due_postings(now, limit=limit)
-        self._watched = {one: self._watched[one] for one in due if one in self._watched}
-        return due
+        return await self._ports.storage.due_postings(now, limit=limit)
 
     async def _deliver(self, due: DuePosting) -> None:
         claimed = await self._claim(due)
@@ -86,17 +82,6 @@ class Poster(DeliveryLoop[DuePosting]):
             return None
         claimed = attrs.evolve(posting, next_at=now + CLAIM_DURATION, tries=-posting.tries - 1)
         return _ClaimedPosting(due.org, claimed, row, *address) if await self._write(due.org, read, claimed) else None
-
-    def _is_free(self, due: DuePosting, read: Posting) -> bool:
-        """Whether no process makes the attempt: a wall clock that was set forward does not end a claim. It ends when
-        this process has seen it unchanged for `CLAIM_DURATION` of monotonic time.
-        """
-        now = self._ports.clock.monotonic()
-        seen, since = self._watched.get(due, (None, now))
-        if read.is_claimed and (seen != read or now - since < CLAIM_DURATION):
-            self._watched[due] = read, since if seen == read else now
-            return False
-        return True
 
     async def _latest(self, org: str, posting: Posting) -> tuple[Posting, RunRow | None]:
         """The posting for the execution's latest turn: an interrupt that was resolved is not reported any more."""

@@ -200,11 +200,35 @@ class TestMessages:
         notifier._record = crash  # type: ignore[method-assign]
         await asyncio.gather(*await notifier.poll(), return_exceptions=True)
         assert len(chat.posted) == 1
-        assert await delivered(bench) == 0
-        bench.clock.advance(CLAIM_DURATION / 1000)
+        for _ in range(2):  # until the claim is due, and then until it has not changed for as long
+            await delivered(bench)
+            assert len(chat.posted) == 1
+            bench.clock.advance(CLAIM_DURATION / 1000)
         assert await delivered(bench) == 1
+        assert len(chat.posted) == 2
         assert len(set(chat.names)) == 1
         assert chat.posted[0][1] == chat.posted[1][1]
+
+    @pytest.mark.parametrize("step", [3_600, -3_600])
+    async def test_a_wall_clock_that_steps_during_a_delivery(self, database: str, chat: Chat, step: int) -> None:
+        """By an hour, forward or back: another process does not deliver the event too, and later ones are delivered."""
+        chat.status = 0
+        async with opened(database, settings=REACHING) as bench:
+            await hooked(bench, chat)
+            await bench.ran(ECHO)
+            await bench.core.notifier.poll()
+            async with asyncio.timeout(10):
+                await chat.came.wait()
+            bench.clock.step(step)
+            async with opened(database, settings=REACHING, org=bench.org, clock=bench.clock) as other:
+                for _ in range(5):
+                    await delivered(other)
+                    bench.clock.advance(CLAIM_DURATION / 1000 / 10)
+                assert len(chat.names) == 1
+                chat.status = 200
+                await bench.ran(ECHO)
+                await delivered(other)
+                assert len(set(chat.names)) == len(chat.names) == 2
 
     async def test_a_failed_delivery_is_retried(self, bench: Bench, chat: Chat) -> None:
         """First within 10 s, then with growing intervals, with the same id and body; only 2xx is a success."""
