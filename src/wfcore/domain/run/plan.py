@@ -32,7 +32,7 @@ BUILT_IN = frozenset({WAIT, TRANSFORM, FAIL, WORKFLOW})
 """Built-in tools that the machine itself performs: by a timer, at once, or as a child."""
 
 SERVED = "mcp."
-"""How the ids of tools of MCP servers begin. Their definitions can change at any time."""
+"""How the ids of tools of MCP servers begin."""
 
 
 @attrs.frozen
@@ -271,7 +271,7 @@ def _action(data: Mapping[str, JSON]) -> dict[str, Any]:
         "for_each": compile_expression(each) if each else None,
         "max_concurrency": given(action.max_concurrency) or 50,
         "requires_approval": bool(given(action.requires_approval)),
-        "binds_definition": bool(given(action.requires_approval)) and action.tool_id.startswith(SERVED),
+        "binds_definition": bool(given(action.requires_approval)) and action.tool_id not in BUILT_IN,
         "names_child": action.tool_id == WORKFLOW and _names_child(params),
         "retry": _retry(action.retry),
         "timeout": given(action.timeout_seconds),

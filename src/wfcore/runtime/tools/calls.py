@@ -46,10 +46,16 @@ class ToolCalls:
         """The tool's result. `ToolFailed` for invalid arguments or results; other exceptions of the tool propagate."""
         if is_served(effect.tool):
             return self._run_served(execution, effect)
+        if effect.definition == LOOK_UP:
+            return self._look_up(effect)
         tool = self._tool(effect)
         if tool.provider is None:
             return self._run(tool, execution, effect)
         return self._run_connected(tool, tool.provider, execution, effect)
+
+    async def _look_up(self, effect: CallTool) -> JSON:
+        """The digest of the tool's definition in this process."""
+        return offer_of(self._known(effect.tool)).digest()
 
     async def _run_connected(self, tool: Tool, provider: str, execution: Execution, effect: CallTool) -> JSON:
         org = execution.ref.org
@@ -105,13 +111,17 @@ class ToolCalls:
 
     def _tool(self, effect: CallTool) -> Tool:
         """The tool to call, with checked arguments. Arguments from a model are always checked."""
-        tool = self._tools.get(effect.tool)
-        if tool is None:
-            raise ToolFailed(f"there is no tool `{effect.tool}`", retryable=False)
+        tool = self._known(effect.tool)
         if tool.checks or effect.agent:
             _check_arguments(self._schemas.get(tool.id) or self._schema(tool), effect.params)
         if effect.definition:
             _check_definition(tool, effect.definition)
+        return tool
+
+    def _known(self, tool_id: str) -> Tool:
+        tool = self._tools.get(tool_id)
+        if tool is None:
+            raise ToolFailed(f"there is no tool `{tool_id}`", retryable=False)
         return tool
 
     def _schema(self, tool: Tool) -> Schema:

@@ -247,7 +247,8 @@ def test_a_resumed_run_is_the_same_in_all_frames() -> None:
 def test_answering_one_interrupt_releases_no_other() -> None:
     """A call that waits for its own approval is not made because the run went on for another reason."""
     child = sketch("s -> a", "s -> w", a={"requiresApproval": True}, w=ASK)
-    history = nested("s -> b", child=child, b={"requiresApproval": True}).open("call").decide("call/w")
+    history = nested("s -> b", child=child, b={"requiresApproval": True}).open("call")
+    history.succeed("b", "d").succeed("call/a", "d").decide("call/w")
     assert history.machine.pending == {}
     assert {history.waiting("b").id, history.waiting("call/a").id} == set(history.machine.interrupts)
 

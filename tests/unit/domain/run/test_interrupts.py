@@ -197,7 +197,9 @@ def test_an_answer_elsewhere_lets_a_passed_deadline_go_off() -> None:
 
 def test_an_approved_call_runs_as_it_was_shown() -> None:
     """The interrupt shows tool, arguments and digest; exactly that stored call runs."""
-    history = History(sketch("s -> a", a={"requiresApproval": True, "params": {"x": "{{ input }}"}}), 5)
+    history = History(sketch("s -> a", a={"requiresApproval": True, "params": {"x": "{{ input }}"}}), 5).succeed(
+        "a", "d"
+    )
     shown = history.events[-2].data
     assert (history.machine.pending, shown["toolId"], shown["arguments"]) == ({}, "tool", {"x": 5})
     assert shown["digest"] == fingerprint({"toolId": "tool", "arguments": {"x": 5}})
@@ -209,16 +211,17 @@ def test_an_approved_call_runs_as_it_was_shown() -> None:
 def test_one_approval_binds_all_calls_of_a_loop() -> None:
     """With forEach the arguments are the list of all of them."""
     data = {"requiresApproval": True, "forEach": "[1, 2]", "params": {"x": "{{ item }}"}}
-    history = History(sketch("s -> a", a=data))
+    history = History(sketch("s -> a", a=data)).succeed("a", "d")
     assert history.waiting("a").call["arguments"] == [{"x": 1}, {"x": 2}]
     assert len(history.decide("a").machine.pending) == 2
 
 
 def test_a_denied_call_fails_or_ends_the_path() -> None:
     """It takes the error edges, or ends the path, but never the run."""
-    caught = History(sketch("s -> a", "a -error-> b", a={"requiresApproval": True})).decide("a", "deny")
+    call = {"requiresApproval": True}
+    caught = History(sketch("s -> a", "a -error-> b", a=call)).succeed("a", "d").decide("a", "deny")
     assert caught.effect("b").attempt == 1
-    ended = History(sketch("s -> a", "a -> b", a={"requiresApproval": True})).decide("a", "deny")
+    ended = History(sketch("s -> a", "a -> b", a=call)).succeed("a", "d").decide("a", "deny")
     assert (ended.machine.status, ended.kinds("b")) == ("done", ["node_skipped"])
     assert ended.kinds("a")[-1] == "node_failed"
 

@@ -275,7 +275,7 @@ def test_the_output_is_that_of_the_ends() -> None:
         "b": 2,
     }
     assert History({"nodes": [{"id": "s", "type": "start"}], "edges": []}, 9).machine.output == 9
-    denied = History(sketch("s -> a", a={"requiresApproval": True})).decide("a", "deny")
+    denied = History(sketch("s -> a", a={"requiresApproval": True})).succeed("a", "d").decide("a", "deny")
     assert (denied.machine.status, denied.machine.output) == ("done", None)
 
 

@@ -215,15 +215,15 @@ class TestWaits:
     def test_the_approval_of_a_call_binds_it_as_before(self) -> None:
         """An approved call that failed needs no other approval; one that was not approved does."""
         graph = sketch("s -> a", a={"requiresApproval": True})
-        assert keys(History(graph).decide("a").fail("a").retry()) == [("a:1", 2)]
-        waiting = History(graph).cancel().retry()
+        assert keys(History(graph).succeed("a", "d").decide("a").fail("a").retry()) == [("a:1", 2)]
+        waiting = History(graph).succeed("a", "d").cancel().retry().succeed("a", "d")
         assert (waiting.machine.status, keys(waiting.decide("a"))) == ("interrupted", [("a:1", 1)])
 
     def test_other_arguments_need_another_approval(self) -> None:
         """The approval was for those before."""
         graph = sketch("s -> a", a={"requiresApproval": True, "params": {"n": 1}})
         mended = sketch("s -> a", a={"requiresApproval": True, "params": {"n": 2}})
-        history = History(graph).decide("a").fail("a").retry(mended)
+        history = History(graph).succeed("a", "d").decide("a").fail("a").retry(mended).succeed("a", "d")
         assert (history.machine.status, keys(history)) == ("interrupted", [])
 
     def test_a_definition_that_was_looked_up(self) -> None:

@@ -146,8 +146,8 @@ def turns() -> None:
 
 def nodes() -> None:
     """A cycle starts anew while its nodes stand in every state."""
-    History(sketch("s -> a", a=FORM)).decide("a").cancel()
-    History(sketch("s -> a", a=FORM)).decide("a", "deny")
+    History(sketch("s -> a", a=FORM)).succeed("a", "d").decide("a").cancel()
+    History(sketch("s -> a", a=FORM)).succeed("a", "d").decide("a", "deny")
     ask = {**ASK, "timeoutSeconds": 5}
     History(sketch("s -> w", w={**ask, "onTimeout": "error"})).pass_time(5)
     graph = sketch(

@@ -139,7 +139,7 @@ class TestNodes:
 
     def test_an_action_that_must_be_approved(self) -> None:
         """It waits, and shows the parameters that are to be approved."""
-        history = History(sketch("s -> a", a={"requiresApproval": True, "params": {"n": 1}}))
+        history = History(sketch("s -> a", a={"requiresApproval": True, "params": {"n": 1}})).succeed("a", "d")
         assert (node(history, "a").status, node(history, "a").visits[-1].input) == ("waiting", {"n": 1})
 
 

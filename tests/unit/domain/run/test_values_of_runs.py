@@ -27,6 +27,7 @@ def test_an_approved_call_is_what_is_made(source: str) -> None:
     was shown, and under the digest that was shown."""
     call = {"requiresApproval": True, "params": {"body": f"{{{{ {source} }}}}", "text": f"{{{{ {source} }}}} !"}}
     history = History(sketch("s -> h", "s -> b", "b -> c", h=call, c=transform("late")), {"order": 7})
+    history.succeed("h", "digest of the definition")
     shown = dict(history.waiting("h").call or {})
     written = encode_entry(history.entries[0]), fingerprint({**shown, "digest": ""})
     history.succeed("b", {"more": 1}).decide("h")

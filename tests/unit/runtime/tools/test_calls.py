@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from bench import Bench, Toolbox, agent, deployed_skill, kinds, one, opened
+from bench import Bench, Toolbox, act, agent, deployed_skill, kinds, one, opened
 from played import Played, asks, enabled
 
 from wfcore.adapters.models.scripted import ScriptedModel
@@ -157,3 +157,37 @@ async def test_a_call_with_an_unknown_outcome(database: str) -> None:
         assert (await again.ended(run.id)).output == "I will ask"
         assert "the outcome of `charge` is unknown" in model.tool_results()[0]["content"]
         assert len(calls) == 1
+
+
+@pytest.mark.parametrize("many", [False, True])
+async def test_an_approval_of_an_action_binds_the_definition(database: str, many: bool) -> None:
+    """A product that is deployed again with another definition of the tool requests the approval again, whatever the
+    arguments: a person has approved what the tool did before.
+    """
+    made = list[int]()
+
+    @tool(id="shop.refund", idempotent=True)
+    async def refund(amount: int) -> int:
+        """Refund this many cents."""
+        made.append(amount)
+        return amount
+
+    @tool(id="shop.refund", idempotent=True)
+    async def changed(amount: int) -> int:
+        """Refund this many euros."""
+        made.append(amount)
+        return amount
+
+    each: Any = {"forEach": "[1, 1]", "maxConcurrency": 1} if many else {}
+    asking = act("shop.refund", more={"requiresApproval": True, **each}, amount=1)
+    async with opened(database, tools=[refund]) as bench:
+        run = await bench.ran(one(asking))
+        assert run.status == "interrupted"
+    async with opened(database, tools=[changed], org=bench.org, clock=bench.clock, ids=bench.core.ports.ids) as bench:
+        for calls in ([], [1])[: 1 + many]:  # each call requests it when its turn comes
+            run = await bench.ended(await bench.core.runs.resume(bench.other, run.id, decision="approve"))
+            (asked,) = run.to_wire()["interrupts"]
+            assert (asked["toolId"], asked["arguments"]) == ("shop.refund", {"amount": 1})
+            assert ("has changed" in asked["message"], made) == (True, calls)
+        run = await bench.ended(await bench.core.runs.resume(bench.other, run.id, decision="approve"))
+        assert (run.status, made) == ("done", [1, 1][: 1 + many])
