@@ -53,12 +53,16 @@ def actions(draw: st.DrawFn) -> Structure:
     return action(**data)
 
 
+ESCALATED = {"remindAfterSeconds": 3, "escalateAfterSeconds": 7, "escalateTo": {"emails": ["boss@x.org"]}}
+
+
 @st.composite
 def approvals(draw: st.DrawFn) -> Structure:
     fate = draw(st.sampled_from(["approve", "deny", "expire"]))
     data: Structure = {"fate": fate, "message": fate, "requiredApprovals": draw(st.integers(1, 2))}
     if fate == "expire":
         data |= {"timeoutSeconds": 10, "onTimeout": draw(st.sampled_from(["approve", "deny", "error"]))}
+        data |= draw(st.sampled_from([{}, {"remindAfterSeconds": 4}, ESCALATED]))
     return {"type": "humanApproval", "data": data}
 
 

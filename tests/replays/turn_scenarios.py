@@ -109,6 +109,21 @@ expires("expired_as_an_error", one(ask(timeoutSeconds=60, onTimeout="error")))
 
 
 @scenario
+async def reminded_and_escalated(recorder: "Recorder") -> None:
+    """In two turns of the system, which park again; then somebody approves."""
+    async with recorder.open() as bench:
+        form = {"type": "object"}
+        boss = {"escalateAfterSeconds": 90, "escalateTo": {"emails": ["boss@x.org"]}}
+        node = ask(remindAfterSeconds=60, formSchema=form, **boss)
+        run = await bench.ran(graph("s>h h:approved>a", h=node, a=act("echo", value="a")))
+        for seconds in (60, 30):
+            bench.clock.advance(seconds)
+            run = await bench.ended(await bench.resumed_by(run))
+        last = await bench.core.runs.resume(bench.me, run.id, decision="approve", data={})
+        await recorder.keep(bench, await bench.ended(last))
+
+
+@scenario
 async def a_retry_after_a_while(recorder: "Recorder") -> None:
     async with recorder.open() as bench:
         retry = {"retry": {"maxAttempts": 3, "initialIntervalSeconds": 1, "backoffCoefficient": 2}}

@@ -7,7 +7,7 @@ from msgspec import Meta
 from wfcore.api.resources import Body, BudgetDto, ErrorBody, RunModelSettings, ToolSetting
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, Time
 from wfcore.domain.json.values import UNSET, UnsetType, value
-from wfcore.domain.run.events import EventFields, InterruptFields
+from wfcore.domain.run.events import EventFields, OpenInterruptFields
 
 Key = Annotated[str, Meta(min_length=1, max_length=255, description="Opaque token of the client")]
 _NO_DOTS = r"^([.]{0,2}[!-\-/-~][!-~]*|[.]{3}[!-~]*)$"
@@ -227,7 +227,7 @@ class RunAction(Body):
     origin: Literal["automation", "api", "other"] | UnsetType = UNSET
 
 
-class InterruptDto(InterruptFields):
+class InterruptDto(OpenInterruptFields):
     """An open interrupt of a run."""
 
     runId: str

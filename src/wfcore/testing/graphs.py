@@ -156,7 +156,17 @@ def _human_approval(expression: Expressions) -> Data:
         "timeoutSeconds": _SECONDS,
         "onTimeout": st.sampled_from(["approve", "deny", "error"]),
     }
-    return st.fixed_dictionaries({}, optional=optional)
+    escalation: dict[str, _Value] = {"escalateAfterSeconds": _SECONDS, "escalateTo": approvers}
+    return st.builds(_timely, st.fixed_dictionaries({}, optional=optional), st.one_of(
+        st.just({}), st.fixed_dictionaries({"remindAfterSeconds": _SECONDS}), st.fixed_dictionaries(escalation)
+    ))  # fmt: skip
+
+
+def _timely(data: dict[str, Any], reminders: dict[str, Any]) -> dict[str, Any]:
+    """The data of an approval with these reminders, without those that would be after its deadline."""
+    late = [key for key in ("remindAfterSeconds", "escalateAfterSeconds")
+            if reminders.get(key, 0) >= data.get("timeoutSeconds", float("inf"))]  # fmt: skip
+    return data if late else {**data, **reminders}
 
 
 _DATA: dict[str, Callable[[Expressions], Data]] = {

@@ -9,7 +9,14 @@ from chatting import Chat
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.kernel.json_type import JSON
 
-ALL: Any = ["interrupt.opened", "interrupt.resolved", "run.finished", "run.failed", "schedule.paused"]
+ALL: Any = [
+    "interrupt.opened",
+    "interrupt.reminded",
+    "interrupt.resolved",
+    "run.finished",
+    "run.failed",
+    "schedule.paused",
+]
 
 
 async def hooked(bench: Bench, chat: Chat, by: Any = None, **fields: Any) -> Hook:

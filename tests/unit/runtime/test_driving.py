@@ -66,6 +66,53 @@ class TestCancel:
         assert (await bench.core.runs.cancel(bench.me, run.id)).status == "cancelled"
 
 
+class TestReminders:
+    """`remindAfterSeconds`, `escalateAfterSeconds`, `escalateTo` of a humanApproval."""
+
+    BOSS = ask(remindAfterSeconds=60, escalateAfterSeconds=120, escalateTo={"emails": ["boss@x.org"]})
+    GRAPH = graph("s>h h:approved>a", h=BOSS, a=act("echo", value="a"))
+
+    async def test_an_escalation(self, bench: Bench) -> None:
+        """The new approver sees and decides the same interrupt, without use; the audit has what the system did."""
+        number = await bench.deployed(self.GRAPH, access={"visibility": "private"})
+        run = await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}))
+        boss, name = bench.person("boss"), run.interrupts[0].id
+        bench.clock.advance(60)
+        reminded = await bench.ended(await bench.resumed_by(run))
+        assert (reminded.status, [one.id for one in reminded.interrupts]) == ("interrupted", [name])
+        assert await bench.core.runs.interrupts(boss) == ([], None)
+        bench.clock.advance(60)
+        escalated = await bench.ended(await bench.resumed_by(reminded))
+        (item,), _ = await bench.core.runs.interrupts(boss)
+        assert (item.found.interrupt.id, item.found.run_id) == (name, escalated.id)
+        assert [one.found.interrupt.id for one in (await bench.core.runs.interrupts(bench.me))[0]] == [name]
+        rows = {
+            row.to_wire()["action"]: row.to_wire()
+            for row in await bench.core.audit.page(bench.person("root", role="admin"))
+        }
+        assert rows["run.remind"]["resource"]["id"] == run.id
+        assert (rows["run.escalate"]["userId"], rows["run.escalate"]["details"]) == (
+            None, {"interruptId": name, "emails": ["boss@x.org"], "groups": []},
+        )  # fmt: skip
+        last = await bench.ended(await bench.core.runs.resume(boss, escalated.id, decision="approve"))
+        assert (last.status, bench.tools.count("echo")) == ("done", 1)
+
+    async def test_the_run_that_was_interrupted_is_still_resumed_and_cancelled(self, bench: Bench) -> None:
+        """A reminder does not outdate a run id that a client holds; a decision does."""
+        for decide in (True, False):
+            run = await bench.ran(self.GRAPH)
+            bench.clock.advance(60)
+            turn = await bench.ended(await bench.resumed_by(run))
+            if decide:
+                next_turn = await bench.core.runs.resume(bench.me, run.id, decision="approve")
+                assert next_turn.row.parent_run_id == turn.id
+                assert (await bench.ended(next_turn)).status == "done"
+                assert await reason(bench.core.runs.resume(bench.me, run.id, decision="deny")) == "already_resumed"
+            else:
+                await bench.core.runs.cancel(bench.me, run.id)
+                assert (await bench.core.runs.get(bench.me, turn.id)).status == "cancelled"
+
+
 class TestInterrupt:
     """`/interrupt` parks the run at the next step."""
 

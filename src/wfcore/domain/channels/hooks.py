@@ -14,7 +14,9 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.kernel.urls import URL_RULE, is_url
 from wfcore.domain.projections.notices import Notice
 
-HookEvent = Literal["interrupt.opened", "interrupt.resolved", "run.finished", "run.failed", "schedule.paused"]
+HookEvent = Literal[
+    "interrupt.opened", "interrupt.reminded", "interrupt.resolved", "run.finished", "run.failed", "schedule.paused"
+]
 EVENTS: Final[tuple[str, ...]] = get_args(HookEvent)
 
 OLD_SECRET_MS: Final = 24 * 3_600_000
@@ -84,7 +86,8 @@ def message_of(notice: Notice, org: str, base: str | None) -> dict[str, JSON]:
 
 
 def _data(notice: Notice, org: str, base: str | None) -> dict[str, JSON]:
-    page = f"inbox/{notice.interrupt_id}" if notice.event == "interrupt.opened" else f"runs/{notice.run_id}"
+    waits = notice.event in ("interrupt.opened", "interrupt.reminded")
+    page = f"inbox/{notice.interrupt_id}" if waits else f"runs/{notice.run_id}"
     return {
         "orgUuid": org,
         f"{notice.kind}Id": notice.resource_id,

@@ -89,6 +89,26 @@ def enough_approvers(data: JSON, known: Known) -> Sequence[Issue]:
     return found("range", f"must be at most {people}, the number of approvers", "requiredApprovals")
 
 
+def has_escalation(data: JSON, known: Known) -> Sequence[Issue]:
+    """`escalateAfterSeconds` and `escalateTo` only have an effect together."""
+    keys = ("escalateAfterSeconds", "escalateTo")
+    given = [key for key in keys if key in as_object(data)]
+    if len(given) != 1:
+        return ()
+    (missing,) = {*keys} - {*given}
+    return found("required_if", f"is required with `{given[0]}`", missing)
+
+
+def before_timeout(data: JSON, known: Known) -> Sequence[Issue]:
+    """A reminder or an escalation after the deadline would have no effect."""
+    approval = as_object(data)
+    if "timeoutSeconds" not in approval:
+        return ()
+    longest = as_number(approval["timeoutSeconds"])
+    late = [key for key in ("remindAfterSeconds", "escalateAfterSeconds") if as_number(approval.get(key, 0)) >= longest]
+    return [Issue(key, f"must be less than `timeoutSeconds` ({longest:g})", "range") for key in late]
+
+
 # Types of keys.
 
 Seconds = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
@@ -220,6 +240,16 @@ class HumanApprovalData:
         ]
         | UnsetType
     ) = UNSET
+    remind_after_seconds: (
+        Annotated[Seconds, Meta(description="When the approvers are reminded, once; less than the timeout")] | UnsetType
+    ) = UNSET
+    escalate_after_seconds: (
+        Annotated[Seconds, Meta(description="When `escalateTo` can decide too; less than the timeout")] | UnsetType
+    ) = UNSET
+    escalate_to: (
+        Annotated[Approvers, Meta(description="Who can decide too after `escalateAfterSeconds`"), Rule(names_approvers)]
+        | UnsetType
+    ) = UNSET
 
 
 NodeData = StartData | ActionData | ConditionData | AgentData | HumanApprovalData
@@ -313,7 +343,7 @@ NODE_TYPES: Mapping[NodeType, NodeDeclaration] = {
                 "denied": "After a denial; without an edge from here, this path ends",
                 "expired": "After `timeoutSeconds`; without an edge from here, `onTimeout` decides",
             },
-            (enough_approvers,),
+            (enough_approvers, has_escalation, before_timeout),
         ),
     )
 }

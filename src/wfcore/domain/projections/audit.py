@@ -1,4 +1,4 @@
-"""The decisions of users on runs, for the audit."""
+"""The decisions of users on runs, and reminders of undecided ones, for the audit."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,14 +6,17 @@ import attrs
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Actor, Cancelled, Entry, Forked, Paused, Resumed, Retried
+from wfcore.domain.run.state import Interrupt
 
 
 @attrs.frozen
 class DecisionRow:
-    """What a user decided about a run. `at` is in epoch milliseconds; `action` is that of the audit."""
+    """What a user decided about a run; None is the system. `at` is in epoch milliseconds; `action` is that of the
+    audit.
+    """
 
     at: int
-    user_id: str
+    user_id: str | None
     action: str
     details: Mapping[str, JSON] = attrs.field(factory=dict)
 
@@ -21,6 +24,24 @@ class DecisionRow:
 def decisions(entries: Iterable[Entry]) -> list[DecisionRow]:
     """The decisions of users in these entries; those of the system are not recorded."""
     return [made for entry in entries if (made := _decision(entry))]
+
+
+def reminders(before: Iterable[Interrupt], after: Mapping[str, Interrupt]) -> list[DecisionRow]:
+    """What the system did about approvals that nobody has decided: it reminded their approvers, or named others."""
+    made = []
+    for old in before:
+        new = after.get(old.id, old)
+        for verb, then, at in (("remind", old.reminded_at, new.reminded_at),
+                               ("escalate", old.escalated_at, new.escalated_at)):  # fmt: skip
+            if at is not None and then is None:
+                made.append(DecisionRow(at, None, f"run.{verb}", {"interruptId": new.id, **_escalation(verb, new)}))
+    return made
+
+
+def _escalation(verb: str, interrupt: Interrupt) -> dict[str, JSON]:
+    if verb == "remind":
+        return {}
+    return {"emails": list(interrupt.escalate_emails), "groups": list(interrupt.escalate_groups)}
 
 
 def _decision(entry: Entry) -> DecisionRow | None:

@@ -50,7 +50,8 @@ def interrupt_notices(
     moment: Moment, run_id: str, status: str, before: Collection[Interrupt], after: Mapping[str, Interrupt],
     entries: Iterable[Entry], interrupted_run_id: str = "",
 ) -> Iterator[Notice]:  # fmt: skip
-    """The notices of interrupts that were open `before` or are open `after` these entries, but not both.
+    """The notices of interrupts that were open `before` or are open `after` these entries, but not both; and of those
+    whose approvers were reminded.
 
     An interrupt that nobody decided and whose deadline has not passed ended with its run: it was cancelled.
     `interrupted_run_id` is the turn of the interrupts that have ended, if it is not the current one.
@@ -63,10 +64,12 @@ def interrupt_notices(
             late = gone.expires_at is not None and gone.expires_at <= moment.at
             decision = decided.get(gone.id) or ("expired" if late else "cancelled")
             yield moment.notice("interrupt.resolved", interrupted_run_id or run_id, status, gone.id, decision)
-    known = {one.id for one in before}
-    for name in after:
+    known = {one.id: one for one in before}
+    for name, one in after.items():
         if name not in known:
             yield moment.notice("interrupt.opened", run_id, status, name)
+        elif (one.reminded_at, one.escalated_at) != (known[name].reminded_at, known[name].escalated_at):
+            yield moment.notice("interrupt.reminded", run_id, status, name)
 
 
 def end_notices(moment: Moment, run_id: str, status: RunStatus) -> Iterator[Notice]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, Literal, NotRequired, Required, TypedDict
+from typing import Annotated, Any, Final, Literal, NotRequired, Required, TypedDict
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from wfcore.domain.json.codec import JsonObject, Time, iso_ms
 from wfcore.domain.kernel.json_type import JSON
@@ -23,6 +23,7 @@ class EventKind(StrEnum):
     tool_call = "tool_call"
     tool_result = "tool_result"
     interrupt = "interrupt"
+    interrupt_reminded = "interrupt.reminded"
     usage = "usage"
     done = "done"
     error = "error"
@@ -160,12 +161,8 @@ class UsageEvent(PlacedNodeEvent):
     contextDigest: NotRequired[str]
 
 
-class InterruptFields(TypedDict, total=False):
-    """A wait for a person or a connection.
-
-    An approval of a tool call has the tool, the exact arguments and the digest of both; a call by a model also has its
-    `toolCallId`. A connect has the tool and the provider of the missing connection.
-    """
+class WaitFields(TypedDict, total=False):
+    """A wait for a person."""
 
     interruptId: Required[str]
     type: Required[Literal["approval", "connect"]]
@@ -177,6 +174,15 @@ class InterruptFields(TypedDict, total=False):
     requiredApprovals: int
     approvals: int
     formSchema: JsonObject
+
+
+class InterruptFields(WaitFields, total=False):
+    """A wait for a person or a connection.
+
+    An approval of a tool call has the tool, the exact arguments and the digest of both; a call by a model also has its
+    `toolCallId`. A connect has the tool and the provider of the missing connection.
+    """
+
     toolId: str
     arguments: Any
     digest: str
@@ -186,10 +192,27 @@ class InterruptFields(TypedDict, total=False):
     budget: JsonObject
 
 
+class ReminderFields(TypedDict, total=False):
+    """What the system has done about an approval that waits."""
+
+    remindedAt: Annotated[Time, Meta(description="When its approvers were reminded")]
+    escalatedAt: Annotated[Time, Meta(description="Since when those of `escalateTo` can decide too")]
+
+
+class OpenInterruptFields(InterruptFields, ReminderFields, total=False):
+    """A wait that is still open."""
+
+
 class InterruptOpenedEvent(EventFields, InterruptFields):
     """The run waits."""
 
     kind: Literal["interrupt"]
+
+
+class InterruptRemindedEvent(EventFields, WaitFields, ReminderFields):
+    """The run still waits: its approvers are reminded (`remindedAt`), or others can decide too (`escalatedAt`)."""
+
+    kind: Literal["interrupt.reminded"]
 
 
 class DoneEvent(EventFields):
@@ -198,7 +221,7 @@ class DoneEvent(EventFields):
     kind: Literal["done"]
     status: Literal["done", "interrupted"]
     output: Any
-    interrupts: NotRequired[list[InterruptFields]]
+    interrupts: NotRequired[list[OpenInterruptFields]]
 
 
 class ErrorEvent(EventFields):
@@ -225,6 +248,7 @@ EVENTS: Final[Mapping[EventKind, type]] = {
     EventKind.tool_call: ToolCallEvent,
     EventKind.tool_result: ToolResultEvent,
     EventKind.interrupt: InterruptOpenedEvent,
+    EventKind.interrupt_reminded: InterruptRemindedEvent,
     EventKind.usage: UsageEvent,
     EventKind.done: DoneEvent,
     EventKind.error: ErrorEvent,

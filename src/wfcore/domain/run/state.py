@@ -89,6 +89,7 @@ class Interrupt:
 
     `step` is the step of the visit that waits (-1: the whole visit), `tool_call_id` the call of a model. `within` names
     the frame of the node, `path` the nodes from the root to it, `items` for each of them with a `forEach` the item.
+    `remind_at` and `escalate_at` are due times, `reminded_at` and `escalated_at` when they have taken effect.
     """
 
     id: str
@@ -111,6 +112,24 @@ class Interrupt:
     within: tuple[int, ...] = ()
     path: tuple[str, ...] = ()
     items: tuple[int | None, ...] = ()
+    remind_at: int | None = None
+    escalate_at: int | None = None
+    escalate_emails: tuple[str, ...] = ()
+    escalate_groups: tuple[str, ...] = ()
+    reminded_at: int | None = None
+    escalated_at: int | None = None
+
+    @property
+    def moments(self) -> list[int]:
+        """When time alone changes the wait: the reminder and the escalation that are still to come, the deadline."""
+        remind = self.remind_at if self.reminded_at is None else None
+        escalate = self.escalate_at if self.escalated_at is None else None
+        return [moment for moment in (remind, escalate, self.expires_at) if moment is not None]
+
+    @property
+    def escalated_to(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The e-mails and groups that can decide since the escalation; none before it."""
+        return ((), ()) if self.escalated_at is None else (self.escalate_emails, self.escalate_groups)
 
     @property
     def named(self) -> bool:

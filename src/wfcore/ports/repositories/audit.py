@@ -28,7 +28,7 @@ ORIGIN: Final[ContextVar[Origin]] = ContextVar("wfcore_origin", default=Origin()
 
 @attrs.frozen
 class AuditRow:
-    """One recorded action. `user_id` is None for the operator, who acts without a principal.
+    """One recorded action. `user_id` is None for the operator and for the system, which act without a principal.
 
     `action` is `<kind>.<verb>`; `kind` and `resource_id` name its object. `key` numbers the rows of a store.
     """

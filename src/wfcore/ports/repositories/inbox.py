@@ -1,6 +1,7 @@
 """The inbox: who can see an interrupt, as subjects of an index; and how interrupts end.
 
-A named approver is the subject of a grant (`e:` and the address, `g:` and the group). Without named approvers the
+A named approver is the subject of a grant (`e:` and the address, `g:` and the group), and so is, after the escalation,
+an approver to whom the interrupt was escalated. Without named approvers the
 subject is the target (`r:workflow/7`), which everybody has who can use it, or the starter (`u:`) of a run without a
 resource. Who has decided is also a subject (`u:`).
 """
@@ -34,10 +35,14 @@ def target_subject(kind: str, resource_id: int) -> str:
 
 def approvers_of(interrupt: Interrupt, kind: str, resource_id: int | None, user_id: str) -> list[str]:
     """The subjects that can see the interrupt, of an execution of this target that this user started."""
+    escalated = _subjects(*interrupt.escalated_to)
     if interrupt.named:
-        named = [*(f"e:{email}" for email in interrupt.emails), *(f"g:{group}" for group in interrupt.groups)]
-        return list(dict.fromkeys(named))
-    return [f"u:{user_id}" if resource_id is None else target_subject(kind, resource_id)]
+        return list(dict.fromkeys([*_subjects(interrupt.emails, interrupt.groups), *escalated]))
+    return [f"u:{user_id}" if resource_id is None else target_subject(kind, resource_id), *escalated]
+
+
+def _subjects(emails: Iterable[str], groups: Iterable[str]) -> list[str]:
+    return [*(f"e:{email}" for email in emails), *(f"g:{group}" for group in groups)]
 
 
 def closed_interrupts(

@@ -7,7 +7,7 @@ import attrs
 
 from wfcore.domain.json.codec import from_ms
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.projections.audit import decisions
+from wfcore.domain.projections.audit import decisions, reminders
 from wfcore.domain.projections.cost import Price
 from wfcore.domain.projections.messages import MessageRow, message_rows
 from wfcore.domain.projections.notices import Moment, Notice, end_notices, interrupt_notices
@@ -69,13 +69,17 @@ class Projection:
         is not the current one.
         """
         target, records = self.target, machine.take_records()
-        made, notices = decisions(entries), self.notices(machine, before, entries, run_id)
+        made = [*decisions(entries), *reminders(before, machine.interrupts)]
+        notices = self.notices(machine, before, entries, run_id)
         if not records and not made and not notices:
             return NOTHING
         return Projected(
             message_rows(records),
             usage_rows(records, target.kind, target.resource_id, self.prices),
-            [AuditRow(from_ms(one.at), one.user_id, one.action, "run", run_id, one.details) for one in made],
+            [
+                AuditRow(from_ms(one.at), one.user_id, one.action, "run", run_id or machine.run_id, one.details)
+                for one in made
+            ],
             notices,
         )
 

@@ -34,8 +34,8 @@ def decisions_of(
 
 
 def check_latest_turn(row: RunRow, machine: Machine) -> None:
-    """Conflict for a run that another run has resumed."""
-    if machine.run_id != row.id:
+    """Conflict for a run that another run has resumed, except to remind approvers."""
+    if row.id not in machine.current_turns:
         raise conflict(f"run `{row.id}` was already resumed", "already_resumed")
 
 

@@ -257,7 +257,7 @@ class RunReading:
     async def _is_approver(self, me: Principal, execution: Execution) -> bool:
         """Whether an interrupt names the caller as an approver, and is open or was decided by the caller."""
         waiting = await self._ports.journal.open_interrupts(me.org_uuid, limit=1_000, of=[execution.ref])
-        if any(item.interrupt.named and may_see(me, item.interrupt, False) for item in waiting):
+        if any(may_see(me, item.interrupt, False) for item in waiting):
             return True
         entries = await self._ports.journal.read(execution.ref)
         if not any(_is_by(entry, me) for entry in entries):
@@ -267,7 +267,7 @@ class RunReading:
         for entry in entries:
             if _is_by(entry, me):
                 decided = [machine.interrupts[one.interrupt_id] for one in entry.decisions]
-                if any(one.named and may_see(me, one, False) for one in decided):
+                if any(may_see(me, one, False) for one in decided):
                     return True
             machine.apply(entry)
         return False
@@ -293,7 +293,7 @@ def reached(me: Principal, items: Iterable[OpenInterrupt]) -> list[OpenInterrupt
 
 def outline_of(me: Principal, view: RunView) -> RunView:
     """The view of an approver: the open interrupts that it can decide, without the result."""
-    own = tuple(one for one in view.interrupts if one.named and may_see(me, one, can_use=False))
+    own = tuple(one for one in view.interrupts if may_see(me, one, can_use=False))
     return RunView(attrs.evolve(view.row, result=None), own, is_outline=True)
 
 

@@ -70,6 +70,7 @@ class Runs(RunStarting):
             return await self._join(me, chosen, fingerprint)
         for _ in range(TRIES):
             machine = await self._machine(execution)
+            row = await self._current(row, machine)
             entry = await self._resume_entry(me, row, execution, machine, can_use, body, new_id)
             try:
                 return await self._take_over(me, row, execution, machine, entry, fingerprint, can_use, body)
@@ -78,6 +79,12 @@ class Runs(RunStarting):
             except RunExists:
                 return await self._join(me, new_id, fingerprint)
         raise conflict("the run changes too often; try again", "busy")
+
+    async def _current(self, row: RunRow, machine: Machine) -> RunRow:
+        """The turn that a request for this one is about: the current one, if only reminders have followed it."""
+        if row.id == machine.run_id or row.id not in machine.current_turns:
+            return row
+        return await self._ports.journal.find_run(row.execution.org, machine.run_id) or row
 
     async def _resume_entry(
         self,
@@ -151,6 +158,7 @@ class Runs(RunStarting):
             raise Forbidden("this requires use of the run's target", {"canUse": False})
         for _ in range(TRIES):
             machine = await self._machine(execution)
+            row = await self._current(row, machine)
             check_latest_turn(row, machine)
             expected, before = machine.length, tuple(machine.interrupts.values())
             machine.sink = []

@@ -38,6 +38,23 @@ class InboxContract:
         ):
             assert await seen(journal, principal) == expected
 
+    async def test_an_escalated_interrupt(self, journal: Journal) -> None:
+        """Those to whom it was escalated see it too, under the same key, also once it is decided."""
+        named = attrs.evolve(interrupt("named"), escalate_groups=("boss-group",), escalate_at=NOW + 1)
+        plain = attrs.evolve(named, id="plain", groups=(), emails=())
+        ref = await begin(journal, interrupts=[named, plain])
+        boss, bob = reader("boss", "boss-group"), reader("bob", READERS)
+        assert (await seen(journal, boss), await seen(journal, bob)) == ([], ["plain", "named"])
+        (_, first) = await journal.inbox(bob, limit=9, before=LATEST)
+        escalated = [attrs.evolve(one, escalated_at=NOW + 1) for one in (named, plain)]
+        await journal.append(ref, Append(1, (TimePassed(NOW + 1),), interrupts=escalated))
+        assert (await seen(journal, boss), await seen(journal, bob)) == (["plain", "named"], ["plain", "named"])
+        (_, found) = await journal.inbox(boss, limit=9, before=LATEST)
+        assert (found.key, found.interrupt) == (first.key, escalated[0])
+        turn = Resumed(NOW + 2, "r-2", ANN, (Decision("named", "deny"),))
+        await journal.append(ref, Append(2, (turn,), interrupts=escalated[1:]))
+        assert (await seen(journal, boss), await seen(journal, boss, decided=True)) == (["plain"], ["named"])
+
     async def test_the_inbox_is_paged_and_filtered(self, journal: Journal) -> None:
         """Newest first, by key, with the latest run; `workflow` leaves out others."""
         for number in range(3):

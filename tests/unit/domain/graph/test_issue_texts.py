@@ -236,6 +236,20 @@ def data_issues(kind: str, data: Any) -> list[tuple[str, str, str]]:
             "`wait` is not one of `approve`, `deny`, `error`",
             "enum",
         ),
+        (
+            "humanApproval",
+            {"escalateAfterSeconds": 5},
+            "escalateTo",
+            "is required with `escalateAfterSeconds`",
+            "required_if",
+        ),
+        (
+            "humanApproval",
+            {"remindAfterSeconds": 60, "timeoutSeconds": 60.0},
+            "remindAfterSeconds",
+            "must be less than `timeoutSeconds` (60)",
+            "range",
+        ),
     ],
 )
 def test_of_the_data_of_a_node(kind: str, data: Any, path: str, message: str, rule: str) -> None:

@@ -121,6 +121,17 @@ DATA: list[tuple[str, dict[str, Any], str, str]] = [
     ("humanApproval", {"formSchema": []}, "formSchema", "schema"),
     ("humanApproval", {"timeoutSeconds": 10**10}, "timeoutSeconds", "range"),
     ("humanApproval", {"onTimeout": "retry"}, "onTimeout", "enum"),
+    ("humanApproval", {"remindAfterSeconds": 0}, "remindAfterSeconds", "range"),
+    ("humanApproval", {"remindAfterSeconds": 5, "timeoutSeconds": 5}, "remindAfterSeconds", "range"),
+    ("humanApproval", {"escalateAfterSeconds": 5}, "escalateTo", "required_if"),
+    ("humanApproval", {"escalateTo": {"emails": ["a@x.org"]}}, "escalateAfterSeconds", "required_if"),
+    ("humanApproval", {"escalateAfterSeconds": 5, "escalateTo": {}}, "escalateTo", "minItems"),
+    (
+        "humanApproval",
+        {"escalateAfterSeconds": 6, "escalateTo": {"emails": ["a@x.org"]}, "timeoutSeconds": 5},
+        "escalateAfterSeconds",
+        "range",
+    ),
 ]
 
 
@@ -132,7 +143,8 @@ KNOWN_KEYS = {
         "condition": "branches",
         "agent": "agent_id message instructions tool_restrictions model modelSettings outputSchema retry "
         "timeoutSeconds",
-        "humanApproval": "message approvers requiredApprovals allowSelfApproval formSchema timeoutSeconds onTimeout",
+        "humanApproval": "message approvers requiredApprovals allowSelfApproval formSchema timeoutSeconds onTimeout "
+        "remindAfterSeconds escalateAfterSeconds escalateTo",
     }.items()
     for key in keys.split()
 }
@@ -228,7 +240,8 @@ class TestSchemas:
             return
         valid = jsonschema_rs.validator_for(NODE_TYPES[NodeType(kind)].schema()).is_valid(data)
         beyond = {"reference", "expression", "required_if", "unique", "reserved", "email", "uuid"}
-        if rule in beyond or below in ("approvers", "requiredApprovals", "inputSchema", "outputSchema", "formSchema"):
+        between = {"approvers", "escalateTo", "requiredApprovals", "inputSchema", "outputSchema", "formSchema"}
+        if rule in beyond or below in between or (below.endswith("AfterSeconds") and data.get("timeoutSeconds")):
             return
         assert not valid
 

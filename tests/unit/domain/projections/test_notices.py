@@ -1,5 +1,6 @@
 """Which events follow from the interrupts before and after entries, and from the status of a run."""
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +39,15 @@ def test_how_an_interrupt_was_resolved() -> None:
         "a": "deny", "b": "expired", "c": "cancelled", "d": "cancelled"
     }  # fmt: skip
     assert {one.run_id for one in found} == {"r-1"}
+
+
+@pytest.mark.parametrize("field", ["reminded_at", "escalated_at"])
+def test_a_reminder_is_one_notice(field: str) -> None:
+    """Of the interrupt that has changed, in the current turn."""
+    before, other = interrupt("a"), interrupt("b")
+    after = {"a": attrs.evolve(before, **{field: 100}), "b": attrs.evolve(other, required=2)}
+    (found,) = interrupt_notices(MOMENT, "r-2", "interrupted", [before, other], after, (), "r-1")
+    assert (found.event, found.interrupt_id, found.run_id) == ("interrupt.reminded", "a", "r-2")
 
 
 @pytest.mark.parametrize("status", RunStatus)

@@ -192,6 +192,74 @@ def test_an_answer_elsewhere_lets_a_passed_deadline_go_off() -> None:
     assert history.decide("v").effect("a").attempt == 1
 
 
+# Reminders and escalations
+
+BOSS = {"emails": ["Boss@example.org"]}
+
+
+def test_a_reminder_leaves_the_approval_open() -> None:
+    """The system makes a turn that parks again on the same interrupt, with an event; a decision still counts."""
+    history = asking("w -approved-> a", remindAfterSeconds=5, timeoutSeconds=60)
+    name = history.waiting("w").id
+    assert history.machine.next_due() == BEGIN + 5_000
+    history.pass_time(5)
+    reminded = next(event for event in history.events if event.kind == "interrupt.reminded")
+    assert (reminded.run_id, reminded.data["interruptId"]) == ("run-2", name)
+    assert reminded.data["remindedAt"] == "2027-01-15T08:00:05.000Z"
+    assert (history.machine.status, history.waiting("w").id) == ("interrupted", name)
+    assert history.events[-1].data["interrupts"][0]["remindedAt"] == "2027-01-15T08:00:05.000Z"
+    assert history.machine.next_due() == BEGIN + 60_000
+    assert history.decide("w").effect("a").attempt == 1
+
+
+def test_reminders_do_not_replace_the_turn_that_was_interrupted() -> None:
+    """`current_turns` has the turns before the reminders, until a decision, a deadline or a retry follows."""
+    history = asking("w -approved-> a", remindAfterSeconds=5, escalateAfterSeconds=10, escalateTo=BOSS)
+    history.pass_time(5).pass_time(5)
+    assert history.machine.current_turns == ("run-1", "run-2", "run-3")
+    assert history.machine.copy().current_turns == ("run-1", "run-2", "run-3")
+    assert history.decide("w").machine.current_turns == ("run-4",)
+    late = asking("w -expired-> a", remindAfterSeconds=5, timeoutSeconds=9).pass_time(5).pass_time(4)
+    assert late.machine.current_turns == ("run-3",)
+    retried = asking(remindAfterSeconds=5).pass_time(5).cancel().retry()
+    assert len(retried.machine.current_turns) == 1
+
+
+def test_a_reminder_beside_a_working_branch() -> None:
+    """With a turn open, time alone does it."""
+    data = {"type": "humanApproval", "remindAfterSeconds": 5}
+    history = History(sketch("s -> w", "s -> a", "w -approved-> b", w=data)).pass_time(5)
+    assert {event.run_id for event in history.events} == {"run-1"}
+    assert history.kinds("w") == ["node_started", "interrupt", "interrupt.reminded"]
+    assert history.pass_time(5).kinds("w").count("interrupt.reminded") == 1
+
+
+def test_what_is_due_at_once_is_one_event() -> None:
+    """A reminder and an escalation of the same moment; after the deadline there is neither."""
+    data = {"remindAfterSeconds": 5, "escalateAfterSeconds": 6, "escalateTo": BOSS, "timeoutSeconds": 9}
+    both = asking("w -approved-> a", **data).pass_time(8)
+    (event,) = [one for one in both.events if one.kind == "interrupt.reminded"]
+    assert event.data["remindedAt"] == event.data["escalatedAt"]
+    late = asking("w -expired-> a", **data).pass_time(9)
+    assert "interrupt.reminded" not in late.kinds()
+    assert late.effect("a").attempt == 1
+
+
+def test_an_escalation_adds_approvers() -> None:
+    """Only after it they see the interrupt and can decide; the first ones still can."""
+    named = {"approvers": {"emails": ["bob@example.org"]}, "escalateAfterSeconds": 5, "escalateTo": BOSS}
+    for data, first in ((named, False), ({**named, "approvers": {"groups": [TEAM]}}, False), (
+            {"escalateAfterSeconds": 5, "escalateTo": BOSS}, True)):  # fmt: skip
+        history = asking("w -approved-> a", **data)
+        assert refusal(person("boss"), history.waiting("w"), False) is NotFound
+        history.pass_time(5)
+        escalated = history.waiting("w")
+        assert refusal(person("boss"), escalated, False) is None
+        assert refusal(person("boss", verified=False), escalated, False) is NotFound
+        assert refusal(person("bob", TEAM), escalated, first) is None
+        assert refusal(person("eve"), escalated, False) is NotFound
+
+
 # Actions that need approval
 
 

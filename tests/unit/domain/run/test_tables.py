@@ -62,7 +62,7 @@ def test_a_diagram_has_an_arrow_for_each_row() -> None:
     """Events between the same two states share an arrow."""
     shown = diagram(TABLES["Interrupt"])
     assert shown.startswith("```mermaid\nstateDiagram-v2\n    [*] --> approval\n    [*] --> connect\n")
-    assert "    approval --> approval: vote\n" in shown
+    assert "    approval --> approval: vote, remind\n" in shown
     assert shown.endswith("    withdrawn --> [*]\n```")
 
 
@@ -162,6 +162,7 @@ def nodes() -> None:
 def interrupts() -> None:
     """Approvals are voted on, decided, expire and are withdrawn; connections are made, refused and withdrawn."""
     History(sketch("s -> w", w={**ASK, "requiredApprovals": 2})).decide("w").cancel()
+    History(sketch("s -> w", w={**ASK, "remindAfterSeconds": 2})).pass_time(2)
     for end in ("connected", "cancelled"):
         History(sketch("s -> a")).fail("a", **CONNECT).decide("a", end)
     History(sketch("s -> a")).fail("a", **CONNECT).cancel()

@@ -93,6 +93,20 @@ class TestEvents:
         await delivered(bench)
         assert [data["decision"] for kind, data in messages(chat) if kind == "interrupt.resolved"] == ["expired"]
 
+    async def test_a_reminder(self, bench: Bench, chat: Chat) -> None:
+        """It has the link to the approval; a delivery comes once."""
+        await hooked(bench, chat)
+        run = await bench.ran(one(ask(remindAfterSeconds=60)))
+        await delivered(bench)
+        bench.clock.advance(61)
+        turn = await bench.resumed_by(run)
+        await bench.ended(turn)
+        assert await delivered(bench) == 1
+        kind, data = messages(chat)[-1]
+        interrupt = run.interrupts[0].id
+        assert (kind, data["interruptId"], data["runId"]) == ("interrupt.reminded", interrupt, turn)
+        assert data["url"] == f"https://flows.example.org/studio/inbox/{interrupt}"
+
     async def test_ends(self, bench: Bench, chat: Chat) -> None:
         """An error is `run.failed`; a child of a run reports nothing of its own."""
         await hooked(bench, chat)

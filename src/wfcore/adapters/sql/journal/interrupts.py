@@ -20,17 +20,17 @@ def write(
         return
     rows = [] if is_new else transaction.execute(sql.INTERRUPTS_OF, (number,)).fetchall()
     before = {sql.to_interrupt(body).id: (key, body) for key, body in rows}
-    opened = [one for one in append.interrupts if one.id not in before]
-    if opened:
+    found = [(one, *before.pop(one.id, (None, ""))) for one in append.interrupts]
+    changed = [(one, key) for one, key, text in found if text != sql.interrupt_text(one)]
+    if changed:
         ((*target,),) = transaction.execute(sql.TARGET, (number,)).fetchall()
-        for one in opened:
+    for one, known in changed:
+        if known is None:
             ((key,),) = transaction.execute(sql.ADD_INTERRUPT, (org, number, sql.interrupt_text(one))).fetchall()
-            _add_approvers(transaction, org, key, approvers_of(one, *target), closed=0)
-    for one in append.interrupts:
-        if one.id in before:
-            key, text = before.pop(one.id)
-            if text != sql.interrupt_text(one):
-                transaction.execute(sql.CHANGE_INTERRUPT, (key, sql.interrupt_text(one)))
+        else:
+            key = known
+            transaction.execute(sql.CHANGE_INTERRUPT, (key, sql.interrupt_text(one)))
+        _add_approvers(transaction, org, key, approvers_of(one, *target), closed=0)
     if before:
         _close(transaction, number, org, append, before)
 

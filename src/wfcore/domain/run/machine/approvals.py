@@ -22,6 +22,7 @@ from wfcore.domain.run.machine.states.interrupts import (
     expiry,
     interrupt_to_wire,
     open_interrupt,
+    remind,
 )
 from wfcore.domain.run.machine.states.output import emit
 from wfcore.domain.run.machine.states.state import Frame, InterruptState, RunState
@@ -81,6 +82,17 @@ def expire(run: RunState, frame: Frame, interrupt: Interrupt) -> None:
         fail(run, frame, node, f"the approval `{node.id}` expired", "expired")
     else:
         finish(run, frame, node, output, handle=handle)
+
+
+def end_or_remind(run: RunState, frame: Frame, interrupt: Interrupt) -> bool:
+    """Let what is due of an approval take effect. Returns whether its deadline has passed, which ends it."""
+    if interrupt.expires_at is not None and interrupt.expires_at <= run.at:
+        expire(run, frame, interrupt)
+        return True
+    reminded = remind(run, frame, interrupt)
+    if reminded is not None:
+        emit(run, frame, EventKind.interrupt_reminded, interrupt_to_wire(reminded))
+    return False
 
 
 def wait_for_call(run: RunState, frame: Frame, effect: CallTool, reason: str, info: Mapping[str, JSON]) -> None:

@@ -162,6 +162,11 @@ class Machine:
         return self.state.run_id
 
     @property
+    def current_turns(self) -> tuple[str, ...]:
+        """The current turn, and those before it after which the system only reminded approvers."""
+        return (*self.state.reminded, self.state.run_id)
+
+    @property
     def at(self) -> int:
         """When the last entry happened, in epoch milliseconds."""
         return self.state.at

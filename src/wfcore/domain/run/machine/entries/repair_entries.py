@@ -128,7 +128,7 @@ def _begin(run: RunState, entry: e.Retried | e.Forked) -> None:
     run.run_id, run.seq, run.turn_ends = entry.run_id, 0, end_of_turn(run)
     run.visited = run.skipped = 0
     run.output = run.error = None
-    run.broken = []
+    run.broken, run.reminded = [], ()
     run.info = {**run.info, **(entry.info or {})}
     if entry.pinned is not None:
         run.pinned, run.is_draft = entry.pinned, entry.is_draft

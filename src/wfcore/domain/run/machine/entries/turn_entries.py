@@ -10,7 +10,7 @@ from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Address
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.agent.agent_loop import add_message, narrow_loops
-from wfcore.domain.run.machine.approvals import expire
+from wfcore.domain.run.machine.approvals import end_or_remind
 from wfcore.domain.run.machine.entries.outcomes import end_timer, notify_openers, settle
 from wfcore.domain.run.machine.entries.progress import go_on, rest, resume_frame, run_frames
 from wfcore.domain.run.machine.states.interrupts import ANSWERS, InterruptEvent, add_vote, decision_of
@@ -84,9 +84,9 @@ def _check_plain_resume(run: RunState, entry: e.Resumed) -> None:
 
 
 def deadlines(run: RunState) -> list[int]:
-    """The moments of all timers and interrupts, in epoch milliseconds."""
+    """The moments at which timers, reminders, escalations and deadlines are due, in epoch milliseconds."""
     root = run.root
-    return [*root.timers.values(), *(i.expires_at for i in root.interrupts.values() if i.expires_at)]
+    return [*root.timers.values(), *(moment for one in root.interrupts.values() for moment in one.moments)]
 
 
 def _check_decision(run: RunState, entry: e.Resumed, decision: e.Decision) -> None:
@@ -107,14 +107,16 @@ def _check_decision(run: RunState, entry: e.Resumed, decision: e.Decision) -> No
 def resumed(run: RunState, entry: e.Resumed, _: None) -> None:
     """A new turn takes over, from an open one too: info, message and decisions take effect, then what is due."""
     run.at = entry.at
-    if run.phase in OPEN:
+    parent, is_open = run.run_id, run.phase in OPEN
+    if is_open:
         show_parked(run)
     _begin_turn(run, entry)
     if entry.info and entry.info.get("message"):
         add_message(run, run.root, entry.info)
     for decision in entry.decisions:
         _decide(run, entry, decision)
-    end_due(run)
+    ended = end_due(run)
+    run.reminded = () if entry.by is not None or ended else (*run.reminded, parent)
     for frame in (*reversed(children_of(run.root)), run.root):
         resume_frame(run, frame)
         run_frames(run, frame)
@@ -173,8 +175,8 @@ def time_passed(run: RunState, entry: e.TimePassed, _: None) -> None:
 
 
 def end_due(run: RunState) -> list[Frame]:
-    """Let every timer and deadline take effect that is due by now, except those that others of them void. Returns the
-    frames in which something happened.
+    """Let every timer, reminder and deadline take effect that is due by now, except those that others of them void.
+    Returns the frames in which something has ended.
     """
     touched: dict[Address, Frame] = {}
     root = run.root
@@ -184,10 +186,11 @@ def end_due(run: RunState) -> list[Frame]:
             end_timer(run, frame, address)
             notify_openers(run)
     for interrupt in list(root.interrupts.values()):
-        if interrupt.expires_at and interrupt.expires_at <= run.at and interrupt.id in root.interrupts:
-            frame = touched[interrupt.within] = find_frame(run, interrupt.within)
-            expire(run, frame, interrupt)
-            notify_openers(run)
+        if interrupt.id in root.interrupts and min(interrupt.moments, default=run.at + 1) <= run.at:
+            frame = find_frame(run, interrupt.within)
+            if end_or_remind(run, frame, interrupt):
+                touched[interrupt.within] = frame
+                notify_openers(run)
     return list(touched.values())
 
 

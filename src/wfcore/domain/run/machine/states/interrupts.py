@@ -1,13 +1,13 @@
 """Interrupts: where each of them stands, how they are made, who can decide them, what the decisions lead to.
 
 An interrupt is open as an `approval` or a `connect` until it is decided, expires, or is withdrawn with its node. An
-approval that needs several votes stays open (`vote`) until they are complete; one denial decides. A connect has no
-deadline. `may_decide` is the one function that says who can decide: HTTP, Python, the command line and the chat page
-call it.
+approval that needs several votes stays open (`vote`) until they are complete; one denial decides. It also stays open
+when its approvers are reminded, or others become approvers too (`remind`). A connect has no deadline. `may_decide` is
+the one function that says who can decide: HTTP, Python, the command line and the chat page call it.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import attrs
 from wfcore.domain.graph.node_types import ELSE, Approvers, NodeType
 from wfcore.domain.json.codec import dumps, fingerprint, iso_ms
 from wfcore.domain.json.schema import compile_schema
-from wfcore.domain.json.values import given
+from wfcore.domain.json.values import UnsetType, given
 from wfcore.domain.kernel.errors import Forbidden, Issue, NotFound, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -36,6 +36,7 @@ class InterruptEvent(StrEnum):
     connected = "connected"
     cancelled = "cancelled"
     vote = "vote"
+    remind = "remind"
     expire = "expire"
     withdraw = "withdraw"
 
@@ -43,6 +44,7 @@ class InterruptEvent(StrEnum):
 INTERRUPTS: Final[Table[InterruptState, InterruptEvent]] = {
     InterruptState.approval: {
         InterruptEvent.vote: InterruptState.approval,
+        InterruptEvent.remind: InterruptState.approval,
         InterruptEvent.approve: InterruptState.approved,
         InterruptEvent.deny: InterruptState.denied,
         InterruptEvent.expire: InterruptState.expired,
@@ -85,6 +87,25 @@ def add_vote(run: RunState, frame: Frame, voted: Interrupt) -> None:
     """The interrupt has one more vote, and waits for others."""
     move(INTERRUPTS, run.interrupts[voted.id], InterruptEvent.vote)
     _expect(frame, voted)
+
+
+def remind(run: RunState, frame: Frame, interrupt: Interrupt) -> Interrupt | None:
+    """Let the reminder and the escalation take effect that are due: the interrupt since; None when none is due."""
+    reminded = attrs.evolve(
+        interrupt,
+        reminded_at=_taken_effect(interrupt.remind_at, interrupt.reminded_at, run.at),
+        escalated_at=_taken_effect(interrupt.escalate_at, interrupt.escalated_at, run.at),
+    )
+    if reminded == interrupt:
+        return None
+    move(INTERRUPTS, run.interrupts[interrupt.id], InterruptEvent.remind)
+    _expect(frame, reminded)
+    return reminded
+
+
+def _taken_effect(due: int | None, before: int | None, now: int) -> int | None:
+    """When what is due then has taken effect, if it has: `before`, or now."""
+    return now if before is None and due is not None and due <= now else before
 
 
 def close_interrupt(run: RunState, frame: Frame, name: str, event: InterruptEvent) -> InterruptState:
@@ -156,16 +177,32 @@ class InterruptOrigin:
 def approval_of(origin: InterruptOrigin, message: str) -> Interrupt:
     """The approval of a humanApproval node."""
     approval, timeout = origin.node.approval, origin.node.timeout
-    approvers = given(approval.approvers) or Approvers()
+    emails, groups = _people(approval.approvers)
+    escalate_emails, escalate_groups = _people(approval.escalate_to)
     return origin.interrupt(
         message or f"approve `{origin.node.id}`?",
-        expires_at=None if timeout is None else origin.at + int(timeout * 1000),
-        emails=tuple(email.lower() for email in given(approvers.emails) or ()),
-        groups=tuple(given(approvers.groups) or ()),
+        expires_at=_after(origin.at, timeout),
+        emails=emails,
+        groups=groups,
         required=given(approval.required_approvals) or 1,
         allow_self=approval.allow_self_approval is not False,
         form_schema=given(approval.form_schema),
+        remind_at=_after(origin.at, given(approval.remind_after_seconds)),
+        escalate_at=_after(origin.at, given(approval.escalate_after_seconds)),
+        escalate_emails=escalate_emails,
+        escalate_groups=escalate_groups,
     )
+
+
+def _after(at: int, seconds: float | None) -> int | None:
+    return None if seconds is None else at + int(seconds * 1000)
+
+
+def _people(approvers: Approvers | UnsetType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The e-mails and groups of approvers."""
+    if isinstance(approvers, UnsetType):
+        return (), ()
+    return tuple(email.lower() for email in given(approvers.emails) or ()), tuple(given(approvers.groups) or ())
 
 
 def call_approval_of(origin: InterruptOrigin, tool: str, arguments: JSON, call_id: str = "") -> Interrupt:
@@ -220,6 +257,9 @@ def interrupt_to_wire(interrupt: Interrupt) -> dict[str, JSON]:
         wire["formSchema"] = interrupt.form_schema
     if interrupt.tool_call_id:
         wire["toolCallId"] = interrupt.tool_call_id
+    for name, at in (("remindedAt", interrupt.reminded_at), ("escalatedAt", interrupt.escalated_at)):
+        if at is not None:
+            wire[name] = iso_ms(at)
     return {**wire, **place_to_wire(interrupt.path, interrupt.items), **(interrupt.call or {})}
 
 
@@ -285,9 +325,11 @@ def expiry(interrupt: Interrupt, node: NodePlan, at: int) -> tuple[str | None, d
 
 def may_see(principal: Principal, interrupt: Interrupt, can_use: bool) -> bool:
     """Whether this principal can see the interrupt. Named approvers can without access to the workflow; if none is
-    named, everybody can who can use it.
+    named, everybody can who can use it. Those to whom it was escalated can too.
     """
-    return _is_approver(principal, interrupt) if interrupt.named else can_use
+    if _is_one_of(principal, *interrupt.escalated_to):
+        return True
+    return _is_one_of(principal, interrupt.emails, interrupt.groups) if interrupt.named else can_use
 
 
 def may_decide(principal: Principal, interrupt: Interrupt, starter: Actor, can_use: bool) -> None:
@@ -312,5 +354,5 @@ def check_answer(interrupt: Interrupt, decision: Decision, path: str = "") -> No
         refuse(compile_schema(interrupt.form_schema).check(decision.data, path + "data"), as_invalid=True)
 
 
-def _is_approver(principal: Principal, interrupt: Interrupt) -> bool:
-    return principal.verified_email in interrupt.emails or not principal.all_groups().isdisjoint(interrupt.groups)
+def _is_one_of(principal: Principal, emails: Sequence[str], groups: Sequence[str]) -> bool:
+    return principal.verified_email in emails or not principal.all_groups().isdisjoint(groups)

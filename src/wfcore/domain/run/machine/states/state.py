@@ -268,13 +268,14 @@ class RunState:
     `sink` collects events while it is a list; with None they are only counted, in `seq`. `steps` is what all
     expressions that one entry leads to can take together. `interrupts` is the history of all interrupts by id. `broken`
     lists children that failed, and whose openers have not been notified yet. `pinned` is the variation of the root, and
-    `is_draft` whether it is a draft, once a retry or a fork has chosen another one; until then None.
+    `is_draft` whether it is a draft, once a retry or a fork has chosen another one; until then None. `reminded` has the
+    turns before the current one after which the system only reminded approvers: what they wait for is still open.
     """
 
     __slots__ = (
         "at", "broken", "error", "id", "info", "interrupts", "is_draft", "length", "limits", "output", "phase",
-        "pinned", "plans", "records", "root", "run_id", "seq", "sink", "skipped", "starter", "steps", "turn_ends",
-        "usage", "visited",
+        "pinned", "plans", "records", "reminded", "root", "run_id", "seq", "sink", "skipped", "starter", "steps",
+        "turn_ends", "usage", "visited",
     )  # fmt: skip
 
     def __init__(self, root: Frame, plans: Plans = NO_PLANS, sink: list[Event] | None = None) -> None:
@@ -293,6 +294,7 @@ class RunState:
         self.steps = EvaluationBudget()
         self.pinned: Pinned | None = None
         self.is_draft = False
+        self.reminded: tuple[str, ...] = ()
 
     def copy(self) -> "RunState":
         """An independent copy without the events and records."""
@@ -305,7 +307,7 @@ class RunState:
 
 COPIED = (
     "phase", "id", "run_id", "at", "turn_ends", "length", "seq", "visited", "skipped", "limits", "starter", "info",
-    "output", "error", "usage", "interrupts", "pinned", "is_draft",
+    "output", "error", "usage", "interrupts", "pinned", "is_draft", "reminded",
 )  # fmt: skip
 
 
