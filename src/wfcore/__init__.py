@@ -10,8 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wfcore import tools
     from wfcore.adapters import http
-    from wfcore.adapters.tools.catalog import tool
+    from wfcore.adapters.tools.functions import tool
+    from wfcore.adapters.tools.injection import Provide, RunContext
     from wfcore.bootstrap import open  # noqa: A004
     from wfcore.core import Core
     from wfcore.domain.kernel.errors import (
@@ -43,8 +45,10 @@ __all__ = [
     "NotFound",
     "Overrides",
     "Principal",
+    "Provide",
     "RateLimited",
     "RunCancelled",
+    "RunContext",
     "RunFailed",
     "Secrets",
     "Settings",
@@ -59,6 +63,7 @@ __all__ = [
     "http",
     "open",
     "tool",
+    "tools",
 ]
 
 _WHERE = {
@@ -72,8 +77,10 @@ _WHERE = {
     "NotFound": "wfcore.domain.kernel.errors",
     "Overrides": "wfcore.runtime.common.ports",
     "Principal": "wfcore.domain.resources.access",
+    "Provide": "wfcore.adapters.tools.injection",
     "RateLimited": "wfcore.domain.kernel.errors",
     "RunCancelled": "wfcore.runtime.common.run_views",
+    "RunContext": "wfcore.adapters.tools.injection",
     "RunFailed": "wfcore.runtime.common.run_views",
     "Secrets": "wfcore.runtime.common.installation",
     "Settings": "wfcore.runtime.common.installation",
@@ -86,13 +93,16 @@ _WHERE = {
     "Unavailable": "wfcore.domain.kernel.errors",
     "WfcoreError": "wfcore.domain.kernel.errors",
     "open": "wfcore.bootstrap",
-    "tool": "wfcore.adapters.tools.catalog",
+    "tool": "wfcore.adapters.tools.functions",
 }
 
 
+_MODULES = {"http": "wfcore.adapters.http", "tools": "wfcore.tools"}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "http":
-        return import_module("wfcore.adapters.http")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     if name in _WHERE:
         return getattr(import_module(_WHERE[name]), name)
     raise AttributeError(f"module `wfcore` has no attribute `{name}`")

@@ -53,6 +53,7 @@ def open(  # noqa: A001  (the name of the public function)
     *,
     schema: str | None = None,
     tools: Iterable[Callable[..., Any] | Tool] = (),
+    deps: object = None,
     models: Mapping[str, ModelProvider] | None = None,
     settings: Settings | None = None,
     guardrails: Iterable[Guardrail] = (),
@@ -67,8 +68,9 @@ def open(  # noqa: A001  (the name of the public function)
 
     The URL can name a driver, and an SQLAlchemy engine stands for its URL: wfcore connects by itself. On PostgreSQL the
     tables are in `schema` (default `wfcore`, created if missing); on SQLite their names begin with `wfcore_`.
-    `tools` are functions (`wfcore.tool` describes them further) or `Tool`s. `models` are providers by name; `default`
-    serves agents that name no model. With `worker`, this process drives runs, also those that an ended process left.
+    `tools` are functions (`wfcore.tool` describes them further) or `Tool`s; `deps` is what their `RunContext` has.
+    `models` are providers by name; `default` serves agents that name no model. With `worker`, this process drives runs,
+    also those that an ended process left.
     On exit, active runs get `settings.grace` seconds to reach a durable point; the rest continue at the next start.
     `secrets` seals the secrets of connections: a key of 32 bytes, or `Secrets` with previous keys. Without it, an
     embedded database has a key file beside it. Attachments are stored in `ports.blobs`; without it, in a directory
@@ -81,7 +83,7 @@ def open(  # noqa: A001  (the name of the public function)
     secrets = secrets if isinstance(secrets, Secrets) else Secrets(secrets)
     if former:
         settings, secrets, ports = moved(former, settings, secrets, ports)
-    given = _Given(address_of(database), schema, tools, models, settings, guardrails, telemetry, secrets, ports)
+    given = _Given(address_of(database), schema, tools, deps, models, settings, guardrails, telemetry, secrets, ports)
     return _open(given, worker=worker, migrate=migrate)
 
 
@@ -92,6 +94,7 @@ class _Given:
     database: str
     schema: str | None
     tools: Iterable[Callable[..., Any] | Tool]
+    deps: object
     models: Mapping[str, ModelProvider] | None
     settings: Settings
     guardrails: Iterable[Guardrail]
@@ -185,7 +188,7 @@ def _ports(
         publishing_journal(stores.journal, changes),
         own.dispatcher or delivery.dispatcher,
         own.events or delivery.events,
-        ToolRegistry(given.tools, [http_tool(guard), *memory_tools(stores.memories, clock)]),
+        ToolRegistry(given.tools, [http_tool(guard), *memory_tools(stores.memories, clock)], given.deps),
         given.models if given.models is not None else _scripted(),
         stores.memories,
         own.blobs or _blobs(given.stored),

@@ -20,9 +20,9 @@ INDENTED = re.compile(r"^ {4}((?:from|import) \w[\w. ,]*)$", re.MULTILINE)
 
 WFCORE = [
     "Conflict", "ConnectionRequired", "Core", "Forbidden", "Invalid", "Malformed", "ModelProvider", "NotFound",
-    "Overrides", "Principal", "RateLimited", "RunCancelled", "RunFailed", "Secrets", "Settings", "TooLarge", "Tool",
-    "ToolCall", "ToolConnection", "ToolFailed", "Unauthenticated", "Unavailable", "WfcoreError", "http", "open",
-    "tool",
+    "Overrides", "Principal", "Provide", "RateLimited", "RunCancelled", "RunContext", "RunFailed", "Secrets",
+    "Settings", "TooLarge", "Tool", "ToolCall", "ToolConnection", "ToolFailed", "Unauthenticated", "Unavailable",
+    "WfcoreError", "http", "open", "tool", "tools",
 ]  # fmt: skip
 TESTING = [
     "BlobsContract", "BrokenGraph", "ClockContract", "DispatcherContract", "EventsContract", "FakeClock", "History",

@@ -3,8 +3,11 @@
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
+import pydantic
 import pytest
 from bench import Bench, act, agent, eventually, graph, kinds, one, opened, why
 
@@ -85,7 +88,28 @@ def breaks() -> None:
 
 
 MISFITS = [garbled, mute, odd, exhausted, breaks]
-TOOLS = [crash, leave, refuse, thread, ever, unspeakable, large, typed, countless, bottomless, *MISFITS]
+
+
+class Receipt(pydantic.BaseModel):
+    paid: Decimal
+    on: date
+
+
+class Bomb(pydantic.BaseModel):
+    @pydantic.model_serializer
+    def explode(self) -> dict[str, int]:
+        raise LookupError("no fuse")
+
+
+def receipt() -> Receipt:
+    return Receipt(paid=Decimal("7.50"), on=date(2026, 1, 2))
+
+
+def bomb() -> Any:
+    return Bomb()
+
+
+TOOLS = [receipt, bomb, crash, leave, refuse, thread, ever, unspeakable, large, typed, countless, bottomless, *MISFITS]
 
 
 class TestTools:
@@ -101,6 +125,7 @@ class TestTools:
             (act("unspeakable"), "the tool's result is not a JSON value", "failed"),
             (act("countless"), "the tool's result is not a JSON value: ", "failed"),
             (act("bottomless"), "the tool's result is nested deeper than 128 levels", "failed"),
+            (act("bomb"), "the tool's result is not a JSON value: ", "failed"),
             (act("garbled"), "OSError: no file \\ud800", "failed"),
             (act("mute"), "Mute", "failed"),
             (act("odd"), "{'why': 'not today'}", "failed"),
@@ -120,6 +145,20 @@ class TestTools:
             beside = graph("s>a s>b a:error>c", a=node, b=act("thread"), c=act("core.transform", value="caught"))
             caught = await bench.ran(beside)
             assert caught.output == {"b": True, "c": "caught"}
+
+    async def test_a_model_as_result(self) -> None:
+        """A model of pydantic is stored in its JSON form."""
+        async with opened("sqlite://", tools=TOOLS) as bench:
+            assert (await bench.ran(one(act("receipt")))).output == {"paid": "7.50", "on": "2026-01-02"}
+
+    @pytest.mark.parametrize("name", ["unspeakable", "bottomless", "large", "bomb"])
+    async def test_an_unusable_result_says_that_the_call_happened(self, name: str) -> None:
+        """And it is not repeated, whatever `maxAttempts`."""
+        settings = Settings(max_output_bytes=2000)
+        async with opened("sqlite://", tools=TOOLS, settings=settings) as bench:
+            run = await bench.ran(one(act(name, more={"retry": {"maxAttempts": 5}})))
+            assert why(run)[0].endswith("; what the tool did has happened")
+            assert kinds(await bench.events(run.id)).count("node_retrying") == 0
 
     async def test_what_cannot_be_helped_is_not_retried(self) -> None:
         """A failure that says so ends the node at once, whatever `maxAttempts`."""

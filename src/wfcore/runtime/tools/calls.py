@@ -27,7 +27,16 @@ MOST_ISSUES = 10
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 """Matches every integer beyond 64 bits, which a JSON value must not contain."""
 
-_encode = msgspec.json.Encoder().encode
+
+def _model_to_json(value: Any) -> JSON:
+    """A model of pydantic, in JSON's types. TypeError for any other type that JSON cannot express."""
+    if not hasattr(value, "model_dump"):
+        raise TypeError(f"a value of the type `{type(value).__name__}`")
+    shown: JSON = value.model_dump(mode="json", by_alias=True)
+    return shown
+
+
+_encode = msgspec.json.Encoder(enc_hook=_model_to_json).encode
 _decode = msgspec.json.Decoder().decode
 
 
@@ -135,13 +144,18 @@ class ToolCalls:
             kept: JSON = _decode(text)
             if _LONG_NUMBER.search(text):
                 dumps(kept)
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise ToolFailed(f"the tool's result is not a JSON value: {error}", retryable=False) from None
+        except Exception as error:  # noqa: BLE001  (properties and serializers of the result can raise anything)
+            raise _unusable(f"the tool's result is not a JSON value: {error}") from None
         if len(text) > self._most_bytes:
-            raise ToolFailed(f"the tool's result has {len(text)} bytes: at most {self._most_bytes}", retryable=False)
+            raise _unusable(f"the tool's result has {len(text)} bytes: at most {self._most_bytes}")
         if text.count(b"[") + text.count(b"{") > MAX_VALUE_DEPTH and is_deeper(kept):
-            raise ToolFailed(f"the tool's result is nested deeper than {MAX_VALUE_DEPTH} levels", retryable=False)
+            raise _unusable(f"the tool's result is nested deeper than {MAX_VALUE_DEPTH} levels")
         return kept
+
+
+def _unusable(problem: str) -> ToolFailed:
+    """The failure of a call that returned: another attempt would repeat what the tool did."""
+    return ToolFailed(f"{problem}; what the tool did has happened", retryable=False)
 
 
 def _in_thread(run: Callable[..., Any], params: JSON, call: ToolCall) -> Any:
