@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from wfcore.domain.expressions.expression import ExpressionError
+from wfcore.domain.expressions.expression import Expression, ExpressionError
 from wfcore.domain.graph.node_types import ELSE, NodeType
 from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
@@ -121,17 +121,18 @@ def _unused(name: str, taken: set[str]) -> str:
 
 
 def _part(node: NodePlan, known: "_Known") -> RehearsedNode:
+    is_open = False
     try:
         _render(node, known)
     except ExpressionError:
         return RehearsedNode(node, (INVALID,), fork=False, instant=True)
     except _Open:
-        pass
+        is_open = True
     if node.kind is NodeType.CONDITION:
         return RehearsedNode(node, _branches(node, known), fork=True, instant=True)
     if node.kind is NodeType.HUMAN_APPROVAL:
         return RehearsedNode(node, tuple(_answers(node)), fork=True, instant=False)
-    ways = _performed(node)
+    ways = _performed(node, is_open)
     if not node.requires_approval:
         return RehearsedNode(node, ways, fork=False, instant=node.pure)
     caught = Way(FAILED, "error") if node.catches else FAILURE
@@ -176,13 +177,25 @@ def _answers(node: NodePlan) -> Iterator[Way]:
         yield Way(EXPIRED, handle or "", fails=handle is None)
 
 
-def _performed(node: NodePlan) -> Sequence[Way]:
-    """The ends of a call, after its retries."""
+def _performed(node: NodePlan, is_open: bool) -> Sequence[Way]:
+    """The ends of a call, after its retries. What is open can fail where an edge catches it."""
     if node.tool == FAIL and node.for_each is None:
         return (FAILURE,)
     if node.tool == WAIT or (node.tool == TRANSFORM and node.pure):
-        return (SUCCESS,)
+        can_fail = node.catches and (is_open or node.timeout is not None)
+        return (SUCCESS, FAILURE) if can_fail else (SUCCESS,)
     return SUCCESS, FAILURE
+
+
+def known_items(for_each: Expression, given: JSON) -> int | None:
+    """How many items a `forEach` has with this input; None if that is open, 0 if it fails its node."""
+    try:
+        items = for_each.evaluate(_Known(given))
+    except _Open:
+        return None
+    except ExpressionError:
+        return 0
+    return len(items) if isinstance(items, list) else 0
 
 
 class _Open(Exception):
