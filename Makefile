@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo test lint serve bench crash mutate extras lowest lock clean studio studio-check studio-test browser
+.PHONY: demo test lint serve bench crash power mutate extras lowest lock clean studio studio-check studio-test browser
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -50,6 +50,12 @@ STORM ?= 0
 
 crash: $(READY)
 	$(BIN)/python tests/crash --store $(STORE) --seconds $(SECONDS) --storm $(STORM)
+
+# Cuts the power at IMAGES moments of a recorded workload on a SQLite file, with `synchronous` FULL and NORMAL; minutes.
+IMAGES ?= 10000
+
+power: $(READY)
+	$(BIN)/python tests/crash/power_cuts.py --images $(IMAGES)
 
 # Changes the rules of the domain one by one and prints which changes no test notices: MODULES="access graph"; minutes.
 MODULES ?=
