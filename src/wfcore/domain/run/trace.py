@@ -15,11 +15,11 @@ from wfcore.domain.json.values import given
 from wfcore.domain.kernel.json_readers import as_integer, as_number, as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, OpenChild
+from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.flow import NOT_TAKEN, TAKEN
 from wfcore.domain.run.machine.machine import Machine
-from wfcore.domain.run.machine.states.state import Batch, Frame, NodeState
+from wfcore.domain.run.machine.states.state import Batch, Frame, NodeState, find_frame
 from wfcore.domain.run.plan import EdgePlan, NodePlan, Plan
 
 Status = Literal["pending", "running", "waiting", "done", "error", "skipped", "cancelled"]
@@ -87,10 +87,11 @@ def trace(machine: Machine, entries: Iterable[e.Entry], path: tuple[str, ...] = 
             tracer.open(entry)
         if isinstance(entry, e.Forked):
             tracer.fork()
+        here = tracer.has(entry)
         machine.apply(entry)
         if isinstance(entry, e.Retried | e.Forked):
             tracer.move()
-        tracer.record(entry, machine.take_events())
+        tracer.record(entry if here else None, machine.take_events())
     machine.take_records()
     return tracer.result()
 
@@ -99,31 +100,35 @@ class _Tracer:
     def __init__(self, machine: Machine, path: tuple[str, ...]) -> None:
         self._machine = machine
         self._path = path
-        self._frames: dict[tuple[int, ...], tuple[tuple[str, ...], Items, Plan]] = {(): ((), (), machine.plan)}
-        self._within: tuple[int, ...] | None = None
+        self._followed = False
         self._items: Items = ()
         self._opened: tuple[str, int, str] | None = None
         self._nodes: list[NodeTrace] = []
         self._positions: dict[str, int] = {}
         if not path:
-            self._follow((), (), machine.plan)
+            self._follow((), machine.plan)
 
-    def _follow(self, within: tuple[int, ...], items: Items, plan: Plan) -> None:
-        self._within, self._items = within, items
+    def _follow(self, items: Items, plan: Plan) -> None:
+        self._followed, self._items = True, items
         self._nodes = [NodeTrace(node) for node in plan.nodes]
         self._positions = {node.id: node.index for node in plan.nodes}
 
     def open(self, entry: e.Opened) -> None:
         """A child is about to be opened."""
-        path, items, plan = self._frames[entry.within]
-        node = plan.nodes[entry.node]
-        within = (*entry.within, entry.node, entry.visit, entry.step, entry.attempt)
-        item = entry.step if node.for_each is not None else None
-        child = self._machine.plans[entry.kind, entry.resource_id, entry.variation_id]
-        self._frames[within] = (*path, node.id), (*items, item), child
-        if self._frames[within][0] == self._path:
-            self._follow(within, self._frames[within][1], child)
+        outer = find_frame(self._machine.state, entry.within)
+        node = outer.plan.nodes[entry.node]
+        if (*outer.place.path, node.id) == self._path:
+            item = entry.step if node.for_each is not None else None
+            child = self._machine.plans[entry.kind, entry.resource_id, entry.variation_id]
+            self._follow((*outer.place.items, item), child)
             self._opened = entry.kind, entry.resource_id, entry.variation_id
+
+    def has(self, entry: e.Entry) -> bool:
+        """Whether the entry, which is about to be applied, is an outcome in the graph that is followed."""
+        if not self._followed or not isinstance(entry, e.Succeeded | e.Failed | e.Opened):
+            return False
+        place = find_frame(self._machine.state, entry.within).place
+        return place.path == self._path and place.items == self._items
 
     def fork(self) -> None:
         """The execution begins: what is open now goes on in the source, not here."""
@@ -134,23 +139,22 @@ class _Tracer:
     def move(self) -> None:
         """The root is on the plan of the machine now, which can be another one: its nodes keep what they have done."""
         before = {node.plan.id: node for node in self._nodes}
-        self._frames[()] = ((), (), self._machine.plan)
         if self._path:
             return
-        self._follow((), (), self._machine.plan)
+        self._follow((), self._machine.plan)
         for node, state in zip(self._nodes, self._machine.root.nodes, strict=True):
             if known := before.get(node.plan.id):
                 node.visits, node.status = known.visits, known.status
                 if state is NodeState.idle:
                     node.status = "pending"
 
-    def record(self, entry: e.Entry, events: Iterable[Event]) -> None:
-        """Record what the entry, which was applied, has led to."""
+    def record(self, outcome: e.Entry | None, events: Iterable[Event]) -> None:
+        """Record what an entry, which was applied, has led to; `outcome` is one in the graph that is followed."""
         for event in events:
             if "nodeId" in event.data and self._is_here(event.data):
                 self._record_event(event)
-        if isinstance(entry, e.Succeeded | e.Failed | e.Opened) and entry.within == self._within:
-            self._record_outcome(entry)
+        if isinstance(outcome, e.Succeeded | e.Failed | e.Opened):
+            self._record_outcome(outcome)
         self._record_inputs()
 
     def _is_here(self, data: Mapping[str, Any]) -> bool:
@@ -205,7 +209,7 @@ class _Tracer:
             if found is None:
                 return None
             frame = found
-        return None if self._within is None else frame
+        return frame if self._followed else None
 
     def _record_inputs(self) -> None:
         """Keep what the visits under way work on, and what their node waits for."""
@@ -224,7 +228,7 @@ class _Tracer:
                 node.status = str(frame.nodes[node.plan.index])  # type: ignore[assignment]
 
     def result(self) -> GraphTrace | None:
-        if self._within is None:
+        if not self._followed:
             return None
         frame = self._frame()
         for node in self._nodes:
@@ -253,8 +257,6 @@ def _input_of(node: NodePlan, frame: Frame, visit: VisitTrace) -> JSON:
             return {"message": effect.message}
         case CallModel():
             return {"messages": list(effect.messages)} if effect.messages else None
-        case OpenChild():
-            return {"workflowId": effect.resource_id, "input": effect.input}
     if node.params is not None and node.for_each is None and visit.finished_at is not None:
         try:
             return node.params.render(frame.scope)

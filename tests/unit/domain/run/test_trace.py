@@ -142,6 +142,24 @@ class TestNodes:
         history = History(sketch("s -> a", a={"requiresApproval": True, "params": {"n": 1}})).succeed("a", "d")
         assert (node(history, "a").status, node(history, "a").visits[-1].input) == ("waiting", {"n": 1})
 
+    def test_a_definition_that_is_looked_up(self) -> None:
+        """That is not an attempt of the call; the parameters show while it is under way."""
+        history = History(sketch("s -> a", a={"toolId": "mcp.c.t", "requiresApproval": True, "params": {"n": 1}}))
+        history.succeed("a", "digest")
+        (visit,) = node(history, "a").visits
+        assert (node(history, "a").status, visit.attempts, visit.input) == ("waiting", 0, {"n": 1})
+        (visit,) = node(history.decide("a").succeed("a", 5), "a").visits
+        assert (visit.attempts, visit.output) == (1, 5)
+
+    def test_a_model_whose_budget_is_spent(self) -> None:
+        """It waits, and shows nothing before it is called."""
+        agent = {"type": "agent", "message": "hi"}
+        history = History(sketch("s -> f", "f -> g", f=agent, g=agent), info={"config": {"budget": {"maxTokens": 1}}})
+        history.succeed("f", "x", usage={"inputTokens": 5, "outputTokens": 5})
+        (visit,) = node(history, "g").visits
+        assert (node(history, "g").status, visit.input, visit.attempts) == ("waiting", None, 0)
+        assert node(history.decide("g"), "g").visits[-1].input["messages"][0]["content"] == "hi"
+
 
 class TestItems:
     MANY: ClassVar[dict[str, Any]] = {"forEach": "input", "params": {"n": "{{ item }}"}}
@@ -302,6 +320,25 @@ class TestRepairs:
         history = History(sketch("s -> a", "a -> b")).succeed("a", 1).fail("b").retry(again=("a",))
         assert [visit.visit for visit in node(history, "a").visits] == [1, 2]
         assert node(history, "b").status == "pending"
+
+
+def test_a_child_on_a_graph_that_was_mended() -> None:
+    """Its own graph stays; it goes on in the attempt that it was."""
+    history = TestChildren().history().open("k", {"n": 1}).fail("k/i", retryable=False)
+    assert statuses(history, "k")["i"] == "error"
+    history.retry(sketch("s -> n", "s -> k", "k -> z", k=CHILD))
+    assert statuses(history, "k") == {"s": "done", "i": "running", "w": "pending"}
+    assert [(visit.visit, visit.attempts) for visit in node(history.succeed("k/i", 2), "i", "k").visits] == [(1, 2)]
+
+
+def test_a_child_within_a_child_on_a_graph_that_was_mended() -> None:
+    """It is followed at its path, although its nodes have other positions now."""
+    outer, inner = sketch("s -> k", k=CHILD), sketch("s -> i")
+    graph = sketch("s -> k", k={**CHILD, "params": {"workflowId": 9}})
+    history = History(graph, {"n": 1}, children={8: inner, 9: outer}).open("k", {"n": 1}).cancel()
+    history.retry(sketch("s -> n", "s -> k", k={**CHILD, "params": {"workflowId": 9}})).open("k/k", {"n": 1})
+    assert statuses(history, "k", "k") == {"s": "done", "i": "running"}
+    assert node(history.succeed("k/k/i", 3), "i", "k", "k").visits[-1].output == 3
 
 
 def test_a_fork_begins_again_where_it_was_made() -> None:
