@@ -225,3 +225,17 @@ def test_a_timer_may_void_another_of_the_same_moment() -> None:
     history = History(graph).succeed("a", 1).pass_time(1)
     assert history.kinds("u")[-1] == "node_skipped"
     assert history.succeed("a", 2).machine.output == {"handle": "else"}
+
+
+def test_a_cycle_that_starts_anew_gives_up_a_call_that_is_held() -> None:
+    """Its interrupt is withdrawn, and the call is not made; the next pass requests it under another key."""
+    again = {"type": "condition", "branches": [{"handle": "again", "when": "nodes.m.output < 2"}]}
+    edges = ("s -> a", "a -> p", "a -> m", "m -> c", "p -> d", "c -again-> a", "d -again-> a")
+    history = History(sketch(*edges, c=again, d=again)).succeed("a")
+    history.fail("p", reason="connection_required", info={"provider": "mail"})
+    name = history.waiting("p").id
+    history.succeed("m", 1)
+    assert (history.machine.interrupts, history.machine.interrupt_history[name]) == ({}, "withdrawn")
+    assert history.machine.root.held == {}
+    assert history.kinds("p") == ["node_started", "interrupt", "node_skipped"]
+    assert [effect.key for effect in history.succeed("a").machine.pending.values()] == ["run-1:p:2", "run-1:m:2"]

@@ -5,7 +5,9 @@ from typing import Any, ClassVar
 import pytest
 
 from wfcore.domain.run.effects import CallModel, CallTool
-from wfcore.domain.run.entries import Actor, Limits, Retried, decode_entry, encode_entry
+from wfcore.domain.run.entries import Actor, Forked, Limits, Retried, decode_entry, encode_entry
+from wfcore.domain.run.machine.entries.repair_entries import approvals_of, has_begun
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import skill_plan
 from wfcore.domain.run.replay import fold
 from wfcore.domain.run.state import IllegalEntry
@@ -298,6 +300,9 @@ class TestAgents:
         assert [(effect.key, effect.attempt) for effect in history.pending("a")] == [("run-1:a:1.2", 1)]
 
 
+AGAIN = {"type": "condition", "branches": [{"handle": "again", "when": "nodes.a.output < 2"}]}
+
+
 class TestCycles:
     GRAPH = sketch("s -> a", "a -> b", "b -> c", "c -again-> a", "c -else-> d", c={
         "type": "condition", "branches": [{"handle": "again", "when": "nodes.b.output < 2"}],
@@ -315,6 +320,14 @@ class TestCycles:
         """A cycle that was left stays so."""
         history = History(self.GRAPH).succeed("a").succeed("b", 5).fail("d").retry()
         assert keys(history) == [("d:1", 2)]
+
+    def test_an_edge_that_an_earlier_pass_took(self) -> None:
+        """It leads out of the cycle, and stays taken: its target runs once the cycle is left."""
+        graph = sketch("s -> a", "a -> x", "a -> b", "b -again-> a", "b -else-> d", b=AGAIN)
+        history = History(graph).succeed("a", 0).fail("a").retry()
+        assert keys(history) == [("a:2", 2)]
+        same_after_fold(history)
+        assert keys(history.succeed("a", 5)) == [("x:1", 1), ("d:1", 1)]
 
     def test_again_inside_a_cycle(self) -> None:
         """The node and what follows it run anew, and the cycle goes on."""
@@ -432,6 +445,19 @@ class TestForks:
             History(LINE).succeed("a", 1).fork("b", structure=sketch("s -> b"))
         assert refused.value.reason == "incompatible"
 
+    def test_what_a_fork_needs(self) -> None:
+        """Another execution, whose nodes are those named, and a plan of the variation that is chosen."""
+        source = History(LINE).succeed("a", 1)
+        with pytest.raises(IllegalEntry, match="there is no node `z`") as refused:
+            source.fork("z")
+        assert refused.value.reason == "unknown_node"
+        with pytest.raises(IllegalEntry, match="continues what another execution has done") as refused:
+            Machine(source.machine.plan).apply(Forked(0, "fork-1", ANN, "", ("a",)))
+        assert refused.value.reason == "illegal"
+        with pytest.raises(IllegalEntry, match="the plan of the variation is not in `plans`") as refused:
+            source.apply(Forked(0, "fork-1", ANN, "", ("b",), ("workflow", 1, "unknown")))
+        assert refused.value.reason == "plan_missing"
+
 
 class TestDifferences:
     def differences(self, mended: dict[str, Any], **more: Any) -> list[tuple[str, str]]:
@@ -470,3 +496,23 @@ class TestDifferences:
         history = History(graph, True).succeed("a").fail("f").retry(mended)
         assert sorted(keys(history)) == [("b:1", 1), ("f:1", 2)]
         assert sorted(keys(history.succeed("b"))) == [("d:1", 1), ("f:1", 2)]
+
+
+class TestWhatWasDone:
+    def test_approved_nodes(self) -> None:
+        """Those that have ended after an approval: of a person, or of their call."""
+        graph = sketch("s -> w", "w -approved-> a", "a -> b", "s -> x", w=ASK, a={"requiresApproval": True})
+        history = History(graph).succeed("x")
+        assert approvals_of(history.machine.root) == set()
+        history.decide("w")
+        assert approvals_of(history.machine.root) == {"w"}
+        history.decide("a").succeed("a")
+        assert approvals_of(history.machine.root) == {"w", "a"}
+
+    def test_nodes_that_have_begun(self) -> None:
+        """In the last pass of their cycle; skipped, or not reached yet, they have not."""
+        graph = sketch("s -> c", "c -yes-> a", "c -else-> b", "a -> d", "d -> e", c=CHOICE)
+        root = History(graph, True).succeed("a").machine.root
+        assert [name for name in "scabdez" if has_begun(root, name)] == ["s", "c", "a", "d"]
+        again = History(TestCycles.GRAPH).succeed("a").succeed("b", 0).machine.root
+        assert [name for name in "sabcd" if has_begun(again, name)] == ["s", "a"]

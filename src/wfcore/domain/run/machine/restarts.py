@@ -22,7 +22,8 @@ from wfcore.domain.run.machine.states.attempts import set_timer
 from wfcore.domain.run.machine.states.interrupts import renamed
 from wfcore.domain.run.machine.states.output import key_of
 from wfcore.domain.run.machine.states.state import AgentLoop, Batch, Frame, Left, RoundState, RunState
-from wfcore.domain.run.plan import NodePlan
+from wfcore.domain.run.machine.states.turns import ENDED
+from wfcore.domain.run.plan import WAIT, WORKFLOW, NodePlan
 from wfcore.domain.run.state import Interrupt
 
 _COMPOSED = (
@@ -44,8 +45,8 @@ def goes_on(run: RunState, frame: Frame, node: NodePlan, left: Left) -> bool:
                 return _is_same_action(run, frame, node, left)
             case NodeType.AGENT:
                 return _is_same_agent(run, frame, node, left)
-    except ExpressionError:
-        return True  # the visit fails with the same error once it has started
+    except ExpressionError:  # the node fails with it once it has started; what it requested before is not repeated
+        return not (left.effects or left.waits or left.batch or left.loop)
     return True
 
 
@@ -53,12 +54,21 @@ def _is_same_action(run: RunState, frame: Frame, node: NodePlan, left: Left) -> 
     calls = actions.calls_of(run, frame, node)[1]
     effect, batch = _first(left), left.batch
     if batch is not None:
-        known = next(iter([*left.effects.values(), *(held for _, held in left.waits.values())]), None)
-        same_tool = not isinstance(known, CallTool) or known.tool == node.tool
+        same_tool = _tool_of(left) in (None, node.tool)
         return same_tool and batch.many == (node.for_each is not None) and batch.calls == calls and not node.plain
     if not isinstance(effect, CallTool):
         return True
     return node.plain and effect.tool == node.tool and effect.params == calls[0]
+
+
+def _tool_of(left: Left) -> str | None:
+    """The tool that the visit of an action has begun to call; None where nothing shows it."""
+    requested = [*left.effects.values(), *(held for _, held in left.waits.values() if held is not None)]
+    if requested and isinstance(requested[0], CallTool):
+        return requested[0].tool
+    if requested or left.children:
+        return WORKFLOW
+    return WAIT if left.timers else None
 
 
 def _is_same_agent(run: RunState, frame: Frame, node: NodePlan, left: Left) -> bool:
@@ -84,9 +94,24 @@ def restart(run: RunState, frame: Frame, node: NodePlan, left: Left, same: bool)
     if left.given is not None:
         finish(run, frame, node, *left.given)
         return []
-    if node.kind is NodeType.ACTION:
-        return _restart_action(run, frame, node, left, same)
-    return _restart_agent(run, frame, node, left, same)
+    again = _restart_action if node.kind is NodeType.ACTION else _restart_agent
+    children = again(run, frame, node, left, same)
+    if same:
+        _keep_unrequested(run, frame, node, left)
+    return children
+
+
+def _keep_unrequested(run: RunState, frame: Frame, node: NodePlan, left: Left) -> None:
+    """Where the run or the frame has ended meanwhile, keep for the next retry what was not requested again."""
+    kept = frame.left.get(node.index)
+    if kept is None and run.phase in ENDED:
+        kept = frame.left[node.index] = Left()
+    if kept is None:
+        return
+    kept.effects = {**left.effects, **kept.effects}
+    kept.waits = {**left.waits, **kept.waits}
+    kept.children = {**left.children, **kept.children}
+    kept.timers = {**left.timers, **kept.timers}
 
 
 # Actions

@@ -148,7 +148,9 @@ def _move_nodes(
                 frame.handles[node.index] = handles[before.index]
         elif node.id in anew:
             frame.outputs.pop(node.id, None)
-        elif node.kind is before.kind and before.index in lefts and lefts[before.index].began:
+        elif node.kind is not before.kind:
+            continue  # a new visit, with keys of its own
+        elif before.index in lefts and lefts[before.index].began:
             frame.left[node.index] = lefts[before.index]
         elif states[before.index] in (NodeState.running, NodeState.waiting):
             frame.left[node.index] = Left()

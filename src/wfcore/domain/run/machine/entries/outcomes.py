@@ -50,7 +50,8 @@ def fail_effect(
         if isinstance(effect, CallModel):
             node = frame.plan.nodes[effect.address[-3]]
             hold_call(run, frame, node, effect, as_object(info["budget"]), as_integer(info["times"]))
-        elif isinstance(effect, CallTool):
+        else:
+            assert isinstance(effect, CallTool)  # noqa: S101  (nothing else needs a person)
             wait_for_call(run, frame, effect, reason, info)
     elif isinstance(effect, CallModel) and is_broken_off(effect, reason):
         retry(run, frame, effect, 0, message, reason, broken_off=effect.broken_off + 1)
@@ -129,10 +130,10 @@ def notify_openers(run: RunState) -> None:
     """The openers of the children that failed have failed: they are tried again, or caught, or fail their frames."""
     while run.broken:
         child, error = run.broken.pop(0)
-        if child.outer is not None and child.opener is not None:
-            reason = as_text(as_object(error["info"])["reason"])
-            fail_call(run, child.outer, child.opener, as_text(error["message"]), reason, True)
-            keep_child(child, child.outer, child.opener)
+        outer, opener = child.outer, child.opener
+        assert outer is not None and opener is not None  # noqa: PT018, S101  (a child has both)
+        fail_call(run, outer, opener, as_text(error["message"]), as_text(as_object(error["info"])["reason"]), True)
+        keep_child(child, outer, opener)
 
 
 def keep_child(child: Frame, outer: Frame, opener: OpenChild) -> None:

@@ -151,5 +151,5 @@ def give_up(run: RunState, frame: Frame) -> None:
 def give_up_child(run: RunState, child: Frame) -> None:
     """Give up a child whose end does not matter any more."""
     give_up(run, child)
-    if child.opener is not None:
-        move(ATTEMPTS, child.opener.state, AttemptEvent.drop)
+    assert child.opener is not None  # noqa: S101  (a child has one)
+    move(ATTEMPTS, child.opener.state, AttemptEvent.drop)
