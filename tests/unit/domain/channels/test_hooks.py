@@ -2,7 +2,8 @@
 
 from itertools import count, pairwise, takewhile
 
-from wfcore.domain.channels.hooks import LONGEST_WAIT, MOST_TRIES, Hook, message_of, wait_after
+from wfcore.domain.channels.hooks import LONGEST_WAIT, MOST_TRIES, Hook, hook_issues, message_of, wait_after
+from wfcore.domain.kernel.urls import URL_RULE
 from wfcore.domain.projections.notices import Notice
 
 ORG = "0192f0c0-1111-7000-8000-00000000000a"
@@ -40,3 +41,28 @@ def test_a_disabled_hook_subscribes_to_nothing() -> None:
     hook = Hook("h", "https://x.example", ("run.failed",), None, True, "ann", "s")
     assert hook.subscribed == ("run.failed",)
     assert Hook("h", "https://x.example", ("run.failed",), None, False, "ann", "s").subscribed == ()
+
+
+def test_a_hook_shows_its_secret_once() -> None:
+    """On the wire it has its secret only when it was made just now, and never what is stored of it."""
+    hook = Hook("h", "https://x.example", ("run.failed",), 7, True, "ann", "sealed", "former")
+    shown = {
+        "id": "h", "url": "https://x.example", "events": ["run.failed"], "filter": {"workflowId": 7},
+        "isEnabled": True, "createdBy": "ann",
+    }  # fmt: skip
+    assert hook.to_wire() == shown
+    made = Hook("h", "https://x.example", ("run.failed",), 7, True, "ann", "sealed", secret="plain")
+    assert made.to_wire() == {**shown, "secret": "plain"}
+
+
+def test_faults_of_a_body() -> None:
+    """The URL is one, and each event is given once; what has another type is reported by its shape."""
+    assert hook_issues({"url": "https://x.example", "events": ["a", "b"]}) == []
+    assert hook_issues({"url": 1, "events": "a"}) == []
+    assert hook_issues({}) == []
+    found = hook_issues({"url": "x.example", "events": ["a", "b", "a", "a"]})
+    assert [(issue.path, issue.message, issue.rule) for issue in found] == [
+        ("url", URL_RULE, "url"),
+        ("events[2]", "`a` is given twice", "unique"),
+        ("events[3]", "`a` is given twice", "unique"),
+    ]

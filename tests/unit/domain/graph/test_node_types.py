@@ -245,22 +245,6 @@ class TestSchemas:
             return
         assert not valid
 
-    @given(deployable_graphs())
-    def test_it_accepts_what_a_deploy_accepts(self, structure: dict[str, Any]) -> None:
-        """Every node of a graph that can be deployed."""
-        for node in structure["nodes"]:
-            schema = NODE_TYPES[NodeType(node["type"])].schema()
-            assert jsonschema_rs.validator_for(schema).is_valid(node.get("data", {}))
-
-    @given(deployable_graphs())
-    def test_a_value_has_what_was_checked(self, built: dict[str, Any]) -> None:
-        """The typed value of a node's data is the data without its unknown keys."""
-        for node in built["nodes"]:
-            cls, data = NODE_TYPES[NodeType(node["type"])].data, node.get("data", {})
-            known = to_json(structure(cls, data))
-            assert canonical(known) == canonical({key: item for key, item in data.items() if key in known})
-            assert {key for kind, key in KNOWN_KEYS if kind == node["type"]} & data.keys() == known.keys()
-
     def test_a_declaration_names_every_known_key(self) -> None:
         """The keys of the schemas are those of the interface."""
         declared = {(str(kind), key) for kind, one in NODE_TYPES.items() for key in one.schema()["properties"]}
@@ -345,3 +329,21 @@ class TestChecks:
         assert issue.message == f"`{'x' * 100}...` is already used"
         [issue] = one_of(["a", "b"])("c", Known())
         assert issue.message == "`c` is not one of `a`, `b`"
+
+
+@given(deployable_graphs())
+def test_a_schema_accepts_what_a_deploy_accepts(structure: dict[str, Any]) -> None:
+    """Every node of a graph that can be deployed."""
+    for node in structure["nodes"]:
+        schema = NODE_TYPES[NodeType(node["type"])].schema()
+        assert jsonschema_rs.validator_for(schema).is_valid(node.get("data", {}))
+
+
+@given(deployable_graphs())
+def test_a_value_has_what_was_checked(built: dict[str, Any]) -> None:
+    """The typed value of a node's data is the data without its unknown keys."""
+    for node in built["nodes"]:
+        cls, data = NODE_TYPES[NodeType(node["type"])].data, node.get("data", {})
+        known = to_json(structure(cls, data))
+        assert canonical(known) == canonical({key: item for key, item in data.items() if key in known})
+        assert {key for kind, key in KNOWN_KEYS if kind == node["type"]} & data.keys() == known.keys()

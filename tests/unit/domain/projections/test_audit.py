@@ -1,7 +1,7 @@
 """The decisions of users in the entries of a run."""
 
 from wfcore.domain.projections.audit import DecisionRow, decisions
-from wfcore.domain.run.entries import Actor, Cancelled, Decision, Paused, Resumed, TimePassed
+from wfcore.domain.run.entries import Actor, Cancelled, Decision, Forked, Paused, Resumed, Retried, TimePassed
 
 ANN = Actor("ann")
 
@@ -17,4 +17,21 @@ def test_decisions_of_users() -> None:
         DecisionRow(1, "ann", "run.resume", {"resumedBy": "r2", "decisions": approved}),
         DecisionRow(3, "ann", "run.interrupt"),
         DecisionRow(5, "ann", "run.cancel"),
+    ]
+
+
+def test_repairs() -> None:
+    """A retry has what was chosen, and a fork where it begins; without a chosen variation the version is null."""
+    chosen = ("workflow", 7, "v2")
+    entries = [
+        Retried(1, "r2", ANN, chosen, True, ("b",), {"a": 1}, ("c",)), Retried(2, "r3", ANN),
+        Forked(3, "f1", ANN, "key", ("b",), chosen), Forked(4, "f2", ANN, "key", ("a",)),
+    ]  # fmt: skip
+    plain = {"retriedBy": "r3", "version": None, "from": [], "outputs": [], "skip": []}
+    changed = {"retriedBy": "r2", "version": "v2", "from": ["b"], "outputs": ["a"], "skip": ["c"]}
+    assert decisions(entries) == [
+        DecisionRow(1, "ann", "run.retry", changed),
+        DecisionRow(2, "ann", "run.retry", plain),
+        DecisionRow(3, "ann", "run.fork", {"forkedTo": "f1", "version": "v2", "before": "b"}),
+        DecisionRow(4, "ann", "run.fork", {"forkedTo": "f2", "version": None, "before": "a"}),
     ]

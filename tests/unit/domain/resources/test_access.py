@@ -362,3 +362,15 @@ class TestWire:
             {"subjectType": "user", "subject": "u-bob", "use": True, "manage": True, "rule": "ownerUserId"},
             {"subjectType": "email", "subject": "a@x.org", "use": True, "manage": False, "rule": "sharedWith"},
         ]
+
+
+def test_a_credential_reaches_some_workflows() -> None:
+    """One that is limited reaches only these workflows, whose ids are no ids of skills; another one reaches all."""
+    limited = attrs.evolve(ANN, workflows=frozenset({7}))
+    assert limited.reaches("workflow", 7)
+    assert not limited.reaches("workflow", 8)
+    assert not limited.reaches("skill", 7)
+    assert not limited.reaches("assistant", None)
+    assert ANN.reaches("skill", 7)
+    assert ANN.reaches("assistant", None)
+    assert not attrs.evolve(ANN, workflows=frozenset()).reaches("workflow", 7)

@@ -11,7 +11,7 @@ from wfcore.domain.run.effects import CallModel
 from wfcore.domain.run.entries import Failed, Succeeded, decode_entry, encode_entry
 from wfcore.domain.run.plan import skill_plan
 from wfcore.domain.run.replay import fold
-from wfcore.testing.histories import History
+from wfcore.testing.histories import History, sketch
 
 REPLACED = {"replaced": True}
 
@@ -96,3 +96,25 @@ def test_how_many_times_a_budget_is_spent(budget: Mapping[str, Any], spent: Mapp
     assert times_spent(budget, spent) == times
     assert times_spent(budget, spent, spent) == 0
     assert budget_key(budget) == "agent/"
+
+
+def test_a_model_that_broke_off_is_called_again() -> None:
+    """Its worker ended while it was answering: that is the next attempt at once, and not a failed one of the node."""
+    history = History(sketch("s -> agent", agent={"type": "agent", "message": "hi"})).say("agent", "on")
+    (effect,) = history.fail("agent", reason="broken_off").pending("agent")
+    assert isinstance(effect, CallModel)
+    assert (effect.attempt, effect.broken_off, effect.not_before) == (2, 1, history.at)
+    assert history.kinds("agent")[-1] == "node_retrying"
+    assert history.fail("agent", reason="broken_off").machine.status == "error"
+
+
+def test_a_budget_of_the_run() -> None:
+    """A call after it is spent waits for a person, also that of an agent without a context."""
+    agent = {"type": "agent", "message": "hi"}
+    info = {"config": {"budget": {"maxTokens": 10}}}
+    history = History(sketch("s -> f", "f -> agent", f=agent, agent=agent), info=info)
+    history.succeed("f", "x", usage={"inputTokens": 6, "outputTokens": 6})
+    assert history.waiting("agent").message == "the run's budget of 10 tokens is spent: go on with as much again?"
+    (effect,) = history.decide("agent").pending("agent")
+    assert isinstance(effect, CallModel)
+    assert effect.allowances == {"run/": 2}

@@ -6,8 +6,9 @@ import pytest
 
 from wfcore.domain.run.effects import CallModel, CallTool
 from wfcore.domain.run.entries import Aborted, Failed, Limits, Started, Succeeded
-from wfcore.domain.run.plan import Retry
-from wfcore.domain.run.state import IllegalEntry
+from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.plan import Retry, compile_plan
+from wfcore.domain.run.state import IllegalEntry, RunStatus
 from wfcore.testing.histories import ANN, BEGIN, History, sketch
 
 
@@ -415,3 +416,58 @@ def test_a_failure_that_is_out_of_date_does_not_end_the_run() -> None:
 def test_a_very_late_retry_waits_no_longer_than_the_bound() -> None:
     """The back-off of an attempt whose power is out of range is the longest one."""
     assert Retry(max_attempts=9, coefficient=10.0, longest=60.0).delay_ms(5_000) == 60_000
+
+
+# What the machine shows
+
+
+def test_a_check_changes_nothing() -> None:
+    """It refuses what `apply` would refuse, and the state stays as it was."""
+    history = History(sketch("s -> a"))
+    before, fine = history.machine.seq, Succeeded(history.at, 1, 1, 0, 1, "x")
+    history.machine.check(fine)
+    assert (history.machine.seq, history.machine.length, list(history.machine.pending)) == (before, 1, [(1, 1, 0)])
+    with pytest.raises(IllegalEntry):
+        history.machine.check(Succeeded(history.at, 1, 1, 0, 2, "x"))
+    history.apply(fine)
+    with pytest.raises(IllegalEntry):
+        history.machine.check(fine)
+
+
+def test_events_are_collected_only_with_a_sink() -> None:
+    """Without one there are none, and they count all the same; taken events are not returned again."""
+    entry = Started(BEGIN, "run-1", ANN, None, {"origin": "api"})
+    silent, loud = Machine(compile_plan(sketch("s -> a"))), Machine(compile_plan(sketch("s -> a")), [])
+    silent.apply(entry)
+    loud.apply(entry)
+    assert (silent.take_events(), silent.sink) == ([], None)
+    assert [event.seq for event in loud.take_events()] == [1, 2, 3, 4]
+    assert (loud.take_events(), silent.seq, loud.seq) == ([], 4, 4)
+    assert loud.info["origin"] == "api"
+
+
+def test_a_retry_chooses_the_variation() -> None:
+    """Until then the machine has none of its own, and the interrupt history has everything there ever was."""
+    graph = sketch("s -> w", "w -approved-> a", w={"type": "humanApproval"})
+    history = History(graph)
+    name = history.waiting("w").id
+    assert (history.machine.pinned, history.machine.is_draft) == (None, False)
+    assert history.machine.interrupt_history == {name: "approval"}
+    history.decide("w").fail("a").retry(graph)
+    assert (history.machine.pinned, history.machine.is_draft) == (("workflow", 0, "v0"), True)
+    assert history.machine.interrupt_history == {name: "approved"}
+
+
+def test_a_start_that_was_refused() -> None:
+    """The run has its first events, and has ended in error; nothing is requested."""
+    machine = Machine(compile_plan(sketch("s -> a")), [])
+    machine.apply(Started(BEGIN, "run-1", ANN, None, {"target": "x"}, refusal="no access"))
+    assert [str(event.kind) for event in machine.take_events()] == ["run_started", "error"]
+    assert (machine.status, machine.pending, machine.at) == ("error", {}, BEGIN)
+    assert machine.error is not None
+    assert (machine.error["message"], machine.error["info"]) == ("no access", {"reason": "refused"})
+
+
+def test_statuses_of_turns_that_are_under_way() -> None:
+    """A queued turn and a running one are; an interrupted one has ended."""
+    assert [status for status in RunStatus if status.under_way] == [RunStatus.queued, RunStatus.running]

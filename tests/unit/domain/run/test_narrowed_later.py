@@ -6,7 +6,7 @@ from wfcore.domain.agents.context import digest_of
 from wfcore.domain.run.effects import CallModel, CallTool
 from wfcore.domain.run.entries import Decision, Resumed
 from wfcore.domain.run.plan import skill_plan
-from wfcore.testing.histories import ANN, History
+from wfcore.testing.histories import ANN, History, sketch
 
 Wire = dict[str, Any]
 
@@ -82,3 +82,13 @@ def test_without_a_config_nothing_changes() -> None:
         **CONTEXT,
         "digest": digest_of(CONTEXT),
     }
+
+
+def test_an_agent_whose_context_is_being_composed() -> None:
+    """It has nothing to narrow yet; its context is narrowed when it comes."""
+    agent = {"type": "agent", "agent_id": 1, "message": "hi"}
+    history = History(sketch("s -> agent", "s -> ok", agent=agent, ok={"type": "humanApproval"}))
+    resume(history, {"toolset": {"pay": {"enabled": False}}})
+    context = model_call(history.succeed("agent", CONTEXT)).context
+    assert context is not None
+    assert [one["name"] for one in context["tools"]] == ["look"]
