@@ -16,6 +16,7 @@ from coverage import Coverage
 FLOORS: Final = {
     "wfcore": 95.0,
     "wfcore.domain": 100.0,
+    "wfcore.flows": 99.0,
     "wfcore.adapters": 99.0,
     "wfcore.adapters.dispatch": 97.0,
     "wfcore.adapters.http": 98.0,

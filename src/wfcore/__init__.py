@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         WfcoreError,
     )
     from wfcore.domain.resources.access import Principal
+    from wfcore.flows import Flow
     from wfcore.ports.providers import ConnectionRequired, ModelProvider, Tool, ToolCall, ToolConnection, ToolFailed
     from wfcore.runtime.common.installation import Secrets, Settings
     from wfcore.runtime.common.ports import Overrides
@@ -38,6 +39,7 @@ __all__ = [
     "Conflict",
     "ConnectionRequired",
     "Core",
+    "Flow",
     "Forbidden",
     "Invalid",
     "Malformed",
@@ -70,6 +72,7 @@ _WHERE = {
     "Conflict": "wfcore.domain.kernel.errors",
     "ConnectionRequired": "wfcore.ports.providers",
     "Core": "wfcore.core",
+    "Flow": "wfcore.flows",
     "Forbidden": "wfcore.domain.kernel.errors",
     "Invalid": "wfcore.domain.kernel.errors",
     "Malformed": "wfcore.domain.kernel.errors",

@@ -19,10 +19,10 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^ {4}((?:from|import) \w[\w. ,]*)$", re.MULTILINE)
 
 WFCORE = [
-    "Conflict", "ConnectionRequired", "Core", "Forbidden", "Invalid", "Malformed", "ModelProvider", "NotFound",
-    "Overrides", "Principal", "Provide", "RateLimited", "RunCancelled", "RunContext", "RunFailed", "Secrets",
-    "Settings", "TooLarge", "Tool", "ToolCall", "ToolConnection", "ToolFailed", "Unauthenticated", "Unavailable",
-    "WfcoreError", "http", "open", "tool", "tools",
+    "Conflict", "ConnectionRequired", "Core", "Flow", "Forbidden", "Invalid", "Malformed", "ModelProvider",
+    "NotFound", "Overrides", "Principal", "Provide", "RateLimited", "RunCancelled", "RunContext", "RunFailed",
+    "Secrets", "Settings", "TooLarge", "Tool", "ToolCall", "ToolConnection", "ToolFailed", "Unauthenticated",
+    "Unavailable", "WfcoreError", "http", "open", "tool", "tools",
 ]  # fmt: skip
 TESTING = [
     "BlobsContract", "BrokenGraph", "ClockContract", "DispatcherContract", "EventsContract", "FakeClock", "History",

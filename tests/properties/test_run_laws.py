@@ -23,7 +23,7 @@ from wfcore.domain.run.entries import (
     encode_entry,
 )
 from wfcore.domain.run.events import TERMINAL, Event, EventKind
-from wfcore.domain.run.flow import Flow
+from wfcore.domain.run.flow import GraphFlow
 from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.machine.states.state import AgentLoop, Batch, Frame, Left, RunState
 from wfcore.domain.run.plan import compile_plan
@@ -206,7 +206,7 @@ def observe_frame(frame: Frame) -> dict[str, Any]:
     }
     seen["flow"] = {
         name: list(getattr(frame.flow, name).items()) if name == "edges" else list(getattr(frame.flow, name))
-        for name in Flow.__slots__
+        for name in GraphFlow.__slots__
         if name != "plan"
     }
     seen["batches"] = {

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,16 +19,32 @@ if TYPE_CHECKING:
 
 
 def read_workflow(path: str) -> dict[str, JSON]:
-    """The body of a create request (interface, CreateAgentDto) from a file of JSON or YAML 1.2.
+    """The body of a create request (interface, CreateAgentDto) from a file of JSON or YAML 1.2, or of a `Flow` at
+    `FILE.py:NAME`.
 
-    `type` is optional, and `name` defaults to the name of the file. Raises Malformed when the file is not an object.
+    `type` is optional, and `name` defaults to the name of the file. Raises Malformed when the file is not an object,
+    FlowError for a flow that cannot run.
     """
+    if _FLOW.fullmatch(path):
+        return _body_of_flow(path)
     file = Path(path)
     content = _read(file)
     tree = _json(content) if file.suffix == ".json" else _yaml(content)
     if not isinstance(tree, dict):
         raise _malformed("the file must contain an object", "type")
     return {"name": file.stem, "type": "workflow", **tree}
+
+
+_FLOW = re.compile(r".+\.py:\w+")
+
+
+def _body_of_flow(reference: str) -> dict[str, JSON]:
+    from wfcore.flows import Flow
+
+    flow = _import_object(reference, "FILE")
+    if not isinstance(flow, Flow):
+        raise CycloptsError(msg=f"FILE: `{reference}` is not a `wfcore.Flow`")
+    return {"name": flow.name, "type": "workflow", "workflowStructure": flow.structure()}
 
 
 def read_input(text: str) -> dict[str, JSON]:
@@ -109,16 +126,16 @@ def _summary(error: Exception) -> str:
     return f"line {mark.line + 1}: {problem}" if mark is not None else problem
 
 
-def _import_object(reference: str) -> Any:
+def _import_object(reference: str, option: str = "--tools") -> Any:
     module, _, name = reference.rpartition(":")
     if not module:
-        raise CycloptsError(msg=f"--tools: `{reference}` must be MODULE:NAME or FILE.py:NAME")
+        raise CycloptsError(msg=f"{option}: `{reference}` must be MODULE:NAME or FILE.py:NAME")
     try:
         return getattr(_import_module(module), name)
     except AttributeError:
-        raise CycloptsError(msg=f"--tools: `{module}` has no `{name}`") from None
+        raise CycloptsError(msg=f"{option}: `{module}` has no `{name}`") from None
     except Exception as error:  # noqa: BLE001  (the user's module can raise anything)
-        raise CycloptsError(msg=f"--tools: cannot import `{module}`: {type(error).__name__}: {error}") from None
+        raise CycloptsError(msg=f"{option}: cannot import `{module}`: {type(error).__name__}: {error}") from None
 
 
 def _import_module(name: str) -> ModuleType:

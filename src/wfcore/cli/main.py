@@ -35,6 +35,7 @@ _commands = {
     "worker": ("worker:worker", "Drive runs beside servers and other workers."),
     "validate": ("validate:validate", "Check a workflow file."),
     "simulate": ("simulate:simulate", "Try every outcome of every node of a workflow file."),
+    "graph": ("graph:graph", "Draw a workflow file."),
     "run": ("runs:app", "Run a workflow file without a server, or manage the runs of an organization."),
     "inbox": ("runs:inbox", "List what waits for a member's decision."),
     "answer": ("runs:answer", "Decide an interrupt of a run."),

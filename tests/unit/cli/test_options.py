@@ -123,6 +123,9 @@ def test_an_invalid_key_is_refused_by_name(
         ["validate", "missing.yaml"],
         ["simulate", "missing.yaml"],
         ["simulate", "missing.yaml", "--max-paths", "0"],
+        ["graph", "missing.yaml"],
+        ["graph", "missing.yaml", "--svg", "--mermaid"],
+        ["graph", "missing.py:FLOW"],
         ["serve", "--tools", "nothing"],
         ["serve", "--tools", "no_such_module:TOOLS"],
         ["serve", "--tools", "no_such_file.py:TOOLS"],
@@ -146,5 +149,5 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """Help is on stdout, ends with 0, and names every command."""
     assert main(["--help"]) == 0
     printed = capsys.readouterr().out
-    names = "serve worker run validate simulate chat org member group token db openapi"
+    names = "serve worker run validate simulate graph chat org member group token db openapi"
     assert [name for name in names.split() if name not in printed] == []

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from types import UnionType
-from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -17,6 +17,9 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ToolCall, ToolConnection, ToolFailed
 
 Deps = TypeVar("Deps")
+
+UNCHECKED: Final = object()
+"""In place of `deps`, where a tool is only described and not called."""
 
 
 @attrs.frozen
@@ -101,13 +104,7 @@ def injected(annotation: Any, deps: object, where: str) -> Injected | None:
 
 def _check_deps(wanted: tuple[Any, ...], deps: object, where: str) -> None:
     cls: Any = (get_origin(wanted[0]) or wanted[0]) if wanted else object
-    if (
-        cls is UnionType
-        or not isinstance(cls, type)
-        or (getattr(cls, "_is_protocol", False) and not _is_checkable(cls))
-    ):
-        return
-    if not isinstance(deps, cls):
+    if deps is not UNCHECKED and _is_checkable(cls) and not isinstance(deps, cls):
         given = "nothing" if deps is None else f"`{type(deps).__name__}`"
         raise TypeError(f"{where} needs `deps` of the type `{cls.__name__}`, but `open` got {given}")
 

@@ -6,7 +6,7 @@ An edge that closes a cycle does not count in joins. When it is taken, it re-arm
 head anew at once. An edge that leads out of a cycle is held until the cycle is left, that is, until all its nodes have
 settled in a pass that does not start another; it then counts as taken if any pass took it.
 
-`Flow` is changed in place and belongs to one machine. It knows nothing of what nodes do.
+`GraphFlow` is changed in place and belongs to one machine. It knows nothing of what nodes do.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from wfcore.domain.run.plan import EdgePlan, Plan
 UNDECIDED, NOT_TAKEN, TAKEN, HELD_NOT_TAKEN, HELD_TAKEN = range(5)
 
 
-class Flow:
+class GraphFlow:
     """Which nodes may go next. `ready` holds their positions in the order in which they became ready."""
 
     __slots__ = ("edges", "need", "plan", "ready", "taken", "unsettled")

@@ -11,6 +11,7 @@ import attrs
 import msgspec
 import pydantic
 import pytest
+import typing_extensions
 
 from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.domain.json.schema import compile_schema
@@ -329,3 +330,47 @@ class TestResults:
         assert tool_of(self.returning(Any)).output_schema is None
         assert tool_of(self.returning(object)).output_schema == {}
         assert tool_of(self.returning(None)).output_schema == {"type": "null"}
+
+
+def test_rarer_annotations() -> None:
+    """`Doc` is a description; a type alias is what it stands for; a dataclass can have a default from a factory."""
+    alias = typing_extensions.TypeAliasType("alias", list[int])
+    assert converted(alias, [1]) == [1]
+
+    @dataclasses.dataclass
+    class Basket:
+        items: list[str] = dataclasses.field(default_factory=list)
+        hidden: int = dataclasses.field(default=1, init=False)
+
+    assert converted(Basket, {}) == Basket([])
+    documented = Annotated[int, typing_extensions.Doc("How many"), at.Ge(1)]
+    assert tool_of(taking(documented)).parameters["properties"]["value"] == {
+        "type": "integer", "minimum": 1, "description": "How many",
+    }  # fmt: skip
+
+
+def anything(*given: Any) -> int:
+    return len(given)
+
+
+@attrs.frozen
+class Unread:
+    value: int = attrs.field(converter=anything)
+    count: int = attrs.field(converter=anything, default=0)
+
+
+def test_a_converter_that_does_not_say_what_it_takes() -> None:
+    """Any value is passed to it."""
+    properties: Any = tool_of(taking(Unread)).parameters["$defs"]["Unread"]["properties"]
+    assert properties == {"value": {}, "count": {"default": 0}}
+    assert converted(Unread, {"value": "x"}) == Unread("x")
+
+
+def test_two_native_types_of_one_name() -> None:
+    """Types that msgspec names by itself cannot share a name with a class."""
+    struct = msgspec.defstruct("Money", [("cents", int)])
+
+    def take(one: Money, two: struct) -> None: ...  # type: ignore[valid-type]
+
+    with pytest.raises(TypeError, match="two types are named `Money`"):
+        tool_of(take)

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import attrs
 
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.flow import HELD_TAKEN, TAKEN, Flow
+from wfcore.domain.run.flow import HELD_TAKEN, TAKEN, GraphFlow
 from wfcore.domain.run.machine.states.state import Frame, Left, NodeState
 from wfcore.domain.run.plan import EdgePlan, NodePlan, Plan
 
@@ -118,7 +118,7 @@ def rewind(frame: Frame, plan: Plan, again: Collection[str] = ()) -> None:
     left = {node.index: _routed(frame, kept[node.id], node) for node in plan.nodes if node.id in kept}
     held = _held(frame, plan, anew)
     _move_nodes(frame, plan, was, kept, anew)
-    frame.flow = Flow.rebuilt(plan, left, held)
+    frame.flow = GraphFlow.rebuilt(plan, left, held)
     frame.ends = {
         index: None
         for index, taken in left.items()

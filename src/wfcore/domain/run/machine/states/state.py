@@ -16,7 +16,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.entries import Actor, Limits, Opened, Pinned
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.flow import Flow
+from wfcore.domain.run.flow import GraphFlow
 from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.records import Record
 from wfcore.domain.run.state import Interrupt
@@ -225,7 +225,7 @@ class Frame:
     ) -> None:
         self.plan, self.place = plan, place
         self.outer, self.opener, self.entry = outer, opener, entry
-        self.flow = Flow(plan)
+        self.flow = GraphFlow(plan)
         self.nodes = [NodeState.idle] * len(plan.nodes)
         self.visits = [0] * len(plan.nodes)
         self.outputs: dict[str, dict[str, JSON]] = {}
