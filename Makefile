@@ -43,13 +43,16 @@ bench: $(READY)
 
 # Kills real processes at every point: STORE=postgres, SECONDS=600 for as many as that allows. STORM=300 adds a storm: at
 # random, processes are killed and suspended, clocks step, and the store is locked or restarted. With STORE=replica or
-# STORE=async-replica a storm includes a failover of PostgreSQL.
+# STORE=async-replica a storm includes a failover of PostgreSQL. HISTORIES=60 checks that what two processes do at the same
+# time to the same runs and workflows is linearizable.
 STORE ?= sqlite
 SECONDS ?= 0
 STORM ?= 0
+HISTORIES ?= 0
 
 crash: $(READY)
-	$(BIN)/python tests/crash --store $(STORE) --seconds $(SECONDS) --storm $(STORM)
+	$(BIN)/python tests/crash --store $(STORE) --seconds $(SECONDS) --storm $(STORM) \
+		--histories $(HISTORIES)
 
 # Cuts the power at IMAGES moments of a recorded workload on a SQLite file, with `synchronous` FULL and NORMAL; minutes.
 IMAGES ?= 10000

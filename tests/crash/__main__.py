@@ -1,12 +1,14 @@
 """Kill real processes at every point of every scenario, and print the results: `make crash`.
 
-    python tests/crash [--store STORE] [--seconds S] [--scenario NAME ...] [--point NAME] [--storm S]
+    python tests/crash [--store STORE] [--seconds S] [--scenario NAME ...] [--point NAME] [--storm S] [--histories S]
 
 Without `--seconds` there is an experiment for every point; with it as many as the time allows, evenly over scenarios
 and boundaries, the same ones each time. `--point` runs the experiment of one point, `write/amid/3`, as the list of
 problems names it. Of the stores, `sqlite` and `postgres` are for all experiments, `replica` and `async-replica` for
-storms with a failover of PostgreSQL to a replica. The exit status is 1 when a completed step was repeated, an
-acknowledged event lost, a run stranded, or an output different.
+storms with a failover of PostgreSQL to a replica. `--histories` records concurrent operations of two processes for so
+many seconds, and as long while the processes are killed, and checks that they are linearizable. The exit status is 1
+when a completed step was repeated, an acknowledged event lost, a run stranded, an output different, or a history has no
+valid order.
 """
 
 import argparse
@@ -24,6 +26,7 @@ sys.path.insert(1, str(Path(__file__).parents[1]))
 
 from failover import ReplicatedServer
 from fork_server import ForkServer
+from histories import Histories
 from kill_experiments import FAULTS, SCENARIOS, Baseline, Verdict
 from random_kills import RandomKills
 from scenarios import spec
@@ -46,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             store = _store(options.store, Path(root), fork_servers[0])
             faults = _run_all(options, Path(root), store, fork_servers)
+            for kills in (False, True) if options.histories else ():
+                faults += Histories(Path(root), store, fork_servers, options.histories, kills=kills).run()
             if options.storm:
                 faults += RandomKills(Path(root), store, fork_servers, options.storm).run()
         finally:
@@ -62,6 +67,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--scenario", action="append", choices=(*SCENARIOS, "recovery", "none"))
     parser.add_argument("--point")
+    parser.add_argument("--histories", type=float, default=0.0)
     parser.add_argument("--storm", type=float, default=0.0)
     return parser.parse_args(arguments)
 

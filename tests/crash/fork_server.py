@@ -54,6 +54,7 @@ class ForkServer:
 
 
 def _serve() -> None:
+    import histories  # noqa: F401  (it adds a role)
     import process_roles
     import random_kills  # noqa: F401  (it adds roles)
 
