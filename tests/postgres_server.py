@@ -15,15 +15,15 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
+from sql_texts import qualified
 
 from wfcore.adapters.sql import migrations
-from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
 from wfcore.adapters.sql.schema.tables import metadata
 
 HASTE = ("fsync", "full_page_writes", "synchronous_commit")
 WIPE = "; ".join(
     [
-        *(f"DELETE FROM {qualified(table.name, DEFAULT_SCHEMA)}" for table in reversed(metadata.sorted_tables)),
+        *(f"DELETE FROM {qualified(table.name)}" for table in reversed(metadata.sorted_tables)),
         "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'",
     ]
 )

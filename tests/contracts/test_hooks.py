@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 from postgres_server import new_database
+from sql_texts import explained
 
 from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.hooks import ADD, DUE, DUE_OF_EACH
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.testing.contracts.storage.hooks import HooksContract, Stores
@@ -35,11 +37,11 @@ class TestSqlHooks(HooksContract):
         await storage.close()
 
     @pytest.mark.parametrize("statement", [DUE, DUE_OF_EACH])
-    async def test_due_deliveries_use_indexes(self, stores: Stores, statement: str) -> None:
+    async def test_due_deliveries_use_indexes(self, stores: Stores, statement: Statement) -> None:
         """No table is scanned: deliveries are found by handler and time, and by organization."""
         storage, _ = stores
         assert isinstance(storage, SqlStorage)
-        plan = await storage.database.look_up(f"EXPLAIN QUERY PLAN {statement}", 9, 9, "")
+        plan = await storage.database.look_up(explained(statement), 9, 9, "")
         steps = [step for *_, step in plan]
         assert [step for step in steps if step.startswith("SCAN")] in ([], ["SCAN w", "SCAN w"])
         assert any("wfcore_deliveries_due" in step for step in steps)
@@ -48,7 +50,7 @@ class TestSqlHooks(HooksContract):
         """The journal finds the subscribers by the primary key of subscriptions."""
         storage, _ = stores
         assert isinstance(storage, SqlStorage)
-        plan = await storage.database.look_up(f"EXPLAIN QUERY PLAN {ADD}", *range(10))
+        plan = await storage.database.look_up(explained(ADD), *range(10))
         steps = [step for *_, step in plan]
         assert steps == ["SEARCH s USING PRIMARY KEY (org=? AND event=?)"]
 

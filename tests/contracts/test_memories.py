@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from sql_texts import statement
 
 from wfcore.adapters.inmemory.memories import InMemoryMemories
 from wfcore.adapters.sql.repositories.memories import SqlMemories
@@ -89,7 +90,7 @@ class TestSqlMemories(WordsContract):
         """When the words cannot be written, the row is not written either."""
         await memories.add(ORG, 1, memory(1))
         async with self.database.writing() as connection:
-            await connection.exec_driver_sql("ALTER TABLE wfcore_memory_words RENAME TO elsewhere")
+            await connection.run(statement("ALTER TABLE wfcore_memory_words RENAME TO elsewhere"))
         for write in (
             lambda: memories.add(ORG, 1, memory(2)),
             lambda: memories.replace(ORG, 1, memory(1, "new")),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from postgres_server import new_database, wipe
+from sql_texts import statement
 from test_dispatcher import EmbeddedContract
 from test_journal import CALLS, FIRST, answer, everything
 
@@ -43,15 +44,18 @@ async def as_the_journal_wants_it(database: PostgresDatabase) -> None:
     async with database.writing() as connection:
         for number, org in enumerate((ORG, OTHER_ORG), 1):
             row = (number, org, f"organization {number}")
-            await connection.exec_driver_sql(
-                "INSERT INTO wfcore_organizations (key, uuid, name, created_at) VALUES (?, ?, ?, 0)", row
+            await connection.run(
+                statement("INSERT INTO wfcore_organizations (key, uuid, name, created_at) VALUES (?, ?, ?, 0)"), row
             )
-        await connection.exec_driver_sql(
-            "INSERT INTO wfcore_resources (key, org, kind, id, slug, name, status, access, is_enabled, created_at,"
-            " updated_at, revision) VALUES (1, 1, 'workflow', 1, 'one', 'one', 'active', '', false, 0, 0, 1)"
+        await connection.run(
+            statement(
+                "INSERT INTO wfcore_resources (key, org, kind, id, slug, name, status, access, is_enabled, created_at,"
+                " updated_at, revision) VALUES (1, 1, 'workflow', 1, 'one', 'one', 'active', '', false, 0, 0, 1)"
+            )
         )
-        await connection.exec_driver_sql(
-            "INSERT INTO wfcore_grants (resource, subject, use, manage) VALUES (1, ?, true, false)", (f"g:{READERS}",)
+        await connection.run(
+            statement("INSERT INTO wfcore_grants (resource, subject, use, manage) VALUES (1, ?, true, false)"),
+            (f"g:{READERS}",),
         )
 
 
@@ -87,9 +91,9 @@ class TestEmbeddedOnPostgres(EmbeddedContract):
             yield SqlJournal(database)
 
 
-NEXT = """
+NEXT = statement("""
 SELECT setval('wfcore.executions_id_seq', (SELECT coalesce(max(id), 0) + 1 FROM wfcore_executions), false),
-    setval('wfcore.runs_key_seq', (SELECT coalesce(max(key), 0) + 1 FROM wfcore_runs), false)"""
+    setval('wfcore.runs_key_seq', (SELECT coalesce(max(key), 0) + 1 FROM wfcore_runs), false)""")
 """A refused beginning uses a number up; for the comparison it is given back."""
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from postgres_server import new_database
+from sql_texts import explained
 
 from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.inmemory.storage import MemoryStorage
@@ -13,6 +14,7 @@ from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories import schedules
 from wfcore.adapters.sql.repositories.postings import DUE, DUE_OF_EACH
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.testing.contracts.postings import PostingsContract, Stores
@@ -39,7 +41,7 @@ class TestSqlPostings(PostingsContract):
         """The query scans the index of pending deliveries by time, and looks up each run by its key."""
         storage, _ = stores
         assert isinstance(storage, SqlStorage)
-        plan = await storage.database.look_up(f"EXPLAIN QUERY PLAN {DUE}", 9, 9)
+        plan = await storage.database.look_up(explained(DUE), 9, 9)
         steps = [step for *_, step in plan]
         assert not any("SCAN" in step or "TEMP B-TREE" in step for step in steps)
         assert "SEARCH p USING INDEX wfcore_postings_due (next_at<?)" in steps
@@ -49,11 +51,11 @@ class TestSqlPostings(PostingsContract):
         ("statement", "index"),
         [(DUE_OF_EACH, "postings_due_org"), (schedules.DUE_OF_EACH, "schedules_due_org")],
     )
-    async def test_shares_use_indexes(self, stores: Stores, statement: str, index: str) -> None:
+    async def test_shares_use_indexes(self, stores: Stores, statement: Statement, index: str) -> None:
         """No table is scanned: organizations, and what is due in each, are found by one index."""
         storage, _ = stores
         assert isinstance(storage, SqlStorage)
-        plan = [step for *_, step in await storage.database.look_up(f"EXPLAIN QUERY PLAN {statement}", 9, 9)]
+        plan = [step for *_, step in await storage.database.look_up(explained(statement), 9, 9)]
         assert [step for step in plan if step.startswith("SCAN")] == ["SCAN w", "SCAN w"]
         assert sum(f"{index} (org" in step for step in plan) >= 2
 

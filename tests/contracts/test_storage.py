@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 from postgres_server import new_database
+from sql_texts import statement
 
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
@@ -54,9 +55,11 @@ class TestSqlStorage(StorageContract):
         store = await open_sqlite(tmp_path)
         await store.add_organization(new_organization(ORG))
         async with store.database.writing() as connection:
-            await connection.exec_driver_sql(
-                "INSERT INTO wfcore_executions (org, kind, variation_id, is_draft, user_id, thread_id, started_by,"
-                " epoch) VALUES (1, 'workflow', X'3D7631', true, 'u', 't', 'person', 0)"
+            await connection.run(
+                statement(
+                    "INSERT INTO wfcore_executions (org, kind, variation_id, is_draft, user_id, thread_id, started_by,"
+                    " epoch) VALUES (1, 'workflow', X'3D7631', true, 'u', 't', 'person', 0)"
+                )
             )
         await _drop_two_drafts(store)
         await store.close()

@@ -27,7 +27,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from wfcore.adapters.sql.postgres.pipeline import PipelineConnection, Statement
+from wfcore.adapters.sql.postgres.pipeline import PipelineConnection, Request
 
 CONNECT = sqlite3.connect
 SENDING = psycopg.AsyncCursor.execute, psycopg.AsyncCursor.executemany
@@ -149,8 +149,8 @@ class Points:
             kind = "read" if error else "commit"
             return await self._sent(kind, lambda: leave(transaction, error, *args))
 
-        def send_here(pipeline: PipelineConnection, statements: Sequence[Statement]) -> Any:
-            kind = _kind_of(pipeline, [statement for statement, _ in statements])
+        def send_here(pipeline: PipelineConnection, statements: Sequence[Request]) -> Any:
+            kind = _kind_of(pipeline, [statement.sqlite for statement, _ in statements])
             self.reach(kind, "before")
             results = PIPELINE_SEND(pipeline, statements)
             if kind != "read":

@@ -14,8 +14,6 @@ from typing import Any, Protocol
 import psycopg
 import sqlalchemy as sa
 
-from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
-
 HOLD_LOCK = """
 import contextlib, os, signal, sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], timeout=2, isolation_level=None)
@@ -115,7 +113,9 @@ class PostgresServer:
 
     def rows(self, url: str, question: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(url) as connection:
-            return connection.execute(qualified(question, DEFAULT_SCHEMA)).fetchall()  # type: ignore[arg-type]
+            from sql_texts import qualified
+
+            return connection.execute(qualified(question)).fetchall()  # type: ignore[arg-type]
 
     def prepare_outages(self) -> None:
         for statement in ("ALTER SYSTEM SET synchronous_commit = on", "SELECT pg_reload_conf()"):

@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from wfcore.adapters.sql.journal.statements import is_compacted, restored
+from wfcore.adapters.sql.journal.conversion import is_compacted, restored
 from wfcore.domain.run.effects import Effect
 from wfcore.domain.run.entries import Entry, Forked, Pinned, Resumed, Retried, Started
 from wfcore.domain.run.events import Event

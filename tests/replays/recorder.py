@@ -14,6 +14,7 @@ from typing import Any
 from bench import Bench, Toolbox
 from bench import opened as open_bench
 from frozen import FOLDER, Frozen, fold, pinned_in, plain
+from sql_texts import statement
 
 from wfcore.domain.graph.structure import structure_of
 from wfcore.testing.fakes import FakeClock, SequentialIds
@@ -72,9 +73,9 @@ class Recorder:
         return structure_of(variation.content)
 
 
-async def _rows(bench: Bench, statement: str, *values: Any) -> Any:
+async def _rows(bench: Bench, text: str, *values: Any) -> Any:
     async with bench.core.ports.storage.database.reading() as connection:  # type: ignore[attr-defined]
-        return (await connection.exec_driver_sql(statement, values)).fetchall()
+        return (await connection.run(statement(text), values)).fetchall()
 
 
 def _row(view: Any) -> dict[str, Any]:

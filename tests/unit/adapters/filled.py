@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from bench import Bench, act, ask, deployed_skill, graph, one, opened, private
 from chatting import REACHING, opened_channel
 from scheduling import scheduled
+from sql_texts import qualified
 
-from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
 from wfcore.adapters.sql.schema.tables import metadata
 
 SECRET = b"s" * 32
@@ -73,7 +73,7 @@ def rows_of(connection: sa.Connection) -> Mapping[str, list[tuple[Any, ...]]]:
     found = {}
     server = connection.dialect.name == "postgresql"
     for table in metadata.sorted_tables:
-        name = qualified(table.name, DEFAULT_SCHEMA) if server else table.name
+        name = qualified(table.name) if server else table.name
         columns = ", ".join(f'"{column.name}"' for column in table.columns)
         rows = [tuple(row) for row in connection.exec_driver_sql(f"SELECT {columns} FROM {name}")]
         found[table.name] = sorted(rows, key=repr)

@@ -13,10 +13,10 @@ from typing import Any
 
 import sqlalchemy as sa
 from products import KINDS, Kind, engine_url
+from sql_texts import qualified
 
 import wfcore
 from wfcore.adapters.sql.host import HostTransaction
-from wfcore.adapters.sql.schema.names import qualified
 from wfcore.runtime.common.installation import Settings
 
 SETTINGS = Settings(synchronous="NORMAL", grace=0)
@@ -75,7 +75,7 @@ def counted(url: str, name: str) -> tuple[Any, Any]:
             connection.scalar(sa.text(text), {"name": name})
             for text in (
                 "SELECT count(*) FROM orders WHERE id = :name",
-                qualified(runs, "wfcore") if url.startswith("postgresql") else runs,
+                qualified(runs) if url.startswith("postgresql") else runs,
             )
         ]
     engine.dispose()

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, scoped_session
 
 from wfcore.adapters.sql.journal import statements as sql
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.store import Commits, CommitTransaction, Cursor, Rows, Store, Transaction
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SAVEPOINT: Final = "wf_in_transaction"
+
+_BEGIN: Final = Statement(lambda _: f"SAVEPOINT {SAVEPOINT}")
+_ROLL_BACK: Final = Statement(lambda _: f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+_RELEASE: Final = Statement(lambda _: f"RELEASE SAVEPOINT {SAVEPOINT}")
 
 KINDS: Final = "a connection or session of SQLAlchemy, sync or async, or a connection of sqlite3 or psycopg"
 
@@ -38,13 +43,13 @@ class Host(Protocol):
 class HostTransaction:
     """Implements `CommitTransaction` on a function that executes one statement."""
 
-    def __init__(self, execute: Callable[[str, Any], Cursor]) -> None:
+    def __init__(self, execute: Callable[[Statement, Sequence[Any]], Cursor]) -> None:
         self._execute = execute
 
-    def execute(self, statement: str, values: Any = (), /) -> Cursor:
+    def execute(self, statement: Statement, values: Sequence[Any] = (), /) -> Cursor:
         return self._execute(statement, values)
 
-    def executemany(self, statement: str, rows: Any, /) -> None:
+    def executemany(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> None:
         for row in rows:
             self._execute(statement, row)
 
@@ -64,7 +69,7 @@ class HostDialect(Protocol):
         """The same outside the event loop."""
         ...
 
-    def execute(self, connection: sa.Connection, statement: str, values: Any) -> Cursor:
+    def execute(self, connection: sa.Connection, statement: Statement, values: Sequence[Any]) -> Cursor:
         """Execute a statement on SQLAlchemy's connection."""
         ...
 
@@ -170,15 +175,15 @@ class HostCommits:
         """Call `work` under a savepoint. Raises what it raises, after its effects were rolled back."""
 
         def write(transaction: CommitTransaction) -> T:
-            transaction.execute(f"SAVEPOINT {SAVEPOINT}")
+            transaction.execute(_BEGIN)
             try:
                 outcome = work(transaction)
                 self._dialect.on_write(transaction)
             except BaseException:
-                transaction.execute(f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
-                transaction.execute(f"RELEASE SAVEPOINT {SAVEPOINT}")
+                transaction.execute(_ROLL_BACK)
+                transaction.execute(_RELEASE)
                 raise
-            transaction.execute(f"RELEASE SAVEPOINT {SAVEPOINT}")
+            transaction.execute(_RELEASE)
             return outcome
 
         with self._dialect.errors():
@@ -205,7 +210,7 @@ class HostStore:
     def reading(self) -> AbstractAsyncContextManager[Transaction]:
         return self._database.reading()
 
-    async def look_up(self, statement: str, *values: Any) -> Rows:
+    async def look_up(self, statement: Statement, *values: Any) -> Rows:
         def read(transaction: CommitTransaction) -> Rows:
             return [tuple(row) for row in transaction.execute(statement, values).fetchall()]
 

@@ -30,7 +30,8 @@ from wfcore.adapters.sql.repositories.resources import SqlResources, add_row
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_ms, to_resource, to_token, to_token_member
 from wfcore.adapters.sql.repositories.schedules import SqlSchedules
 from wfcore.adapters.sql.repositories.webhooks import FIND, SqlWebhooks
-from wfcore.adapters.sql.schema.tables import organizations, resources, tokens
+from wfcore.adapters.sql.schema.statement import Statement
+from wfcore.adapters.sql.schema.tables import group_members, members, organizations, resources, tokens
 from wfcore.adapters.sql.store import Rows, Store, Transaction
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
@@ -112,10 +113,14 @@ class SqlUnitOfWork:
 
 _RESOURCE: Final = tuple(column.name for column in resources.c)
 
-FIND_RESOURCE: Final = f"""
+FIND_RESOURCE: Final = Statement(
+    lambda d: (
+        f"""
 SELECT {", ".join(f"r.{name}" for name in _RESOURCE)}
-FROM wfcore_resources r JOIN wfcore_organizations o ON o.key = r.org
-WHERE o.uuid = ?1 AND r.kind = ?2 AND r.id = ?3"""
+FROM {d[resources]} r JOIN {d[organizations]} o ON o.key = r.org
+WHERE o.uuid = {d[1]} AND r.kind = {d[2]} AND r.id = {d[3]}"""
+    )
+)
 """One resource by organization, kind and id."""
 
 CACHED_RESOURCES: Final = 256
@@ -124,12 +129,16 @@ CACHED_RESOURCES: Final = 256
 _TOKEN: Final = tuple(column.name for column in tokens.c)
 _TOKEN_MEMBER: Final = (*_TOKEN, "email", "member_name", "role", "email_verified", "groups")
 
-CREDENTIAL: Final = f"""
+CREDENTIAL: Final = Statement(
+    lambda d: (
+        f"""
 SELECT {", ".join(f"t.{name}" for name in _TOKEN)}, m.email, m.name, m.role, m.email_verified,
-  (SELECT json_group_array(g.group_id) FROM wfcore_group_members g WHERE g.org = t.org AND g.user_id = t.user_id)
-FROM wfcore_organizations o JOIN wfcore_tokens t ON t.org = o.key
-JOIN wfcore_members m ON m.org = t.org AND m.user_id = t.user_id
-WHERE o.uuid = ?1 AND t.prefix = ?2"""
+  (SELECT {d.array("g.group_id")} FROM {d[group_members]} g WHERE g.org = t.org AND g.user_id = t.user_id)
+FROM {d[organizations]} o JOIN {d[tokens]} t ON t.org = o.key
+JOIN {d[members]} m ON m.org = t.org AND m.user_id = t.user_id
+WHERE o.uuid = {d[1]} AND t.prefix = {d[2]}"""
+    )
+)
 """A token and its member, by organization and prefix."""
 
 PROBE: Final = {"key": -1, "uuid": "probe", "name": "p" * 8_000, "created_at": 0}
@@ -183,7 +192,7 @@ class SqlStorage:
         async with self.database.writing() as connection:
             await hooks.register_handler(connection, name, events)
 
-    async def _shared(self, due: str, due_of_each: str, now: int, limit: int, *more: str) -> Rows:
+    async def _shared(self, due: Statement, due_of_each: Statement, now: int, limit: int, *more: str) -> Rows:
         """The rows that are due, the organization first. With more than `limit`, organizations have the same share."""
         rows = await self.database.look_up(due, now, limit, *more)
         if len(rows) < limit:

@@ -1,17 +1,18 @@
 """The interface between the repositories and a database, SQLite or PostgreSQL."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
 import anyio
 import sqlalchemy as sa
 
+from wfcore.adapters.sql.schema.statement import Statement, Values
+
 T = TypeVar("T")
 Synchronous = Literal["FULL", "NORMAL"]
 Rows = list[tuple[Any, ...]]
-Values = Sequence[Any] | Mapping[str, Any]
 Result = sa.CursorResult[*tuple[Any, ...]]
 
 
@@ -20,17 +21,17 @@ class Damaged(Exception):
 
 
 class Transaction(Protocol):
-    """One transaction. Statements in text use SQLite's dialect."""
+    """One transaction."""
 
     async def execute(self, statement: sa.Executable, parameters: Any = None) -> Result:
         """Run a constructed statement that finds its rows by an index."""
         ...
 
-    async def scan(self, statement: str, values: Values) -> Rows:
+    async def scan(self, statement: Statement, values: Values) -> Rows:
         """Run a statement in text that can read many rows."""
         ...
 
-    async def exec_driver_sql(self, text: str, parameters: Any = None) -> Result:
+    async def run(self, statement: Statement, values: Values = ()) -> Result:
         """Run a statement in text."""
         ...
 
@@ -51,11 +52,11 @@ class Cursor(Protocol):
 
 
 class CommitTransaction(Protocol):
-    """The transaction of a group commit. Statements use SQLite's dialect."""
+    """The transaction of a group commit. The parameters of its statements are numbered."""
 
-    def execute(self, statement: str, values: Any = (), /) -> Cursor: ...
+    def execute(self, statement: Statement, values: Sequence[Any] = (), /) -> Cursor: ...
 
-    def executemany(self, statement: str, rows: Any, /) -> object: ...
+    def executemany(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> object: ...
 
 
 class Commits(Protocol):
@@ -97,7 +98,7 @@ class Store(Protocol):
         """A transaction that sees one state of the database throughout. It cannot write."""
         ...
 
-    async def look_up(self, statement: str, *values: Any) -> Rows:
+    async def look_up(self, statement: Statement, *values: Any) -> Rows:
         """A short read by key of committed rows, at the lowest cost."""
         ...
 

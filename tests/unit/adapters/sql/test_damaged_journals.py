@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from bench import Bench, act, ask, eventually, graph, opened
 from postgres_server import new_database
+from sql_texts import qualified
 
-from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
 from wfcore.cli.main import main
 from wfcore.ports.journal import JournalDamaged
 
@@ -38,7 +38,7 @@ def change(url: str, statement: str) -> None:
         file.close()
     else:
         with psycopg.connect(url, autocommit=True) as server:
-            server.execute(qualified(statement, DEFAULT_SCHEMA))  # type: ignore[arg-type]
+            server.execute(qualified(statement))  # type: ignore[arg-type]
 
 
 async def parked(bench: Bench) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from postgres_server import new_database
+from sql_texts import statement
 
 from wfcore import bootstrap
 from wfcore.adapters.sql.journal import journal as sql_journal
@@ -60,7 +61,7 @@ async def rewrite(core: Any, change: Callable[[list[Any]], None]) -> None:
     """Store every entry as another release would have."""
     async with core.ports.storage.database.writing() as connection:
         rows = (
-            await connection.exec_driver_sql("SELECT execution, pos, entry FROM wfcore_journal ORDER BY 1, 2")
+            await connection.run(statement("SELECT execution, pos, entry FROM wfcore_journal ORDER BY 1, 2"))
         ).fetchall()
         before = 0
         for execution, pos, text in rows:
@@ -68,8 +69,8 @@ async def rewrite(core: Any, change: Callable[[list[Any]], None]) -> None:
             change(entry)
             ((written, before),) = chained([json.dumps(entry).encode()], before if pos > 1 else 0)
             place = (written, before, execution, pos)
-            await connection.exec_driver_sql(
-                "UPDATE wfcore_journal SET entry = ?, checksum = ? WHERE execution = ? AND pos = ?", place
+            await connection.run(
+                statement("UPDATE wfcore_journal SET entry = ?, checksum = ? WHERE execution = ? AND pos = ?"), place
             )
 
 

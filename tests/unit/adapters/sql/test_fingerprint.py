@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from postgres_server import with_schema, without_schema
+from sql_texts import qualified
 
 from wfcore.adapters.sql import migrations
 from wfcore.adapters.sql.migrations.fingerprint import differences, released
-from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, PREFIX, qualified
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, PREFIX
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.cli.main import main
 
@@ -53,7 +54,7 @@ def in_database(statement: str, dialect: str) -> str:
     """The statement with the names of the database. A new index of PostgreSQL cannot be named with its schema."""
     if dialect == "sqlite":
         return statement
-    statement = qualified(statement, DEFAULT_SCHEMA)
+    statement = qualified(statement)
     return statement.replace(f'CREATE INDEX "{DEFAULT_SCHEMA}".', "CREATE INDEX ")
 
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sql_texts import statement
 
 from wfcore.adapters.sql import migrations
 from wfcore.adapters.sql.schema.names import VERSION_TABLE
@@ -43,7 +44,7 @@ def _context(connection: sa.Connection) -> MigrationContext:
 
 async def set_revision(store: SqlStorage, revision: str) -> None:
     async with store.database.writing() as connection:
-        await connection.exec_driver_sql("UPDATE wfcore_version SET version_num = ?", (revision,))
+        await connection.run(statement("UPDATE wfcore_version SET version_num = ?"), (revision,))
 
 
 async def test_the_steps_make_the_tables(store: SqlStorage) -> None:

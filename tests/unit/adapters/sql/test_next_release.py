@@ -13,6 +13,7 @@ import pytest
 from bench import Bench, opened
 from filled import SECRET, as_read, file_url, fill, rows_of
 from postgres_server import with_schema
+from sql_texts import statement
 
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.migrations import RELEASED, RevisionChain
@@ -90,8 +91,8 @@ async def test_every_row_is_still_read(url: str) -> None:
     assert {change.partition(" is ")[0] for change in map(unprefixed, await storage.schema_differences())} == CHANGES
     async with database.reading() as connection:
         assert await connection.run_sync(rows_of) == rows
-        labels = (await connection.exec_driver_sql("SELECT label, runs FROM wfcore_labels ORDER BY label")).fetchall()
-        unlabelled = (await connection.exec_driver_sql("SELECT count(*) FROM wfcore_runs WHERE label = ''")).fetchall()
+        labels = (await connection.run(statement("SELECT label, runs FROM wfcore_labels ORDER BY label"))).fetchall()
+        unlabelled = (await connection.run(statement("SELECT count(*) FROM wfcore_runs WHERE label = ''"))).fetchall()
     assert [label for label, _ in labels] == ["skill", "workflow"]
     assert sum(count for _, count in labels) == len(rows["wfcore_runs"])
     assert [tuple(row) for row in unlabelled] == [(0,)]

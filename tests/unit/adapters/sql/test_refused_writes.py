@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from restarted_postgres import restarted_server
+from sql_texts import statement
 
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.sqlite.database import Database
@@ -39,8 +40,8 @@ async def test_a_full_sqlite_database(database: Database) -> None:
     assert await storage.check_writes() is None
     while pragma(database, "freelist_count"):
         async with database.writing() as connection:
-            await connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS filler (text TEXT)")
-            await connection.exec_driver_sql("INSERT INTO filler VALUES (zeroblob(4000))")
+            await connection.run(statement("CREATE TABLE IF NOT EXISTS filler (text TEXT)"))
+            await connection.run(statement("INSERT INTO filler VALUES (zeroblob(4000))"))
     pragma(database, f"max_page_count = {pragma(database, 'page_count')}")
     problem = await storage.check_writes()
     assert problem is not None

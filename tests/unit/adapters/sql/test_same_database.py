@@ -11,7 +11,7 @@ from postgres_server import without_schema
 
 import wfcore
 from wfcore import Unavailable
-from wfcore.adapters.sql.schema.names import check_schema, qualified
+from wfcore.adapters.sql.schema.names import check_schema
 from wfcore.cli.main import main
 
 pytestmark = pytest.mark.anyio
@@ -207,13 +207,6 @@ async def test_a_schema_is_for_postgres(tmp_path: Path) -> None:
     for url in (f"sqlite:///{tmp_path}/a.db", "sqlite://"):
         with pytest.raises(ValueError, match="`schema` is for PostgreSQL"):
             await use(url, schema="flows")
-
-
-def test_only_tables_get_the_schema() -> None:
-    """The version table has its name on both stores, and aliases have none of ours."""
-    assert qualified("SELECT wfcore_runs.id FROM wfcore_runs, wfcore_version x", "a") == (
-        'SELECT "a".runs.id FROM "a".runs, wfcore_version x'
-    )
 
 
 @pytest.mark.parametrize(

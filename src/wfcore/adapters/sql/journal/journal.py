@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
-from wfcore.adapters.sql.journal import interrupts, run_lists
+from wfcore.adapters.sql.journal import claim_statements as claims
+from wfcore.adapters.sql.journal import conversion, interrupts, run_lists
+from wfcore.adapters.sql.journal import interrupt_statements as inbox
 from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.journal.checksums import Chain, LastChecksums, Text, chained
 from wfcore.adapters.sql.repositories.audit import add_rows
@@ -12,6 +14,7 @@ from wfcore.adapters.sql.repositories.conversations import SqlConversations, add
 from wfcore.adapters.sql.repositories.hooks import add_notices
 from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.repositories.usage import SqlUsage, add_usage
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.store import Commits, CommitTransaction, Damaged, Rows, Store
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
@@ -76,7 +79,7 @@ class SqlJournal:
         pinned = new.kind, new.resource_id, to_key(new.variation_id), new.is_draft, new.user_id, new.thread_id
         wake_at, worker = 0 if append.wakes else append.wake_at, append.claimed_by
         execution = (org, *pinned, new.started_by, wake_at, worker, int(worker is not None))
-        texts = chained(map(encode_entry, sql.compacted(append.entries, run, new)), 0)
+        texts = chained(map(encode_entry, conversion.compacted(append.entries, run, new)), 0)
 
         def write(transaction: CommitTransaction) -> int:
             ((number,),) = transaction.execute(sql.ADD_EXECUTION, execution).fetchall()
@@ -168,9 +171,9 @@ class SqlJournal:
 
     async def _restored(self, execution: ExecutionRef, entries: list[Entry]) -> list[Entry]:
         """The entries, with the first one restored from the rows of its run and execution."""
-        if entries and sql.is_compacted(entries[0]):
+        if entries and conversion.is_compacted(entries[0]):
             (row,) = await self._database.look_up(sql.FIRST_RUN, execution.id)
-            entries[0] = sql.restored(entries[0], row)
+            entries[0] = conversion.restored(entries[0], row)
         return entries
 
     async def within(self, connection: object) -> "SqlJournal":
@@ -178,12 +181,12 @@ class SqlJournal:
 
     async def execution(self, execution: ExecutionRef) -> Execution:
         for row in await self._database.look_up(sql.FIND_EXECUTION, execution.id, await self._org(execution.org)):
-            return sql.to_execution(execution.org, row)
+            return conversion.to_execution(execution.org, row)
         raise NotFound
 
     async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
         ids = list({ref.id: None for ref in executions})
-        rows = await self._list(sql.LENGTHS, sql.to_json(ids))
+        rows = await self._list(sql.LENGTHS, conversion.to_json(ids))
         found = {ExecutionRef(org, number): length for number, org, length in rows}
         return {ref: found[ref] for ref in executions if ref in found}
 
@@ -191,11 +194,11 @@ class SqlJournal:
 
     async def find_run(self, org: str, run_id: str) -> RunRow | None:
         rows = await self._database.look_up(sql.FIND_RUN, await self._org(org), run_id)
-        return sql.to_run(org, rows[0]) if rows else None
+        return conversion.to_run(org, rows[0]) if rows else None
 
     async def find_turn(self, org: str, run_id: str) -> tuple[RunRow, Execution] | None:
         rows = await self._database.look_up(sql.FIND_TURN, await self._org(org), run_id)
-        return sql.to_turn(org, rows[0]) if rows else None
+        return conversion.to_turn(org, rows[0]) if rows else None
 
     async def list_runs(
         self,
@@ -209,40 +212,40 @@ class SqlJournal:
         if principal and principal.org_uuid != org:
             return []
         before = MAX_KEY if before is None else before
-        text, values = run_lists.list_runs(await self._org(org), limit, before, where, principal)
-        return [sql.to_run(org, row) for row in await self._list(text, *values)]
+        statement, values = run_lists.list_runs(await self._org(org), limit, before, where, principal)
+        return [conversion.to_run(org, row) for row in await self._list(statement, *values)]
 
     async def count_runs(self, org: str, *, since: int, until: int, principal: Principal) -> list[RunCount]:
         if principal.org_uuid != org:
             return []
-        text, values = run_lists.count_runs(await self._org(org), since, until, principal)
-        rows = await self._list(text, *values)
+        statement, values = run_lists.count_runs(await self._org(org), since, until, principal)
+        rows = await self._list(statement, *values)
         return [RunCount(RunStatus(status), kind, id_, hour * HOUR, count) for status, kind, id_, hour, count in rows]
 
     async def inbox(
         self, principal: Principal, *, limit: int, before: int, decided: bool = False, workflow: int | None = None
     ) -> list[OpenInterrupt]:
         org = principal.org_uuid
-        values = await self._org(org), sql.to_json(sorted(principal.subjects)), before, limit, workflow
-        rows = await self._list(sql.CLOSED_INBOX if decided else sql.INBOX, *values)
-        return [sql.to_inbox_item(org, row) for row in rows]
+        values = await self._org(org), conversion.to_json(sorted(principal.subjects)), before, limit, workflow
+        rows = await self._list(inbox.CLOSED_INBOX if decided else inbox.INBOX, *values)
+        return [conversion.to_inbox_item(org, row) for row in rows]
 
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
     ) -> list[OpenInterrupt]:
         key = await self._org(org)
         if of is None:
-            rows = await self._list(sql.LIST_INTERRUPTS, key, after, limit)
+            rows = await self._list(inbox.LIST_INTERRUPTS, key, after, limit)
         else:
-            ids = sql.to_json(list({ref.id for ref in of if ref.org == org}))
-            rows = await self._database.look_up(sql.LIST_INTERRUPTS_OF, key, after, limit, ids)
-        return [sql.to_open_interrupt(org, row) for row in rows]
+            ids = conversion.to_json(list({ref.id for ref in of if ref.org == org}))
+            rows = await self._database.look_up(inbox.LIST_INTERRUPTS_OF, key, after, limit, ids)
+        return [conversion.to_open_interrupt(org, row) for row in rows]
 
     # Who works on what
 
     async def register(self, host: str, pid: int) -> int:
         def write(transaction: CommitTransaction) -> int:
-            ((worker,),) = transaction.execute(sql.ADD_WORKER, (host, pid)).fetchall()
+            ((worker,),) = transaction.execute(claims.ADD_WORKER, (host, pid)).fetchall()
             return int(worker)
 
         worker = await self._commits.run(write)
@@ -253,25 +256,25 @@ class SqlJournal:
         await self._commits.run(lambda transaction: self._record_heartbeat(transaction, worker))
 
     async def holders(self) -> list[Holder]:
-        return [Holder(*row) for row in await self._database.look_up(sql.HOLDERS)]
+        return [Holder(*row) for row in await self._database.look_up(claims.HOLDERS)]
 
     async def held_by(self, worker: int) -> list[ExecutionRef]:
-        return [ExecutionRef(org, number) for org, number in await self._database.look_up(sql.HELD_BY, worker)]
+        return [ExecutionRef(org, number) for org, number in await self._database.look_up(claims.HELD_BY, worker)]
 
     async def release(self, worker: int) -> int:
         def write(transaction: CommitTransaction) -> int:
-            transaction.execute(sql.DROP_WORKER, (worker,))
-            return transaction.execute(sql.RELEASE, (worker,)).rowcount
+            transaction.execute(claims.DROP_WORKER, (worker,))
+            return transaction.execute(claims.RELEASE, (worker,)).rowcount
 
         return await self._commits.run(write)
 
     async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
         def write(transaction: CommitTransaction) -> list[ExecutionRef]:
-            due = transaction.execute(sql.DUE, (now, limit)).fetchall()
+            due = transaction.execute(claims.DUE, (now, limit)).fetchall()
             shared = self._shares(transaction, now, limit) if len(due) == limit else []
             if shared:
                 _claim(transaction, worker, now, shared)
-                due = transaction.execute(sql.DUE, (now, limit - len(shared))).fetchall()
+                due = transaction.execute(claims.DUE, (now, limit - len(shared))).fetchall()
             if due or shared:
                 self._record_heartbeat(transaction, worker)
             _claim(transaction, worker, now, due)
@@ -285,37 +288,39 @@ class SqlJournal:
         With more organizations than `limit`, each claim begins after the last organization of the claim before.
         """
         last = self._last_claimed_org
-        orgs = transaction.execute(sql.DUE_ORGANIZATIONS, (now, last, limit)).fetchall()
+        orgs = transaction.execute(claims.DUE_ORGANIZATIONS, (now, last, limit)).fetchall()
         if last and len(orgs) < limit:
-            begun = transaction.execute(sql.DUE_ORGANIZATIONS, (now, 0, limit)).fetchall()
+            begun = transaction.execute(claims.DUE_ORGANIZATIONS, (now, 0, limit)).fetchall()
             orgs += [org for org in begun if org[0] <= last][: limit - len(orgs)]
         if not orgs or (len(orgs) == 1 and limit > 1):
             return []
         self._last_claimed_org = orgs[-1][0]
         share = limit // len(orgs)
         return [
-            (id_, org) for key, org in orgs for (id_,) in transaction.execute(sql.DUE_OF, (now, share, key)).fetchall()
+            (id_, org)
+            for key, org in orgs
+            for (id_,) in transaction.execute(claims.DUE_OF, (now, share, key)).fetchall()
         ]
 
     async def next_wake(self) -> int | None:
-        ((wake_at,),) = await self._database.look_up(sql.NEXT_WAKE)
+        ((wake_at,),) = await self._database.look_up(claims.NEXT_WAKE)
         return None if wake_at is None else int(wake_at)
 
     async def due_since(self, now: int) -> int | None:
-        for (since,) in await self._database.look_up(sql.DUE_SINCE, now):
+        for (since,) in await self._database.look_up(claims.DUE_SINCE, now):
             return int(since)
         return None
 
     def _record_heartbeat(self, transaction: CommitTransaction, worker: int) -> None:
         """Record a sign of life; a worker that others released as dead is registered again."""
-        transaction.execute(sql.SEE_WORKER, (worker, *self._workers.get(worker, ("", 0))))
+        transaction.execute(claims.SEE_WORKER, (worker, *self._workers.get(worker, ("", 0))))
 
     # Reads
 
-    async def _list(self, statement: str, *values: Any) -> Rows:
+    async def _list(self, statement: Statement, *values: Any) -> Rows:
         """A read that can take long."""
         async with self._database.reading() as connection:
-            return [tuple(row) for row in (await connection.exec_driver_sql(statement, values)).fetchall()]
+            return [tuple(row) for row in (await connection.run(statement, values)).fetchall()]
 
     async def _org(self, uuid: str) -> int | None:
         if uuid not in self._orgs:
@@ -365,13 +370,13 @@ def _add_projections(transaction: CommitTransaction, number: int, org: int | Non
 
 
 def _claim(transaction: CommitTransaction, worker: int, now: int, due: Sequence[Sequence[Any]]) -> None:
-    transaction.executemany(sql.CLAIM, [(number, worker) for number, _ in due])
-    transaction.executemany(sql.BEGIN_RUN, [(number, now) for number, _ in due])
+    transaction.executemany(claims.CLAIM, [(number, worker) for number, _ in due])
+    transaction.executemany(claims.BEGIN_RUN, [(number, now) for number, _ in due])
 
 
 def _add_run(transaction: CommitTransaction, number: int, org: int | None, run: NewRun) -> None:
     finished = None if run.status.under_way else run.at
-    result = None if run.result is None else sql.to_json(run.result)
+    result = None if run.result is None else conversion.to_json(run.result)
     row = (org, run.id, number, run.user_id, run.fingerprint, run.status, run.parent_run_id, result, run.at, finished,
            run.started_by, run.origin, run.forked_from, to_key(run.variation_id), run.is_draft)  # fmt: skip
     if not transaction.execute(sql.ADD_RUN, row).rowcount:
@@ -379,7 +384,7 @@ def _add_run(transaction: CommitTransaction, number: int, org: int | None, run: 
 
 
 def _change_run(transaction: CommitTransaction, number: int, org: int | None, change: RunChange) -> None:
-    result = None if change.result is None else sql.to_json(change.result)
+    result = None if change.result is None else conversion.to_json(change.result)
     row = (
         org,
         change.id,

@@ -1,64 +1,99 @@
 """The statements of lists of runs: each filter adds a condition that an index serves."""
 
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
-from wfcore.adapters.sql.journal.statements import LIST_RUNS, to_json
+from wfcore.adapters.sql.journal.conversion import to_json
+from wfcore.adapters.sql.journal.statements import list_of_runs, runs_of_organization
 from wfcore.adapters.sql.repositories.row_values import to_key
+from wfcore.adapters.sql.schema.statement import Dialect, Statement
+from wfcore.adapters.sql.schema.tables import executions, grants, resources, runs
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.journal import RunFilter
 
-Statement = tuple[str, tuple[Any, ...]]
-"""The text with numbered parameters, and their values from the first."""
+Query = tuple[Statement, tuple[Any, ...]]
+"""A statement with numbered parameters, and their values from the first."""
 
-_CONDITIONS: Final = {
-    "status": "r.status = {0} AND r.status <> 'done'",
-    "kind": "r.kind = {0}",
-    "resource_id": "r.resource_id = {0}",
-    "thread_id": "r.execution IN (SELECT id FROM wfcore_executions WHERE org = ?1 AND thread_id = {0})",
-    "started_by": "r.user_id = {0} AND r.started_by <> 'system'",
-    "origin": "r.origin = {0} AND r.origin <> 'api'",
-    "variation_id": """r.key IN (
-        SELECT x.key FROM wfcore_executions y JOIN wfcore_runs x ON x.execution = y.id
-        WHERE y.variation_id = {0} AND x.variation_id IS NULL
-        UNION ALL SELECT key FROM wfcore_runs WHERE variation_id = {0})""",
-    "since": "r.created_at >= {0}",
-    "until": "r.created_at < {0}",
+_Condition = Callable[[Dialect, str], str]
+"""A condition with a parameter."""
+
+
+def _of_variation(d: Dialect, given: str) -> str:
+    return f"""r.key IN (
+        SELECT x.key FROM {d[executions]} y JOIN {d[runs]} x ON x.execution = y.id
+        WHERE y.variation_id = {given} AND x.variation_id IS NULL
+        UNION ALL SELECT key FROM {d[runs]} WHERE variation_id = {given})"""
+
+
+_CONDITIONS: Final[Mapping[str, _Condition]] = {
+    "status": lambda _, given: f"r.status = {given} AND r.status <> 'done'",
+    "kind": lambda _, given: f"r.kind = {given}",
+    "resource_id": lambda _, given: f"r.resource_id = {given}",
+    "thread_id": lambda d, given: (
+        f"r.execution IN (SELECT id FROM {d[executions]} WHERE org = {d[1]} AND thread_id = {given})"
+    ),
+    "started_by": lambda _, given: f"r.user_id = {given} AND r.started_by <> 'system'",
+    "origin": lambda _, given: f"r.origin = {given} AND r.origin <> 'api'",
+    "variation_id": _of_variation,
+    "since": lambda _, given: f"r.created_at >= {given}",
+    "until": lambda _, given: f"r.created_at < {given}",
 }
 """Conditions of the filters. The second half of `status` and `origin` is that of their partial indexes."""
 
-_COMMON: Final = {"status": "done", "origin": "api"}
-"""Values that most runs have: the partial indexes leave them out."""
+_COMMON: Final[Mapping[str, tuple[str, _Condition]]] = {
+    "status": ("done", lambda _, given: f"r.status = {given}"),
+    "origin": ("api", lambda _, given: f"r.origin = {given}"),
+}
+"""Values that most runs have, which the partial indexes leave out, and the conditions for them."""
 
-_VISIBLE: Final = """(CASE WHEN r.resource_id IS NULL THEN e.user_id = {0} ELSE (
-    SELECT 1 FROM wfcore_resources s JOIN wfcore_grants g ON g.resource = s.key
+
+def _visible(d: Dialect, user: str, subjects: str) -> str:
+    """With EXISTS instead of the scalar subquery, PostgreSQL would read all grants first."""
+    return f"""(CASE WHEN r.resource_id IS NULL THEN e.user_id = {user} ELSE (
+    SELECT 1 FROM {d[resources]} s JOIN {d[grants]} g ON g.resource = s.key
     WHERE s.org = r.org AND s.kind = r.kind AND s.id = r.resource_id
-    AND g.use AND g.subject IN (SELECT value FROM json_each({1})) LIMIT 1
+    AND g.use AND g.subject IN (SELECT value FROM {d.values(subjects)}) LIMIT 1
 ) = 1 END)"""
-"""With EXISTS instead of the scalar subquery, PostgreSQL would read all grants first."""
-
-_COUNT: Final = """
-SELECT r.status, r.kind, r.resource_id, r.created_at / 3600000, count(*)
-FROM wfcore_runs r CROSS JOIN wfcore_executions e ON e.id = r.execution
-WHERE r.org = ?1 AND r.created_at >= ?2 AND r.created_at < ?3 AND {} GROUP BY 1, 2, 3, 4"""
 
 
-def list_runs(org: int | None, limit: int, before: int, where: RunFilter, principal: Principal | None) -> Statement:
+_COUNT: Final = Statement(
+    lambda d: (
+        f"""
+SELECT r.status, r.kind, r.resource_id, r.created_at / 3600000, count(*) {runs_of_organization(d)}
+AND r.created_at >= {d[2]} AND r.created_at < {d[3]} AND {_visible(d, d[4], d[5])} GROUP BY 1, 2, 3, 4"""
+    )
+)
+
+
+@lru_cache(maxsize=1024)
+def _list(filters: tuple[tuple[str, bool], ...], *, of_principal: bool) -> Statement:
+    """The list with these filters, each with whether its value is a common one."""
+
+    def build(d: Dialect) -> str:
+        text, last = [list_of_runs(d), f"AND r.key < {d[2]}"], 2
+        for last, (name, is_common) in enumerate(filters, 3):
+            condition = _COMMON[name][1] if is_common else _CONDITIONS[name]
+            text.append(f"AND {condition(d, d[last])}")
+        if of_principal:
+            text.append(f"AND {_visible(d, d[last + 1], d[last + 2])}")
+            last += 2
+        return " ".join([*text, f"ORDER BY r.key DESC LIMIT {d[last + 1]}"])
+
+    return Statement(build)
+
+
+def list_runs(org: int | None, limit: int, before: int, where: RunFilter, principal: Principal | None) -> Query:
     """The statement that lists runs, latest start first."""
-    text, values = [LIST_RUNS, "AND r.key < ?2"], list[Any]((org, before))
-    for name, condition in _CONDITIONS.items():
-        value = getattr(where, name)
-        if value is not None:
-            plain = value == _COMMON.get(name)
-            values.append(to_key(value) if name == "variation_id" else value)
-            text.append(f"AND {(condition.partition(' AND ')[0] if plain else condition).format(f'?{len(values)}')}")
-    if principal:
-        text.append(f"AND {_VISIBLE.format(f'?{len(values) + 1}', f'?{len(values) + 2}')}")
-        values += [principal.user_id, to_json(sorted(principal.subjects))]
-    values.append(limit)
-    return " ".join([*text, f"ORDER BY r.key DESC LIMIT ?{len(values)}"]), tuple(values)
+    given = {name: value for name in _CONDITIONS if (value := getattr(where, name)) is not None}
+    filters = tuple((name, name in _COMMON and value == _COMMON[name][0]) for name, value in given.items())
+    values = [to_key(value) if name == "variation_id" else value for name, value in given.items()]
+    visible = [principal.user_id, to_json(sorted(principal.subjects))] if principal else []
+    statement = _list(filters, of_principal=principal is not None)
+    return statement, (org, before, *values, *visible, limit)
 
 
-def count_runs(org: int | None, since: int, until: int, principal: Principal) -> Statement:
+def count_runs(org: int | None, since: int, until: int, principal: Principal) -> Query:
     """The statement that counts runs by status, target and hour."""
     subjects = to_json(sorted(principal.subjects))
-    return _COUNT.format(_VISIBLE.format("?4", "?5")), (org, since, until, principal.user_id, subjects)
+    return _COUNT, (org, since, until, principal.user_id, subjects)

@@ -19,9 +19,10 @@ from wfcore.adapters.sql.postgres.connections import PostgresAddress, check_aliv
 from wfcore.adapters.sql.postgres.group_commit import PostgresCommits
 from wfcore.adapters.sql.postgres.host import joined
 from wfcore.adapters.sql.postgres.pipeline import PipelineClient
-from wfcore.adapters.sql.schema.dialect import named_values, to_driver_statement, to_server_statement
-from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
-from wfcore.adapters.sql.store import Commits, Result, Rows, Store, Synchronous, Transaction, Values, shielded
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
+from wfcore.adapters.sql.schema.statement import Statement, TableNames, Values, named
+from wfcore.adapters.sql.schema.tables import metadata
+from wfcore.adapters.sql.store import Commits, Result, Rows, Store, Synchronous, Transaction, shielded
 from wfcore.domain.kernel.errors import Unavailable
 
 T = TypeVar("T")
@@ -36,20 +37,24 @@ _OPTIONS: Final[Mapping[Use, Mapping[str, Any]]] = {
 }
 
 
+_COUNTED: Final = {"preserve_rowcount": True}
+
+
 class PostgresTransaction:
     """Implements `Transaction`."""
 
-    def __init__(self, inner: AsyncConnection) -> None:
+    def __init__(self, inner: AsyncConnection, schema: str) -> None:
         self._inner = inner
+        self._schema = schema
 
     async def execute(self, statement: sa.Executable, parameters: Any = None) -> Result:
         return await self._inner.execute(statement, parameters)
 
-    async def scan(self, statement: str, values: Values) -> Rows:
-        return [tuple(row) for row in await self.exec_driver_sql(statement, values)]
+    async def scan(self, statement: Statement, values: Values) -> Rows:
+        return [tuple(row) for row in await self.run(statement, values)]
 
-    async def exec_driver_sql(self, text: str, parameters: Any = None) -> Result:
-        return await self._inner.exec_driver_sql(to_driver_statement(text), named_values(parameters or ()))
+    async def run(self, statement: Statement, values: Values = ()) -> Result:
+        return await self._inner.execute(statement.clause(self._schema), named(values), execution_options=_COUNTED)
 
     async def run_sync(self, work: Callable[[sa.Connection], T]) -> T:
         return await self._inner.run_sync(work)
@@ -90,7 +95,8 @@ class PostgresDatabase:
             use_native_hstore=False,
         )
         sa.event.listen(self._engine.sync_engine, "checkout", check_alive)
-        sa.event.listen(self._engine.sync_engine, "before_cursor_execute", self._qualify, retval=True)
+        dialect = self._engine.sync_engine.dialect
+        dialect.identifier_preparer = TableNames(dialect, metadata, self.schema)
         self._engines = {use: self._engine.execution_options(**options) for use, options in _OPTIONS.items()}
 
     async def close(self) -> None:
@@ -99,17 +105,17 @@ class PostgresDatabase:
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[Transaction]:
         async with self._connected("write") as connection:
-            yield PostgresTransaction(connection)
+            yield PostgresTransaction(connection, self.schema)
             await shielded(connection.commit())
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[Transaction]:
         async with self._connected("read") as connection:
-            yield PostgresTransaction(connection)
+            yield PostgresTransaction(connection, self.schema)
 
-    async def look_up(self, statement: str, *values: Any) -> Rows:
+    async def look_up(self, statement: Statement, *values: Any) -> Rows:
         self.check_open()
-        return (await self._look_up_client.execute(to_server_statement(statement, values))).rows
+        return (await self._look_up_client.execute((statement, values))).rows
 
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return PostgresCommits(self, on_commit)
@@ -129,9 +135,6 @@ class PostgresDatabase:
             with domain_errors():
                 async with self._engines[use].connect() as connection:
                     yield connection
-
-    def _qualify(self, _: Any, __: Any, statement: str, parameters: Any, *___: Any) -> tuple[str, Any]:
-        return qualified(statement, self.schema), parameters
 
     async def _is_server_durable(self) -> bool:
         """Whether the settings of the server make commits durable."""

@@ -23,10 +23,11 @@ from wfcore.adapters.sql.postgres.pipeline import (
     Execute,
     PipelineClient,
     PipelineConnection,
-    Statement,
+    Request,
     StatementResult,
 )
-from wfcore.adapters.sql.schema.dialect import to_server_statement
+from wfcore.adapters.sql.schema.statement import Statement
+from wfcore.adapters.sql.schema.tables import executions, journal
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
@@ -41,22 +42,22 @@ MIN_SHARED: Final = 16
 the last commit served, which are likely to return. While the server commits for one half, the other half works.
 """
 
-_LOCK_EXECUTION: Final = "SELECT 1 FROM wfcore_executions WHERE id = ?1 FOR NO KEY UPDATE"
-
-_WITH_LOCKS: Final = {sql.DUE: sql.DUE_SKIP_LOCKED, sql.DUE_OF: sql.DUE_OF_SKIP_LOCKED}
-
-_APPEND: Final = """
+_APPEND: Final = Statement(
+    lambda d: (
+        f"""
 WITH accepted AS (
     SELECT given.execution, given.pos, given.entry, given.checksum
-    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], string_to_array($6, chr(30)),
-        $7::int[]) AS given(execution, org, holder, length, pos, entry, checksum)
-    JOIN wfcore_executions e ON e.id = given.execution AND e.org = given.org
+    FROM unnest({d[1]}::bigint[], {d[2]}::bigint[], {d[3]}::bigint[], {d[4]}::bigint[], {d[5]}::bigint[],
+        string_to_array({d[6]}, chr(30)), {d[7]}::int[]) AS given(execution, org, holder, length, pos, entry, checksum)
+    JOIN {d[executions]} e ON e.id = given.execution AND e.org = given.org
     WHERE (given.holder IS NULL OR e.claimed_by = given.holder)
-    AND given.length = coalesce((SELECT max(pos) FROM wfcore_journal j WHERE j.execution = e.id), 0)
+    AND given.length = coalesce((SELECT max(pos) FROM {d[journal]} j WHERE j.execution = e.id), 0)
     ORDER BY e.id FOR NO KEY UPDATE OF e
 )
-INSERT INTO wfcore_journal (execution, pos, entry, checksum)
+INSERT INTO {d[journal]} (execution, pos, entry, checksum)
 SELECT execution, pos, entry, checksum FROM accepted RETURNING execution"""
+    )
+)
 """Inserts the entries of appends to different executions, and skips appends with a wrong length or holder.
 
 Rows are locked in one order, so that two groups cannot deadlock. A statement that waited for a lock has compared with
@@ -68,26 +69,26 @@ _SEPARATOR: Final = "\x1e"
 
 
 @attrs.frozen
-class _Request:
+class _Call:
     """A statement that a function executes. Awaiting it yields it to `_work`, which sends back the results."""
 
-    statement: str
+    statement: Statement
     rows: Rows
 
-    def __await__(self) -> Generator["_Request", list[StatementResult], list[StatementResult]]:
+    def __await__(self) -> Generator["_Call", list[StatementResult], list[StatementResult]]:
         return (yield self)
 
 
 class PostgresCommitTransaction:
     """Implements `CommitTransaction`, for functions without `await`: they run in greenlets."""
 
-    def execute(self, statement: str, values: Any = (), /) -> StatementResult:
-        (result,) = await_(_Request(statement, [values]))
+    def execute(self, statement: Statement, values: Any = (), /) -> StatementResult:
+        (result,) = await_(_Call(statement, [values]))
         return result
 
-    def executemany(self, statement: str, rows: Any, /) -> None:
+    def executemany(self, statement: Statement, rows: Any, /) -> None:
         if rows:
-            await_(_Request(statement, rows))
+            await_(_Call(statement, rows))
 
 
 class PostgresWriter(Protocol):
@@ -116,7 +117,7 @@ class PostgresCommits:
         return self._submit((), work, conflict_key)
 
     def lock_execution(self, transaction: PostgresCommitTransaction, execution: int) -> None:
-        transaction.execute(_LOCK_EXECUTION, (execution,))
+        transaction.execute(sql.LOCK_EXECUTION, (execution,))
 
     def _submit(self, rows: Rows, work: Callable[[Any], Any] | None, conflict_key: Hashable) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
@@ -177,7 +178,7 @@ class PostgresCommits:
 async def _write(connection: PipelineConnection, parts: list[CommitPart]) -> list[Any]:
     if len(parts) == 1 and len(parts[0].rows) == 1:
         # half the cost of the combined statement
-        await connection.send([to_server_statement(sql.APPEND_WITH_LOCK, parts[0].rows[0])])
+        await connection.send([(sql.APPEND, parts[0].rows[0])])
         return [None]
     batches = _batches(parts)
     if len(batches) == 1 and not any(part.work for part in parts):
@@ -224,7 +225,7 @@ async def _work(works: Sequence[Work], execute: Execute) -> list[Any]:
         for each in running:
             stack.callback(each.close)
         while responses:
-            requests: dict[int, _Request] = {}
+            requests: dict[int, _Call] = {}
             for number, response in responses.items():
                 try:
                     requests[number] = running[number].send(response)
@@ -234,21 +235,21 @@ async def _work(works: Sequence[Work], execute: Execute) -> list[Any]:
     return outcomes
 
 
-async def _responses(requests: list[_Request], execute: Execute) -> list[list[StatementResult]]:
-    entries = [request.rows for request in requests if request.statement == sql.APPEND]
-    others = [request for request in requests if request.statement != sql.APPEND]
-    statements = [_statement(request.statement, row) for request in others for row in request.rows]
+async def _responses(requests: list[_Call], execute: Execute) -> list[list[StatementResult]]:
+    entries = [request.rows for request in requests if request.statement is sql.APPEND]
+    others = [request for request in requests if request.statement is not sql.APPEND]
+    statements: list[Request] = [(request.statement, row) for request in others for row in request.rows]
     if entries:
         statements.append(_appending(entries))
     results = await execute(statements) if statements else []
     if entries and results.pop().rowcount < sum(map(len, entries)):
         raise _conflict()
     left = iter(results)
-    return [[] if each.statement == sql.APPEND else list(islice(left, len(each.rows))) for each in requests]
+    return [[] if each.statement is sql.APPEND else list(islice(left, len(each.rows))) for each in requests]
 
 
-def _appending(appends: Sequence[Rows]) -> Statement:
-    """The combined statement of some appends, each with rows as for `journal_statements.APPEND`."""
+def _appending(appends: Sequence[Rows]) -> Request:
+    """The combined statement of some appends, each with rows as for `APPEND`."""
     lengths = [rows[0][1] - 1 for rows in appends for _ in rows]
     executions, places, orgs, holders, texts, sums = zip(*chain.from_iterable(appends), strict=True)
     arrays = map(_array, (executions, orgs, holders, lengths, places))
@@ -258,10 +259,6 @@ def _appending(appends: Sequence[Rows]) -> Statement:
 def _array(numbers: Iterable[int | None]) -> str:
     """An array as a PostgreSQL literal (Arrays, Array Input and Output Syntax)."""
     return f"{{{','.join(map(str, numbers)).replace('None', 'NULL')}}}"
-
-
-def _statement(statement: str, values: Any) -> Statement:
-    return to_server_statement(_WITH_LOCKS.get(statement, statement), values)
 
 
 def _conflict() -> JournalConflict:

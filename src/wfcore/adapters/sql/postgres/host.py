@@ -1,16 +1,14 @@
 """The product's own connection to the same PostgreSQL database: of psycopg, or of SQLAlchemy with any driver."""
 
 import asyncio
-import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import psycopg
 import sqlalchemy as sa
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from sqlalchemy.util import await_, greenlet_spawn
@@ -18,24 +16,18 @@ from sqlalchemy.util import await_, greenlet_spawn
 from wfcore.adapters.sql.host import KINDS, Host, HostStore, HostTransaction, sqlalchemy_host
 from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.postgres.connections import domain_errors
-from wfcore.adapters.sql.schema.dialect import named_values, to_driver_statement
-from wfcore.adapters.sql.schema.names import qualified
+from wfcore.adapters.sql.schema.statement import Statement, named
 from wfcore.adapters.sql.store import CommitTransaction, Cursor, Store
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
 T = TypeVar("T")
 
-IDENTITY: Final = "SELECT current_database(), CAST(pg_postmaster_start_time() AS text)"
+IDENTITY: Final = Statement(lambda _: "SELECT current_database(), CAST(pg_postmaster_start_time() AS text)")
 """The database, and the server by the microsecond of its start."""
 
-LOCK_EXECUTION: Final = "SELECT 1 FROM wfcore_executions WHERE id = ?1 FOR NO KEY UPDATE"
-
-NOTIFY: Final = "SELECT pg_notify(?1, 'host w//0')"
+NOTIFY: Final = Statement(lambda d: f"SELECT pg_notify({d[1]}, 'host w//0')")
 """A hint for all workers, which the server delivers when the product commits. It names no execution."""
-
-_WITH_LOCKS: Final = {sql.APPEND: sql.APPEND_WITH_LOCK}
-_PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 
 
 class PsycopgHost:
@@ -50,9 +42,9 @@ class PsycopgHost:
             _check_mode(self._connection)
         return await asyncio.to_thread(work, HostTransaction(self._execute))
 
-    def _execute(self, statement: str, values: Any) -> Cursor:
-        cursor = self._connection.cursor(row_factory=tuple_row)
-        return cursor.execute(_statement(statement, self._schema), named_values(values))
+    def _execute(self, statement: Statement, values: Sequence[Any]) -> Cursor:
+        cursor = RawCursor(self._connection, row_factory=tuple_row)
+        return cursor.execute(statement.server(self._schema).encode(), values)
 
 
 class AsyncPsycopgHost:
@@ -67,12 +59,12 @@ class AsyncPsycopgHost:
             _check_mode(self._connection)
         return await greenlet_spawn(work, HostTransaction(self._execute))
 
-    def _execute(self, statement: str, values: Any) -> Cursor:
-        return await_(self._fetched(_statement(statement, self._schema), named_values(values)))
+    def _execute(self, statement: Statement, values: Sequence[Any]) -> Cursor:
+        return await_(self._fetched(statement.server(self._schema).encode(), values))
 
-    async def _fetched(self, statement: str, values: dict[str, Any]) -> Cursor:
-        cursor = self._connection.cursor(row_factory=tuple_row)
-        await cursor.execute(statement, values)
+    async def _fetched(self, text: bytes, values: Sequence[Any]) -> Cursor:
+        cursor = AsyncRawCursor(self._connection, row_factory=tuple_row)
+        await cursor.execute(text, values)
         return _Fetched(cursor.rowcount, await cursor.fetchall() if cursor.description else [])
 
 
@@ -95,16 +87,6 @@ def _check_mode(connection: Connection[Any] | AsyncConnection[Any]) -> None:
         raise ValueError("`connection` has no transaction: it is in autocommit mode")
 
 
-def _statement(statement: str, schema: str) -> str:
-    return qualified(to_driver_statement(_WITH_LOCKS.get(statement, statement)), schema)
-
-
-@lru_cache(maxsize=256)
-def _text(statement: str, schema: str) -> sa.TextClause:
-    """The statement with parameters `:p1`, as SQLAlchemy has them."""
-    return sa.text(_PARAMETER.sub(r":\1", _statement(statement, schema)).replace("%%", "%"))
-
-
 class PostgresDialect:
     """Implements `HostDialect`."""
 
@@ -120,9 +102,9 @@ class PostgresDialect:
     def begin_here(self, connection: sa.Connection) -> None:
         """Does nothing, as `begin`."""
 
-    def execute(self, connection: sa.Connection, statement: str, values: Any) -> Cursor:
+    def execute(self, connection: sa.Connection, statement: Statement, values: Sequence[Any]) -> Cursor:
         options = {"preserve_rowcount": True}
-        return connection.execute(_text(statement, self._schema), named_values(values), execution_options=options)
+        return connection.execute(statement.clause(self._schema), named(values), execution_options=options)
 
     async def check(self, host: Host) -> None:
         def identity(transaction: CommitTransaction) -> list[tuple[Any, ...]]:
@@ -149,7 +131,7 @@ class PostgresDialect:
         transaction.execute(NOTIFY, (self._schema,))
 
     def lock_execution(self, transaction: CommitTransaction, execution: int) -> None:
-        transaction.execute(LOCK_EXECUTION, (execution,))
+        transaction.execute(sql.LOCK_EXECUTION, (execution,))
 
 
 async def joined(database: Store, connection: object) -> Store:

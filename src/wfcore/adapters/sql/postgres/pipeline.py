@@ -21,11 +21,16 @@ from psycopg.pq.abc import PGresult
 from psycopg.types.numeric import Int8Dumper
 
 from wfcore.adapters.sql.postgres.connections import PostgresAddress, domain_errors
-from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.store import Rows
 
-Statement = tuple[str, Sequence[Any]]
-"""A statement with parameters `$1`, `$2`, ..., and their values."""
+Request = tuple[Statement, Sequence[Any]]
+"""A statement with numbered parameters, and their values."""
+
+_BEGIN: Final = Statement(lambda _: "BEGIN")
+_COMMIT: Final = Statement(lambda _: "COMMIT")
+_ROLL_BACK: Final = Statement(lambda _: "ROLLBACK")
 
 _PLANNER_SETTINGS: Final = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off"
 """All statements here find their rows by an index, for any values, even if the planner saw a small table."""
@@ -47,7 +52,7 @@ class StatementResult:
         return self.rows
 
 
-Execute = Callable[[Sequence[Statement]], Awaitable[list[StatementResult]]]
+Execute = Callable[[Sequence[Request]], Awaitable[list[StatementResult]]]
 
 
 @attrs.define(eq=False)
@@ -88,16 +93,16 @@ class PipelineConnection:
         self._inner.enter_pipeline_mode()
         self._loop.add_reader(self._socket, self._read)
 
-    def send(self, statements: Sequence[Statement]) -> "asyncio.Future[list[StatementResult]]":
+    def send(self, statements: Sequence[Request]) -> "asyncio.Future[list[StatementResult]]":
         """Send statements as one transaction, unless they begin or end one. The first error is raised for all."""
-        given = [(text, *self._dumped(values)) for text, values in statements]
+        given = [(statement.server(self._schema), *self._dumped(values)) for statement, values in statements]
         fresh = {text: types for text, _, types in given if text not in self._names}
         exchange = _Exchange(self._loop.create_future(), list(fresh))
         self._waiting.append(exchange)
         try:
             for text, types in fresh.items():
                 name = self._names[text] = b"wfcore_%d" % next(self._numbers)
-                self._inner.send_prepare(name, qualified(text, self._schema).encode(), types)
+                self._inner.send_prepare(name, text.encode(), types)
             for text, values, _ in given:
                 self._inner.send_query_prepared(self._names[text], values)
             self._inner.pipeline_sync()
@@ -113,19 +118,19 @@ class PipelineConnection:
 
         BEGIN is sent together with the first statements.
         """
-        begin: list[Statement] = [("BEGIN", ())]
+        begin: list[Request] = [(_BEGIN, ())]
 
-        async def execute(statements: Sequence[Statement]) -> list[StatementResult]:
+        async def execute(statements: Sequence[Request]) -> list[StatementResult]:
             first = begin.copy()
             begin.clear()
             return (await self.send([*first, *statements]))[len(first) :]
 
         try:
             yield execute
-            await execute([("COMMIT", ())])
+            await execute([(_COMMIT, ())])
         except Exception:
             if not self.lost:
-                await self.send([("ROLLBACK", ())])
+                await self.send([(_ROLL_BACK, ())])
             raise
         except BaseException:
             self.fail(psycopg.OperationalError("a transaction was interrupted"))
@@ -202,7 +207,7 @@ class PipelineClient:
         self._connecting = asyncio.Lock()
         self._turn = asyncio.Lock()
 
-    async def execute(self, statement: Statement) -> StatementResult:
+    async def execute(self, statement: Request) -> StatementResult:
         """Execute one statement, concurrently with those of other callers."""
         with domain_errors():
             (result,) = await (await self._connected()).send([statement])

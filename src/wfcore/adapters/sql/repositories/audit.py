@@ -10,13 +10,18 @@ import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
 from wfcore.adapters.sql.schema.dialect import INT
+from wfcore.adapters.sql.schema.statement import Statement, row
 from wfcore.adapters.sql.schema.tables import audit
 from wfcore.adapters.sql.store import CommitTransaction, Transaction
 from wfcore.ports.repositories.audit import AuditFilter, AuditRow, Origin
 
-ADD_ROW: Final = """
-INSERT INTO wfcore_audit (org, at, user_id, action, kind, resource_id, details, request_id, remote_address)
-VALUES (:org, :at, :user_id, :action, :kind, :resource_id, :details, :request_id, :remote_address)"""
+ADD_ROW: Final = Statement(
+    lambda d: (
+        f"""
+INSERT INTO {d[audit]} (org, at, user_id, action, kind, resource_id, details, request_id, remote_address)
+VALUES {row(d, 9)}"""
+    )
+)
 
 
 @attrs.frozen
@@ -53,6 +58,7 @@ class SqlAudit:
 
 
 def audit_row(org: int | None, row: AuditRow) -> dict[str, Any]:
+    """The columns in the order of `ADD_ROW`."""
     return {
         "org": org,
         "at": to_ms(row.at),
@@ -68,7 +74,7 @@ def audit_row(org: int | None, row: AuditRow) -> dict[str, Any]:
 
 def add_rows(transaction: CommitTransaction, org: int | None, rows: Iterable[AuditRow]) -> None:
     """Add rows as `SqlAudit.add`, within the journal's transaction."""
-    transaction.executemany(ADD_ROW, [audit_row(org, row) for row in rows])
+    transaction.executemany(ADD_ROW, [tuple(audit_row(org, one).values()) for one in rows])
 
 
 def _to_row(row: sa.Row[Any]) -> AuditRow:

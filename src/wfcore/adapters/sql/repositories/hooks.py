@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import to_json
 from wfcore.adapters.sql.schema.dialect import insert_new
-from wfcore.adapters.sql.schema.tables import metadata
+from wfcore.adapters.sql.schema.statement import Dialect, Statement
+from wfcore.adapters.sql.schema.tables import metadata, organizations
 from wfcore.adapters.sql.store import CommitTransaction, Transaction
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.projections.notices import Notice
@@ -23,37 +24,58 @@ subscriptions: Final = metadata.tables["wfcore_subscriptions"]
 deliveries: Final = metadata.tables["wfcore_deliveries"]
 
 _COLUMNS: Final = "org, hook, handler, event, at, kind, resource_id, user_id, run_id, interrupt_id, status, decision"
-_VALUES: Final = "CAST(?1 AS bigint), {}, ?2, CAST(?3 AS bigint), ?4, CAST(?5 AS bigint), ?6, ?7, ?8, ?9, ?10"
-_ADD: Final = f"""
-INSERT INTO wfcore_deliveries ({_COLUMNS}, next_at, state, tries, attempts)
-SELECT {_VALUES}, CAST(?3 AS bigint), 'pending', 0, '[]' """
 
-ADD: Final = f"""{_ADD.format("s.hook, s.handler")}
-FROM wfcore_subscriptions s WHERE s.org IN (0, ?1) AND s.event = ?2
-  AND (s.workflow_id IS NULL OR (?4 = 'workflow' AND s.workflow_id = CAST(?5 AS bigint)))"""
+
+def _add(d: Dialect, hook: str, handler: str) -> str:
+    return f"""
+INSERT INTO {d[deliveries]} ({_COLUMNS}, next_at, state, tries, attempts)
+SELECT CAST({d[1]} AS bigint), {hook}, {handler}, {d[2]}, CAST({d[3]} AS bigint), {d[4]}, CAST({d[5]} AS bigint),
+{d[6]}, {d[7]}, {d[8]}, {d[9]}, {d[10]}, CAST({d[3]} AS bigint), 'pending', 0, '[]' """
+
+
+ADD: Final = Statement(
+    lambda d: (
+        f"""{_add(d, "s.hook", "s.handler")}
+FROM {d[subscriptions]} s WHERE s.org IN (0, {d[1]}) AND s.event = {d[2]}
+  AND (s.workflow_id IS NULL OR ({d[4]} = 'workflow' AND s.workflow_id = CAST({d[5]} AS bigint)))"""
+    )
+)
 """A pending delivery of one notice for each subscriber, by the primary key of subscriptions."""
 
-ADD_FOR_HANDLER: Final = f"""{_ADD.format("'', ?11")}
-WHERE NOT EXISTS (SELECT 1 FROM wfcore_subscriptions s WHERE s.org = 0 AND s.event = ?2 AND s.handler = ?11)"""
+ADD_FOR_HANDLER: Final = Statement(
+    lambda d: (
+        f"""{_add(d, "''", d[11])}
+WHERE NOT EXISTS (SELECT 1 FROM {d[subscriptions]} s WHERE s.org = 0 AND s.event = {d[2]} AND s.handler = {d[11]})"""
+    )
+)
 """The same for a handler that is not registered yet."""
 
-DUE: Final = """
-SELECT o.uuid, d.key FROM wfcore_deliveries d JOIN wfcore_organizations o ON o.key = d.org
-WHERE d.handler = ?3 AND d.next_at <= ?1 ORDER BY d.next_at LIMIT ?2"""
+DUE: Final = Statement(
+    lambda d: (
+        f"""
+SELECT o.uuid, d.key FROM {d[deliveries]} d JOIN {d[organizations]} o ON o.key = d.org
+WHERE d.handler = {d[3]} AND d.next_at <= {d[1]} ORDER BY d.next_at LIMIT {d[2]}"""
+    )
+)
 """The pending deliveries of all organizations at a time for hooks, or for a handler, by an index."""
 
-DUE_OF_EACH: Final = """
+DUE_OF_EACH: Final = Statement(
+    lambda d: (
+        f"""
 WITH RECURSIVE waiting (org) AS (
-    SELECT min(org) FROM wfcore_deliveries WHERE handler = ?3 AND next_at IS NOT NULL
+    SELECT min(org) FROM {d[deliveries]} WHERE handler = {d[3]} AND next_at IS NOT NULL
     UNION ALL
-    SELECT (SELECT min(org) FROM wfcore_deliveries WHERE handler = ?3 AND org > w.org AND next_at IS NOT NULL)
+    SELECT (SELECT min(org) FROM {d[deliveries]} WHERE handler = {d[3]} AND org > w.org AND next_at IS NOT NULL)
     FROM waiting w WHERE w.org IS NOT NULL
 )
 SELECT o.uuid, d.key FROM waiting w
-CROSS JOIN wfcore_organizations o ON o.key = w.org CROSS JOIN wfcore_deliveries d ON d.org = o.key
+{d.join()} {d[organizations]} o ON o.key = w.org {d.join()} {d[deliveries]} d ON d.org = o.key
 WHERE d.key IN (
-    SELECT key FROM wfcore_deliveries WHERE handler = ?3 AND org = w.org AND next_at <= ?1 ORDER BY next_at LIMIT ?2
+    SELECT key FROM {d[deliveries]} WHERE handler = {d[3]} AND org = w.org AND next_at <= {d[1]}
+    ORDER BY next_at LIMIT {d[2]}
 ) ORDER BY d.next_at"""
+    )
+)
 """The same with the limit for each organization."""
 
 
@@ -72,7 +94,7 @@ class SqlDeliveries:
 
     async def add(self, notices: Iterable[Notice]) -> None:
         for statement, values in _additions(self.org, notices):
-            await self.connection.exec_driver_sql(statement, values)
+            await self.connection.run(statement, values)
 
     async def get(self, id: str) -> Delivery | None:
         if not id.isdecimal():
@@ -122,7 +144,7 @@ def add_notices(transaction: CommitTransaction, org: int | None, notices: Iterab
         transaction.execute(statement, values)
 
 
-def _additions(org: int | None, notices: Iterable[Notice]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _additions(org: int | None, notices: Iterable[Notice]) -> Iterator[tuple[Statement, tuple[Any, ...]]]:
     for one in notices:
         values = (org, one.event, one.at, one.kind, one.resource_id, one.user_id, one.run_id, one.interrupt_id,
                   one.status, one.decision)  # fmt: skip

@@ -8,14 +8,19 @@ import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
 from wfcore.adapters.sql.schema.dialect import insert_new
-from wfcore.adapters.sql.schema.tables import interfaces
+from wfcore.adapters.sql.schema.statement import Statement
+from wfcore.adapters.sql.schema.tables import interfaces, organizations
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.channels.interfaces import Interface, InterfaceKind
 from wfcore.ports.storage import Duplicate, FoundInterface, Stale
 
-FIND: Final = """
+FIND: Final = Statement(
+    lambda d: (
+        f"""
 SELECT o.uuid, i.id, i.workflow_id, i.kind, i.config, i.created_at, i.sealed
-FROM wfcore_interfaces i JOIN wfcore_organizations o ON o.key = i.org WHERE i.id = ?1"""
+FROM {d[interfaces]} i JOIN {d[organizations]} o ON o.key = i.org WHERE i.id = {d[1]}"""
+    )
+)
 """An interface of any organization, by an index on its id."""
 
 

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import to_json
 from wfcore.adapters.sql.schema.dialect import insert_new
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.schema.tables import memories, memory_words, organizations
 from wfcore.adapters.sql.store import Store, Transaction
 from wfcore.domain.agents.memories import words_of
@@ -19,14 +20,19 @@ _LIVE: Final = memories.c.memory.is_not(None)
 _DELETED: Final = {"memory": None, "hash": "", "metadata": "{}", "user_id": None}
 """The columns of a deleted memory."""
 
-_SEARCH: Final = f"""
+_SEARCH: Final = Statement(
+    lambda d: (
+        f"""
 SELECT {", ".join(f"m.{field.name}" for field in _FIELDS)} FROM (
-    SELECT memory, count(*) AS common FROM wfcore_memory_words
-    WHERE org = (SELECT key FROM wfcore_organizations WHERE uuid = :org) AND skill_id = :skill
-    AND word IN (SELECT value FROM json_each(:words)) GROUP BY memory
-) f JOIN wfcore_memories m ON m.key = f.memory
-WHERE CAST(:user AS text) IS NULL OR m.user_id = :user OR (:shared AND m.user_id IS NULL)
-ORDER BY f.common DESC, m.key LIMIT :limit"""
+    SELECT memory, count(*) AS common FROM {d[memory_words]}
+    WHERE org = (SELECT key FROM {d[organizations]} WHERE uuid = {d["org"]}) AND skill_id = {d["skill"]}
+    AND word IN (SELECT value FROM {d.values(d["words"])}) GROUP BY memory
+) f JOIN {d[memories]} m ON m.key = f.memory
+WHERE CAST({d["user"]} AS text) IS NULL OR m.user_id = {d["user"]} OR ({d["shared"]} AND m.user_id IS NULL)
+ORDER BY f.common DESC, m.key LIMIT {d["limit"]}"""
+    )
+)
+
 """One index look-up for each word within the skill; memories of other skills are not read."""
 
 
@@ -85,7 +91,7 @@ class SqlMemories:
         of = {"org": org, "skill": skill_id, "user": user_id, "shared": shared}
         values = {**of, "words": to_json(sorted(words_of(query))), "limit": limit}
         async with self._database.reading() as connection:
-            rows = (await connection.exec_driver_sql(_SEARCH, values)).mappings().all()
+            rows = (await connection.run(_SEARCH, values)).mappings().all()
         return [_to_memory(row) for row in rows]
 
     async def _select(self, *wanted: sa.ColumnElement[bool], limit: int) -> Sequence[Memory]:

@@ -7,36 +7,45 @@ import attrs
 import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import to_json
-from wfcore.adapters.sql.schema.tables import metadata
+from wfcore.adapters.sql.schema.statement import Statement
+from wfcore.adapters.sql.schema.tables import metadata, organizations, runs
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.repositories.postings import Posting
 
 postings: Final = metadata.tables["wfcore_postings"]
 
-DUE: Final = """
-SELECT o.uuid, p.id FROM wfcore_postings p
-JOIN wfcore_organizations o ON o.key = p.org JOIN wfcore_runs r ON r.org = p.org AND r.id = p.run_id
-WHERE p.next_at <= ?1 AND r.status NOT IN ('queued', 'running')
+DUE: Final = Statement(
+    lambda d: (
+        f"""
+SELECT o.uuid, p.id FROM {d[postings]} p
+JOIN {d[organizations]} o ON o.key = p.org JOIN {d[runs]} r ON r.org = p.org AND r.id = p.run_id
+WHERE p.next_at <= {d[1]} AND r.status NOT IN ('queued', 'running')
   AND (r.resumed_by IS NOT NULL OR p.told IS NULL OR p.told <> r.status)
-ORDER BY p.next_at LIMIT ?2"""
+ORDER BY p.next_at LIMIT {d[2]}"""
+    )
+)
 """The pending deliveries of all organizations at a time, by an index; each takes one look-up of a run by its key."""
 
-DUE_OF_EACH: Final = """
+DUE_OF_EACH: Final = Statement(
+    lambda d: (
+        f"""
 WITH RECURSIVE waiting (org) AS (
-    SELECT min(org) FROM wfcore_postings WHERE next_at IS NOT NULL
+    SELECT min(org) FROM {d[postings]} WHERE next_at IS NOT NULL
     UNION ALL
-    SELECT (SELECT min(org) FROM wfcore_postings WHERE org > w.org AND next_at IS NOT NULL)
+    SELECT (SELECT min(org) FROM {d[postings]} WHERE org > w.org AND next_at IS NOT NULL)
     FROM waiting w WHERE w.org IS NOT NULL
 )
-SELECT o.uuid, p.id FROM waiting w CROSS JOIN wfcore_organizations o ON o.key = w.org
-CROSS JOIN wfcore_postings p ON p.org = o.key
+SELECT o.uuid, p.id FROM waiting w {d.join()} {d[organizations]} o ON o.key = w.org
+{d.join()} {d[postings]} p ON p.org = o.key
 WHERE p.id IN (
-    SELECT q.id FROM wfcore_postings q CROSS JOIN wfcore_runs r ON r.org = q.org AND r.id = q.run_id
-    WHERE q.org = w.org AND q.next_at <= ?1
+    SELECT q.id FROM {d[postings]} q {d.join()} {d[runs]} r ON r.org = q.org AND r.id = q.run_id
+    WHERE q.org = w.org AND q.next_at <= {d[1]}
       AND r.status NOT IN ('queued', 'running') AND (r.resumed_by IS NOT NULL OR q.told IS NULL OR q.told <> r.status)
-    ORDER BY q.next_at LIMIT ?2
+    ORDER BY q.next_at LIMIT {d[2]}
 ) ORDER BY p.next_at"""
+    )
+)
 """The same with the limit for each organization."""
 
 

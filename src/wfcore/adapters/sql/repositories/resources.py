@@ -17,7 +17,8 @@ from wfcore.adapters.sql.repositories.row_values import (
 )
 from wfcore.adapters.sql.schema.dialect import insert_new, position_of
 from wfcore.adapters.sql.schema.names import PREFIX
-from wfcore.adapters.sql.schema.tables import executions, grants, resources, runs, variations
+from wfcore.adapters.sql.schema.statement import Statement
+from wfcore.adapters.sql.schema.tables import counters, executions, grants, resources, runs, variations
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.resources import access
 from wfcore.domain.resources.access import AccessConfig, Principal
@@ -25,9 +26,13 @@ from wfcore.domain.resources.ownership import is_offered_to
 from wfcore.domain.resources.resource import Kind, Resource, Variation
 from wfcore.ports.storage import Duplicate, Stale
 
-NEXT_ID: Final = """
-INSERT INTO wfcore_counters (org, kind, last) VALUES (?, ?, 1)
-ON CONFLICT (org, kind) DO UPDATE SET last = wfcore_counters.last + 1 RETURNING last"""
+NEXT_ID: Final = Statement(
+    lambda d: (
+        f"""
+INSERT INTO {d[counters]} (org, kind, last) VALUES ({d[1]}, {d[2]}, 1)
+ON CONFLICT (org, kind) DO UPDATE SET last = {d[counters]}.last + 1 RETURNING last"""
+    )
+)
 
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -49,7 +54,7 @@ class SqlResources:
     kind: Kind
 
     async def next_id(self) -> int:
-        counted = await self.connection.exec_driver_sql(NEXT_ID, (self.org, self.kind.value))
+        counted = await self.connection.run(NEXT_ID, (self.org, self.kind.value))
         return int(counted.scalar_one())
 
     async def slugs_taken(self, slugs: Collection[str]) -> set[str]:
@@ -120,7 +125,7 @@ class SqlResources:
 
     async def drop_variation(self, id: int, variation_id: str) -> None:
         of_it = executions.c.variation_id == to_key(variation_id), executions.c.org == self.org
-        pinned = sa.exists().where(sa.text("wfcore_executions.is_draft"), *of_it)
+        pinned = sa.exists().where(sa.literal_column("is_draft"), *of_it)
         repaired = sa.exists().where(runs.c.variation_id == to_key(variation_id), runs.c.org == self.org)
         draft = variations.c.deployed_at.is_(None)
         unused = draft, ~pinned, ~repaired

@@ -7,27 +7,36 @@ import attrs
 import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import to_json
-from wfcore.adapters.sql.schema.tables import schedules
+from wfcore.adapters.sql.schema.statement import Statement
+from wfcore.adapters.sql.schema.tables import organizations, schedules
 from wfcore.adapters.sql.store import Transaction
 from wfcore.ports.repositories.schedules import Missed, Pause, Timer
 
-DUE: Final = """
-SELECT o.uuid, s.workflow_id FROM wfcore_schedules s JOIN wfcore_organizations o ON o.key = s.org
-WHERE s.next_at <= ?1 ORDER BY s.next_at LIMIT ?2"""
+DUE: Final = Statement(
+    lambda d: (
+        f"""
+SELECT o.uuid, s.workflow_id FROM {d[schedules]} s JOIN {d[organizations]} o ON o.key = s.org
+WHERE s.next_at <= {d[1]} ORDER BY s.next_at LIMIT {d[2]}"""
+    )
+)
 """The timers of all organizations that are due at a time, by an index."""
 
-DUE_OF_EACH: Final = """
+DUE_OF_EACH: Final = Statement(
+    lambda d: (
+        f"""
 WITH RECURSIVE waiting (org) AS (
-    SELECT min(org) FROM wfcore_schedules WHERE next_at IS NOT NULL
+    SELECT min(org) FROM {d[schedules]} WHERE next_at IS NOT NULL
     UNION ALL
-    SELECT (SELECT min(org) FROM wfcore_schedules WHERE org > w.org AND next_at IS NOT NULL)
+    SELECT (SELECT min(org) FROM {d[schedules]} WHERE org > w.org AND next_at IS NOT NULL)
     FROM waiting w WHERE w.org IS NOT NULL
 )
 SELECT o.uuid, s.workflow_id FROM waiting w
-CROSS JOIN wfcore_organizations o ON o.key = w.org CROSS JOIN wfcore_schedules s ON s.org = o.key
+{d.join()} {d[organizations]} o ON o.key = w.org {d.join()} {d[schedules]} s ON s.org = o.key
 WHERE s.workflow_id IN (
-    SELECT workflow_id FROM wfcore_schedules WHERE org = w.org AND next_at <= ?1 ORDER BY next_at LIMIT ?2
+    SELECT workflow_id FROM {d[schedules]} WHERE org = w.org AND next_at <= {d[1]} ORDER BY next_at LIMIT {d[2]}
 ) ORDER BY s.next_at"""
+    )
+)
 """The same with the limit for each organization."""
 
 

@@ -1,35 +1,54 @@
 """The usage of models, in a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from wfcore.adapters.sql.schema.statement import Dialect, Statement
+from wfcore.adapters.sql.schema.tables import executions, metadata, organizations
 from wfcore.adapters.sql.store import CommitTransaction, Store
 from wfcore.domain.projections.usage import UsageRow
 from wfcore.ports.repositories.usage import GroupBy, UsageSum
 
-ADD_USAGE: Final = """
-INSERT INTO wfcore_usage
-    (org, at, model, skill_id, workflow_id, user_id, input_tokens, output_tokens, calls, duration_ms, cost)
-SELECT org, ?2, ?3, ?4, ?5, user_id, ?6, ?7, ?8, ?9, ?10
-FROM wfcore_executions WHERE id = ?1"""
+usage: Final = metadata.tables["wfcore_usage"]
 
-_KEYS: Final[Mapping[GroupBy, str]] = {
-    "model": "model",
-    "skill": "skill_id",
-    "workflow": "workflow_id",
-    "user": "user_id",
-    "day": "date(at / 1000, 'unixepoch')",
+ADD_USAGE: Final = Statement(
+    lambda d: (
+        f"""
+INSERT INTO {d[usage]}
+    (org, at, model, skill_id, workflow_id, user_id, input_tokens, output_tokens, calls, duration_ms, cost)
+SELECT org, {d[2]}, {d[3]}, {d[4]}, {d[5]}, user_id, {d[6]}, {d[7]}, {d[8]}, {d[9]}, {d[10]}
+FROM {d[executions]} WHERE id = {d[1]}"""
+    )
+)
+
+_KEYS: Final[Mapping[GroupBy, Callable[[Dialect], str]]] = {
+    "model": lambda _: "model",
+    "skill": lambda _: "skill_id",
+    "workflow": lambda _: "workflow_id",
+    "user": lambda _: "user_id",
+    "day": lambda d: d.day("at / 1000"),
 }
 
 _COUNTED: Final = ", ".join(
     f"CAST(sum({name}) AS bigint)" for name in ("calls", "input_tokens", "output_tokens", "duration_ms", "cost")
 )
 
-_SUMS: Final = """
-SELECT {key}, {sums}
-FROM wfcore_usage
-WHERE org = (SELECT key FROM wfcore_organizations WHERE uuid = :org) AND at >= :since AND at < :until {narrowed}
+
+def _sums(group_by: GroupBy, *, of_user: bool) -> Statement:
+    return Statement(
+        lambda d: (
+            f"""
+SELECT {_KEYS[group_by](d)}, {_COUNTED}
+FROM {d[usage]}
+WHERE org = (SELECT key FROM {d[organizations]} WHERE uuid = {d["org"]}) AND at >= {d["since"]} AND at < {d["until"]}
+{f"AND user_id = {d['user']}" if of_user else ""}
 GROUP BY 1 ORDER BY 1 NULLS FIRST"""
+        )
+    )
+
+
+SUMS: Final = {(group_by, of_user): _sums(group_by, of_user=of_user) for group_by in _KEYS for of_user in (False, True)}
+"""The statements for `sums`, by the key and by whether they are of one user: one scan of an index by time."""
 
 
 class SqlUsage:
@@ -42,15 +61,10 @@ class SqlUsage:
         self, org: str, group_by: GroupBy, *, since: int, until: int, user_id: str | None = None
     ) -> list[UsageSum]:
         values = {"org": org, "since": since, "until": until} | ({} if user_id is None else {"user": user_id})
-        statement = sums_statement(group_by, of_user=user_id is not None)
+        statement = SUMS[group_by, user_id is not None]
         async with self._database.reading() as connection:
             rows = await connection.scan(statement, values)
         return [UsageSum(None if key is None else str(key), *counted) for key, *counted in rows]
-
-
-def sums_statement(group_by: GroupBy, *, of_user: bool) -> str:
-    """The statement for `sums`: one scan of an index by time, of the user if `of_user`."""
-    return _SUMS.format(key=_KEYS[group_by], sums=_COUNTED, narrowed="AND user_id = :user" if of_user else "")
 
 
 def add_usage(transaction: CommitTransaction, execution: int, rows: Sequence[UsageRow]) -> None:

@@ -5,13 +5,18 @@ from typing import Final
 import attrs
 import sqlalchemy as sa
 
-from wfcore.adapters.sql.schema.tables import webhooks
+from wfcore.adapters.sql.schema.statement import Statement
+from wfcore.adapters.sql.schema.tables import organizations, webhooks
 from wfcore.adapters.sql.store import Transaction
 from wfcore.ports.repositories.webhooks import WebhookRow
 
-FIND: Final = """
-SELECT o.uuid, w.workflow_id, w.digest, w.sealed FROM wfcore_webhooks w JOIN wfcore_organizations o ON o.key = w.org
-WHERE w.digest = ?1"""
+FIND: Final = Statement(
+    lambda d: (
+        f"""
+SELECT o.uuid, w.workflow_id, w.digest, w.sealed FROM {d[webhooks]} w JOIN {d[organizations]} o ON o.key = w.org
+WHERE w.digest = {d[1]}"""
+    )
+)
 """A webhook of any organization, by an index on its digest."""
 
 

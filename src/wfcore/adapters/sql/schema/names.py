@@ -1,11 +1,9 @@
 """The names of wfcore's tables in a database that other software also uses.
 
-Every statement names a table by its name on SQLite, which begins with `PREFIX`. On PostgreSQL the tables are in one
-schema and have no prefix: `qualified` replaces the prefix by the schema.
+On SQLite the name of a table begins with `PREFIX`. On PostgreSQL the tables are in one schema and have no prefix.
 """
 
 import re
-from functools import lru_cache
 from typing import Final
 
 PREFIX: Final = "wfcore_"
@@ -14,7 +12,6 @@ VERSION_TABLE: Final = "wfcore_version"
 
 DEFAULT_SCHEMA: Final = "wfcore"
 
-_TABLE: Final = re.compile(rf"\b{PREFIX}(?!version)")
 _SCHEMA: Final = re.compile(r"(?!pg_|information_schema\Z)[a-z_][a-z0-9_]{0,62}\Z", re.ASCII)
 
 
@@ -24,9 +21,3 @@ def check_schema(name: str) -> str:
         allowed = "use 1 to 63 of a-z, 0-9 and _, beginning with a letter or _ and not with pg_"
         raise ValueError(f"`schema` is not valid: `{name}`: {allowed}")
     return name
-
-
-@lru_cache(maxsize=1024)
-def qualified(statement: str, schema: str) -> str:
-    """The statement for PostgreSQL, with each table in the schema."""
-    return _TABLE.sub(f'"{schema}".', statement)

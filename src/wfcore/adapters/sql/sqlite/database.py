@@ -27,10 +27,11 @@ from sqlalchemy import event
 from sqlalchemy.pool import QueuePool
 
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
+from wfcore.adapters.sql.schema.statement import Statement, Values
 from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
 from wfcore.adapters.sql.sqlite.group_commit import GroupCommit
 from wfcore.adapters.sql.sqlite.host import joined
-from wfcore.adapters.sql.store import Commits, Damaged, Result, Rows, Store, Synchronous, Transaction, Values, shielded
+from wfcore.adapters.sql.store import Commits, Damaged, Result, Rows, Store, Synchronous, Transaction, shielded
 from wfcore.domain.kernel.errors import Unavailable
 
 READERS: Final = 4
@@ -57,15 +58,18 @@ class SqliteTransaction:
     async def execute(self, statement: sa.Executable, parameters: Any = None) -> Result:
         return self._inner.execute(statement, parameters)
 
-    async def scan(self, statement: str, values: Values) -> Rows:
+    async def scan(self, statement: Statement, values: Values) -> Rows:
         """Runs in a thread."""
         return await shielded(asyncio.to_thread(self._scanned, statement, values))
 
-    def _scanned(self, statement: str, values: Values) -> Rows:
-        return [tuple(row) for row in self._inner.exec_driver_sql(statement, values)]
+    def _scanned(self, statement: Statement, values: Values) -> Rows:
+        return [tuple(row) for row in self._executed(statement, values)]
 
-    async def exec_driver_sql(self, text: str, parameters: Any = None) -> Result:
-        return self._inner.exec_driver_sql(text, parameters)
+    async def run(self, statement: Statement, values: Values = ()) -> Result:
+        return self._executed(statement, values)
+
+    def _executed(self, statement: Statement, values: Values) -> Result:
+        return self._inner.exec_driver_sql(statement.sqlite, values or None)
 
     async def run_sync(self, work: Callable[[sa.Connection], T]) -> T:
         return work(self._inner)
@@ -147,15 +151,15 @@ class Database:
                 _inner(connection).execute("BEGIN")
                 yield SqliteTransaction(connection)
 
-    async def look_up(self, statement: str, *values: Any) -> Rows:
+    async def look_up(self, statement: Statement, *values: Any) -> Rows:
         """A short read by key, on the event loop."""
         try:
-            return self.look_up_connection.execute(statement, values).fetchall()
+            return self.look_up_connection.execute(statement.sqlite, values).fetchall()
         except sqlite3.DatabaseError as error:  # locked or damaged: a reader waits, or raises the domain's error
             if str(error).startswith(_NOT_TEXT):
                 raise Damaged from error
             async with self.reading() as connection:
-                return [tuple(row) for row in await connection.exec_driver_sql(statement, values)]
+                return [tuple(row) for row in await connection.run(statement, values)]
 
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return GroupCommit(self, on_commit)

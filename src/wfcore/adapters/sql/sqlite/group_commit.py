@@ -7,7 +7,7 @@ for long.
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Generator, Hashable
+from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from time import perf_counter
@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from wfcore.adapters.sql.commit_parts import CommitPart, Rows, Work, settle
 from wfcore.adapters.sql.journal.statements import APPEND
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
-from wfcore.adapters.sql.store import CommitTransaction
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
@@ -39,6 +39,21 @@ INLINE_SECONDS: Final = 0.001
 
 ROW_SECONDS: Final = 4e-6
 SMOOTHING: Final = 0.1
+
+
+class SqliteCommitTransaction:
+    """Implements `CommitTransaction`."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: Statement, values: Sequence[Any] = (), /) -> sqlite3.Cursor:
+        return self._connection.execute(statement.sqlite, values)
+
+    def executemany(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> None:
+        self._connection.executemany(statement.sqlite, rows)
 
 
 class SqliteWriter(Protocol):
@@ -79,11 +94,11 @@ class GroupCommit:
             return ALREADY_WRITTEN
         return self._submit(rows, None)
 
-    def run(self, work: Callable[[sqlite3.Connection], T], conflict_key: Hashable = None) -> asyncio.Future[T]:
+    def run(self, work: Callable[[SqliteCommitTransaction], T], conflict_key: Hashable = None) -> asyncio.Future[T]:
         """Call `work` within the transaction. It can be called again after its effects were rolled back."""
         return self._submit((), work)
 
-    def lock_execution(self, transaction: sqlite3.Connection, execution: int) -> None:
+    def lock_execution(self, transaction: SqliteCommitTransaction, execution: int) -> None:
         """Does nothing: the transaction already locks the whole file."""
 
     def _submit(self, rows: Rows, work: Work | None) -> asyncio.Future[Any]:
@@ -191,7 +206,7 @@ class GroupCommit:
     def _statement(self, connection: sqlite3.Connection, row: tuple[Any, ...]) -> list[Any]:
         """Commit a single row, whose statement is a transaction by itself: the most frequent append."""
         started = perf_counter()
-        connection.execute(APPEND, row)
+        connection.execute(APPEND.sqlite, row)
         self._record_duration(perf_counter() - started)
         return [None]
 
@@ -223,8 +238,9 @@ def _is_quiet(loop: asyncio.AbstractEventLoop) -> bool:
     return not getattr(loop, "_ready", True)
 
 
-def write_together(connection: CommitTransaction, parts: list[CommitPart]) -> list[Any]:
+def write_together(connection: sqlite3.Connection, parts: list[CommitPart]) -> list[Any]:
     """Write all parts, with the rows of adjacent parts in one call. Raises any error without attributing it."""
+    transaction = SqliteCommitTransaction(connection)
     outcomes: list[Any] = []
     rows: list[tuple[Any, ...]] = []
     for part in parts:
@@ -232,10 +248,10 @@ def write_together(connection: CommitTransaction, parts: list[CommitPart]) -> li
             rows += part.rows
             outcomes.append(None)
         else:
-            connection.executemany(APPEND, rows)
+            transaction.executemany(APPEND, rows)
             rows = []
-            outcomes.append(part.work(connection))
-    connection.executemany(APPEND, rows)
+            outcomes.append(part.work(transaction))
+    transaction.executemany(APPEND, rows)
     return outcomes
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import sqlalchemy as sa
 
 from wfcore.adapters.sql.host import KINDS, Host, HostStore, HostTransaction, sqlalchemy_host
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.store import CommitTransaction, Cursor, Store
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
@@ -17,6 +18,8 @@ from wfcore.ports.journal import JournalConflict
 T = TypeVar("T")
 
 BEGIN: Final = "BEGIN IMMEDIATE"
+
+_FILES: Final = Statement(lambda _: "PRAGMA database_list")
 
 
 class SqliteHost:
@@ -34,10 +37,10 @@ class SqliteHost:
                 self._connection.execute(BEGIN)
         return work(HostTransaction(self._execute))
 
-    def _execute(self, statement: str, values: Any) -> Cursor:
+    def _execute(self, statement: Statement, values: Sequence[Any]) -> Cursor:
         cursor = self._connection.cursor()
         cursor.row_factory = None
-        return cursor.execute(statement, values)
+        return cursor.execute(statement.sqlite, values)
 
 
 class SqliteDialect:
@@ -58,13 +61,13 @@ class SqliteDialect:
         if not _has_begun(connection):
             connection.exec_driver_sql(BEGIN)
 
-    def execute(self, connection: sa.Connection, statement: str, values: Any) -> Cursor:
-        given = (dict(values) if isinstance(values, Mapping) else tuple(values)) or None
-        return connection.exec_driver_sql(statement, given, execution_options={"preserve_rowcount": True})
+    def execute(self, connection: sa.Connection, statement: Statement, values: Sequence[Any]) -> Cursor:
+        options = {"preserve_rowcount": True}
+        return connection.exec_driver_sql(statement.sqlite, tuple(values) or None, execution_options=options)
 
     async def check(self, host: Host) -> None:
         def file(transaction: CommitTransaction) -> str:
-            rows = transaction.execute("PRAGMA database_list").fetchall()
+            rows = transaction.execute(_FILES).fetchall()
             return next((str(path) for _, name, path in rows if name == "main"), "")
 
         with self.errors():

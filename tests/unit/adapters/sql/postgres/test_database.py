@@ -11,14 +11,14 @@ import pytest
 import sqlalchemy as sa
 from postgres_databases import end_connections, idle, opened
 from postgres_server import without_schema
+from sql_texts import explained, qualified, statement
 
 import wfcore.bootstrap
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.journal.run_lists import list_runs
 from wfcore.adapters.sql.migrations.fingerprint import fingerprint
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
-from wfcore.adapters.sql.repositories.conversations import page_statement
-from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, qualified
+from wfcore.adapters.sql.repositories.conversations import PAGE
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.kernel.errors import Invalid, Unavailable
@@ -57,9 +57,11 @@ class TestSchema:
     async def test_text_is_ordered_by_code_points(self, database: PostgresDatabase) -> None:
         """Every column sorts as in SQLite, independent of the default collation."""
         async with database.reading() as connection:
-            found = await connection.exec_driver_sql(
-                "SELECT DISTINCT collation_name FROM information_schema.columns WHERE data_type = 'text'"
-                " AND table_schema = 'wfcore'"
+            found = await connection.run(
+                statement(
+                    "SELECT DISTINCT collation_name FROM information_schema.columns WHERE data_type = 'text'"
+                    " AND table_schema = 'wfcore'"
+                )
             )
             assert found.all() == [("C",)]
 
@@ -99,7 +101,7 @@ class TestUrls:
             await database.open()
         assert "secret" not in caught.value.message
         with pytest.raises(Unavailable, match="closed"):
-            await database.look_up("SELECT 1")
+            await database.look_up(statement("SELECT 1"))
 
 
 class TestTransactions:
@@ -121,14 +123,14 @@ class TestTransactions:
 
     async def test_a_reader_sees_one_state(self, database: PostgresDatabase) -> None:
         """A reader does not see later commits, and cannot write."""
-        count = sa.text("SELECT count(*) FROM wfcore_organizations")
+        count = statement("SELECT count(*) FROM wfcore_organizations")
         async with database.reading() as connection:
-            before = (await connection.execute(count)).scalar()
+            before = (await connection.run(count)).scalar()
             await SqlStorage(database).add_organization(Organization("x", "x", datetime(2026, 1, 1, tzinfo=UTC)))
-            assert (await connection.execute(count)).scalar() == before
+            assert (await connection.run(count)).scalar() == before
         with pytest.raises(Unavailable, match="read-only"):
             async with database.reading() as connection:
-                await connection.exec_driver_sql("DELETE FROM wfcore_organizations")
+                await connection.run(statement("DELETE FROM wfcore_organizations"))
 
     @pytest.mark.parametrize("name", ["nul\0", "half\ud800"])
     async def test_text_that_cannot_be_stored(self, database: PostgresDatabase, name: str) -> None:
@@ -164,7 +166,7 @@ class TestTransactions:
             async with AsyncExitStack() as stack:
                 for use in (database.writing, database.reading) * 2:
                     transaction = await stack.enter_async_context(use())
-                    assert (await transaction.exec_driver_sql("SELECT 1")).all() == [(1,)]
+                    assert (await transaction.run(statement("SELECT 1"))).all() == [(1,)]
 
         await held_together()
         end_connections(url)
@@ -233,17 +235,17 @@ async def test_pages_use_indexes(database: PostgresDatabase, url: str) -> None:
     scanned, and nothing is sorted.
     """
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(qualified(MANY, DEFAULT_SCHEMA))
+        connection.execute(qualified(MANY))
     last, subjects = 2**63 - 1, '["u:u1"]'
     reader = Principal(ORG, "u1", None, frozenset(), frozenset(), Role.MEMBER)
     eyes = {"org": ORG, "user": "u1", "subjects": subjects, "at": last, "key": 0, "limit": 20}
-    for statement, values in (
+    for one, values in (
         list_runs(1, 20, last, RunFilter(), None),
         list_runs(1, 20, last, RunFilter(), reader),
         list_runs(1, 20, last, RunFilter(kind="workflow", resource_id=1), reader),
         list_runs(1, 20, last, RunFilter(started_by="u1"), None),
-        (page_statement(None), eyes),
+        (PAGE, eyes),
     ):
         async with database.reading() as transaction:
-            steps = [step for (step,) in await transaction.scan(f"EXPLAIN {statement}", values)]
+            steps = [step for (step,) in await transaction.scan(explained(one, "EXPLAIN"), values)]
         assert not [step for step in steps if "Sort" in step or ("Seq Scan" in step and "organizations" not in step)]

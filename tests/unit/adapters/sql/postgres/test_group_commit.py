@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from postgres_databases import idle, opened
+from sql_texts import statement
 
+from wfcore.adapters.sql.journal.conversion import to_json
 from wfcore.adapters.sql.journal.journal import SqlJournal
-from wfcore.adapters.sql.journal.statements import to_json
 from wfcore.adapters.sql.postgres.connections import RolledBack
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.postgres.group_commit import PostgresCommitTransaction
@@ -41,10 +42,10 @@ class TestCommits:
         def work(hot: PostgresCommitTransaction) -> int:
             calls.append(1)
             if len(calls) == 1:
-                hot.execute("DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$")
+                hot.execute(statement("DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$"))
             return 7
 
-        others = [commits.run(lambda hot: hot.execute("SELECT 1").fetchall()) for _ in range(company)]
+        others = [commits.run(lambda hot: hot.execute(statement("SELECT 1")).fetchall()) for _ in range(company)]
         assert await commits.run(work) == 7
         assert [list(await other) for other in others] == [[(1,)]] * company
 
@@ -52,8 +53,8 @@ class TestCommits:
         """A part that is rolled back every time raises RolledBack, and the next commit succeeds."""
         commits = database.commits(None)
         with pytest.raises(RolledBack):
-            await commits.run(lambda hot: hot.execute("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$"))
-        assert await commits.run(lambda hot: hot.execute("SELECT 1").fetchone()) == (1,)
+            await commits.run(lambda hot: hot.execute(statement("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$")))
+        assert await commits.run(lambda hot: hot.execute(statement("SELECT 1")).fetchone()) == (1,)
 
     async def test_functions_with_different_keys_run_concurrently(self, database: PostgresDatabase) -> None:
         """They alternate within one transaction, and each gets its own results."""
@@ -64,7 +65,7 @@ class TestCommits:
             def ask(hot: PostgresCommitTransaction) -> Any:
                 for number in range(2):
                     order.append(f"{name}{number}")
-                    (answer,) = hot.execute("SELECT CAST(?1 AS text)", (f"{name}{number}",)).fetchall()
+                    (answer,) = hot.execute(statement("SELECT CAST(? AS text)"), (f"{name}{number}",)).fetchall()
                 return answer
 
             return ask
@@ -85,7 +86,7 @@ class TestCommits:
 
             async def write(number: int, commits: Any = commits) -> None:
                 for _ in range(4):
-                    await commits.run(lambda hot: hot.execute("SELECT 1"), number)
+                    await commits.run(lambda hot: hot.execute(statement("SELECT 1")), number)
 
             await asyncio.gather(*map(write, range(writers)))
             assert len(durations) == expected
@@ -98,7 +99,7 @@ class TestCommits:
             def ask(hot: PostgresCommitTransaction) -> None:
                 for _ in range(2):
                     order.append(name)
-                    hot.execute("SELECT 1")
+                    hot.execute(statement("SELECT 1"))
 
             return ask
 
@@ -129,7 +130,7 @@ class TestCommits:
         ref = await begin(journal, "r-1")
         await commits.insert([(ref.id, 2 + number, 1, None, text, 0) for number, text in enumerate(texts)])
         found = await database.look_up(
-            "SELECT entry FROM wfcore_journal WHERE execution = ? ORDER BY pos OFFSET 1", ref.id
+            statement("SELECT entry FROM wfcore_journal WHERE execution = ? ORDER BY pos OFFSET 1"), ref.id
         )
         assert [text for (text,) in found] == texts
 
@@ -170,7 +171,7 @@ class TestSeveralProcesses:
         journal = SqlJournal(database)
         held, free = await due(journal, "r-1", NOW), await due(journal, "r-2", NOW)
         async with database.writing() as connection:
-            await connection.exec_driver_sql("SELECT id FROM wfcore_executions WHERE id = ? FOR UPDATE", (held.id,))
+            await connection.run(statement("SELECT id FROM wfcore_executions WHERE id = ? FOR UPDATE"), (held.id,))
             async with asyncio.timeout(10):
                 assert await journal.claim_due(1, NOW, 9) == [free]
         assert await journal.claim_due(1, NOW, 9) == [held]
@@ -181,7 +182,7 @@ class TestSeveralProcesses:
         journal = SqlJournal(database)
         ref = await begin(journal, "r-1", claimed_by=1)
         async with database.writing() as connection:
-            await connection.exec_driver_sql("UPDATE wfcore_executions SET claimed_by = NULL WHERE id = ?", (ref.id,))
+            await connection.run(statement("UPDATE wfcore_executions SET claimed_by = NULL WHERE id = ?"), (ref.id,))
             late = asyncio.create_task(journal.append(ref, Append(1, steps(1, 1), holder=1, updates_claim=moves)))
             await idle()
         with pytest.raises(JournalConflict):
@@ -195,10 +196,10 @@ class TestSeveralProcesses:
         async with opened(url) as second:
             other = SqlJournal(second)
             async with database.writing() as connection:
-                await connection.exec_driver_sql(
-                    "SELECT id FROM wfcore_executions WHERE id = ? FOR UPDATE", (refs[1].id,)
+                await connection.run(
+                    statement("SELECT id FROM wfcore_executions WHERE id = ? FOR UPDATE"), (refs[1].id,)
                 )
-                await connection.exec_driver_sql("INSERT INTO wfcore_journal VALUES (?, 2, 0, '{}')", (refs[1].id,))
+                await connection.run(statement("INSERT INTO wfcore_journal VALUES (?, 2, 0, '{}')"), (refs[1].id,))
                 late = [asyncio.create_task(other.append(ref, Append(1, steps(1, 1)))) for ref in refs]
                 await idle()
             outcomes = await asyncio.gather(*late, return_exceptions=True)
@@ -212,12 +213,12 @@ class TestSeveralProcesses:
         async with opened(url) as second:
             late = SqlJournal(second)
             async with database.writing() as connection:
-                await connection.exec_driver_sql("SELECT id FROM wfcore_executions WHERE id = ? FOR UPDATE", (ref.id,))
+                await connection.run(statement("SELECT id FROM wfcore_executions WHERE id = ? FOR UPDATE"), (ref.id,))
                 tasks = [
                     asyncio.create_task(late.append(ref, Append(1, entries, updates_claim=True)))
                     for entries in ((), steps(1, 1))
                 ]
                 await idle()
-                await connection.exec_driver_sql("INSERT INTO wfcore_journal VALUES (?, 2, 0, '{}')", (ref.id,))
+                await connection.run(statement("INSERT INTO wfcore_journal VALUES (?, 2, 0, '{}')"), (ref.id,))
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [JournalConflict] * 2

@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 from postgres_server import new_database
+from sql_texts import statement
 
 from wfcore.adapters.sql.postgres.connections import PostgresAddress
 from wfcore.adapters.sql.postgres.pipeline import PipelineClient, PipelineConnection, StatementResult
@@ -14,9 +15,9 @@ from wfcore.domain.kernel.errors import Invalid, Unavailable
 
 pytestmark = pytest.mark.anyio
 
-ECHO = "SELECT CAST($1 AS text)"
-ADD = "INSERT INTO wfcore_workers (host, pid, beats) VALUES ($1, 1, $2)"
-HOSTS = "SELECT host FROM wfcore_workers ORDER BY id"
+ECHO = statement("SELECT CAST(? AS text)")
+ADD = statement("INSERT INTO wfcore_workers (host, pid, beats) VALUES (?, 1, ?)")
+HOSTS = statement("SELECT host FROM wfcore_workers ORDER BY id")
 
 
 @pytest.fixture
@@ -46,14 +47,14 @@ async def add(connection: PipelineConnection, host: str, then: str | None) -> No
         await execute([(ADD, (host, 1))])
         if then is None:
             raise KeyError
-        await execute([(then, ())])
+        await execute([(statement(then), ())])
 
 
 class TestExchanges:
     async def test_each_caller_gets_its_own_result(self, client: PipelineClient) -> None:
         """With many statements in flight, one that fails does not affect the others."""
         asked: list[Any] = [client.execute((ECHO, (f"{number}",))) for number in range(20)]
-        asked.insert(7, client.execute(("SELECT 1 / CAST($1 AS int)", (0,))))
+        asked.insert(7, client.execute((statement("SELECT 1 / CAST(? AS int)"), (0,))))
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
         assert isinstance(outcomes.pop(7), Invalid)
         assert [outcome.rows for outcome in outcomes] == [[(f"{number}",)] for number in range(20)]
@@ -65,7 +66,7 @@ class TestExchanges:
                 StatementResult(1, []), StatementResult(1, [("a",)]), StatementResult(1, []),
             ]  # fmt: skip
             with pytest.raises(psycopg.errors.DivisionByZero):
-                await connection.send([(ADD, ("c", 3)), ("SELECT 1 / 0", ()), (ADD, ("d", 4))])
+                await connection.send([(ADD, ("c", 3)), (statement("SELECT 1 / 0"), ()), (ADD, ("d", 4))])
             assert await connection.send([]) == []
         assert await hosts(client) == ["a", "b"]
 
@@ -73,16 +74,16 @@ class TestExchanges:
         """It is prepared again on the next use."""
         for _ in range(2):
             with pytest.raises(Unavailable):
-                await client.execute(("SELECT a FROM later", ()))
-        await client.execute(("CREATE TABLE later (a text)", ()))
-        assert (await client.execute(("SELECT a FROM later", ()))).rows == []
+                await client.execute((statement("SELECT a FROM later"), ()))
+        await client.execute((statement("CREATE TABLE later (a text)"), ()))
+        assert (await client.execute((statement("SELECT a FROM later"), ()))).rows == []
 
     @pytest.mark.parametrize("values", [(1, 2**62, -1), (None, 7), (7, None), (True, None, False), (b"\0\xff", b"")])
     async def test_values_of_a_statement(self, client: PipelineClient, values: tuple[Any, ...]) -> None:
         """A statement is prepared for its first values, and accepts all others of the type."""
         kind = {int: "bigint", bool: "boolean", bytes: "bytea"}[type(values[0] or values[1] or 0)]
         for value in values:
-            assert (await client.execute((f"SELECT CAST($1 AS {kind})", (value,)))).rows == [(value,)]
+            assert (await client.execute((statement(f"SELECT CAST(? AS {kind})"), (value,)))).rows == [(value,)]
 
     @pytest.mark.parametrize("text", ["nul\0", "half\ud800"])
     async def test_text_that_cannot_be_stored(self, client: PipelineClient, text: str) -> None:
@@ -157,8 +158,8 @@ class TestLoss:
     async def test_every_waiting_caller_gets_an_error(self, client: PipelineClient, server: PostgresAddress) -> None:
         """Each gets a separate exception; then there is a new connection."""
         async with client.exclusive() as connection:
-            ((pid,),) = (await connection.send([("SELECT pg_backend_pid()", ())]))[0].rows
-        waiting = [asyncio.create_task(client.execute(("SELECT pg_sleep($1)", (60,)))) for _ in range(3)]
+            ((pid,),) = (await connection.send([(statement("SELECT pg_backend_pid()"), ())]))[0].rows
+        waiting = [asyncio.create_task(client.execute((statement("SELECT pg_sleep(?)"), (60,)))) for _ in range(3)]
         await asyncio.sleep(0)
         async with await server.connect(autocommit=True) as other:
             await other.execute("SELECT pg_terminate_backend(%s)", (pid,))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 
@@ -23,8 +24,11 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlStorage]:
 def plan(store: SqlStorage) -> Callable[..., list[str]]:
     """Returns the steps of a statement's query plan. Its parameters have the given names."""
 
-    def plan_of(statement: str, *names: str) -> list[str]:
+    def plan_of(statement: Statement, *names: str) -> list[str]:
         values = dict.fromkeys(names, 1) | {"org": "o", "user": "u", "subjects": "[]"}
-        return [row[3] for row in store.database.look_up_connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+        return [
+            row[3]
+            for row in store.database.look_up_connection.execute(f"EXPLAIN QUERY PLAN {statement.sqlite}", values)
+        ]
 
     return plan_of

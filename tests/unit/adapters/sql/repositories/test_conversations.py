@@ -4,22 +4,31 @@ from collections.abc import Callable
 
 import pytest
 
-from wfcore.adapters.sql.repositories.conversations import _MESSAGES, _OWN, _SIZES, page_statement, threads_statement
+from wfcore.adapters.sql.repositories.conversations import (
+    MESSAGES,
+    OWN,
+    PAGE,
+    PAGE_OF_SKILL,
+    SIZES,
+    THREADS,
+    THREADS_OF_SKILL,
+)
+from wfcore.adapters.sql.schema.statement import Statement
 
 pytestmark = pytest.mark.anyio
 Plan = Callable[..., list[str]]
 
 
 @pytest.mark.parametrize(
-    ("skill", "index"),
+    ("page", "index"),
     [
-        (None, "conversations_recent (org=? AND updated_at<?)"),
-        (7, "participants_recent (org=? AND kind=? AND id=? AND (updated_at,conversation)<(?,?))"),
+        (PAGE, "conversations_recent (org=? AND updated_at<?)"),
+        (PAGE_OF_SKILL, "participants_recent (org=? AND kind=? AND id=? AND (updated_at,conversation)<(?,?))"),
     ],
 )
-async def test_a_page_is_not_sorted(plan: Plan, skill: int | None, index: str) -> None:
+async def test_a_page_is_not_sorted(plan: Plan, page: Statement, index: str) -> None:
     """One backward scan of an index by time, starting at the last row of the previous page."""
-    steps = plan(page_statement(skill), "at", "key", "limit", "skill")
+    steps = plan(page, "at", "key", "limit", "skill")
     assert not any(step.startswith("SCAN") and "VIRTUAL TABLE" not in step for step in steps)
     assert not any("TEMP B-TREE FOR ORDER BY" in step for step in steps)
     assert index in steps[0]
@@ -27,16 +36,16 @@ async def test_a_page_is_not_sorted(plan: Plan, skill: int | None, index: str) -
     assert newer.endswith("(org=? AND thread_id=?)")
 
 
-@pytest.mark.parametrize("skill", [None, 7])
-async def test_a_thread_is_found_by_its_id(plan: Plan, skill: int | None) -> None:
+@pytest.mark.parametrize("threads", [THREADS, THREADS_OF_SKILL])
+async def test_a_thread_is_found_by_its_id(plan: Plan, threads: Statement) -> None:
     """It is not found by a scan of all threads of the organization, which would be in order."""
-    steps = plan(threads_statement(skill), "threads", "skill")
+    steps = plan(threads, "threads", "skill")
     (found,) = [step for step in steps if step.startswith(("SEARCH c ", "SCAN c"))]
     assert found.endswith("(org=? AND thread_id=?)")
 
 
-@pytest.mark.parametrize("statement", [_SIZES, _MESSAGES, _OWN])
-async def test_messages_are_read_by_index(plan: Plan, statement: str) -> None:
+@pytest.mark.parametrize("statement", [SIZES, MESSAGES, OWN])
+async def test_messages_are_read_by_index(plan: Plan, statement: Statement) -> None:
     """The cost of a read does not depend on the length of the conversation."""
     steps = plan(statement, "key", "before", "after", "up_to", "limit", "thread")
     assert not any("SCAN" in step or "TEMP B-TREE" in step for step in steps)

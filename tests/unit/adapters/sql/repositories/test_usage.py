@@ -6,7 +6,7 @@ import pytest
 
 from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.sql.journal.journal import SqlJournal
-from wfcore.adapters.sql.repositories.usage import sums_statement
+from wfcore.adapters.sql.repositories.usage import SUMS
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.projections.cost import Price
 from wfcore.domain.run.records import UsageRecord
@@ -26,7 +26,7 @@ PRICES = {"big": Price(1.25, 10.0), "free": Price(0, 0)}
 @pytest.mark.parametrize("group_by", GROUPS)
 async def test_usage_is_summed_by_an_index(plan: Plan, group_by: GroupBy, of_user: bool) -> None:
     """Only rows of the period are read, and of the user if one is given."""
-    steps = plan(sums_statement(group_by, of_user=of_user), "since", "until")
+    steps = plan(SUMS[group_by, of_user], "since", "until")
     assert not any(step.startswith("SCAN") for step in steps)
     wanted = "usage_user (org=? AND user_id=? AND at>? AND at<?)" if of_user else "usage_at (org=? AND at>? AND at<?)"
     assert f"SEARCH wfcore_usage USING INDEX wfcore_{wanted}" in steps

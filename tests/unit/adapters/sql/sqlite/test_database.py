@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from sql_texts import statement
 
 from wfcore.adapters.sql.sqlite import database as module
 from wfcore.adapters.sql.sqlite.database import Database, Transaction, shielded
@@ -30,18 +31,18 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     database = Database(f"sqlite:///{tmp_path}/a.db")
     await database.open()
     async with database.writing() as connection:
-        await connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY)")
+        await connection.run(statement("CREATE TABLE t (a INTEGER PRIMARY KEY)"))
     yield database
     await database.close()
 
 
 async def values(database: Database) -> list[int]:
     async with database.reading() as connection:
-        return [row[0] for row in await connection.exec_driver_sql("SELECT a FROM t ORDER BY a")]
+        return [row[0] for row in await connection.run(statement("SELECT a FROM t ORDER BY a"))]
 
 
 async def pragma(connection: Transaction, name: str) -> object:
-    return (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar()
+    return (await connection.run(statement(f"PRAGMA {name}"))).scalar()
 
 
 @pytest.mark.parametrize(("synchronous", "level"), [("FULL", 2), ("NORMAL", 1)])
@@ -83,8 +84,8 @@ async def test_an_exception_rolls_back_tables_too(database: Database) -> None:
 
     async def fails() -> None:
         async with database.writing() as connection:
-            await connection.exec_driver_sql("INSERT INTO t VALUES (1)")
-            await connection.exec_driver_sql("CREATE TABLE u (a)")
+            await connection.run(statement("INSERT INTO t VALUES (1)"))
+            await connection.run(statement("CREATE TABLE u (a)"))
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -105,7 +106,7 @@ async def test_the_commit_connection_writes_between_transactions(database: Datab
 
     async def cold(value: int) -> None:
         async with database.writing() as connection:
-            await connection.exec_driver_sql("INSERT INTO t VALUES (?)", (value,))
+            await connection.run(statement("INSERT INTO t VALUES (?)"), (value,))
 
     await asyncio.gather(*(write(2 * i + j) for i in range(10) for j, write in enumerate((hot, cold))))
     assert await values(database) == list(range(20))
@@ -116,7 +117,7 @@ async def test_a_cancelled_statement_releases_the_lock(database: Database) -> No
 
     async def insert() -> None:
         async with database.writing() as connection:
-            await connection.exec_driver_sql("INSERT INTO t VALUES (1), (2) RETURNING a")
+            await connection.run(statement("INSERT INTO t VALUES (1), (2) RETURNING a"))
 
     for step in count(1):
         work = CancelAt(insert(), step)
@@ -203,7 +204,7 @@ async def test_closing_waits_and_leaves_nothing(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path}/a.db")
     await database.open()
     async with database.writing() as connection:
-        await connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY)")
+        await connection.run(statement("CREATE TABLE t (a INTEGER PRIMARY KEY)"))
     await asyncio.get_running_loop().run_in_executor(database.thread, lambda: None)
     assert connection_threads() - others
     async with database.reading():

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sql_texts import statement
 
+from wfcore.adapters.sql.journal import claim_statements as claims
+from wfcore.adapters.sql.journal import interrupt_statements as inbox
 from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.journal.run_lists import list_runs
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.domain.kernel.errors import NotFound, Unavailable
@@ -50,7 +54,7 @@ class CountedConnection:
 
     def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
         self.seen.append(statement)
-        if statement in ("COMMIT", sql.APPEND):
+        if statement in ("COMMIT", sql.APPEND.sqlite):
             self.threads.add(threading.get_ident())
         if error := self.fails.pop(statement, None):
             raise error
@@ -136,7 +140,7 @@ class TestWhere:
         """While the storage writes, the journal waits and the event loop runs."""
         ref = await begin(journal)
         async with database.writing() as connection:
-            await connection.exec_driver_sql("INSERT INTO wfcore_organizations VALUES (2, 'u', 'two', 0)")
+            await connection.run(statement("INSERT INTO wfcore_organizations VALUES (2, 'u', 'two', 0)"))
             append = asyncio.ensure_future(journal.append(ref, Append(1, steps(1))))
             for _ in range(20):
                 await asyncio.sleep(0)
@@ -204,29 +208,30 @@ class TestFailure:
 
 class TestPlans:
     @pytest.mark.parametrize(
-        ("statement", "index"),
+        ("one", "index"),
         [
             (list_runs(1, 20, 1, RunFilter(), None)[0], "runs_recent"),
             (sql.FIND_RUN, "autoindex_wfcore_runs"),
             (sql.FIND_TURN, "autoindex_wfcore_runs"),
-            (sql.LIST_INTERRUPTS, "interrupts_inbox"),
-            (sql.DUE, "executions_due"),
-            (sql.DUE_OF, "executions_due_org"),
-            (sql.DUE_ORGANIZATIONS, "executions_due_org"),
-            (sql.NEXT_WAKE, "executions_due"),
-            (sql.RELEASE, "executions_claims"),
-            (sql.HELD_BY, "executions_claims"),
-            (sql.HOLDERS, "executions_claims"),
-            (sql.BEGIN_RUN, "runs_execution"),
+            (inbox.LIST_INTERRUPTS, "interrupts_inbox"),
+            (claims.DUE, "executions_due"),
+            (claims.DUE_OF, "executions_due_org"),
+            (claims.DUE_ORGANIZATIONS, "executions_due_org"),
+            (claims.NEXT_WAKE, "executions_due"),
+            (claims.RELEASE, "executions_claims"),
+            (claims.HELD_BY, "executions_claims"),
+            (claims.HOLDERS, "executions_claims"),
+            (claims.BEGIN_RUN, "runs_execution"),
             (sql.READ, "PRIMARY KEY"),
             (sql.FIRST_RUN, "runs_execution"),
         ],
     )
-    async def test_no_statement_scans_a_table(self, database: Database, statement: str, index: str) -> None:
+    async def test_no_statement_scans_a_table(self, database: Database, one: Statement, index: str) -> None:
         """Every list and every claim uses an index, in the order of that index."""
-        asked = max(number for number in range(1, 10) if f"?{number}" in statement or number == 1)
-        values = (None,) * (asked if "?" in statement else 0)
-        plan = [row[3] for row in database.commit_connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+        text = one.sqlite
+        asked = max(number for number in range(1, 10) if f"?{number}" in text or number == 1)
+        values = (None,) * (asked if "?" in text else 0)
+        plan = [row[3] for row in database.commit_connection.execute(f"EXPLAIN QUERY PLAN {text}", values)]
         assert any(index in step for step in plan), plan
         scans = [step for step in plan if step.startswith("SCAN") and "INDEX" not in step]
         assert all("json_each" in step or step == "SCAN w" for step in scans), plan

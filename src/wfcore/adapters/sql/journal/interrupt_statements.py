@@ -1,0 +1,97 @@
+"""The SQL of interrupts and of the inbox."""
+
+from typing import Final
+
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.journal.statements import execution_columns
+from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
+from wfcore.adapters.sql.schema.tables import (
+    approvers,
+    closed_interrupts,
+    executions,
+    grants,
+    interrupts,
+    resources,
+    runs,
+)
+
+INTERRUPTS_OF: Final = Statement(lambda d: f"SELECT key, body FROM {d[interrupts]} WHERE execution = {d[1]}")
+
+ADD_INTERRUPT: Final = Statement(
+    lambda d: f"INSERT INTO {d[interrupts]} (org, execution, body) VALUES {row(d, 3)} RETURNING key"
+)
+
+CHANGE_INTERRUPT: Final = Statement(lambda d: f"UPDATE {d[interrupts]} SET body = {d[2]} WHERE key = {d[1]}")
+"""An interrupt that was open before keeps its key, and so its position in the inbox."""
+
+DROP_INTERRUPT: Final = Statement(lambda d: f"DELETE FROM {d[interrupts]} WHERE key = {d[1]}")
+
+ADD_APPROVER: Final = Statement(
+    lambda d: (
+        f"""
+INSERT INTO {d[approvers]} (org, subject, closed, interrupt) VALUES {row(d, 4)} ON CONFLICT DO NOTHING"""
+    )
+)
+
+ADD_CLOSED: Final = Statement(
+    lambda d: (
+        f"""
+INSERT INTO {d[closed_interrupts]} (key, org, execution, body, decision, decided_at)
+VALUES {row(d, 6)}"""
+    )
+)
+
+CLOSE_APPROVERS: Final = Statement(lambda d: f"UPDATE {d[approvers]} SET closed = 1 WHERE interrupt = {d[1]}")
+
+DROP_APPROVERS: Final = Statement(lambda d: f"DELETE FROM {d[approvers]} WHERE interrupt = {d[1]}")
+
+TARGET: Final = Statement(lambda d: f"SELECT kind, resource_id, user_id FROM {d[executions]} WHERE id = {d[1]}")
+
+
+def _interrupt(d: Dialect) -> str:
+    return f"""
+i.key, i.body, (SELECT id FROM {d[runs]} WHERE execution = e.id ORDER BY key DESC LIMIT 1), {execution_columns(d)}"""
+
+
+LIST_INTERRUPTS: Final = Statement(
+    lambda d: (
+        f"""
+SELECT {_interrupt(d)} FROM {d[interrupts]} i {d.join()} {d[executions]} e ON e.id = i.execution
+WHERE i.org = {d[1]} AND i.key > {d[2]} ORDER BY i.key LIMIT {d[3]}"""
+    )
+)
+
+LIST_INTERRUPTS_OF: Final = Statement(
+    lambda d: (
+        f"""
+SELECT {_interrupt(d)} FROM {d.values(d[4])} {d.join()} {d[interrupts]} i ON i.execution = CAST(given.value AS bigint)
+{d.join()} {d[executions]} e ON e.id = i.execution
+WHERE i.org = {d[1]} AND i.key > {d[2]} ORDER BY i.key LIMIT {d[3]}"""
+    )
+)
+
+
+def _inbox(d: Dialect, table: sa.Table, decision: str) -> str:
+    """Interrupts of an organization, for some subjects as JSON, before a key, up to a limit, of a workflow or NULL."""
+    closed = int(table is closed_interrupts)
+    return f"""
+WITH mine(subject) AS (
+    SELECT value FROM {d.values(d[2])}
+    UNION SELECT 'r:' || s.kind || '/' || s.id FROM {d[grants]} g JOIN {d[resources]} s ON s.key = g.resource
+    WHERE g.subject IN (SELECT value FROM {d.values(d[2])}) AND g.use AND s.org = {d[1]}
+), found(key) AS (
+    SELECT DISTINCT a.interrupt FROM mine {d.join()} {d[approvers]} a ON a.subject = mine.subject
+    WHERE a.org = {d[1]} AND a.closed = {closed} AND a.interrupt < {d[3]}
+)
+SELECT {_interrupt(d)}, {decision} FROM found {d.join()} {d[table]} i ON i.key = found.key
+{d.join()} {d[executions]} e ON e.id = i.execution
+WHERE CAST({d[5]} AS bigint) IS NULL OR (e.kind = 'workflow' AND e.resource_id = {d[5]})
+ORDER BY found.key DESC LIMIT {d[4]}"""
+
+
+INBOX: Final = Statement(lambda d: _inbox(d, interrupts, "NULL, NULL"))
+"""Open interrupts."""
+
+CLOSED_INBOX: Final = Statement(lambda d: _inbox(d, closed_interrupts, "i.decision, i.decided_at"))
+"""Those that were decided or have expired."""

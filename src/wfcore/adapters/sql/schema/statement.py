@@ -1,0 +1,171 @@
+"""Statements in text, in the words of each database.
+
+A statement is a function of a `Dialect`: its tables, its parameters and what the databases call differently are
+expressions in the text. The text for SQLite is made with the statement, those for a PostgreSQL schema on first use.
+Constructed statements are compiled by SQLAlchemy; `TableNames` gives them the same names.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import attrs
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql.base import PGIdentifierPreparer
+
+from wfcore.adapters.sql.schema.names import PREFIX
+
+Values = Sequence[Any] | Mapping[str, Any]
+"""The values of the numbered parameters in their order, or those of named parameters by name."""
+
+
+class Dialect(Protocol):
+    """The words of one database. A parameter that is compared with NULL needs a cast: PostgreSQL must know its type."""
+
+    def __getitem__(self, what: sa.Table | int | str, /) -> str:
+        """The name of a table, or a parameter: numbered from 1, or named. A statement has one kind of parameters."""
+        ...
+
+    def values(self, texts: str, alias: str = "given") -> str:
+        """Rows for FROM, one for each text of a JSON array, in the column `value`."""
+        ...
+
+    def array(self, column: str) -> str:
+        """A JSON array of the values of a group."""
+        ...
+
+    def greatest(self, one: str, other: str) -> str:
+        """The greater of two values."""
+        ...
+
+    def day(self, seconds: str) -> str:
+        """The day in UTC of seconds since the Unix epoch: `2026-01-31`."""
+        ...
+
+    def join(self) -> str:
+        """An inner join whose order SQLite keeps; PostgreSQL chooses the order."""
+        ...
+
+    def locked(self, clause: str) -> str:
+        """The clause that locks rows; empty on SQLite, where a writer has locked the file."""
+        ...
+
+
+class SqliteDialect:
+    """Implements `Dialect`."""
+
+    def __getitem__(self, what: sa.Table | int | str, /) -> str:
+        if isinstance(what, sa.Table):
+            return what.name
+        return f"?{what}" if isinstance(what, int) else f":{what}"
+
+    def values(self, texts: str, alias: str = "given") -> str:
+        return f"json_each({texts}) {alias}"
+
+    def array(self, column: str) -> str:
+        return f"json_group_array({column})"
+
+    def greatest(self, one: str, other: str) -> str:
+        return f"max({one}, {other})"
+
+    def day(self, seconds: str) -> str:
+        return f"date({seconds}, 'unixepoch')"
+
+    def join(self) -> str:
+        return "CROSS JOIN"
+
+    def locked(self, clause: str) -> str:
+        return ""
+
+
+@attrs.frozen
+class PostgresDialect:
+    """Implements `Dialect` for tables in `schema`. `number` makes the numbered parameters."""
+
+    schema: str
+    number: Callable[[int], str]
+
+    def __getitem__(self, what: sa.Table | int | str, /) -> str:
+        if isinstance(what, sa.Table):
+            return f'"{self.schema}".{own_name(what)}'
+        return self.number(what) if isinstance(what, int) else f":{what}"
+
+    def values(self, texts: str, alias: str = "given") -> str:
+        return f"json_array_elements_text(CAST({texts} AS json)) {alias}(value)"
+
+    def array(self, column: str) -> str:
+        return f"CAST(coalesce(json_agg({column}), '[]') AS text)"
+
+    def greatest(self, one: str, other: str) -> str:
+        return f"greatest({one}, {other})"
+
+    def day(self, seconds: str) -> str:
+        return f"to_char(to_timestamp({seconds}) AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
+
+    def join(self) -> str:
+        return "JOIN"
+
+    def locked(self, clause: str) -> str:
+        return f" {clause}"
+
+
+SQLITE: Final = SqliteDialect()
+
+
+class Statement:
+    """A statement. `sqlite` is its text for SQLite. Statements are compared by identity."""
+
+    __slots__ = ("_build", "_clauses", "_servers", "sqlite")
+
+    def __init__(self, build: Callable[[Dialect], str]) -> None:
+        self.sqlite: Final = build(SQLITE)
+        self._build = build
+        self._servers: dict[str, str] = {}
+        self._clauses: dict[str, sa.TextClause] = {}
+
+    def server(self, schema: str) -> str:
+        """The text for a PostgreSQL server, with parameters `$1`, `$2`, ..., and tables in the schema."""
+        text = self._servers.get(schema)
+        if text is None:
+            text = self._servers[schema] = self._build(PostgresDialect(schema, "${}".format))
+        return text
+
+    def clause(self, schema: str) -> sa.TextClause:
+        """The statement for SQLAlchemy on PostgreSQL, with parameters by name; see `named`."""
+        clause = self._clauses.get(schema)
+        if clause is None:
+            clause = self._clauses[schema] = sa.text(self._build(PostgresDialect(schema, ":p{}".format)))
+        return clause
+
+
+def row(d: Dialect, count: int) -> str:
+    """Numbered parameters in parentheses, from the first."""
+    return f"({', '.join(d[number] for number in range(1, count + 1))})"
+
+
+def named(values: Values) -> Mapping[str, Any]:
+    """The values by the names of the parameters in `Statement.clause`: that of the first numbered one is `p1`."""
+    if isinstance(values, Mapping):
+        return values
+    return {f"p{number}": value for number, value in enumerate(values, 1)}
+
+
+def own_name(table: sa.Table) -> str:
+    """The name of a table within the schema of PostgreSQL."""
+    return table.name.removeprefix(PREFIX)
+
+
+class TableNames(PGIdentifierPreparer):
+    """Names in constructed statements on PostgreSQL: the tables of `metadata` are in the schema, without the prefix."""
+
+    def __init__(self, dialect: sa.Dialect, metadata: sa.MetaData, schema: str) -> None:
+        super().__init__(dialect)
+        self._schema = schema
+        self.schema_for_object = self._schema_of
+        self._own = {table.name: own_name(table) for table in metadata.tables.values()}
+
+    def _schema_of(self, of: Any) -> str:
+        return self._schema if of.name in self._own else of.schema
+
+    def quote(self, ident: str) -> str:
+        """The identifier, in quotes where it needs them."""
+        return super().quote(self._own.get(ident, ident))

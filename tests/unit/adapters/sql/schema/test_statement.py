@@ -1,0 +1,81 @@
+"""Statements in text have the words of each database."""
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql.psycopg import dialect as PostgresPsycopg  # noqa: N812
+
+from wfcore.adapters.sql.schema.names import VERSION_TABLE
+from wfcore.adapters.sql.schema.statement import Dialect, Statement, TableNames, named, row
+from wfcore.adapters.sql.schema.tables import metadata, organizations, runs
+
+
+def words(d: Dialect) -> str:
+    return f"{d.locked('FOR UPDATE')} {d.join()} {d.values(d[1])} {d.array('a')} {d.greatest('a', 'b')} {d.day('s')}"
+
+
+ON_SERVER = (
+    " CAST(coalesce(json_agg(a), '[]') AS text) greatest(a, b)"
+    " to_char(to_timestamp(s) AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
+)
+
+
+@pytest.mark.parametrize(
+    ("build", "sqlite", "server", "clause"),
+    [
+        (
+            lambda d: f"SELECT {d[2]}, {d[1]} FROM {d[runs]}",
+            "SELECT ?2, ?1 FROM wfcore_runs",
+            'SELECT $2, $1 FROM "s".runs',
+            'SELECT :p2, :p1 FROM "s".runs',
+        ),
+        (lambda d: f"VALUES {row(d, 2)}", "VALUES (?1, ?2)", "VALUES ($1, $2)", "VALUES (:p1, :p2)"),
+        (lambda d: d["user"], ":user", ":user", ":user"),
+        (
+            words,
+            " CROSS JOIN json_each(?1) given json_group_array(a) max(a, b) date(s, 'unixepoch')",
+            f" FOR UPDATE JOIN json_array_elements_text(CAST($1 AS json)) given(value){ON_SERVER}",
+            f" FOR UPDATE JOIN json_array_elements_text(CAST(:p1 AS json)) given(value){ON_SERVER}",
+        ),
+    ],
+)
+def test_each_database_has_its_words(build: Any, sqlite: str, server: str, clause: str) -> None:
+    """Tables, parameters, and what the databases call differently."""
+    one = Statement(build)
+    assert (one.sqlite, one.server("s"), one.clause("s").text) == (sqlite, server, clause)
+
+
+def test_a_text_is_made_once() -> None:
+    """Its text for SQLite with the statement, the others on first use, for each schema."""
+    made = list[str]()
+
+    def build(d: Dialect) -> str:
+        made.append(d[runs])
+        return made[-1]
+
+    one = Statement(build)
+    for _ in range(2):
+        assert [one.server("a"), one.server("b"), one.clause("a").text] == ['"a".runs', '"b".runs', '"a".runs']
+    assert made == ["wfcore_runs", '"a".runs', '"b".runs', '"a".runs']
+
+
+def test_values_by_name() -> None:
+    """Numbered values are named by their position, counted from 1; named ones keep their names."""
+    assert named((7, None)) == {"p1": 7, "p2": None}
+    assert named({"a": 1}) == {"a": 1}
+
+
+def test_constructed_statements_name_tables_in_the_schema() -> None:
+    """Only tables of wfcore: the version table and those of others keep their names and schemas; so do aliases."""
+    dialect: Any = PostgresPsycopg()
+    dialect.identifier_preparer = TableNames(dialect, metadata, "s")
+    version = sa.table(VERSION_TABLE, sa.column("version_num"), schema="v")
+    alias = runs.alias("wf")
+    found = sa.select(organizations.c.key, alias.c.id, version.c.version_num).where(alias.c.org == organizations.c.key)
+    assert " ".join(str(found.compile(dialect=dialect)).split()) == (
+        "SELECT s.organizations.key, wf.id, v.wfcore_version.version_num"
+        " FROM s.organizations, s.runs AS wf, v.wfcore_version WHERE wf.org = s.organizations.key"
+    )
+    removed = str(runs.delete().where(runs.c.id == "a").compile(dialect=dialect))
+    assert removed.startswith("DELETE FROM s.runs WHERE s.runs.id = ")
