@@ -87,7 +87,7 @@ def _check_mode(connection: Connection[Any] | AsyncConnection[Any]) -> None:
         raise ValueError("`connection` has no transaction: it is in autocommit mode")
 
 
-class PostgresDialect:
+class PostgresHostDialect:
     """Implements `HostDialect`."""
 
     name = "postgresql"
@@ -139,7 +139,7 @@ async def joined(database: Store, connection: object) -> Store:
 
     Raises ValueError for a connection to another database, TypeError for a value that is not a connection.
     """
-    dialect = PostgresDialect(database)
+    dialect = PostgresHostDialect(database)
     host: Host | None = None
     match connection:
         case Connection():

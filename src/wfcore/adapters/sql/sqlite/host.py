@@ -43,7 +43,7 @@ class SqliteHost:
         return cursor.execute(statement.sqlite, values)
 
 
-class SqliteDialect:
+class SqliteHostDialect:
     """Implements `HostDialect`. `lock` is held by the writers of this process."""
 
     name = "sqlite"
@@ -103,7 +103,7 @@ async def joined(database: Store, path: Path, lock: asyncio.Lock, connection: ob
 
     Raises ValueError for a connection to another database, TypeError for a value that is not a connection.
     """
-    dialect = SqliteDialect(path, lock)
+    dialect = SqliteHostDialect(path, lock)
     if isinstance(connection, sqlite3.Connection):
         host: Host | None = SqliteHost(connection, lock)
     else:
