@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wfcore.runtime.common.installation import Secrets, Settings
     from wfcore.runtime.common.ports import Overrides
     from wfcore.runtime.common.run_views import RunCancelled, RunFailed
+    from wfcore.synchronous import SyncCore, open_sync
 
 __all__ = [
     "Conflict",
@@ -54,6 +55,7 @@ __all__ = [
     "RunFailed",
     "Secrets",
     "Settings",
+    "SyncCore",
     "TooLarge",
     "Tool",
     "ToolCall",
@@ -64,6 +66,7 @@ __all__ = [
     "WfcoreError",
     "http",
     "open",
+    "open_sync",
     "tool",
     "tools",
 ]
@@ -87,6 +90,7 @@ _WHERE = {
     "RunFailed": "wfcore.runtime.common.run_views",
     "Secrets": "wfcore.runtime.common.installation",
     "Settings": "wfcore.runtime.common.installation",
+    "SyncCore": "wfcore.synchronous",
     "TooLarge": "wfcore.domain.kernel.errors",
     "Tool": "wfcore.ports.providers",
     "ToolCall": "wfcore.ports.providers",
@@ -96,6 +100,7 @@ _WHERE = {
     "Unavailable": "wfcore.domain.kernel.errors",
     "WfcoreError": "wfcore.domain.kernel.errors",
     "open": "wfcore.bootstrap",
+    "open_sync": "wfcore.synchronous",
     "tool": "wfcore.adapters.tools.functions",
 }
 

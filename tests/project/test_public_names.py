@@ -21,8 +21,8 @@ INDENTED = re.compile(r"^ {4}((?:from|import) \w[\w. ,]*)$", re.MULTILINE)
 WFCORE = [
     "Conflict", "ConnectionRequired", "Core", "Flow", "Forbidden", "Invalid", "Malformed", "ModelProvider",
     "NotFound", "Overrides", "Principal", "Provide", "RateLimited", "RunCancelled", "RunContext", "RunFailed",
-    "Secrets", "Settings", "TooLarge", "Tool", "ToolCall", "ToolConnection", "ToolFailed", "Unauthenticated",
-    "Unavailable", "WfcoreError", "http", "open", "tool", "tools",
+    "Secrets", "Settings", "SyncCore", "TooLarge", "Tool", "ToolCall", "ToolConnection", "ToolFailed",
+    "Unauthenticated", "Unavailable", "WfcoreError", "http", "open", "open_sync", "tool", "tools",
 ]  # fmt: skip
 TESTING = [
     "BlobsContract", "BrokenGraph", "ClockContract", "DispatcherContract", "EventsContract", "FakeClock", "History",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired, Required, TypedD
 from msgspec import Meta, Struct
 
 from wfcore.domain.json.codec import JsonObject, Time, iso_ms
+from wfcore.domain.kernel.json_readers import optional_text
 from wfcore.domain.kernel.json_type import JSON
 
 
@@ -281,6 +282,29 @@ class Event(Struct, frozen=True):
     @property
     def terminal(self) -> bool:
         return self.kind in TERMINAL
+
+    @property
+    def node_id(self) -> str | None:
+        """The node that the event is about, if it is about one."""
+        return optional_text(self.data.get("nodeId"))
+
+    @property
+    def text(self) -> str:
+        """The text of a message, or the next part of it; "" for other events."""
+        return optional_text(self.data.get("delta", self.data.get("content"))) or ""
+
+    @property
+    def output(self) -> JSON:
+        return self.data.get("output")
+
+    @property
+    def error(self) -> JSON:
+        """The `code`, `status`, `message` and `info` of a failure."""
+        return self.data.get("error")
+
+    @property
+    def interrupt_id(self) -> str | None:
+        return optional_text(self.data.get("interruptId"))
 
     def to_wire(self) -> dict[str, JSON]:
         return {

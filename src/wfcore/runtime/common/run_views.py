@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import attrs
@@ -40,6 +41,52 @@ class RunView:
         return self.row.status
 
     @property
+    def thread_id(self) -> str:
+        return self.row.thread_id
+
+    @property
+    def parent_run_id(self) -> str | None:
+        """The turn that this one carries on."""
+        return self.row.parent_run_id
+
+    @property
+    def resumed_by(self) -> str | None:
+        """The turn that carries this one on after an interrupt."""
+        return self.row.resumed_by
+
+    @property
+    def retried_by(self) -> str | None:
+        return self.row.retried_by
+
+    @property
+    def forked_from(self) -> str | None:
+        return self.row.forked_from
+
+    @property
+    def origin(self) -> str:
+        return self.row.origin
+
+    @property
+    def variation_id(self) -> str | None:
+        return self.row.variation_id
+
+    @property
+    def created_at(self) -> datetime:
+        return _time(self.row.created_at)
+
+    @property
+    def updated_at(self) -> datetime:
+        return _time(self.row.updated_at)
+
+    @property
+    def finished_at(self) -> datetime | None:
+        return None if self.row.finished_at is None else _time(self.row.finished_at)
+
+    @property
+    def usage(self) -> JSON:
+        return self._result.get("usage") or {}
+
+    @property
     def output(self) -> JSON:
         return self._result.get("output")
 
@@ -76,6 +123,10 @@ class RunView:
             "updatedAt": iso_ms(row.updated_at),
             "finishedAt": None if row.finished_at is None else iso_ms(row.finished_at),
         }
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 class RunEnded(Exception):

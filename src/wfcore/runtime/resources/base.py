@@ -1,11 +1,14 @@
 """Shared parts of the use cases on workflows and skills: look up, authorize, save a change."""
 
+from datetime import datetime
+
 import attrs
 
 from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Access, Principal
+from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Change, Kind, Resource, Variation
 from wfcore.ports.storage import Stale, UnitOfWork
 from wfcore.runtime.common.audit import audit_change
@@ -27,6 +30,59 @@ class ResourceView:
     @property
     def id(self) -> int:
         return self.resource.id
+
+    @property
+    def slug(self) -> str:
+        return self.resource.slug
+
+    @property
+    def name(self) -> str:
+        return self.resource.name
+
+    @property
+    def description(self) -> str | None:
+        return self.resource.description
+
+    @property
+    def status(self) -> Status:
+        return self.resource.status
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether the schedule of a workflow runs."""
+        return self.resource.is_enabled
+
+    @property
+    def active_variation_id(self) -> str | None:
+        return self.resource.active_variation_id
+
+    @property
+    def draft_variation_id(self) -> str | None:
+        return self.resource.draft_variation_id
+
+    @property
+    def has_unpublished_changes(self) -> bool:
+        return self.resource.has_unpublished_changes
+
+    @property
+    def created_at(self) -> datetime:
+        return self.resource.created_at
+
+    @property
+    def updated_at(self) -> datetime:
+        return self.resource.updated_at
+
+    @property
+    def deleted_at(self) -> datetime | None:
+        return self.resource.deleted_at
+
+    @property
+    def can_use(self) -> bool:
+        return self.access.can_use
+
+    @property
+    def can_manage(self) -> bool:
+        return self.access.can_manage
 
     @property
     def etag(self) -> str:

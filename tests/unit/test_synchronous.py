@@ -1,0 +1,150 @@
+"""The sync face: the same names, from any thread, without an event loop of one's own."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wfcore
+
+ASKING = {
+    "nodes": [
+        {"id": "start", "type": "start"},
+        {"id": "ask", "type": "humanApproval", "data": {"message": "Pay?"}},
+        {"id": "pay", "type": "action", "data": {"toolId": "pay", "params": {"sum": "{{ input.sum }}"}}},
+    ],
+    "edges": [
+        {"id": "1", "source": "start", "target": "ask"},
+        {"id": "2", "source": "ask", "target": "pay", "sourceHandle": "approved"},
+    ],
+}
+
+
+def pay(sum: int, ctx: wfcore.RunContext[str]) -> str:
+    return f"{ctx.deps} pays {sum}"
+
+
+@pytest.fixture
+def core() -> Iterator[wfcore.SyncCore]:
+    with wfcore.open_sync("sqlite://", tools=[pay], deps="Ann") as core:
+        yield core
+
+
+def flow_of(core: wfcore.SyncCore) -> tuple[wfcore.Principal, Any]:
+    org = core.directory.create_organization("Acme")
+    me = core.principal(org.uuid, user="u1")
+    flow = core.workflows.create(me, name="Pay", structure=ASKING)
+    return me, core.workflows.deploy(me, flow.id)
+
+
+def test_a_run_from_start_to_result(core: wfcore.SyncCore) -> None:
+    """Start, follow its events, answer, wait for the result; records have plain attributes."""
+    me, flow = flow_of(core)
+    assert (flow.name, flow.slug, flow.status, flow.is_enabled, flow.description) == (
+        "Pay", "pay", "active", False, None,
+    )  # fmt: skip
+    assert (flow.can_use, flow.can_manage, flow.has_unpublished_changes, flow.deleted_at) == (True, True, False, None)
+    assert (flow.active_variation_id is None, flow.draft_variation_id) == (False, None)
+    assert flow.created_at <= flow.updated_at <= datetime.now(UTC)
+    run = core.runs.start(me, workflow=flow.id, input={"sum": 7})
+    events = list(core.runs.follow(me, run.id))
+    assert [(event.kind, event.node_id) for event in events][-2:] == [("interrupt", "ask"), ("done", None)]
+    assert events[-2].interrupt_id
+    answer = core.runs.resume(me, run.id, decision="approve")
+    assert core.runs.result(answer, timeout=30) == "Ann pays 7"
+    first, last = core.runs.get(me, run.id), core.runs.get(me, answer.id)
+    assert (first.resumed_by, last.parent_run_id, last.resumed_by) == (answer.id, run.id, None)
+    assert (last.retried_by, last.forked_from, last.origin) == (None, None, "api")
+    assert (last.thread_id, last.variation_id) == (first.thread_id, flow.active_variation_id)
+    assert last.created_at <= last.updated_at == last.finished_at
+    assert core.runs.start(me, workflow=flow.id, input={"sum": 1}).finished_at is None
+    assert last.usage == {}
+
+
+def test_events_have_plain_attributes(core: wfcore.SyncCore) -> None:
+    """The text of a message, the output of a node, the error of a failure."""
+    me, _ = flow_of(core)
+    skill = core.skills.create(me, name="Greeter", instructions=["Greet."])
+    core.skills.deploy(me, skill.id)
+    run = core.runs.chat(me, skill.id, message="hello")
+    events = list(core.runs.follow(me, run.id))
+    assert "".join(event.text for event in events if event.kind == "message_delta")
+    assert next(event for event in events if event.kind == "done").output
+    failing = core.runs.act(me, action={"toolId": "core.fail", "params": {"message": "no"}})
+    last = list(core.runs.follow(me, failing.id))[-1]
+    assert last.error["message"] == "no"
+    assert last.text == ""
+
+
+def test_an_iteration_can_be_left_early(core: wfcore.SyncCore) -> None:
+    """Its stream is closed, and the core closes without waiting for it."""
+    me, flow = flow_of(core)
+    run = core.runs.start(me, workflow=flow.id, input={"sum": 7})
+    for event in core.runs.follow(me, run.id):
+        assert event.seq == 1
+        break
+    changes = core.changes.follow(me)
+    assert next(changes)
+    changes.close()
+
+
+def test_errors_are_those_of_wfcore(core: wfcore.SyncCore) -> None:
+    """The exception of a use case, with its traceback; an unknown name is an AttributeError."""
+    me, flow = flow_of(core)
+    with pytest.raises(wfcore.NotFound):
+        core.workflows.get(me, flow.id + 1)
+    with pytest.raises(ValueError, match="org"):
+        core.principal("acme", user="u1")
+    with pytest.raises(AttributeError):
+        _ = core.workflows.nothing_such
+    with pytest.raises(AttributeError):
+        _ = core.nothing_such
+    with pytest.raises(TypeError, match="needs `deps`"), wfcore.open_sync("sqlite://", tools=[pay]):
+        pass
+
+
+def test_many_threads_share_one_core(core: wfcore.SyncCore) -> None:
+    """Each call waits in its own thread; the loop has one of its own."""
+    me, flow = flow_of(core)
+
+    def one(number: int) -> Any:
+        run = core.runs.start(me, workflow=flow.id, input={"sum": number})
+        return core.runs.result(core.runs.resume(me, run.id, decision="approve"), timeout=30)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(one, range(16))) == [f"Ann pays {number}" for number in range(16)]
+    assert core.call(lambda _: threading.current_thread().name) != threading.current_thread().name
+
+
+def test_call_gives_the_async_core(core: wfcore.SyncCore) -> None:
+    """For what has no sync form: a coroutine function, or a plain one, on the event loop."""
+
+    async def count(core: wfcore.Core, me: wfcore.Principal) -> int:
+        return len(await core.workflows.page(me))
+
+    me, _ = flow_of(core)
+    assert core.call(count, me) == 1
+    assert core.workflows.page.__name__ == "page"
+    assert "start" in dir(core.runs)
+    assert "_target" not in dir(core)
+
+
+def test_in_the_transaction_of_the_product(tmp_path: Path) -> None:
+    """On a connection of sqlite3 that several threads can use: the run exists after the commit alone."""
+    file = tmp_path / "app.db"
+    with wfcore.open_sync(f"sqlite:///{file}", tools=[pay], deps="Ann") as core:
+        me, flow = flow_of(core)
+        connection = sqlite3.connect(file, check_same_thread=False)
+        run = core.runs.start(me, workflow=flow.id, input={"sum": 7}, connection=connection)
+        connection.rollback()
+        with pytest.raises(wfcore.NotFound):
+            core.runs.get(me, run.id)
+        run = core.runs.start(me, workflow=flow.id, input={"sum": 7}, connection=connection)
+        connection.commit()
+        connection.close()
+        assert core.runs.get(me, run.id).id == run.id
