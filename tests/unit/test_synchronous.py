@@ -62,7 +62,8 @@ def test_a_run_from_start_to_result(core: wfcore.SyncCore) -> None:
     assert (last.retried_by, last.forked_from, last.origin) == (None, None, "api")
     assert (last.thread_id, last.variation_id) == (first.thread_id, flow.active_variation_id)
     assert last.created_at <= last.updated_at == last.finished_at
-    assert core.runs.start(me, workflow=flow.id, input={"sum": 1}).finished_at is None
+    waiting = core.runs.act(me, action={"toolId": "core.wait", "params": {"seconds": 60}})
+    assert waiting.finished_at is None
     assert last.usage == {}
 
 
