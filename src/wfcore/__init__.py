@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wfcore import tools
+    from wfcore import rules, tools
     from wfcore.adapters import http
     from wfcore.adapters.tools.functions import tool
     from wfcore.adapters.tools.injection import Provide, RunContext
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wfcore.domain.resources.access import Principal
     from wfcore.flows import Flow
     from wfcore.ports.providers import ConnectionRequired, ModelProvider, Tool, ToolCall, ToolConnection, ToolFailed
+    from wfcore.rules import simulate
     from wfcore.runtime.common.installation import Secrets, Settings
     from wfcore.runtime.common.ports import Overrides
     from wfcore.runtime.common.run_views import RunCancelled, RunFailed
@@ -67,6 +68,8 @@ __all__ = [
     "http",
     "open",
     "open_sync",
+    "rules",
+    "simulate",
     "tool",
     "tools",
 ]
@@ -101,11 +104,12 @@ _WHERE = {
     "WfcoreError": "wfcore.domain.kernel.errors",
     "open": "wfcore.bootstrap",
     "open_sync": "wfcore.synchronous",
+    "simulate": "wfcore.rules",
     "tool": "wfcore.adapters.tools.functions",
 }
 
 
-_MODULES = {"http": "wfcore.adapters.http", "tools": "wfcore.tools"}
+_MODULES = {"http": "wfcore.adapters.http", "rules": "wfcore.rules", "tools": "wfcore.tools"}
 
 
 def __getattr__(name: str) -> Any:

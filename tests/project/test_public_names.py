@@ -22,7 +22,8 @@ WFCORE = [
     "Conflict", "ConnectionRequired", "Core", "Flow", "Forbidden", "Invalid", "Malformed", "ModelProvider",
     "NotFound", "Overrides", "Principal", "Provide", "RateLimited", "RunCancelled", "RunContext", "RunFailed",
     "Secrets", "Settings", "SyncCore", "TooLarge", "Tool", "ToolCall", "ToolConnection", "ToolFailed",
-    "Unauthenticated", "Unavailable", "WfcoreError", "http", "open", "open_sync", "tool", "tools",
+    "Unauthenticated", "Unavailable", "WfcoreError", "http", "open", "open_sync", "rules", "simulate", "tool",
+    "tools",
 ]  # fmt: skip
 TESTING = [
     "BlobsContract", "BrokenGraph", "ClockContract", "DispatcherContract", "EventsContract", "FakeClock", "History",

@@ -7,6 +7,7 @@ from msgspec import Meta
 from wfcore.api.resources import Body
 from wfcore.domain.json.codec import JsonObject
 from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.rules.rules import MAX_RULE
 
 
 class HandleDto(TypedDict):
@@ -71,6 +72,75 @@ class EvaluateExpression(Body):
     values: Annotated[JsonObject, Meta(description="The variables `input`, `nodes`, `run` and `item`")] | UnsetType = (
         UNSET
     )
+
+
+MAX_RULES = 20
+
+
+@value
+class SimulateWorkflow(Body):
+    """A graph, the input of its runs (null or absent: open), and rules about all runs."""
+
+    workflow_structure: JsonObject
+    input: JsonObject | UnsetType | None = UNSET
+    rules: (
+        Annotated[
+            list[Annotated[str, Meta(max_length=MAX_RULE)]],
+            Meta(max_length=MAX_RULES, description="Such as `never pay without approved ask`"),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class StepDto(TypedDict):
+    """A node, and how it ended: `done`, `failed`, `approved`, `denied`, `expired`, or the handle of a condition."""
+
+    nodeId: str
+    outcome: str
+
+
+class PathDto(TypedDict):
+    """One end of runs, with one way there. `output`: the nodes whose output is the run's; `failed`: who ended it."""
+
+    end: Literal["done", "error", "endless"]
+    steps: list[StepDto]
+    output: list[str]
+    failed: str | None
+
+
+class CounterExampleDto(TypedDict):
+    """A run that breaks a rule: after `steps`, `what` happens. `path`: the node ids on edges from the start to there.
+
+    `mermaid` is the graph with that path, `svg` an image of the steps. Without steps, only the edges were read.
+    """
+
+    steps: list[StepDto]
+    what: str
+    path: list[str]
+    mermaid: str
+    svg: str
+
+
+class VerdictDto(TypedDict):
+    """`complete` false: there are more states than were visited; `unknown`: and what was visited does not decide."""
+
+    rule: str
+    status: Literal["holds", "broken", "unknown"]
+    decidedBy: Literal["graph", "simulation"]
+    complete: bool
+    counterExample: CounterExampleDto | None
+
+
+class SimulationDto(TypedDict):
+    """The ends that runs can have. `complete` false: there are more, and `neverReached` is empty."""
+
+    complete: bool
+    paths: list[PathDto]
+    neverReached: list[str]
+    canFail: list[str]
+    canExpire: list[str]
+    deadEnds: list[StepDto]
+    rules: list[VerdictDto]
 
 
 class ExpressionErrorDto(TypedDict):

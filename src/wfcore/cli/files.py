@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import CycloptsError
 
-from wfcore.domain.kernel.errors import Issue, Malformed
+from wfcore.domain.kernel.errors import Malformed
 from wfcore.domain.kernel.json_type import JSON
 
 if TYPE_CHECKING:
@@ -19,20 +19,19 @@ if TYPE_CHECKING:
 
 
 def read_workflow(path: str) -> dict[str, JSON]:
-    """The body of a create request (interface, CreateAgentDto) from a file of JSON or YAML 1.2, or of a `Flow` at
+    """The body of a create request from a file of JSON or YAML 1.2 (`wfcore.workflow_files`), or of a `Flow` at
     `FILE.py:NAME`.
 
-    `type` is optional, and `name` defaults to the name of the file. Raises Malformed when the file is not an object,
-    FlowError for a flow that cannot run.
+    Raises Malformed when the file is not an object, FlowError for a flow that cannot run.
     """
+    from wfcore.workflow_files import read_workflow as read
+
     if _FLOW.fullmatch(path):
         return _body_of_flow(path)
-    file = Path(path)
-    content = _read(file)
-    tree = _json(content) if file.suffix == ".json" else _yaml(content)
-    if not isinstance(tree, dict):
-        raise _malformed("the file must contain an object", "type")
-    return {"name": file.stem, "type": "workflow", **tree}
+    try:
+        return read(path)
+    except OSError as error:
+        raise _unreadable(path, error) from None
 
 
 _FLOW = re.compile(r".+\.py:\w+")
@@ -75,55 +74,17 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise CycloptsError(msg=f"cannot read `{file}`: {error.strerror}") from None
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: str | Path, error: OSError) -> CycloptsError:
+    return CycloptsError(msg=f"cannot read `{file}`: {error.strerror}")
 
 
 def _json(content: bytes) -> JSON:
     from wfcore.domain.json.parsing import parse_json
 
     return parse_json(content)
-
-
-def _yaml(content: bytes) -> JSON:
-    """YAML, checked like JSON: the same values and the same limits."""
-    from ruamel.yaml.error import YAMLError
-
-    from wfcore.domain.json.codec import dumps
-
-    try:
-        return _json(dumps(_parser().load(content.decode())).encode())
-    except UnicodeDecodeError:
-        problem = "not UTF-8"
-    except YAMLError as error:
-        problem = f"not YAML: {_summary(error)}"
-    except (TypeError, ValueError, RecursionError) as error:
-        problem = f"not representable as JSON: {error}"
-    raise _malformed(problem, "json")
-
-
-def _malformed(problem: str, rule: str) -> Malformed:
-    return Malformed(problem, {"errors": [Issue("", problem, rule).to_wire()]})
-
-
-def _parser() -> Any:
-    """YAML 1.2, in which `on` is a string; dates are strings too, as in JSON."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.constructor import SafeConstructor
-
-    class Constructor(SafeConstructor):
-        pass
-
-    Constructor.add_constructor("tag:yaml.org,2002:timestamp", lambda self, node: self.construct_scalar(node))
-    parser = YAML(typ="safe", pure=True)
-    parser.Constructor = Constructor
-    return parser
-
-
-def _summary(error: Exception) -> str:
-    """The problem and its line, without the parser's long message."""
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
-    return f"line {mark.line + 1}: {problem}" if mark is not None else problem
 
 
 def _import_object(reference: str, option: str = "--tools") -> Any:

@@ -20,7 +20,7 @@ from wfcore.testing.contracts.run_records import human, recorded
 HEADERS = {"Authorization": "Bearer ada", "Accept": "application/json"}
 """Headers of an owner with every scope. Responses are JSON here; streams have their own tests."""
 
-BODIES = r"^(workflows|agents|skills)\.(create|patch|supervise)$|^members\.(create|patch)$"
+BODIES = r"^(workflows|agents|skills)\.(create|patch|supervise)$|^members\.(create|patch)$|^simulations\.run$"
 """Graphs, schedules, access and links have rules beyond a schema: 422. A string cannot contain NUL: 400."""
 STATES = r"\.(rollback|toggle)$|^runs\.fork$"
 """A schema cannot know which variations, schedules and nodes exist: 422."""

@@ -56,7 +56,7 @@ RUNS = {
     "tokens.create": ("tokens:write",), "tokens.list": ("tokens:write",), "tokens.get": ("tokens:write",),
     "tokens.revoke": ("tokens:write",), "audit.list": ("members:write",), "tools.list": ("workflows:read",),
     "nodeTypes.list": ("workflows:read",), "models.list": ("workflows:read",), "guardrails.list": ("workflows:read",),
-    "expressions.evaluate": ("workflows:read",), "changes.follow": (),
+    "expressions.evaluate": ("workflows:read",), "simulations.run": ("workflows:read",), "changes.follow": (),
     "contextItems.create": ("context:write",), "contextItems.list": ("context:read",),
     "contextItems.get": ("context:read",), "contextItems.patch": ("context:write",),
     "contextItems.delete": ("context:write",),

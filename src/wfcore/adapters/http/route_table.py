@@ -66,6 +66,7 @@ from wfcore.runtime.tools.catalog import ToolCatalog
 from wfcore.runtime.tools.choices import Choices
 from wfcore.runtime.tools.connections import Connections
 from wfcore.runtime.tools.expressions import Expressions
+from wfcore.runtime.tools.simulations import Simulations
 from wfcore.runtime.triggers.webhook_deliveries import Deliveries
 
 logger = logging.getLogger(__name__)
@@ -139,7 +140,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *group_routes(core.groups).table(),
         *OrganizationRoutes(core.tokens, core.audit, core.tools).table(),
         *ChangeRoutes(core.changes).table(),
-        *ChoiceRoutes(Choices(core.ports), Expressions(core.ports)).table(),
+        *ChoiceRoutes(Choices(core.ports), Expressions(core.ports), Simulations(core.ports)).table(),
         *context_item_routes(core.context_items).table(),
         *connection_routes(core.connections).table(),
         *HookRoutes(core.hooks).table(),

@@ -43,6 +43,16 @@ class ListedCatalog:
         return agent_id in self.skills
 
 
+class CompleteCatalog:
+    """A catalog that contains every tool and skill: for graphs that are checked away from their installation."""
+
+    def tool(self, tool_id: str, /) -> bool:
+        return True
+
+    def skill(self, agent_id: int, /) -> bool:
+        return True
+
+
 @attrs.frozen
 class Known:
     """Everything that a value in a graph may refer to: the ids of the graph's nodes, and the catalog."""

@@ -21,6 +21,7 @@ from wfcore.domain.expressions.templates import compile_template
 from wfcore.domain.graph.checks import (
     MAX_ISSUES,
     Check,
+    CompleteCatalog,
     Known,
     ListedCatalog,
     ReferenceCatalog,
@@ -35,11 +36,19 @@ from wfcore.domain.graph.declared import check_of, strict_type
 from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.graph.node_types import ELSE, NODE_DATA
 from wfcore.domain.graph.shapes import EdgeDto, NodeDto, Position, WorkflowStructure
-from wfcore.domain.graph.structure import Graph, Node, NodeType, handles
+from wfcore.domain.graph.structure import (
+    Graph,
+    Node,
+    NodeType,
+    handles,
+    parse_graph,
+    selection_issues,
+    structure_of,
+)
 from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.json_type import JSON
 
-__all__ = ["GraphLimits", "ListedCatalog", "ReferenceCatalog", "deploy_issues", "write_issues"]
+__all__ = ["GraphLimits", "ListedCatalog", "ReferenceCatalog", "body_errors", "deploy_issues", "write_issues"]
 
 MAX_SHOWN = 20
 """The most names in one message."""
@@ -118,6 +127,15 @@ def deploy_issues(graph: Graph, catalog: ReferenceCatalog, path: str = "workflow
     """
     known = Known(graph.by_id.keys(), catalog)
     return _capped(chain.from_iterable(rule(graph, known) for rule in DEPLOY_RULES), path)
+
+
+def body_errors(body: Mapping[str, JSON], limits: GraphLimits = DEFAULT_LIMITS) -> list[Issue]:
+    """The errors for which the graph of a create body cannot run, whatever tools and skills there are."""
+    structure, selection = body.get("workflowStructure"), body.get("agentSelection")
+    found = [] if structure is None else write_issues(structure, limits=limits)
+    found += [] if selection is None else selection_issues(selection)
+    found = found or deploy_issues(parse_graph(structure_of(body)), CompleteCatalog())
+    return [issue for issue in found if issue.severity == "error"]
 
 
 def _one_start(graph: Graph, known: Known) -> Iterator[Issue]:

@@ -50,8 +50,8 @@ def _taken(graph: Graph, example: CounterExample) -> Iterator[int]:
     steps = set(example.steps)
     for source, target in pairwise(example.path):
         between = [edge for edge in graph.outgoing[source] if edge.target == target]
-        chosen = next((edge for edge in between if (source, _outcome(edge)) in steps), between[0])
-        yield graph.edges.index(chosen)
+        if between:
+            yield graph.edges.index(next((one for one in between if (source, _outcome(one)) in steps), between[0]))
 
 
 def _outcome(edge: Edge) -> str:

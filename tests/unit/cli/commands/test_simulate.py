@@ -101,3 +101,36 @@ def test_no_database_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str
     file = tmp_path / "made.db"
     status, _, _ = simulate(tmp_path, capsys, {"workflowStructure": REFUND}, "--database", f"sqlite:///{file}")
     assert (status, file.exists()) == (0, False)
+
+
+def test_rules_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each has a verdict; one that does not hold is status 1, with the counter-example as steps and as pictures."""
+    holds = "--rule", "never pay without approved ask", "--rule", "always ends in pay or tell or in error"
+    status, result, stderr = simulate(tmp_path, capsys, {"workflowStructure": REFUND}, *holds)
+    assert (status, [one["status"] for one in result["rules"]]) == (0, ["holds", "holds"])
+    assert "holds: never pay without approved ask\n" in stderr
+    broken = *holds, "--rule", "never tell without denied ask"
+    status, result, stderr = simulate(tmp_path, capsys, {"workflowStructure": REFUND}, *broken)
+    assert status == 1
+    assert "broken: never tell without denied ask\n1. ask: expired\nthen `tell` begins\nflowchart TD\n" in stderr
+    example = result["rules"][2].pop("counterExample")
+    assert result["rules"][2] == {
+        "rule": "never tell without denied ask", "status": "broken", "decidedBy": "simulation", "complete": True,
+    }  # fmt: skip
+    assert example["steps"] == [{"nodeId": "ask", "outcome": "expired"}]
+    assert (example["what"], example["path"]) == ("`tell` begins", ["start", "ask", "tell"])
+    assert example["mermaid"].startswith("flowchart TD")
+    assert example["svg"].startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [("never", "is not a rule: use `never NODE`"), ("never nobody", "unknown node `nobody`: use one of `start`")],
+)
+def test_an_invalid_rule_is_wrong_usage(
+    rule: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2, with what is allowed; nothing is evaluated."""
+    status, result, stderr = simulate(tmp_path, capsys, {"workflowStructure": REFUND}, "--rule", rule)
+    assert (status, result) == (2, None)
+    assert words in stderr

@@ -178,6 +178,7 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "PatchHook": {"events": ["run.failed"], "filter": None},
     "CreateToken": {"name": "ci", "scopes": ["workflows:read"], "expiresInSeconds": 86_400},
     "EvaluateExpression": {"source": "input.amount > 100", "values": {"input": {"amount": 40}}},
+    "SimulateWorkflow": {"workflowStructure": _STRUCTURE, "rules": ["always ends in ask"]},
     "McpMessage": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
 }  # fmt: skip
 """Bodies of requests. Each is accepted where the resources that it names exist."""
@@ -247,6 +248,17 @@ RESPONSES: Final[Mapping[str, JSON]] = {
     },
     "NextRuns": {"nextRuns": [{"at": _AT, "local": "2026-01-02T04:04:05", "note": None}]},
     "Evaluated": {"value": False},
+    "Simulation": {
+        "complete": True, "neverReached": [], "canFail": [], "canExpire": [],
+        "paths": [{
+            "end": "done", "steps": [{"nodeId": "ask", "outcome": "approved"}], "output": ["ask"], "failed": None,
+        }],
+        "deadEnds": [],
+        "rules": [{
+            "rule": "always ends in ask", "status": "holds", "decidedBy": "simulation", "complete": True,
+            "counterExample": None,
+        }],
+    },
     "ErrorEnvelope": {"error": _ERROR},
 }  # fmt: skip
 """Bodies of responses."""

@@ -1,4 +1,4 @@
-"""The routes of what a graph and its agents can be given, and of the evaluation of expressions."""
+"""The routes of what a graph and its agents can be given, of the evaluation of expressions, and of simulations."""
 
 from collections.abc import Iterator
 
@@ -7,18 +7,28 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call, Route
-from wfcore.api.choices import Evaluated, EvaluateExpression, GuardrailList, ModelList, NodeTypeList
+from wfcore.api.choices import (
+    Evaluated,
+    EvaluateExpression,
+    GuardrailList,
+    ModelList,
+    NodeTypeList,
+    SimulateWorkflow,
+    SimulationDto,
+)
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.tools.choices import Choices
 from wfcore.runtime.tools.expressions import Expressions
+from wfcore.runtime.tools.simulations import Simulations
 
 
 @attrs.frozen
 class ChoiceRoutes:
-    """Types of nodes, models, guardrails, and the evaluation of expressions."""
+    """Types of nodes, models, guardrails; the evaluation of expressions, and simulations."""
 
     choices: Choices
     expressions: Expressions
+    simulations: Simulations
 
     def table(self) -> Iterator[Route]:
         yield Route(
@@ -38,6 +48,11 @@ class ChoiceRoutes:
             "Evaluate an expression or a template", scopes_of(self.expressions.evaluate), Evaluated,
             body=EvaluateExpression, body_required=True,
         )  # fmt: skip
+        yield Route(
+            "simulations.run", "POST", "/api/v1/workflows/simulate", self.simulate,
+            "Simulate the runs of a graph, and check rules about them", scopes_of(self.simulations.simulate),
+            SimulationDto, body=SimulateWorkflow, body_required=True,
+        )  # fmt: skip
 
     async def node_types(self, call: Call) -> Response:
         return json_response({"nodeTypes": [one.to_wire() for one in await self.choices.node_types(call.me)]})
@@ -50,3 +65,6 @@ class ChoiceRoutes:
 
     async def evaluate(self, call: Call) -> Response:
         return json_response((await self.expressions.evaluate(call.me, call.body)).to_wire())
+
+    async def simulate(self, call: Call) -> Response:
+        return json_response((await self.simulations.simulate(call.me, call.body)).to_wire())
