@@ -21,6 +21,7 @@ from wfcore.runtime.common.handlers import Handler, full_name
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.driver import Driver
 from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.organization.delegations import Delegations
 from wfcore.runtime.organization.directory import Directory
 from wfcore.runtime.organization.members import Groups, Members
 from wfcore.runtime.organization.tokens import Tokens
@@ -68,6 +69,7 @@ class Core:
         self.team_chats = TeamChats(ports, self.runs)
         self.poster = Poster(ports)
         self.hooks = Hooks(ports)
+        self.delegations = Delegations(ports)
         self.notifier = Notifier(ports)
 
     def on(self, event: HookEventName, handler: Handler, *, name: str | None = None) -> None:

@@ -41,6 +41,20 @@ decides(
     graph("s>h h:approved>a", h=ask(approvers={"emails": ["me@x.org"]}, allowSelfApproval=True), a=act("echo")),
     {"decision": "approve"},
 )
+
+
+@scenario
+async def a_delegate_approves(recorder: "Recorder") -> None:
+    """For an approver who is named."""
+    async with recorder.open() as bench:
+        for name in ("me", "boss", "other"):
+            await bench.core.directory.add_member(bench.org, name, f"{name}@x.org")
+        run = await bench.ran(graph("s>h h:approved>a", h=ask(approvers={"emails": ["boss@x.org"]}), a=act("echo")))
+        await bench.core.delegations.create(bench.person("boss"), to="other")
+        last = await bench.core.runs.resume(bench.other, run.id, decision="approve")
+        await recorder.keep(bench, await bench.ended(last))
+
+
 decides("an_action_that_needs_approval", one(act("echo", value="{{ input.n }}", more={"requiresApproval": True})),
         {"decision": "approve"}, given={"n": [1, 2]})  # fmt: skip
 decides("an_action_that_is_denied",

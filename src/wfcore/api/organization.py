@@ -1,12 +1,16 @@
-"""The shapes of members, groups, tokens, the audit and the catalog of tools; `CreateToken` is in `resources`."""
+"""The shapes of members, groups, tokens, delegations, the audit and the catalog of tools.
+
+`CreateToken` is in `resources`.
+"""
 
 from typing import Annotated, Any, Literal, TypedDict
 
+import attrs
 from msgspec import Meta
 
 from wfcore.api.resources import Body, Name, TokenScope
-from wfcore.domain.json.codec import JsonObject, Time
-from wfcore.domain.json.values import UNSET, UnsetType, creation, value
+from wfcore.domain.json.codec import JsonObject, Positive, Time
+from wfcore.domain.json.values import UNSET, UnsetType, creation, value, wire
 
 UserId = Annotated[str, Meta(min_length=1, max_length=255, description="As the identity provider names the user")]
 RoleName = Literal["owner", "admin", "member"]
@@ -147,3 +151,52 @@ class ToolPage(TypedDict):
     tools: list[ToolDto]
     nextPageToken: str | None
     servers: list[ToolServer]
+
+
+From = Annotated[str, Meta(min_length=1, max_length=255, description="Whose decisions; default: the caller")]
+Until = Annotated[str, Meta(description="RFC 3339; until when it holds; null: without end")]
+WorkflowIds = Annotated[list[Positive], Meta(min_length=1, max_length=1_000, description="null: all runs")]
+
+
+@value
+class PatchDelegation(Body):
+    """Present fields are changed; null removes `until` or `workflowIds`."""
+
+    to: UserId | UnsetType = UNSET
+    until: Until | UnsetType | None = UNSET
+    workflow_ids: WorkflowIds | UnsetType | None = UNSET
+
+
+@creation
+class CreateDelegation(Body):
+    """`to` decides for `from`."""
+
+    to: UserId
+    from_user: From | UnsetType = attrs.field(default=UNSET, metadata=wire("from"))
+    until: Until | UnsetType = UNSET
+    workflow_ids: WorkflowIds | UnsetType = UNSET
+
+
+class PatchDelegationFields(TypedDict, total=False):
+    """`PatchDelegation` as keyword arguments."""
+
+    organization_id: str
+    to: str
+    until: str | None
+    workflow_ids: list[int] | None
+
+
+class CreateDelegationFields(TypedDict, total=False):
+    """`CreateDelegation` as keyword arguments."""
+
+    organization_id: str
+    to: str
+    from_user: str
+    until: str
+    workflow_ids: list[int]
+
+
+DelegationDto = TypedDict(
+    "DelegationDto",
+    {"id": str, "from": str, "to": str, "until": Time | None, "workflowIds": list[int] | None},
+)

@@ -299,6 +299,7 @@ class InboxItemDto(InterruptDto, total=False):
 
     threadId: str
     createdAt: Time
+    onBehalfOf: Annotated[str | None, Meta(description="The user who has delegated this decision to the caller")]
     workflowName: str | None
     requestedBy: RequesterDto
     decidedBy: list[DeciderDto]

@@ -17,6 +17,7 @@ from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.channels.interfaces import Interface
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.people.delegations import Delegation
 from wfcore.domain.people.people import AccessToken, Group, Member, Organization
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.resources.resource import Kind, Resource, Variation
@@ -241,6 +242,12 @@ class RecordRepository(Protocol[Row]):
     async def remove(self, id: str) -> None: ...
 
 
+class DelegationRepository(RecordRepository[Delegation], Protocol):
+    async def of(self, user_id: str) -> list[Delegation]:
+        """Those from and to this user, by id, ascending."""
+        ...
+
+
 class UnitOfWork(Protocol):
     """All repositories of one organization, for one use case."""
 
@@ -279,6 +286,9 @@ class UnitOfWork(Protocol):
 
     @property
     def connections(self) -> RecordRepository[Connection]: ...
+
+    @property
+    def delegations(self) -> DelegationRepository: ...
 
     @property
     def audit(self) -> AuditRepository: ...

@@ -121,6 +121,7 @@ async def furnish(world: World, ada: httpx.AsyncClient) -> list[dict[str, str]]:
         )
         assert started.status_code < 300, started.text
         await world.user(f"user-{started.json()['runId']}")
+        await ada.post("/api/v1/delegations", json={"to": f"user-{started.json()['runId']}"})
     return [{"id": "1", "threadId": "none", "hookId": hooks[0]}, {"id": "0", "threadId": "none", "hookId": "none"}]
 
 

@@ -26,6 +26,8 @@ STATES = r"\.(rollback|toggle)$|^runs\.fork$"
 """A schema cannot know which variations, schedules and nodes exist: 422."""
 HOOKS = r"^hooks\.(create|patch)$"
 """A schema cannot know which workflows exist; the rules of `url` and repeated `events` are beyond it: 422."""
+PEOPLE = r"^delegations\.(create|patch)$"
+"""A schema cannot know the members and the time; repeated workflows are beyond it: 422."""
 RUNS = r"runs\.(start|startUnversioned|resume|retryAll|list)|chat\..*|actions\.run"
 CHOICES = rf"\.transferOwnership$|^({RUNS})$|^connections\.(create|patch)$|^expressions\.evaluate$"
 """Combinations of fields: one of several is required (400), only one is allowed, or `kind` requires some (422)."""
@@ -71,6 +73,7 @@ CONFIG = {
         also(BODIES, "400", "422"),
         also(STATES, "422"),
         also(HOOKS, "422"),
+        also(PEOPLE, "422"),
         also(CHOICES, "400", "422"),
         also(MASKS, "400"),
         also(CONTEXTS, "422"),
@@ -114,7 +117,7 @@ class Product:
 async def filled(core: Core) -> tuple[Principal, Mapping[str, Any]]:
     """The caller, and the values of path parameters."""
     org = (await core.directory.create_organization("Refund office")).uuid
-    for name in ("ada", "grace"):
+    for name in ("ada", "bob", "grace"):
         await core.directory.add_member(org, name, f"{name}@example.org", role="owner")
     me = await core.directory.authenticate(await core.directory.create_token(org, "ada", scopes=TOKEN_SCOPES))
     await core.workflows.create(me, name="Refunds", structure=chain(APPROVAL))
@@ -129,6 +132,7 @@ async def filled(core: Core) -> tuple[Principal, Mapping[str, Any]]:
         "groupId": (await core.groups.create(me, name="Clerks")).id,
         "itemId": (await core.context_items.create(me, title="Rules", content="30 days")).id,
         "connectionId": (await core.connections.create(me, name="P", provider="p", kind="api_key", config=KEY)).id,
+        "delegationId": (await core.delegations.create(me, to="bob")).id,
         "tokenId": (await core.tokens.create(me, name="ci", scopes=["skills:read"])).id,
     }
 

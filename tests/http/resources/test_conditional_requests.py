@@ -13,6 +13,7 @@ RECORDS: list[tuple[str, Json, Json]] = [
     ("/api/v1/connections", {"name": "Shop", "provider": "shop", "kind": "api_key", "config": {"apiKey": "k"}},
      {"name": "Other"}),
     ("/api/v1/members", {"userId": "bob", "email": "bob@x.org"}, {"name": "Bob"}),
+    ("/api/v1/delegations", {"to": "eve"}, {"workflowIds": [1]}),
     ("/api/v1/groups", {"name": "Clerks"}, {"name": "Other"}),
     ("/api/v1/skills/1/memories", {"memory": "tea"}, {"memory": "coffee"}),
     ("/api/v1/workflows", flow(), {"name": "Other"}),
@@ -23,6 +24,7 @@ RECORDS: list[tuple[str, Json, Json]] = [
 async def owner(world: World) -> httpx.AsyncClient:
     ada = await world.user(role="owner")
     assert (await ada.post("/api/v1/skills", json={"name": "S"})).status_code == 201
+    await world.user("eve")
     return ada
 
 

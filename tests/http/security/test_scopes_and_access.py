@@ -66,6 +66,9 @@ RUNS = {
     "hooks.create": ("hooks:write",), "hooks.list": ("hooks:read",), "hooks.get": ("hooks:read",),
     "hooks.patch": ("hooks:write",), "hooks.delete": ("hooks:write",), "hooks.rotate": ("hooks:write",),
     "hooks.deliveries": ("hooks:read",), "hooks.redeliver": ("hooks:write",),
+    "delegations.create": ("workflows:invoke",), "delegations.list": ("workflows:read",),
+    "delegations.get": ("workflows:read",), "delegations.patch": ("workflows:invoke",),
+    "delegations.delete": ("workflows:invoke",),
 }  # fmt: skip
 
 SAYS_THE_SAME = {"protectedResource.mcp"}
@@ -190,6 +193,7 @@ class TestAccess:
 
 
 BODIES: dict[str, Json] = {
+    "delegations.patch": {"to": "bob"},
     "contextItems.patch": {"title": "N"}, "hooks.patch": {"isEnabled": False}, "runs.fork": {"before": "ask"},
     "memories.create": {"memory": "m"}, "memories.patch": {"memory": "m"}, "memories.search": {"query": "q"},
     "rollback": {"variationId": "v"}, "transferOwnership": {"userId": "ada"}, "createInterface": {"kind": "mcp"},

@@ -29,6 +29,7 @@ async def fill(url: str) -> Bench:
         await core.context_items.create(me, title="About", content="us")
         await core.connections.create(me, MAIL, key="once")
         await core.hooks.create(me, url="http://127.0.0.1:9/events", events=["run.finished"], key="once")
+        await core.delegations.create(me, to="ann", until="2100-01-01T00:00:00Z", workflow_ids=[1])
         await scheduled(bench)
         hooked = await bench.deployed(one(act("echo")), trigger={"trigger_type": "webhook"})
         await core.workflows.webhook(me, hooked)
@@ -59,6 +60,7 @@ async def as_read(bench: Bench) -> dict[str, Any]:
         "members": await core.members.page(me),
         "groups": await core.groups.page(me),
         "hooks": await core.hooks.page(me),
+        "delegations": await core.delegations.page(me),
         "context items": await core.context_items.page(me),
         "connections": await core.connections.page(me),
         "memories": await core.memories.page(me, 1),

@@ -118,7 +118,8 @@ def _ports(*ports: type) -> Iterator[type]:
 
 
 def _calls(port: type) -> Iterator[str]:
-    for name, value in vars(port).items():
+    """The methods of a protocol, those that it inherits too."""
+    for name, value in inspect.getmembers(port):
         if inspect.iscoroutinefunction(value) or name in TRANSACTIONS:
             yield name
 

@@ -61,6 +61,7 @@ NO_KEY = {
     "hooks.patch",
     "hooks.rotate",
     "hooks.redeliver",
+    "delegations.patch",
     "groups.create",
     "tokens.create",
     "workflows.rotate_webhook",
@@ -133,6 +134,10 @@ USE_CASES: dict[str, UseCase] = {
     "hooks.delete": lambda core, me: core.hooks.delete(me, hooks["own"]),
     "hooks.redeliver": lambda core, me: core.hooks.redeliver(me, hooks["own"], hooks["delivery"]),
     "hooks.deliveries": lambda core, me: core.hooks.deliveries(me, hooks["own"]),
+    "delegations.create": lambda core, me: core.delegations.create(me, to="bob", key="k"),
+    "delegations.patch": lambda core, me: core.delegations.patch(me, hooks["delegation"], workflow_ids=[1]),
+    "delegations.delete": lambda core, me: core.delegations.delete(me, hooks["delegation"]),
+    "delegations.page": lambda core, me: core.delegations.page(me),
     "directory.ensure_organization": lambda core, me: core.directory.ensure_organization("Acme Ltd", id=ORG),
     "core.off": lambda core, me: core.off("mail"),
     "context_items.create": lambda core, me: core.context_items.create(me, title="t", content="c", key="k"),
@@ -263,6 +268,7 @@ async def furnished(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
         for name, maker in (("own", me), ("lost", stranger)):
             made_hook = await core.hooks.create(maker, url="http://127.0.0.1:9/", events=["run.finished"])
             hooks[name] = made_hook.id
+        hooks["delegation"] = (await core.delegations.create(me, to="bob")).id
         await core.runs.start(me, workflow=1, input={}, key="parked")
         async for _ in core.runs.chat(me, 1, message="hello", file_thread_id="talk", key="talk-1"):
             pass

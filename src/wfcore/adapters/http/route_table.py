@@ -23,6 +23,7 @@ from wfcore.adapters.http.routes.organization import OrganizationRoutes
 from wfcore.adapters.http.routes.organization_records import (
     connection_routes,
     context_item_routes,
+    delegation_routes,
     group_routes,
     member_routes,
 )
@@ -52,6 +53,7 @@ from wfcore.runtime.channels.workflow_tools import WorkflowTools
 from wfcore.runtime.common.audit import AuditTrail
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.readiness import Readiness
+from wfcore.runtime.organization.delegations import Delegations
 from wfcore.runtime.organization.directory import Directory
 from wfcore.runtime.organization.members import Groups, Members
 from wfcore.runtime.organization.tokens import Tokens
@@ -99,6 +101,7 @@ class Services(Protocol):
     chat_apps: ChatApps
     team_chats: TeamChats
     hooks: Hooks
+    delegations: Delegations
 
 
 class Caller(TypedDict):
@@ -144,6 +147,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *context_item_routes(core.context_items).table(),
         *connection_routes(core.connections).table(),
         *HookRoutes(core.hooks).table(),
+        *delegation_routes(core.delegations).table(),
         *UsageRoutes(core.usage, core.suggestions).table(),
         *OAuthRoutes(oauth).table(),
     ]

@@ -5,6 +5,7 @@ from typing import Generic
 
 import attrs
 
+from wfcore.domain.people.delegations import Delegation
 from wfcore.ports.storage import Duplicate, Row, Stale
 
 
@@ -33,3 +34,11 @@ class MemoryRecords(Generic[Row]):
 
     async def remove(self, id: str) -> None:
         self.rows.pop(id, None)
+
+
+@attrs.frozen
+class MemoryDelegations(MemoryRecords[Delegation]):
+    """Implements the port `DelegationRepository`."""
+
+    async def of(self, user_id: str) -> list[Delegation]:
+        return [row for _, row in sorted(self.rows.items()) if row.concerns(user_id)]

@@ -19,7 +19,7 @@ from wfcore.adapters.inmemory.directory import MemoryDirectory
 from wfcore.adapters.inmemory.hooks import DeliveryLog, MemoryDeliveries, RegisteredHandlers
 from wfcore.adapters.inmemory.idempotency import MemoryIdempotency
 from wfcore.adapters.inmemory.interfaces import MemoryInterfaces
-from wfcore.adapters.inmemory.organization_records import MemoryRecords
+from wfcore.adapters.inmemory.organization_records import MemoryDelegations, MemoryRecords
 from wfcore.adapters.inmemory.postings import MemoryPostings
 from wfcore.adapters.inmemory.resources import MemoryResources, Pinned
 from wfcore.adapters.inmemory.schedules import MemorySchedules
@@ -88,6 +88,10 @@ class MemoryUnitOfWork:
     @property
     def connections(self) -> MemoryRecords[Connection]:
         return MemoryRecords(self.tenant.connections)
+
+    @property
+    def delegations(self) -> MemoryDelegations:
+        return MemoryDelegations(self.tenant.delegations)
 
     @property
     def idempotency(self) -> MemoryIdempotency:

@@ -9,6 +9,7 @@ from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.channels.interfaces import Interface
+from wfcore.domain.people.delegations import Delegation
 from wfcore.domain.people.people import AccessToken, Group, Member
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.repositories.postings import Posting
@@ -33,6 +34,7 @@ class Tenant:
     context_items: dict[str, ContextItem] = attrs.Factory(dict)
     hooks: dict[str, Hook] = attrs.Factory(dict)
     connections: dict[str, Connection] = attrs.Factory(dict)
+    delegations: dict[str, Delegation] = attrs.Factory(dict)
     postings: dict[str, Posting] = attrs.Factory(dict)
 
     def copy(self) -> "Tenant":
@@ -49,5 +51,6 @@ class Tenant:
             context_items=dict(self.context_items),
             hooks=dict(self.hooks),
             connections=dict(self.connections),
+            delegations=dict(self.delegations),
             postings=dict(self.postings),
         )

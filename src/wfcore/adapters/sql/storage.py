@@ -20,9 +20,11 @@ from wfcore.adapters.sql.repositories.idempotency import SqlIdempotency
 from wfcore.adapters.sql.repositories.interfaces import FIND as FIND_INTERFACE
 from wfcore.adapters.sql.repositories.interfaces import SqlInterfaces, to_found
 from wfcore.adapters.sql.repositories.organization_records import (
+    SqlDelegations,
     SqlRecords,
     sql_connections,
     sql_context_items,
+    sql_delegations,
     sql_hooks,
 )
 from wfcore.adapters.sql.repositories.postings import SqlPostings
@@ -102,6 +104,10 @@ class SqlUnitOfWork:
     @cached_property
     def connections(self) -> SqlRecords[Connection]:
         return sql_connections(self.connection, self.org)
+
+    @cached_property
+    def delegations(self) -> SqlDelegations:
+        return sql_delegations(self.connection, self.org)
 
     @cached_property
     def audit(self) -> SqlAudit:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.entries import Actor, Cancelled, Entry, Forked, Paused, Resumed, Retried
+from wfcore.domain.run.entries import Actor, Cancelled, Decision, Entry, Forked, Paused, Resumed, Retried
 from wfcore.domain.run.state import Interrupt
 
 
@@ -47,7 +47,7 @@ def _escalation(verb: str, interrupt: Interrupt) -> dict[str, JSON]:
 def _decision(entry: Entry) -> DecisionRow | None:
     match entry:
         case Resumed(by=Actor() as by):
-            made: list[JSON] = [{"interruptId": one.interrupt_id, "decision": one.decision} for one in entry.decisions]
+            made: list[JSON] = [_made(entry, one) for one in entry.decisions]
             return DecisionRow(entry.at, by.user_id, "run.resume", {"resumedBy": entry.run_id, "decisions": made})
         case Retried(by=by):
             changed = {"version": _version(entry), "from": list(entry.again), "outputs": list(entry.outputs)}
@@ -62,6 +62,12 @@ def _decision(entry: Entry) -> DecisionRow | None:
         case Paused(by=by):
             return DecisionRow(entry.at, by.user_id, "run.interrupt")
     return None
+
+
+def _made(entry: Resumed, one: Decision) -> JSON:
+    behalf = entry.on_behalf_of.get(one.interrupt_id)
+    made = {"interruptId": one.interrupt_id, "decision": one.decision}
+    return made if behalf is None else {**made, "onBehalfOf": behalf}
 
 
 def _version(entry: Retried | Forked) -> JSON:

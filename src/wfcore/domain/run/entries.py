@@ -63,7 +63,8 @@ class Started(Struct, frozen=True):
 
 class Resumed(Struct, frozen=True):
     """A new turn took over, with answers or with none. `by` is None when the system resumed (a deadline
-    passed). `info` replaces keys of what expressions read as `run`.
+    passed). `info` replaces keys of what expressions read as `run`. `on_behalf_of` has, by interrupt id, the users who
+    had delegated these decisions to `by`.
     """
 
     at: int
@@ -71,6 +72,12 @@ class Resumed(Struct, frozen=True):
     by: Actor | None = None
     decisions: tuple[Decision, ...] = ()
     info: dict[str, JSON] | None = None
+    on_behalf_of: dict[str, str] = field(default_factory=dict)
+
+    def vote_people(self, interrupt_id: str) -> frozenset[str]:
+        """The user ids whose decision on this interrupt this is."""
+        by = "" if self.by is None else self.by.user_id
+        return frozenset((by, self.on_behalf_of.get(interrupt_id, by)))
 
 
 Pinned = tuple[str, int, str]

@@ -6,7 +6,7 @@ state has an empty row, so that a table lists every state. The tables are at the
 them, and docs/machine.md shows them.
 
 Not in the tables, on purpose: *when* a node becomes ready (that is the join rule, in `flow`), how many attempts an
-effect has (a number in the effect), who may decide an interrupt (`interrupts.may_decide`).
+effect has (a number in the effect), who may decide an interrupt (`deciders.may_decide`).
 """
 
 from collections.abc import Mapping
@@ -74,12 +74,20 @@ class RunStatus(StrEnum):
 
 @attrs.frozen
 class Vote:
-    """One person's decision on an interrupt. `at` is in epoch milliseconds."""
+    """One person's decision on an interrupt. `at` is in epoch milliseconds; `on_behalf_of` is the user id of who has
+    delegated it, or "".
+    """
 
     decision: str
     by: Actor
     at: int
     data: JSON = None
+    on_behalf_of: str = ""
+
+    @property
+    def people(self) -> frozenset[str]:
+        """The user ids whose decision this is: nobody of them decides again."""
+        return frozenset((self.by.user_id, self.on_behalf_of or self.by.user_id))
 
 
 @attrs.frozen

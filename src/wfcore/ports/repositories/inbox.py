@@ -67,5 +67,6 @@ def closed_interrupts(
 def _decided(interrupt: Interrupt, turn: Resumed, decision: Decision) -> ClosedInterrupt:
     votes = interrupt.answers
     if turn.by is not None:
-        votes = (*votes, Vote(decision.decision, turn.by, turn.at, decision.data))
+        behalf = turn.on_behalf_of.get(interrupt.id, "")
+        votes = (*votes, Vote(decision.decision, turn.by, turn.at, decision.data, behalf))
     return ClosedInterrupt(attrs.evolve(interrupt, answers=votes), decision.decision, turn.at)

@@ -185,9 +185,10 @@ def target_to_wire(kind: str, resource_id: int | None) -> dict[str, JSON]:
 
 @attrs.frozen
 class InboxItem:
-    """One interrupt that waits for a decision of the caller."""
+    """One interrupt that waits for a decision of the caller; `on_behalf_of` is the user who has delegated it, or ""."""
 
     found: OpenInterrupt
+    on_behalf_of: str = ""
 
     def to_wire(self) -> dict[str, JSON]:
         execution = self.found.execution
@@ -197,6 +198,7 @@ class InboxItem:
             "target": target_to_wire(execution.kind, execution.resource_id),
             "threadId": execution.thread_id,
             "createdAt": iso_ms(self.found.interrupt.opened_at),
+            "onBehalfOf": self.on_behalf_of or None,
         }
 
 

@@ -31,6 +31,7 @@ from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.preconditions import check_match
+from wfcore.runtime.organization.delegations import end_delegations
 from wfcore.runtime.organization.directory import (
     audit_member,
     changed_member,
@@ -127,7 +128,8 @@ class Members:
 
     @needs("members:write")
     async def delete(self, me: Principal, user_id: str, *, if_match: str | None = None) -> MemberView:
-        """Remove the member, revoke its tokens and withdraw the ownership transfers that name it.
+        """Remove the member, revoke its tokens, end its delegations and withdraw the ownership transfers that
+        name it.
 
         Conflicts as for `patch`, and `last_member`.
         """
@@ -142,6 +144,7 @@ class Members:
             if me.user_id == user_id and not await work.directory.members(limit=1):
                 raise conflict(f"`{user_id}` is the last member", "last_member")
             await self._withdraw_offers(work, me, user_id)
+            await end_delegations(work, user_id)
             await audit(work, me, self._ports.now(), "member", "delete", user_id)
             return MemberView(old)
 

@@ -121,9 +121,11 @@ class _Viewer:
             return await self._has(change.kind, change.id, known, to_use=False)
         if not change.subjects:
             return True
+        if self._me.subjects & set(change.subjects):
+            return True
         if change.target_id is not None and f"r:{change.target_kind}/{change.target_id}" in change.subjects:
             return await self._has(change.target_kind, change.target_id, known, to_use=True)
-        return bool(self._me.subjects & set(change.subjects))
+        return False
 
     async def _has(
         self, kind: str, number: int, known: dict[tuple[str, int], Resource | None], *, to_use: bool

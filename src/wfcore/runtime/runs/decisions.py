@@ -1,5 +1,7 @@
 """The decisions of a resume: which interrupts they resolve, and whether the caller can decide these."""
 
+from collections.abc import Sequence
+
 from wfcore.api.runs import ResumeRun
 from wfcore.domain.json.values import UNSET, given
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Issue, NotFound, refuse
@@ -7,30 +9,37 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine.machine import Machine
-from wfcore.domain.run.machine.states.interrupts import check_answer, may_decide
+from wfcore.domain.run.machine.states.deciders import Delegator, check_answer, may_decide
 from wfcore.domain.run.state import IllegalEntry
 from wfcore.ports.journal import RunRow
 from wfcore.runtime.common.authorization import conflict
 
 
 def decisions_of(
-    me: Principal, row: RunRow, machine: Machine, can_use: bool, body: ResumeRun
-) -> tuple[e.Decision, ...]:
+    me: Principal,
+    row: RunRow,
+    machine: Machine,
+    can_use: bool,
+    body: ResumeRun,
+    delegators: Sequence[Delegator] = (),
+) -> tuple[tuple[e.Decision, ...], dict[str, str]]:
     """The decisions of a body, after every check whether the caller can make them; () is a resume without a decision.
 
-    Errors: Conflict with a reason, Forbidden, Invalid.
+    With them, by interrupt id, the users for whom the caller decides. Errors: Conflict with a reason, Forbidden,
+    Invalid.
     """
-    decisions = _decisions(row, machine, body)
+    decisions, behalf = _decisions(row, machine, body), dict[str, str]()
     for index, decision in enumerate(decisions):
         interrupt = machine.interrupts[decision.interrupt_id]
         try:
-            may_decide(me, interrupt, machine.starter, can_use)
+            if giver := may_decide(me, interrupt, machine.starter, can_use, delegators):
+                behalf[interrupt.id] = giver
         except NotFound:  # the caller sees the run, so the interrupt need not be hidden
             raise Forbidden("you are not an approver of this interrupt", {"reason": "not_an_approver"}) from None
         check_answer(interrupt, decision, f"decisions[{index}]." if body.decisions is not UNSET else "")
     if not decisions and not can_use:
         raise Forbidden("resuming a run requires use of its target", {"canUse": False})
-    return decisions
+    return decisions, behalf
 
 
 def check_latest_turn(row: RunRow, machine: Machine) -> None:

@@ -53,7 +53,7 @@ class ListedItem:
     def _vote(self, vote: Vote) -> dict[str, JSON]:
         return {
             "userId": vote.by.user_id, "email": vote.by.email, "name": self.names.get(vote.by.user_id),
-            "decision": vote.decision, "at": iso_ms(vote.at), "onBehalfOf": None,
+            "decision": vote.decision, "at": iso_ms(vote.at), "onBehalfOf": vote.on_behalf_of or None,
         }  # fmt: skip
 
 

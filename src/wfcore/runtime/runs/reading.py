@@ -1,7 +1,7 @@
 """Use cases that read runs: records, events, the inbox; and the visibility of runs (interface, Runs and Events)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 from typing import TypeGuard, Unpack
 
@@ -15,7 +15,7 @@ from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
-from wfcore.domain.run.machine.states.interrupts import may_decide, may_see
+from wfcore.domain.run.machine.states.deciders import Delegator, may_decide, may_see, sees_as_approver
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Execution, OpenInterrupt, RunFilter, RunRow
 from wfcore.runtime.common.authorization import authorize, needs
@@ -33,6 +33,7 @@ from wfcore.runtime.execution.event_stream import LATEST as LATEST_LOOK
 from wfcore.runtime.execution.event_stream import SOONEST, follow, outline, outlined
 from wfcore.runtime.execution.pasts import Pasts
 from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.organization.delegations import delegations_to
 from wfcore.runtime.runs.filters import RunFilters, run_filter
 from wfcore.runtime.runs.graph import RunGraph, graph_of
 from wfcore.runtime.runs.stats import RunStats
@@ -191,19 +192,36 @@ class RunReading:
 
     async def decidable(self, me: Principal, *, before: int = LATEST, workflow: int | None = None) -> list[InboxItem]:
         """All open interrupts that the caller can decide now, newest first, at most `MOST_OPEN`."""
-        items = await self._ports.journal.inbox(me, limit=MOST_OPEN, before=before, workflow=workflow)
-        return [InboxItem(item) for item in reached(me, items) if self._can_decide(me, item)]
+        journal = self._ports.journal
+        own = await journal.inbox(me, limit=MOST_OPEN, before=before, workflow=workflow)
+        found = {item.key: InboxItem(item) for item in reached(me, own) if self._can_decide(me, item)}
+        for delegation, giver in await delegations_to(self._ports.storage, me, self._ports.now()):
+            items = await journal.inbox(giver, limit=MOST_OPEN, before=before, workflow=workflow)
+            for item in reached(me, items):
+                covered = delegation.covers(item.execution.kind, item.execution.resource_id)
+                if covered and self._can_decide(me, item, Delegator(giver, can_use=True)):
+                    found.setdefault(item.key, InboxItem(item, giver.user_id))
+        return [found[key] for key in sorted(found, reverse=True)][:MOST_OPEN]
 
-    def _can_decide(self, me: Principal, item: OpenInterrupt) -> bool:
-        """Whether the caller, who can see the interrupt, can decide it now."""
+    def _can_decide(self, me: Principal, item: OpenInterrupt, giver: Delegator | None = None) -> bool:
+        """Whether the caller, who can see the interrupt, can decide it now: by own right, or for `giver`."""
         expires = item.interrupt.expires_at
         if expires is not None and expires <= self._ports.clock.now():
             return False
+        starter, givers = e.Actor(item.execution.user_id), () if giver is None else (giver,)
         try:
-            may_decide(me, item.interrupt, e.Actor(item.execution.user_id), can_use=True)
+            may_decide(me, item.interrupt, starter, giver is None, givers)
         except (Forbidden, NotFound):
             return False
         return True
+
+    async def _delegators(self, me: Principal, row: RunRow) -> list[Delegator]:
+        """Those who have delegated their decisions about this run to the caller."""
+        return [
+            Delegator(giver, await self._can_use(giver, row.kind, row.resource_id, row.root_user_id))
+            for delegation, giver in await delegations_to(self._ports.storage, me, self._ports.now())
+            if delegation.covers(row.kind, row.resource_id)
+        ]
 
     async def sees(self, me: Principal, run_id: str) -> bool:
         """Whether the caller can see the run's record now, with use of its target or as an approver."""
@@ -218,21 +236,21 @@ class RunReading:
     async def _machine(self, execution: Execution) -> Machine:
         return await self._plans.machine(execution)
 
-    async def _can_use(self, me: Principal, execution: Execution) -> bool:
-        """Whether the caller can use the target now."""
+    async def _can_use(self, me: Principal, kind: str, resource_id: int | None, starter: str) -> bool:
+        """Whether the user can use the target now."""
         try:
-            await self._authorize_use(me, execution)
+            await self._authorize_use(me, kind, resource_id, starter)
         except (NotFound, Forbidden):
             return False
         return True
 
-    async def _authorize_use(self, me: Principal, execution: Execution) -> None:
-        """NotFound or Forbidden unless the caller can use the target. Only the starter can use what has no resource."""
-        if execution.resource_id is None:
-            if me.user_id != execution.user_id:
+    async def _authorize_use(self, me: Principal, kind: str, resource_id: int | None, starter: str) -> None:
+        """NotFound or Forbidden unless the user can use the target. Only the starter can use what has no resource."""
+        if resource_id is None:
+            if me.user_id != starter:
                 raise NotFound
             return
-        resource = await self._ports.storage.find_resource(me.org_uuid, Kind(execution.kind), execution.resource_id)
+        resource = await self._ports.storage.find_resource(me.org_uuid, Kind(kind), resource_id)
         authorize(me, resource, "use")
 
     async def _visible(self, me: Principal, run_id: str) -> tuple[RunRow, Execution, bool]:
@@ -247,17 +265,20 @@ class RunReading:
         if not me.reaches(row.kind, row.resource_id):
             raise NotFound
         try:
-            await self._authorize_use(me, execution)
+            await self._authorize_use(me, row.kind, row.resource_id, row.root_user_id)
         except (NotFound, Forbidden):
-            if not await self._is_approver(me, execution):
+            if not await self._is_approver(me, row, execution):
                 raise
             return row, execution, False
         return row, execution, True
 
-    async def _is_approver(self, me: Principal, execution: Execution) -> bool:
-        """Whether an interrupt names the caller as an approver, and is open or was decided by the caller."""
+    async def _is_approver(self, me: Principal, row: RunRow, execution: Execution) -> bool:
+        """Whether the caller can see an interrupt as an approver, or for one, that is open or was decided by the
+        caller.
+        """
+        delegators = await self._delegators(me, row)
         waiting = await self._ports.journal.open_interrupts(me.org_uuid, limit=1_000, of=[execution.ref])
-        if any(may_see(me, item.interrupt, False) for item in waiting):
+        if any(sees_as_approver(me, item.interrupt, delegators) for item in waiting):
             return True
         entries = await self._ports.journal.read(execution.ref)
         if not any(_is_by(entry, me) for entry in entries):
@@ -267,14 +288,14 @@ class RunReading:
         for entry in entries:
             if _is_by(entry, me):
                 decided = [machine.interrupts[one.interrupt_id] for one in entry.decisions]
-                if any(may_see(me, one, False) for one in decided):
+                if any(may_see(me, one, False) or one.id in entry.on_behalf_of for one in decided):
                     return True
             machine.apply(entry)
         return False
 
     async def _view(self, me: Principal, row: RunRow, whole: bool) -> RunView:
         (view,) = await views(self._ports.journal, [row])
-        return view if whole else outline_of(me, view)
+        return view if whole else outline_of(me, view, await self._delegators(me, row))
 
 
 def within_reach(me: Principal, where: RunFilter) -> list[RunFilter]:
@@ -291,9 +312,9 @@ def reached(me: Principal, items: Iterable[OpenInterrupt]) -> list[OpenInterrupt
     return [item for item in items if me.reaches(item.execution.kind, item.execution.resource_id)]
 
 
-def outline_of(me: Principal, view: RunView) -> RunView:
-    """The view of an approver: the open interrupts that it can decide, without the result."""
-    own = tuple(one for one in view.interrupts if may_see(me, one, can_use=False))
+def outline_of(me: Principal, view: RunView, delegators: Sequence[Delegator]) -> RunView:
+    """The view of an approver: the open interrupts that it can see, also for others, without the result."""
+    own = tuple(one for one in view.interrupts if sees_as_approver(me, one, delegators))
     return RunView(attrs.evolve(view.row, result=None), own, is_outline=True)
 
 

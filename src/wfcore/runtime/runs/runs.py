@@ -97,7 +97,9 @@ class Runs(RunStarting):
         new_id: str,
     ) -> e.Resumed:
         """The entry of the caller's request, after every check."""
-        decisions = decisions_of(me, row, machine, can_use, body)
+        by_right = can_use and not any(one.named for one in machine.interrupts.values())
+        delegators = () if by_right else await self._delegators(me, row)
+        decisions, behalf = decisions_of(me, row, machine, can_use, body, delegators)
         target = Target(execution.kind, machine.plan, execution.resource_id, execution.variation_id)
         config = await self._targets.config(
             me.org_uuid, target, body.config, optional_object(machine.info.get("config"))
@@ -105,7 +107,7 @@ class Runs(RunStarting):
         attached = await self._attachments.save(me, body.attachments)
         now, actor = max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email)
         info = {**resumed_run_fields(body, machine.info), **config, **attached}
-        return e.Resumed(now, new_id, actor, decisions, info or None)
+        return e.Resumed(now, new_id, actor, decisions, info or None, behalf)
 
     async def _take_over(
         self,
@@ -140,7 +142,7 @@ class Runs(RunStarting):
         else:
             self._ports.dispatcher.wake(execution.ref)
         view = RunView(run.row(execution), tuple(machine.interrupts.values()))
-        return view if can_use else outline_of(me, view)
+        return view if can_use else outline_of(me, view, await self._delegators(me, view.row))
 
     @needs("workflows:invoke")
     async def cancel(self, me: Principal, run_id: str) -> RunView:

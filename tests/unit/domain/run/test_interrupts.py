@@ -9,7 +9,8 @@ from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.kernel.errors import Forbidden, Invalid, NotFound
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.run.entries import Actor, Decision
-from wfcore.domain.run.machine.states.interrupts import check_answer, interrupt_to_wire, may_decide, may_see
+from wfcore.domain.run.machine.states.deciders import check_answer, may_decide, may_see
+from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
 from wfcore.domain.run.state import IllegalEntry, Interrupt
 from wfcore.testing.histories import ANN, BEGIN, History, sketch
 

@@ -176,6 +176,8 @@ REQUESTS: Final[Mapping[str, JSON]] = {
         "filter": {"workflowId": 7},
     },
     "PatchHook": {"events": ["run.failed"], "filter": None},
+    "CreateDelegation": {"to": "bob", "until": "2099-01-02T17:00:00.000Z", "workflowIds": [7]},
+    "PatchDelegation": {"until": None},
     "CreateToken": {"name": "ci", "scopes": ["workflows:read"], "expiresInSeconds": 86_400},
     "EvaluateExpression": {"source": "input.amount > 100", "values": {"input": {"amount": 40}}},
     "SimulateWorkflow": {"workflowStructure": _STRUCTURE, "rules": ["always ends in ask"]},
@@ -246,6 +248,7 @@ RESPONSES: Final[Mapping[str, JSON]] = {
     "ContextItem": {
         "id": _ROW, "title": "Refund rules", "content": "Within 30 days.", "createdAt": _AT, "updatedAt": _AT,
     },
+    "Delegation": {"id": _ROW, "from": "ann", "to": "bob", "until": "2099-01-02T17:00:00.000Z", "workflowIds": [7]},
     "NextRuns": {"nextRuns": [{"at": _AT, "local": "2026-01-02T04:04:05", "note": None}]},
     "Evaluated": {"value": False},
     "Simulation": {

@@ -1,4 +1,4 @@
-"""The routes of records of an organization: members, groups, context items and connections."""
+"""The routes of records of an organization: members, groups, context items, connections and delegations."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
@@ -12,13 +12,24 @@ from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Route
 from wfcore.api.connections import ConnectionDto, CreateConnection, PatchConnection
 from wfcore.api.contexts import ContextItemDto, CreateContextItem, PatchContextItem
-from wfcore.api.organization import CreateGroup, CreateMember, GroupDto, MemberDto, PatchGroup, PatchMember
+from wfcore.api.organization import (
+    CreateDelegation,
+    CreateGroup,
+    CreateMember,
+    DelegationDto,
+    GroupDto,
+    MemberDto,
+    PatchDelegation,
+    PatchGroup,
+    PatchMember,
+)
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.runtime.agents.context_items import ContextItems
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.common.preconditions import etag_of
+from wfcore.runtime.organization.delegations import Delegations
 from wfcore.runtime.organization.members import Groups, Members
 from wfcore.runtime.tools.connections import Connections
 
@@ -132,4 +143,11 @@ def connection_routes(cases: Connections) -> RecordRoutes:
     base, field = "/api/v1/connections", "connections"
     return RecordRoutes(
         cases, base, field, "connectionId", "connection", ConnectionDto, CreateConnection, PatchConnection
+    )
+
+
+def delegation_routes(cases: Delegations) -> RecordRoutes:
+    base, field = "/api/v1/delegations", "delegations"
+    return RecordRoutes(
+        cases, base, field, "delegationId", "delegation", DelegationDto, CreateDelegation, PatchDelegation
     )

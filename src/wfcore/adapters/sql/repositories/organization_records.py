@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 import attrs
 import sqlalchemy as sa
@@ -11,12 +11,15 @@ from wfcore.adapters.sql.repositories.hooks import hook_row, hooks, to_hook
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
 from wfcore.adapters.sql.schema.dialect import insert_new
 from wfcore.adapters.sql.schema.names import PREFIX
-from wfcore.adapters.sql.schema.tables import connections, context_items
+from wfcore.adapters.sql.schema.tables import connections, context_items, metadata
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
+from wfcore.domain.people.delegations import Delegation
 from wfcore.ports.storage import Duplicate, Row, Stale
+
+delegations: Final = metadata.tables["wfcore_delegations"]
 
 
 @attrs.frozen
@@ -100,3 +103,33 @@ def _connection(row: sa.Row[Any]) -> Connection:
     kind, status = ConnectionKind(row.kind), ConnectionStatus(row.status)
     config, sealed = json.loads(row.config), json.loads(row.sealed)
     return Connection(row.id, row.name, row.provider, kind, config, sealed, status, checked)
+
+
+@attrs.frozen
+class SqlDelegations(SqlRecords[Delegation]):
+    """Implements the port `DelegationRepository`."""
+
+    async def of(self, user_id: str) -> list[Delegation]:
+        columns = self.table.c
+        own = sa.or_(columns.from_user == user_id, columns.to_user == user_id)
+        found = sa.select(self.table).where(columns.org == self.org, own).order_by(columns.id)
+        return [self.from_row(row) for row in (await self.connection.execute(found)).all()]
+
+
+def sql_delegations(connection: Transaction, org: int) -> SqlDelegations:
+    return SqlDelegations(connection, org, delegations, _delegation_row, _delegation)
+
+
+def _delegation_row(row: Delegation) -> dict[str, Any]:
+    return {
+        "from_user": row.from_user,
+        "to_user": row.to_user,
+        "until": None if row.until is None else to_ms(row.until),
+        "workflow_ids": None if row.workflow_ids is None else to_json(list(row.workflow_ids)),
+    }
+
+
+def _delegation(row: sa.Row[Any]) -> Delegation:
+    until = None if row.until is None else from_ms(row.until)
+    workflows = None if row.workflow_ids is None else tuple(json.loads(row.workflow_ids))
+    return Delegation(row.id, row.from_user, row.to_user, until, workflows)

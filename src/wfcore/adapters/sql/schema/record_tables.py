@@ -79,6 +79,7 @@ def add_record_tables(metadata: sa.MetaData) -> None:
     Index("wfcore_postings_due_org", postings.c.org, postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
     Index("wfcore_postings_due", postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
     _add_hook_tables(metadata)
+    _add_delegations(metadata)
 
 
 def _add_hook_tables(metadata: sa.MetaData) -> None:
@@ -127,6 +128,22 @@ def _add_hook_tables(metadata: sa.MetaData) -> None:
     due = only_where(deliveries.c.next_at.is_not(None))
     Index("wfcore_deliveries_due", deliveries.c.handler, deliveries.c.next_at, **due)
     Index("wfcore_deliveries_due_org", deliveries.c.handler, deliveries.c.org, deliveries.c.next_at, **due)
+
+
+def _add_delegations(metadata: sa.MetaData) -> None:
+    """Who decides for whom."""
+    Table(
+        "wfcore_delegations",
+        metadata,
+        Column("org", INT, ForeignKey("wfcore_organizations.key"), nullable=False),
+        *_texts("id", "from_user", "to_user"),
+        *_ints("until", null=True),
+        *_texts("workflow_ids", null=True),
+        PrimaryKeyConstraint("org", "id"),
+        Index("wfcore_delegations_from", "org", "from_user"),
+        Index("wfcore_delegations_to", "org", "to_user"),
+        sqlite_with_rowid=False,
+    )
 
 
 def _texts(*names: str, null: bool = False) -> list[Column[Any]]:

@@ -1,4 +1,4 @@
-"""The part of the storage contract for context items and connections."""
+"""The part of the storage contract for context items, connections and delegations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +9,7 @@ import pytest
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.people.delegations import Delegation
 from wfcore.ports.storage import Duplicate, Stale, Storage
 from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, at
 
@@ -27,7 +28,13 @@ def rows_of(work: Any, name: str) -> Any:
     return getattr(work, name)
 
 
-KINDS = pytest.mark.parametrize(("name", "new"), [("context_items", new_item), ("connections", new_connection)])
+def new_delegation(id: str) -> Delegation:
+    return Delegation(id, "ann", "bob", at(3), (2, 1))
+
+
+KINDS = pytest.mark.parametrize(("name", "new"), [
+    ("context_items", new_item), ("connections", new_connection), ("delegations", new_delegation),
+])  # fmt: skip
 New = Callable[[str], Any]
 
 
@@ -65,6 +72,18 @@ class OrgRowsContract:
             assert [row.id for row in await rows.page(limit=2)] == ["a", "b"]
             assert [row.id for row in await rows.page(limit=2, after="b")] == ["d"]
 
+    async def test_the_delegations_of_a_user(self, store: Storage) -> None:
+        """Those from and to the user, by id, without those of others and of other organizations."""
+        async with store.transaction(ORG) as work:
+            for new in ("c", "ann", "bob"), ("a", "bob", "ann"), ("b", "bob", "cy"), ("d", "ann", "cy"):
+                await work.delegations.add(Delegation(*new))
+        async with store.transaction(OTHER_ORG) as work:
+            await work.delegations.add(Delegation("e", "ann", "bob"))
+            assert [row.id for row in await work.delegations.of("ann")] == ["e"]
+        async with store.reading(ORG) as work:
+            for user, expected in (("ann", ["a", "c", "d"]), ("bob", ["a", "b", "c"]), ("cy", ["b", "d"]), ("zed", [])):
+                assert [row.id for row in await work.delegations.of(user)] == expected
+
     async def test_rows_are_replaced_as_a_whole(self, store: Storage) -> None:
         """`save` replaces every field; `Stale` if the row was removed, and nothing is written."""
         item = attrs.evolve(new_item("a"), title="New", content="c", updated_at=at(9))
@@ -72,6 +91,7 @@ class OrgRowsContract:
         async with store.transaction(ORG) as work:
             for rows, old, new in (
                 (work.context_items, new_item("a"), item), (work.connections, new_connection("a"), connection),
+                (work.delegations, new_delegation("a"), Delegation("a", "cy", "di")),
             ):  # fmt: skip
                 with pytest.raises(Stale):
                     await rows.save(new)  # type: ignore[arg-type]

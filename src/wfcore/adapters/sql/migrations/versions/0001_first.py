@@ -28,6 +28,7 @@ def upgrade() -> None:
     _create_runs()
     _create_records()
     _create_hooks()
+    _create_delegations()
 
 
 def _create_directory() -> None:
@@ -511,6 +512,20 @@ def _create_hooks() -> None:
     due = _only_where(sa.text("next_at IS NOT NULL"))
     op.create_index(own("deliveries_due"), own("deliveries"), ["handler", "next_at"], **due)
     op.create_index(own("deliveries_due_org"), own("deliveries"), ["handler", "org", "next_at"], **due)
+
+
+def _create_delegations() -> None:
+    op.create_table(
+        own("delegations"),
+        _org(),
+        *map(_text, ("id", "from_user", "to_user")),
+        _int("until", null=True),
+        _text("workflow_ids", null=True),
+        PrimaryKeyConstraint("org", "id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(own("delegations_from"), own("delegations"), ["org", "from_user"])
+    op.create_index(own("delegations_to"), own("delegations"), ["org", "to_user"])
 
 
 def _text(name: str, *, null: bool = False) -> Column[Any]:

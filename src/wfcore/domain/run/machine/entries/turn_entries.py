@@ -98,7 +98,8 @@ def _check_decision(run: RunState, entry: e.Resumed, decision: e.Decision) -> No
         raise IllegalEntry(f"unknown decision `{decision.decision}`: use {allowed}", "wrong_decision")
     if interrupt.expires_at is not None and entry.at >= interrupt.expires_at:
         raise IllegalEntry(f"interrupt `{interrupt.id}` has expired", "expired")
-    if any(vote.by.user_id == entry.by.user_id for vote in interrupt.answers):
+    people = entry.vote_people(interrupt.id)
+    if any(not vote.people.isdisjoint(people) for vote in interrupt.answers):
         raise IllegalEntry(f"`{entry.by.user_id}` has decided before", "already_decided")
     if [other.interrupt_id for other in entry.decisions].count(interrupt.id) > 1:
         raise IllegalEntry(f"interrupt `{interrupt.id}` is decided twice", "duplicate")
@@ -146,7 +147,8 @@ def _decide(run: RunState, entry: e.Resumed, decision: e.Decision) -> None:
     if interrupt is None:
         return  # a decision before this one ended the run, or started its cycle anew
     assert entry.by is not None  # noqa: S101  (checked with the entry)
-    vote = Vote(decision.decision, entry.by, entry.at, decision.data)
+    behalf = entry.on_behalf_of.get(interrupt.id, "")
+    vote = Vote(decision.decision, entry.by, entry.at, decision.data, behalf)
     voted = attrs.evolve(interrupt, answers=(*interrupt.answers, vote))
     frame, event = find_frame(run, interrupt.within), decision_of(voted)
     if event is InterruptEvent.vote:

@@ -2,12 +2,12 @@
 
 An interrupt is open as an `approval` or a `connect` until it is decided, expires, or is withdrawn with its node. An
 approval that needs several votes stays open (`vote`) until they are complete; one denial decides. It also stays open
-when its approvers are reminded, or others become approvers too (`remind`). A connect has no deadline. `may_decide` is
-the one function that says who can decide: HTTP, Python, the command line and the chat page call it.
+when its approvers are reminded, or others become approvers too (`remind`). A connect has no deadline. `deciders` says
+who can decide.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -15,13 +15,10 @@ import attrs
 
 from wfcore.domain.graph.node_types import ELSE, Approvers, NodeType
 from wfcore.domain.json.codec import dumps, fingerprint, iso_ms
-from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.json.values import UnsetType, given
-from wfcore.domain.kernel.errors import Forbidden, Issue, NotFound, refuse
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.effects import CallTool
-from wfcore.domain.run.entries import Actor, Decision
+from wfcore.domain.run.entries import Actor
 from wfcore.domain.run.events import place_to_wire
 from wfcore.domain.run.machine.states.state import Frame, InterruptState, RunState, outward
 from wfcore.domain.run.plan import NodePlan
@@ -279,7 +276,13 @@ def output_of(interrupt: Interrupt) -> dict[str, JSON]:
 
 def _answers(interrupt: Interrupt) -> list[JSON]:
     return [
-        {"userId": answer.by.user_id, "decision": answer.decision, "data": answer.data, "at": iso_ms(answer.at)}
+        {
+            "userId": answer.by.user_id,
+            "decision": answer.decision,
+            "data": answer.data,
+            "at": iso_ms(answer.at),
+            **({"onBehalfOf": answer.on_behalf_of} if answer.on_behalf_of else {}),
+        }
         for answer in interrupt.answers
     ]
 
@@ -321,38 +324,3 @@ def expiry(interrupt: Interrupt, node: NodePlan, at: int) -> tuple[str | None, d
         return "expired", output
     on_timeout = given(node.approval.on_timeout) or "deny"
     return {"approve": "approved", "deny": "denied"}.get(on_timeout), output
-
-
-def may_see(principal: Principal, interrupt: Interrupt, can_use: bool) -> bool:
-    """Whether this principal can see the interrupt. Named approvers can without access to the workflow; if none is
-    named, everybody can who can use it. Those to whom it was escalated can too.
-    """
-    if _is_one_of(principal, *interrupt.escalated_to):
-        return True
-    return _is_one_of(principal, interrupt.emails, interrupt.groups) if interrupt.named else can_use
-
-
-def may_decide(principal: Principal, interrupt: Interrupt, starter: Actor, can_use: bool) -> None:
-    """Raise unless this principal can decide this interrupt: `NotFound` if they cannot see it, else `Forbidden`."""
-    if not may_see(principal, interrupt, can_use):
-        if can_use:
-            raise Forbidden("only the named approvers can decide", {"reason": "not_an_approver"})
-        raise NotFound
-    if not interrupt.allow_self and principal.user_id == starter.user_id:
-        raise Forbidden("the user who started the run cannot approve it", {"reason": "self_approval"})
-    if any(answer.by.user_id == principal.user_id for answer in interrupt.answers):
-        raise Forbidden("you have decided this before", {"reason": "already_decided"})
-
-
-def check_answer(interrupt: Interrupt, decision: Decision, path: str = "") -> None:
-    """Raise (422) for a decision of the wrong kind, and for data that does not fit the form."""
-    allowed = ANSWERS[interrupt.type]
-    if decision.decision not in allowed:
-        expected = " or ".join(f"`{name}`" for name in allowed)
-        refuse([Issue(f"{path}decision", f"`{decision.decision}` is not {expected}", "enum")])
-    if interrupt.form_schema is not None and decision.decision == "approve":
-        refuse(compile_schema(interrupt.form_schema).check(decision.data, path + "data"), as_invalid=True)
-
-
-def _is_one_of(principal: Principal, emails: Sequence[str], groups: Sequence[str]) -> bool:
-    return principal.verified_email in emails or not principal.all_groups().isdisjoint(groups)
