@@ -1,20 +1,17 @@
 """The contract of subscriptions and deliveries for each store with its journal."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from postgres_server import new_database
+from sql_stores import on_postgres, on_sqlite
 from sql_texts import explained
 
 from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.inmemory.storage import MemoryStorage
-from wfcore.adapters.sql.journal.journal import SqlJournal
-from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.hooks import ADD, DUE, DUE_OF_EACH
 from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.testing.contracts.storage.hooks import HooksContract, Stores
 
@@ -27,14 +24,8 @@ class TestMemoryHooks(HooksContract):
 
 
 class TestSqlHooks(HooksContract):
-    @asynccontextmanager
-    async def open_stores(self, place: Path) -> AsyncIterator[Stores]:
-        database = Database(f"sqlite:///{place}/wfcore.db", synchronous="NORMAL")
-        await database.open()
-        storage = SqlStorage(database)
-        await storage.upgrade()
-        yield storage, SqlJournal(database)
-        await storage.close()
+    def open_stores(self, place: Path) -> AbstractAsyncContextManager[Stores]:
+        return on_sqlite(place)
 
     @pytest.mark.parametrize("statement", [DUE, DUE_OF_EACH])
     async def test_due_deliveries_use_indexes(self, stores: Stores, statement: Statement) -> None:
@@ -56,9 +47,5 @@ class TestSqlHooks(HooksContract):
 
 
 class TestHooksOnPostgres(HooksContract):
-    @asynccontextmanager
-    async def open_stores(self, place: Path) -> AsyncIterator[Stores]:
-        database = PostgresDatabase(new_database(), synchronous="NORMAL")
-        await database.open()
-        yield SqlStorage(database), SqlJournal(database)
-        await database.close()
+    def open_stores(self, place: Path) -> AbstractAsyncContextManager[Stores]:
+        return on_postgres()

@@ -1,21 +1,18 @@
 """The contract of pending deliveries to team chats for each store with its journal."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from postgres_server import new_database
+from sql_stores import on_postgres, on_sqlite
 from sql_texts import explained
 
 from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.inmemory.storage import MemoryStorage
-from wfcore.adapters.sql.journal.journal import SqlJournal
-from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories import schedules
 from wfcore.adapters.sql.repositories.postings import DUE, DUE_OF_EACH
 from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.testing.contracts.postings import PostingsContract, Stores
 
@@ -28,14 +25,8 @@ class TestMemoryPostings(PostingsContract):
 
 
 class TestSqlPostings(PostingsContract):
-    @asynccontextmanager
-    async def open_stores(self, place: Path) -> AsyncIterator[Stores]:
-        database = Database(f"sqlite:///{place}/wfcore.db", synchronous="NORMAL")
-        await database.open()
-        storage = SqlStorage(database)
-        await storage.upgrade()
-        yield storage, SqlJournal(database)
-        await storage.close()
+    def open_stores(self, place: Path) -> AbstractAsyncContextManager[Stores]:
+        return on_sqlite(place)
 
     async def test_due_postings_use_indexes(self, stores: Stores) -> None:
         """The query scans the index of pending deliveries by time, and looks up each run by its key."""
@@ -61,9 +52,5 @@ class TestSqlPostings(PostingsContract):
 
 
 class TestPostingsOnPostgres(PostingsContract):
-    @asynccontextmanager
-    async def open_stores(self, place: Path) -> AsyncIterator[Stores]:
-        database = PostgresDatabase(new_database(), synchronous="NORMAL")
-        await database.open()
-        yield SqlStorage(database), SqlJournal(database)
-        await database.close()
+    def open_stores(self, place: Path) -> AbstractAsyncContextManager[Stores]:
+        return on_postgres()
