@@ -61,7 +61,7 @@ class TestExpressions:
     def test_a_wait_for_a_person_is_not_repeated_either(self) -> None:
         """The approval was that of other parameters."""
         ask = {"requiresApproval": True, "params": {"n": 1}}
-        history = History(sketch("s -> a", a=ask)).cancel()
+        history = History(sketch("s -> a", a=ask)).succeed("a", "definition").cancel()
         history.retry(sketch("s -> a", a={**ask, "params": {"n": "{{ nodes.never.output }}"}}))
         assert (history.machine.status, history.machine.interrupts) == ("error", {})
 
@@ -106,15 +106,14 @@ class TestOtherNodes:
         assert (keys(history), history.machine.next_due()) == ([], history.at + 60_000)
         assert history.machine.root.children == {}
 
-    def test_the_same_tool_behind_an_approval(self) -> None:
-        """A held call shows its tool too."""
+    def test_another_tool_than_a_call_that_is_held(self) -> None:
+        """The decision was that of the former call."""
         ask = {"requiresApproval": True}
-        history = (
-            History(sketch("s -> a", a=ask)).decide("a").fail("a", reason="connection_required", info={"provider": "p"})
-        )
-        history.cancel().retry(sketch("s -> a", a={**ask, "toolId": "other"}))
-        assert [effect.tool for effect in history.machine.root.held.values() if isinstance(effect, CallTool)] == []
-        assert keys(history.decide("a")) == [("a:2", 1)]
+        history = History(sketch("s -> a", a=ask)).succeed("a", "definition").decide("a")
+        history.fail("a", reason="connection_required", info={"provider": "p"}).cancel()
+        history.retry(sketch("s -> a", a={**ask, "toolId": "other"}))
+        assert history.machine.root.held == {}
+        assert keys(history) == [("a:2.-1", 1)]
 
 
 class TestBounds:

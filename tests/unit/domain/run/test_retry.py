@@ -506,7 +506,7 @@ class TestWhatWasDone:
         assert approvals_of(history.machine.root) == set()
         history.decide("w")
         assert approvals_of(history.machine.root) == {"w"}
-        history.decide("a").succeed("a")
+        history.succeed("a", "definition").decide("a").succeed("a")
         assert approvals_of(history.machine.root) == {"w", "a"}
 
     def test_nodes_that_have_begun(self) -> None:
