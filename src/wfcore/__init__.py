@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wfcore.flows import Flow
     from wfcore.ports.providers import ConnectionRequired, ModelProvider, Tool, ToolCall, ToolConnection, ToolFailed
     from wfcore.rules import simulate
+    from wfcore.runtime.common.handlers import HookEvent
     from wfcore.runtime.common.installation import Secrets, Settings
     from wfcore.runtime.common.ports import Overrides
     from wfcore.runtime.common.run_views import RunCancelled, RunFailed
@@ -43,6 +44,7 @@ __all__ = [
     "Core",
     "Flow",
     "Forbidden",
+    "HookEvent",
     "Invalid",
     "Malformed",
     "ModelProvider",
@@ -80,6 +82,7 @@ _WHERE = {
     "Core": "wfcore.core",
     "Flow": "wfcore.flows",
     "Forbidden": "wfcore.domain.kernel.errors",
+    "HookEvent": "wfcore.runtime.common.handlers",
     "Invalid": "wfcore.domain.kernel.errors",
     "Malformed": "wfcore.domain.kernel.errors",
     "ModelProvider": "wfcore.ports.providers",

@@ -19,11 +19,11 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^ {4}((?:from|import) \w[\w. ,]*)$", re.MULTILINE)
 
 WFCORE = [
-    "Conflict", "ConnectionRequired", "Core", "Flow", "Forbidden", "Invalid", "Malformed", "ModelProvider",
-    "NotFound", "Overrides", "Principal", "Provide", "RateLimited", "RunCancelled", "RunContext", "RunFailed",
-    "Secrets", "Settings", "SyncCore", "TooLarge", "Tool", "ToolCall", "ToolConnection", "ToolFailed",
-    "Unauthenticated", "Unavailable", "WfcoreError", "http", "open", "open_sync", "rules", "simulate", "tool",
-    "tools",
+    "Conflict", "ConnectionRequired", "Core", "Flow", "Forbidden", "HookEvent", "Invalid", "Malformed",
+    "ModelProvider", "NotFound", "Overrides", "Principal", "Provide", "RateLimited", "RunCancelled", "RunContext",
+    "RunFailed", "Secrets", "Settings", "SyncCore", "TooLarge", "Tool", "ToolCall", "ToolConnection", "ToolFailed",
+    "Unauthenticated", "Unavailable", "WfcoreError", "http", "open", "open_sync", "rules", "simulate",
+    "tool", "tools",
 ]  # fmt: skip
 TESTING = [
     "BlobsContract", "BrokenGraph", "ClockContract", "DispatcherContract", "EventsContract", "FakeClock", "History",

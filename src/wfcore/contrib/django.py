@@ -1,0 +1,119 @@
+"""wfcore in a product on Django: the users of its sessions, sync views, and the API beside them in one ASGI server.
+
+    automation = DjangoAutomation(DATABASE, principal=principal_of, tools=[send_refund])  # in a module of the product
+    application = automation.asgi(get_asgi_application(), "/automation")  # in asgi.py
+
+`principal_of(core, user)` returns the principal of a user of Django. Views use `automation.core`, a `wfcore.SyncCore`;
+under WSGI and in management commands it opens when it is first used.
+"""
+
+import atexit
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
+
+from anyio.from_thread import BlockingPortal
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.core.exceptions import PermissionDenied
+from django.db import close_old_connections
+from django.http import HttpRequest
+from django.utils.module_loading import import_string
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection
+from starlette.routing import Mount
+from starlette.types import ASGIApp
+
+import wfcore
+from wfcore.contrib.starlette import Automation, Ready
+
+__all__ = ["DjangoAutomation", "database"]
+
+Users = Callable[[wfcore.Core | wfcore.SyncCore, Any], wfcore.Principal | None]
+"""The principal of an active user of Django, or None for a 401."""
+
+
+class DjangoAutomation:
+    """One core for the process. `http` are options of `wfcore.http.app`, `options` of `wfcore.open`."""
+
+    def __init__(
+        self,
+        database: Any,
+        *,
+        principal: Users,
+        ready: Ready | None = None,
+        http: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self._users = principal
+        self._ready = ready
+        self._open = partial(wfcore.open_sync, database, **options)
+        self._served = Automation(database, principal=self._by_session, ready=ready, http=http, **options)
+        self._core: wfcore.SyncCore | None = None
+        self._stack = ExitStack()
+        self._lock = threading.Lock()
+
+    @property
+    def core(self) -> wfcore.SyncCore:
+        """The core for sync code: that of the ASGI server, else one that this opens until the process ends."""
+        with self._lock:
+            if self._core is None:
+                self._core = self._stack.enter_context(self._open())
+                atexit.register(self.close)
+                if self._ready is not None:
+                    self._core.call(self._ready)
+            return self._core
+
+    def close(self) -> None:
+        """Close a core that `core` has opened; a later use opens it again."""
+        with self._lock:
+            self._core = None
+            self._stack.close()
+
+    def principal(self, request: HttpRequest) -> wfcore.Principal:
+        """The principal of a request. Raises PermissionDenied, which Django answers with 403."""
+        found = self._principal(self.core, request.user)
+        if found is None:
+            raise PermissionDenied("sign in first")
+        return found
+
+    def asgi(self, application: ASGIApp, path: str = "/automation") -> ASGIApp:
+        """The application of Django with wfcore mounted at `path`, for an ASGI server that supports lifespans.
+
+        Views of Django have its own protection against requests of other sites (`CsrfViewMiddleware`); the API at
+        `path` has that of wfcore.
+        """
+        return Starlette(routes=[self._served.mount(path), Mount("/", application)], lifespan=self._lifespan)
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Any) -> AsyncIterator[None]:
+        async with BlockingPortal() as portal, self._served.lifespan(app):
+            self._core = wfcore.SyncCore(self._served.core, portal)
+            try:
+                yield
+            finally:
+                self._core = None
+
+    async def _by_session(self, core: wfcore.Core, connection: HTTPConnection) -> wfcore.Principal | None:
+        key = connection.cookies.get(settings.SESSION_COOKIE_NAME)
+        return None if key is None else await sync_to_async(self._of_session)(core, key)
+
+    def _of_session(self, core: wfcore.Core, key: str) -> wfcore.Principal | None:
+        request = HttpRequest()
+        request.session = import_string(f"{settings.SESSION_ENGINE}.SessionStore")(key)
+        return self._principal(core, get_user(request))
+
+    def _principal(self, core: "wfcore.Core | wfcore.SyncCore", user: Any) -> wfcore.Principal | None:
+        return self._users(core, user) if user.is_authenticated and user.is_active else None
+
+
+def database() -> Iterator[None]:
+    """For `Annotated[None, wfcore.Provide(database)]`: a tool leaves no connection of Django open in its thread."""
+    close_old_connections()
+    try:
+        yield
+    finally:
+        close_old_connections()

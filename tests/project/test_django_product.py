@@ -1,0 +1,172 @@
+"""The example product on Django: its users and groups, sync views, and the API beside them, on one SQLite file.
+
+Django can be set up once in a process, so one database serves all tests of this module.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from test_examples import EXAMPLES
+
+from wfcore import NotFound
+from wfcore.testing.contracts.dispatcher import eventually
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The module `refunds` of the product, with Ann and the manager Max, and mail in memory."""
+    patch = pytest.MonkeyPatch()
+    patch.syspath_prepend(EXAMPLES / "django_refunds")
+    patch.setenv("SHOP_DATABASE", str(tmp_path_factory.mktemp("django") / "shop.db"))
+    patch.setenv("DJANGO_SETTINGS_MODULE", "settings")
+    import django
+    from django.core.management import call_command
+    from django.db import connections
+    from django.test.utils import setup_test_environment, teardown_test_environment
+
+    django.setup()
+    setup_test_environment()
+    call_command("migrate", run_syncdb=True, verbosity=0)
+    from django.contrib.auth.models import Group, User
+    from refunds import automation
+
+    managers = Group.objects.create(name=automation.MANAGERS)
+    User.objects.create_user("ann", "ann@shop.example", "ann")
+    User.objects.create_user("max", "max@shop.example", "max").groups.add(managers)
+    connections.close_all()
+    yield automation
+    automation.automation.close()
+    connections.close_all()
+    teardown_test_environment()
+    patch.undo()
+
+
+def refunds_paid() -> list[tuple[int, str]]:
+    from django.db import connections
+    from refunds.models import Refund
+
+    found = [(each.order, str(each.amount)) for each in Refund.objects.order_by("order")]
+    connections.close_all()
+    return found
+
+
+class Browser:
+    """A browser of one user: it sends the token against requests of other sites, as a page of the product does."""
+
+    def __init__(self, application: Any) -> None:
+        transport = httpx.ASGITransport(application)
+        self.http = httpx.AsyncClient(transport=transport, base_url="https://shop.example")
+
+    async def post(self, path: str, body: Any) -> httpx.Response:
+        headers = {"X-CSRFToken": self.http.cookies.get("csrftoken", ""), "Referer": "https://shop.example/",
+                   "Sec-Fetch-Site": "same-origin"}  # fmt: skip
+        return await self.http.post(path, json=body, headers=headers)
+
+
+@asynccontextmanager
+async def signed_in(application: Any, *users: str) -> AsyncIterator[list[Browser]]:
+    browsers = [Browser(application) for _ in users]
+    async with application.router.lifespan_context(application):
+        for user, browser in zip(users, browsers, strict=True):
+            await browser.http.get("/login")
+            assert (await browser.post("/login", {"user": user, "password": "no"})).status_code == 401
+            assert (await browser.post("/login", {"user": user, "password": user})).status_code == 200
+        yield browsers
+        for browser in browsers:
+            await browser.http.aclose()
+
+
+async def ended(browser: Browser, run: str) -> str:
+    """The status of a run on the mounted API, when its stream has ended."""
+    assert (await browser.http.get(f"/automation/agent/v1/runs/{run}/events")).status_code == 200
+    return str((await browser.http.get(f"/automation/agent/v1/runs/{run}")).json()["status"])
+
+
+@pytest.mark.anyio
+async def test_under_asgi(product: Any) -> None:
+    """Views and the mounted API share users and one core; a large refund is paid after a manager follows a mail."""
+    from asgi import application
+    from django.core import mail
+
+    async with signed_in(application, "ann", "max") as (ann, boss):
+        forged = await ann.http.post("/refunds", json={"order": 0, "amount": "1.00"})
+        assert forged.status_code == 403
+        small = await ann.post("/refunds", {"order": 1, "amount": "40.50"})
+        assert small.status_code == 202, small.text
+        assert await ended(ann, small.json()["run"]) == "done"
+
+        large = (await ann.post("/refunds", {"order": 2, "amount": "400.00"})).json()["run"]
+
+        async def mailed() -> bool:
+            return bool(mail.outbox)
+
+        await eventually(mailed)
+        assert (mail.outbox[0].to, mail.outbox[0].body) == (["max@shop.example"], f"Decide it: /approvals/{large}")
+        assert (await ann.post(f"/approvals/{large}", {"decision": "approve"})).status_code == 403
+        approved = await boss.post(f"/approvals/{large}", {"decision": "approve"})
+        assert approved.status_code == 202, approved.text
+        assert await ended(boss, approved.json()["run"]) == "done"
+
+        me = await ann.http.get("/automation/api/v1/me")
+        assert (me.status_code, me.json()["userId"]) == (200, "ann")
+        ann.http.cookies.clear()
+        assert (await ann.http.get("/automation/api/v1/me")).status_code == 401
+    assert await asyncio.to_thread(refunds_paid) == [(1, "40.50"), (2, "400.00")]
+
+
+def test_under_wsgi(product: Any) -> None:
+    """Sync views without an event loop of their own: the core opens when it is first used, and runs in a thread."""
+    from django.db import connections
+    from django.test import Client
+    from refunds.models import Request
+
+    client = Client(headers={"host": "shop.example"})
+    assert client.post("/refunds", "{}", content_type="application/json").status_code == 403
+    assert client.login(username="ann", password="ann")
+    sent = client.post("/refunds", {"order": 3, "amount": "7.00"}, content_type="application/json")
+    assert sent.status_code == 202
+    run = sent.json()["run"]
+    assert Request.objects.get(order=3).run == run
+    core = product.automation.core
+    me = core.principal(product.ACME, user="ann")
+    assert core.runs.result(core.runs.get(me, run), timeout=30) == "7.00"
+    connections.close_all()
+    assert (3, "7.00") in refunds_paid()
+    product.automation.close()
+    assert product.automation.core is not core
+
+
+def test_a_rolled_back_request_has_no_run(product: Any) -> None:
+    """The run is written in the transaction of the product."""
+    from django.db import connection, connections, transaction
+    from refunds.models import Request
+
+    core = product.automation.core
+    me = core.principal(product.ACME, user="ann")
+    (flow,) = core.workflows.page(me)
+
+    given = {"order": 9, "amount": "1.00"}
+
+    def refund() -> None:
+        with transaction.atomic():
+            Request.objects.create(**given)
+            run = core.runs.start(
+                me,
+                workflow=flow.id,
+                input={"order": 9, "amount": "1.00"},
+                key="run-9",
+                connection=connection.connection,
+            )
+            assert run.id == "run-9"
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        refund()
+    with pytest.raises(NotFound):
+        core.runs.get(me, "run-9")
+    assert not Request.objects.filter(order=9).exists()
+    connections.close_all()
