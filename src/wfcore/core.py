@@ -29,6 +29,7 @@ from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.skills import Skills
 from wfcore.runtime.resources.workflows import Workflows
 from wfcore.runtime.runs.changes import Changes
+from wfcore.runtime.runs.evaluations import Evaluations
 from wfcore.runtime.runs.repairs import RepairableRuns
 from wfcore.runtime.runs.suggestions import Suggestions
 from wfcore.runtime.tools.catalog import ToolCatalog
@@ -49,6 +50,7 @@ class Core:
         self.memories = Memories(ports)
         self.attachments = Attachments(ports)
         self.runs = RepairableRuns(ports, plans, self.driver)
+        self.evaluations = Evaluations(ports, self.runs)
         self.scheduler = Scheduler(ports, self.runs)
         self.webhooks = Deliveries(ports, self.runs)
         self.workflow_tools = WorkflowTools(ports, self.runs)

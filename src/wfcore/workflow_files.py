@@ -11,7 +11,12 @@ from wfcore.extras import needs_extra
 
 
 def read_workflow(path: str | Path) -> dict[str, JSON]:
-    """The body in a file. `type` is optional, and `name` defaults to the name of the file.
+    """The body of a workflow in a file; see `read_body`. `type` is optional."""
+    return {"type": "workflow", **read_body(path)}
+
+
+def read_body(path: str | Path) -> dict[str, JSON]:
+    """The body of a workflow or skill in a file. `name` defaults to the name of the file.
 
     Raises OSError when it cannot be read, Malformed when it is not an object. YAML needs the extra `cli`.
     """
@@ -20,7 +25,7 @@ def read_workflow(path: str | Path) -> dict[str, JSON]:
     tree = parse_json(content) if file.suffix == ".json" else _yaml(content)
     if not isinstance(tree, dict):
         raise _malformed("the file must contain an object", "type")
-    return {"name": file.stem, "type": "workflow", **tree}
+    return {"name": file.stem, **tree}
 
 
 def _yaml(content: bytes) -> JSON:

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from msgspec import Meta
 
 from wfcore.api.resources import Body, Name
-from wfcore.api.runs import Key, RunConfig, UserContext
+from wfcore.api.runs import Key, RunConfig
+from wfcore.domain.agents.end_users import UserContext
 from wfcore.domain.graph.node_types import ModelSettingsDto
 from wfcore.domain.json.codec import JsonObject, Time
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value

@@ -1,11 +1,12 @@
-"""The shapes of managing workflows and skills: versions, ownership, access, schedules, interfaces."""
+"""The shapes of managing workflows and skills: versions, ownership, access, schedules, interfaces, evaluations."""
 
-from typing import Annotated, Literal, Required, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
 
 from msgspec import Meta
 
 from wfcore.api.resources import Body
 from wfcore.domain.channels.interfaces import InterfaceKind
+from wfcore.domain.evaluations.cases import CheckKind
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Time
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 from wfcore.domain.resources.access import By
@@ -177,3 +178,60 @@ class AccessExplanationDto(TypedDict, total=False):
 class SupervisionLinks(TypedDict):
     supervisionSubordinateIds: list[str]
     supervisionSubordinateDescriptions: dict[str, str]
+
+
+class EvaluationStarted(TypedDict):
+    """`id` is the `evaluationId` of the results."""
+
+    id: str
+
+
+class CheckResultDto(TypedDict):
+    """`message` says why the check has not passed; it is empty if the check has passed."""
+
+    kind: CheckKind
+    passed: bool
+    message: str
+
+
+class EvaluatedCall(TypedDict):
+    """A call of a tool: `output` is that of the stub, or null; `error` says why the call was not made."""
+
+    tool: str
+    args: Any
+    output: NotRequired[Any]
+    error: NotRequired[JsonObject]
+
+
+class EvaluationResultDto(TypedDict):
+    """The newest result of a case of one variation. `passed` is null as long as the run has not ended.
+
+    `cost` is null for models without a price; `error` is why the run did not end well.
+    """
+
+    caseId: str
+    name: str | None
+    required: bool
+    variationId: str
+    evaluationId: str
+    runId: str
+    passed: bool | None
+    at: Time
+    checks: list[CheckResultDto]
+    output: Any
+    toolCalls: list[EvaluatedCall]
+    cost: float | None
+    error: str | None
+
+
+class CaseComparison(TypedDict):
+    """Whether a case has passed, by the id of the variation; null where it has no result."""
+
+    caseId: str
+    name: str | None
+    passed: dict[str, bool | None]
+
+
+class EvaluationResultsDto(TypedDict):
+    results: list[EvaluationResultDto]
+    comparison: list[CaseComparison]

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, Required, TypedDict, is_typed
 
 from msgspec import Meta
 
+from wfcore.domain.evaluations.cases import EvaluationCase
 from wfcore.domain.graph.declared import value_classes
 from wfcore.domain.graph.node_types import NODE_TYPES
 from wfcore.domain.graph.shapes import AgentSelection, WorkflowStructure
@@ -171,7 +172,7 @@ class SkillContent(Supervision):
     toolset: dict[str, ToolSetting] | UnsetType = UNSET
     connection_set: list[JsonObject] | UnsetType = UNSET
     context_selections: list[JsonObject] | UnsetType = UNSET
-    evaluations: list[JsonObject] | UnsetType = UNSET
+    evaluations: list[EvaluationCase] | UnsetType = UNSET
     interfaces: list[JsonObject] | UnsetType = UNSET
 
 
@@ -185,6 +186,11 @@ class CreateSkill(SkillContent):
 class PatchSkill(SkillContent):
     name: Name | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
+
+
+@value
+class DeploySkill(Body):
+    force: Annotated[bool, Meta(description="Deploy although required evaluations have not passed")] | UnsetType = UNSET
 
 
 @creation
@@ -243,12 +249,19 @@ class PatchSkillFields(SupervisionFields, total=False):
     toolset: Mapping[str, ToolSetting | JsonObject]
     connection_set: list[JsonObject]
     context_selections: list[JsonObject]
-    evaluations: list[JsonObject]
+    evaluations: list[EvaluationCase] | list[JsonObject]
     interfaces: list[JsonObject]
 
 
 class CreateSkillFields(PatchSkillFields, total=False):
     """`CreateSkill` as keyword arguments."""
+
+
+class DeploySkillFields(TypedDict, total=False):
+    """`DeploySkill` as keyword arguments."""
+
+    organization_id: str
+    force: bool
 
 
 class CreateTokenFields(TypedDict, total=False):

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from msgspec import Meta
 
 from wfcore.api.resources import Body, BudgetDto, ErrorBody, RunModelSettings, ToolSetting
+from wfcore.domain.agents.end_users import UserContext
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, Time
 from wfcore.domain.json.values import UNSET, UnsetType, value
 from wfcore.domain.run.events import EventFields, OpenInterruptFields
@@ -66,14 +67,6 @@ class UploadDto(TypedDict):
     storageKey: str
     mimeType: str
     sizeBytes: int
-
-
-@value
-class UserContext:
-    email: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET
-    timezone: str | UnsetType = UNSET
-    user_id: str | UnsetType = UNSET
 
 
 @value
@@ -274,7 +267,7 @@ class StarterDto(TypedDict):
     """Who or what started a turn. `userId` is null for `system`: a deadline."""
 
     userId: str | None
-    kind: Literal["person", "schedule", "webhook", "child", "teamchat", "mcp", "system"]
+    kind: Literal["person", "schedule", "webhook", "child", "teamchat", "mcp", "system", "evaluation"]
 
 
 class RequesterDto(StarterDto):

@@ -34,6 +34,16 @@ def read_workflow(path: str) -> dict[str, JSON]:
         raise _unreadable(path, error) from None
 
 
+def read_skill(path: str) -> dict[str, JSON]:
+    """The body of a create request of a skill from a file of JSON or YAML 1.2; see `read_workflow`."""
+    from wfcore.workflow_files import read_body
+
+    try:
+        return read_body(path)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
 _FLOW = re.compile(r".+\.py:\w+")
 
 

@@ -16,12 +16,14 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.messages import MessageRow
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.projections.usage import UsageRow
+from wfcore.domain.projections.verdicts import VerdictRow
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.ports.repositories.conversations import ConversationRepository
 from wfcore.ports.repositories.usage import UsageRows
+from wfcore.ports.repositories.verdicts import VerdictRows
 
 
 class JournalConflict(Exception):
@@ -36,8 +38,8 @@ class RunExists(Exception):
     """The organization already has a run with this id. Nothing was written."""
 
 
-StarterKind = Literal["person", "schedule", "webhook", "child", "teamchat", "mcp", "system"]
-"""What started a turn. `system` is a deadline."""
+StarterKind = Literal["person", "schedule", "webhook", "child", "teamchat", "mcp", "system", "evaluation"]
+"""What started a turn. `system` is a deadline; `evaluation` is a case of a skill's evaluations."""
 
 
 class ExecutionRef(Struct, frozen=True):
@@ -211,6 +213,7 @@ class Append(Struct, frozen=True):
     - `wakes`: make the execution due at once and keep its claim.
     - `holder`: the append succeeds only while this worker holds the execution.
     - `messages`, `usage`: rows of `Journal.conversations` and `Journal.usage`, for the user who started the execution.
+    - `verdict`: the verdict of the execution, one of `Journal.verdicts`; it replaces that of earlier appends.
     - `audit`: rows of the audit of the organization. A journal writes all three as they are.
     - `notices`: a journal adds a delivery of each for each subscriber (`DeliveryRepository.add`).
     """
@@ -229,6 +232,7 @@ class Append(Struct, frozen=True):
     usage: Sequence[UsageRow] = ()
     audit: Sequence[AuditRow] = ()
     notices: Sequence[Notice] = ()
+    verdict: VerdictRow | None = None
 
 
 @attrs.frozen
@@ -277,6 +281,11 @@ class Journal(Protocol):
         """The usage that appends recorded."""
         ...
 
+    @property
+    def verdicts(self) -> VerdictRows:
+        """The verdicts of evaluations that appends recorded."""
+        ...
+
     async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
         """Create an execution with its first entries and `append.new_run`. `RunExists` when the run id is taken.
 
@@ -295,7 +304,8 @@ class Journal(Protocol):
     async def delete(self, execution: ExecutionRef, length: int, audit: Sequence[AuditRow] = ()) -> None:
         """Delete an execution of exactly this length that no worker holds, else `JournalConflict`.
 
-        Its entries, runs and interrupts are deleted. Its messages and usage stay, and the ids of its runs stay taken.
+        Its entries, runs, interrupts and verdict are deleted. Its messages and usage stay, and the ids of its runs stay
+        taken.
         """
         ...
 

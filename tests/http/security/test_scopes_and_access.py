@@ -45,6 +45,7 @@ RUNS = {
     "conversations.list": ("conversations:read",), "conversations.get": ("conversations:read",),
     "conversations.delete": ("conversations:write",), "usage.report": ("usage:read",),
     "suggestions.list": ("skills:read",),
+    "evaluations.run": ("skills:read", "workflows:invoke"), "evaluations.results": ("skills:read",),
     "contexts.skill": ("skills:read",), "contexts.assistant": ("skills:read", "workflows:read"),
     "memories.create": ("memories:write",), "memories.list": ("memories:read",), "memories.get": ("memories:read",),
     "memories.search": ("memories:read",), "memories.patch": ("memories:write",),

@@ -164,6 +164,8 @@ def test_a_context_window_is_a_whole_number_of_tokens(value: Any) -> None:
     assert {path for path, _ in issues} == {"config.modelSettings.contextWindow"}
 
 
+CASE = {"id": "a", "input": {"message": "x"}, "checks": [{"kind": "judge", "criteria": "c"}]}
+
 GOOD = [
     (shapes.CreateWorkflow, WORKFLOW),
     (shapes.CreateWorkflow, {"name": "x", "type": "task"}),
@@ -179,7 +181,14 @@ GOOD = [
         shapes.CreateSkill,
         SKILL | {"instructions": [], "toolset": {"t": {"enabled": True, "requiresApproval": False}}},
     ),
-    (shapes.PatchSkill, {"description": None, "model": "m", "evaluations": [{"free": 1}]}),
+    (
+        shapes.PatchSkill,
+        {
+            "description": None,
+            "model": "m",
+            "evaluations": [CASE],
+        },
+    ),
     (run_shapes.ResumeRun, {}),
     (run_shapes.ResumeRun, {"streamProtocolVersion": 2.0, "decision": "cancelled", "origin": "chatapp_dm"}),
     (run_shapes.ResumeRun, {"decisions": [DECIDED, DECIDED | {"data": None}], "data": [1, {"free": True}]}),

@@ -54,6 +54,14 @@ class Organization:
         """Create and deploy workflows, by name and structure."""
         asyncio.run(self._deploy(workflows))
 
+    def skill(self, name: str, **fields: Any) -> None:
+        """Create a skill."""
+        asyncio.run(self._create_skill({"name": name, **fields}))
+
+    async def _create_skill(self, body: Any) -> None:
+        async with wfcore.open("sqlite:///wfcore.db", worker=False) as core:
+            await core.skills.create(core.principal(self.id, user="ada", role="owner"), body)
+
     async def _deploy(self, workflows: Sequence[tuple[str, Any]]) -> None:
         async with wfcore.open("sqlite:///wfcore.db", worker=False) as core:
             me = core.principal(self.id, user="ada", role="owner")

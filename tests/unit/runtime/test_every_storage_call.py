@@ -90,6 +90,8 @@ NEEDY = {"nodes": [{"id": "begin", "type": "start", "data": {"inputSchema": {"re
 DAILY = {"trigger_type": "schedule", "schedule": {"frequency": "daily", "timezone": "UTC", "time_of_day": "11:30"}}
 BY_HAND = {"trigger_type": "manual"}
 
+CASE = {"id": "a", "input": {"message": "hello"}, "checks": [{"kind": "contains", "value": "hello"}]}
+
 ENDS = {"Storage.transaction", "Journal.begin", "Journal.append"}
 OFTEN = 1
 """Use cases under which the same method goes wrong, where it is not the end of a transaction."""
@@ -109,6 +111,8 @@ USE_CASES: dict[str, UseCase] = {
     "workflows.page": lambda core, me: core.workflows.page(me),
     "workflows.variations": lambda core, me: core.workflows.variations(me, 1),
     "workflows.transfer": lambda core, me: core.workflows.transfer_ownership(me, 4, email="bob@x.org"),
+    "evaluations.run": lambda core, me: core.evaluations.run(me, 1, key="k"),
+    "evaluations.results": lambda core, me: core.evaluations.results(me, 1),
     "skills.create": lambda core, me: core.skills.create(me, name="New", key="k"),
     "interfaces.create": lambda core, me: core.workflows.interfaces.create(me, 1, kind="mcp", key="k"),
     "interfaces.patch": lambda core, me: core.workflows.interfaces.patch(me, 1, INTERFACE, config={"a": 1}),
@@ -260,7 +264,7 @@ async def furnished(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
         await core.workflows.delete(me, 3)
         await core.workflows.patch(me, 4, access_config={"visibility": "private", "groupPermissions": {}})
         await core.workflows.interfaces.create(me, 1, kind="mcp")
-        skill = await core.skills.create(me, name="Talker")
+        skill = await core.skills.create(me, name="Talker", evaluations=[CASE])
         await core.skills.deploy(me, skill.id)
         await core.context_items.create(me, title="t", content="c")
         await core.connections.create(me, name="c", provider="p", kind="api_key", config={"apiKey": "s", "header": "x"})

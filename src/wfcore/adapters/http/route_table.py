@@ -28,6 +28,7 @@ from wfcore.adapters.http.routes.organization_records import (
     member_routes,
 )
 from wfcore.adapters.http.routes.resources import SkillRoutes, WorkflowRoutes
+from wfcore.adapters.http.routes.runs.evaluations import EvaluationRoutes
 from wfcore.adapters.http.routes.runs.graphs import RunGraphRoutes
 from wfcore.adapters.http.routes.runs.inbox import InboxRoutes
 from wfcore.adapters.http.routes.runs.repairs import RepairRoutes
@@ -61,6 +62,7 @@ from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.skills import Skills
 from wfcore.runtime.resources.workflows import Workflows
 from wfcore.runtime.runs.changes import Changes
+from wfcore.runtime.runs.evaluations import Evaluations
 from wfcore.runtime.runs.inbox import Inbox
 from wfcore.runtime.runs.repairs import RepairableRuns
 from wfcore.runtime.runs.suggestions import Suggestions
@@ -80,6 +82,7 @@ class Services(Protocol):
     ports: Ports
     workflows: Workflows
     skills: Skills
+    evaluations: Evaluations
     memories: Memories
     attachments: Attachments
     runs: RepairableRuns
@@ -126,6 +129,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *WorkflowRoutes(core.workflows, "workflows", workflows, Workflow).table(),
         *WorkflowRoutes(core.workflows, "agents", "/api/v1/agents", Workflow, workflows).table(),
         *SkillRoutes(core.skills, "skills", "/api/v1/skills", Scope).table(),
+        *EvaluationRoutes(core.evaluations).table(),
         *MemoryRoutes(core.memories).table(),
         *ContextRoutes(core.contexts).table(),
         *ConversationRoutes(core.conversations).table(),

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 import attrs
 
 from wfcore.adapters.inmemory.conversations import MemoryConversations
-from wfcore.adapters.inmemory.usage import MemoryUsage
+from wfcore.adapters.inmemory.usage import MemoryUsage, MemoryVerdicts
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources.access import Principal
@@ -79,6 +79,7 @@ class MemoryJournal:
         self.durable = False
         self.conversations = MemoryConversations(usable)
         self.usage = MemoryUsage()
+        self.verdicts = MemoryVerdicts()
         self._org_exists = org_exists
         self._usable = usable
         self._add_audit_rows = add_audit_rows
@@ -136,6 +137,7 @@ class MemoryJournal:
             self._deleted.add((execution.org, run_id))
         self._closed = [one for one in self._closed if one.execution.ref != execution]
         del self._executions[execution.id]
+        self.verdicts.delete(execution)
         if audit:
             self._add_audit_rows(execution.org, audit)
 
@@ -304,6 +306,8 @@ class MemoryJournal:
             self._replace_interrupts(stored, append.interrupts, append.entries)
         self.conversations.add(stored.row, append.messages)
         self.usage.add(stored.row, append.usage)
+        if append.verdict is not None:
+            self.verdicts.put(stored.row, append.verdict)
         if append.audit:
             self._add_audit_rows(stored.row.ref.org, append.audit)
         if append.notices:

@@ -1,4 +1,4 @@
-"""The usage of models, in a list."""
+"""The usage of models and the verdicts of evaluations, in memory."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import attrs
 
 from wfcore.domain.projections.usage import UsageRow
-from wfcore.ports.journal import Execution
+from wfcore.domain.projections.verdicts import VerdictRow
+from wfcore.ports.journal import Execution, ExecutionRef
 from wfcore.ports.repositories.usage import GroupBy, UsageSum
 
 
@@ -57,3 +58,24 @@ def _added(so_far: UsageSum, row: UsageRow) -> UsageSum:
         so_far.duration_ms + row.duration_ms,
         so_far.cost if row.cost is None else (so_far.cost or 0) + row.cost,
     )
+
+
+class MemoryVerdicts:
+    """Implements the port `VerdictRows`; one verdict for each execution."""
+
+    def __init__(self) -> None:
+        self._verdicts: dict[ExecutionRef, VerdictRow] = {}
+
+    def put(self, execution: Execution, row: VerdictRow) -> None:
+        self._verdicts[execution.ref] = row
+
+    def delete(self, execution: ExecutionRef) -> None:
+        self._verdicts.pop(execution, None)
+
+    async def latest(self, org: str, skill_id: int, content: str) -> list[VerdictRow]:
+        found = {
+            row.case_id: row
+            for ref, row in sorted(self._verdicts.items(), key=lambda item: item[0].id)
+            if (ref.org, row.skill_id, row.content) == (org, skill_id, content)
+        }
+        return [found[case_id] for case_id in sorted(found)]

@@ -36,7 +36,8 @@ class ResourceCommands:
         """The commands, to be added to those of other areas."""
         app = App(name=self._kind, help=f"The {self._kind}s of an organization.")
         commands: dict[str, Callable[..., Any]] = {
-            "list": self.list, "show": self.show, "deploy": self.deploy, "rollback": self.rollback,
+            "list": self.list, "show": self.show,
+            "deploy": self.deploy_skill if self._kind == "skill" else self.deploy, "rollback": self.rollback,
             "delete": self.delete, "restore": self.restore,
         }  # fmt: skip
         for name, command in commands.items():
@@ -86,6 +87,25 @@ class ResourceCommands:
     async def deploy(self, reference: Reference, /, *, target: CommandTarget = TARGET) -> None:
         """Publish the draft: runs that start from now on use it."""
         await self._do(reference, "deploy", target)
+
+    async def deploy_skill(
+        self,
+        reference: Reference,
+        /,
+        *,
+        force: Annotated[bool, Parameter(negative=())] = False,
+        target: CommandTarget = TARGET,
+    ) -> None:
+        """Publish the draft: runs that start from now on use it.
+
+        Parameters
+        ----------
+        force
+            Deploy although required evaluations have not passed.
+        """
+        async with connected(target) as api:
+            number = await self.number(api, reference)
+            print_result(await api.post(f"{self._path}/{number}/deploy", {"force": True} if force else {}))
 
     async def rollback(self, reference: Reference, variation_id: str, /, *, target: CommandTarget = TARGET) -> None:
         """Deploy an earlier variation again."""

@@ -9,6 +9,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from wfcore.domain.agents.context_text import Fact
+from wfcore.domain.json.values import UNSET, UnsetType, value
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import optional_text
 from wfcore.domain.kernel.json_type import JSON
@@ -16,6 +17,14 @@ from wfcore.domain.triggers.schedule import time_zones
 
 _LINES: Final = {"name": "Name", "email": "E-mail", "timezone": "Time zone"}
 _WHY: Final = "the end user of the run"
+
+
+@value
+class UserContext:
+    email: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    timezone: str | UnsetType = UNSET
+    user_id: str | UnsetType = UNSET
 
 
 def end_user_fact(user: Mapping[str, JSON], at: int) -> Fact | None:

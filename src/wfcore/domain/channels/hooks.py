@@ -15,7 +15,13 @@ from wfcore.domain.kernel.urls import URL_RULE, is_url
 from wfcore.domain.projections.notices import Notice
 
 HookEvent = Literal[
-    "interrupt.opened", "interrupt.reminded", "interrupt.resolved", "run.finished", "run.failed", "schedule.paused"
+    "interrupt.opened",
+    "interrupt.reminded",
+    "interrupt.resolved",
+    "run.finished",
+    "run.failed",
+    "schedule.paused",
+    "evaluation.failed",
 ]
 EVENTS: Final[tuple[str, ...]] = get_args(HookEvent)
 

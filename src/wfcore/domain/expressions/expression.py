@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 
 from wfcore.domain.expressions.cel.closures import Activation, Code
-from wfcore.domain.expressions.cel.compile import compile_source
+from wfcore.domain.expressions.cel.compile import ROOTS, compile_source
 from wfcore.domain.expressions.cel.values import (
     MAX_STEPS,
     TOO_MANY_STEPS,
@@ -72,8 +72,8 @@ class Expression:
 
 
 @lru_cache(maxsize=4096)
-def compile_expression(source: str) -> Expression:
-    """Compile CEL source; results are cached.
+def compile_expression(source: str, roots: tuple[str, ...] = ROOTS) -> Expression:
+    """Compile CEL source over the variables `roots`; results are cached.
 
     Raises ExpressionError for a syntax error, an unknown variable or function, a source of more than `MAX_SOURCE`
     characters, and nesting that is too deep.
@@ -81,7 +81,7 @@ def compile_expression(source: str) -> Expression:
     if len(source) > MAX_SOURCE:
         raise ExpressionError(f"an expression has at most {MAX_SOURCE} characters, not {len(source)}")
     try:
-        compiled = compile_source(source)
+        compiled = compile_source(source, roots)
     except RecursionError:
         raise ExpressionError("the expression is nested too deep") from None
     return Expression(source, compiled.references, compiled.run, compiled.is_path, compiled.reads_item)

@@ -109,7 +109,7 @@ class Contexts:
 
         The frame of a skill has pinned its variation; a node of a workflow uses the variation that is deployed now.
         Subordinates, memories and the conversation are those of the user who started the execution. The context of an
-        agent within a frame has no conversation.
+        agent within a frame has no conversation, that of an evaluation no memories.
         """
         org, requested, is_root = execution.ref.org, ContextRequest.of(effect), len(effect.address) == 3
         pinned = effect.variation_id or (execution.variation_id if is_root and execution.kind == "skill" else None)
@@ -124,7 +124,8 @@ class Contexts:
             agent = await self._sources.of_skill(caller, resource, variation, allowed, requested)
         thread_id = execution.thread_id if is_root else None
         try:
-            return compose(await self._ingredients(caller, agent, requested, thread_id))
+            is_evaluated = execution.started_by == "evaluation"
+            return compose(await self._ingredients(caller, agent, requested, thread_id, has_memories=not is_evaluated))
         except Invalid as error:
             raise ModelError(error.message, retryable=False, reason="context") from None
 
@@ -148,11 +149,18 @@ class Contexts:
         return Allowance.of_skill(variation.content, resource.access.guardrails, self._ports.models)
 
     async def _ingredients(
-        self, me: Principal, agent: Agent, requested: ContextRequest, thread_id: str | None
+        self,
+        me: Principal,
+        agent: Agent,
+        requested: ContextRequest,
+        thread_id: str | None,
+        *,
+        has_memories: bool = True,
     ) -> CompositionInput:
         """All ingredients: the agent's own, the memories for the message, and the conversation."""
         user_id = end_user_id(requested.user_context) or me.user_id
-        memories, without = await self._sources.memories(me, agent.skill_id, requested.message, user_id)
+        message = requested.message if has_memories else None
+        memories, without = await self._sources.memories(me, agent.skill_id, message, user_id)
         history, unread = await self._sources.history(me, thread_id, agent.given.settings)
         left_out = (*agent.given.left_out, *without, *unread)
         return attrs.evolve(

@@ -1,6 +1,6 @@
 """Building appends: the rows that derive from a machine's state and are written with its entries."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypedDict
 
 import attrs
@@ -12,6 +12,7 @@ from wfcore.domain.projections.cost import Price
 from wfcore.domain.projections.messages import MessageRow, message_rows
 from wfcore.domain.projections.notices import Moment, Notice, end_notices, interrupt_notices
 from wfcore.domain.projections.usage import UsageRow, usage_rows
+from wfcore.domain.projections.verdicts import VerdictRow, verdict_of
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
@@ -29,6 +30,7 @@ class ProjectedFields(TypedDict):
     usage: Sequence[UsageRow]
     audit: Sequence[AuditRow]
     notices: Sequence[Notice]
+    verdict: VerdictRow | None
 
 
 @attrs.frozen
@@ -39,10 +41,17 @@ class Projected:
     usage: Sequence[UsageRow] = ()
     audit: Sequence[AuditRow] = ()
     notices: Sequence[Notice] = ()
+    verdict: VerdictRow | None = None
 
     def fields(self) -> ProjectedFields:
         """The arguments of `Append`."""
-        return {"messages": self.messages, "usage": self.usage, "audit": self.audit, "notices": self.notices}
+        return {
+            "messages": self.messages,
+            "usage": self.usage,
+            "audit": self.audit,
+            "notices": self.notices,
+            "verdict": self.verdict,
+        }
 
 
 NOTHING: Final = Projected()
@@ -71,17 +80,28 @@ class Projection:
         target, records = self.target, machine.take_records()
         made = [*decisions(entries), *reminders(before, machine.interrupts)]
         notices = self.notices(machine, before, entries, run_id)
-        if not records and not made and not notices:
+        verdict = self.verdict(machine)
+        if not records and not made and not notices and verdict is None:
             return NOTHING
         return Projected(
-            message_rows(records),
+            () if self._is_evaluation else message_rows(records),
             usage_rows(records, target.kind, target.resource_id, self.prices),
             [
                 AuditRow(from_ms(one.at), one.user_id, one.action, "run", run_id or machine.run_id, one.details)
                 for one in made
             ],
             notices,
+            verdict,
         )
+
+    @property
+    def _is_evaluation(self) -> bool:
+        return self.target.started_by == "evaluation"
+
+    def verdict(self, machine: Machine) -> VerdictRow | None:
+        """The verdict of the execution, at its begin and at the end of its turns."""
+        is_over = machine.length <= 1 or not machine.turn_open
+        return verdict_of(machine) if self._is_evaluation and is_over else None
 
     def notices(
         self, machine: Machine, before: Collection[Interrupt] = (), entries: Sequence[Entry] = (), run_id: str = ""
@@ -91,9 +111,17 @@ class Projection:
             return ()
         target, status = self.target, machine.status
         moment = Moment(target.kind, target.resource_id, target.user_id, machine.at, self.handlers.by_event)
-        ended = () if machine.turn_open else end_notices(moment, machine.run_id, status)
+        ended = () if machine.turn_open else self._end_notices(moment, machine)
         changed = interrupt_notices(moment, machine.run_id, status, before, machine.interrupts, entries, run_id)
         return (*changed, *ended)
+
+    def _end_notices(self, moment: Moment, machine: Machine) -> Iterable[Notice]:
+        """The notice of the end; of an evaluation only that it has failed."""
+        if not self._is_evaluation:
+            return end_notices(moment, machine.run_id, machine.status)
+        verdict = verdict_of(machine)
+        failed = verdict is not None and verdict.passed is False
+        return (moment.notice("evaluation.failed", machine.run_id, machine.status),) if failed else ()
 
 
 def result_of(machine: Machine) -> dict[str, JSON]:

@@ -12,7 +12,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Entry, Forked, Opened, Retried, Started
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
-from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, compile_plan, skill_plan
+from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, compile_plan, evaluation_plan, skill_plan
 from wfcore.ports.journal import Execution, Journal
 from wfcore.ports.storage import Storage
 
@@ -86,16 +86,21 @@ class Plans:
         """The plan of an execution; `entries` are those of its journal, if they have been read."""
         number, variation_id = execution.resource_id or 0, execution.variation_id or ""
         match execution.kind:
+            case "skill" if execution.started_by == "evaluation":
+                evaluation = await self._info(execution, entries, "evaluation")
+                return evaluation_plan(number, as_object(evaluation["case"]))
             case "skill":
                 return skill_plan(number)
             case "assistant":
                 return assistant_plan()
             case "action":
-                read = await self._journal.read(execution.ref) if entries is None else entries
-                return action_plan(
-                    next(as_object(entry.info["action"]) for entry in read if isinstance(entry, Started))
-                )
+                return action_plan(await self._info(execution, entries, "action"))
         return await self.get(execution.ref.org, number, variation_id)
+
+    async def _info(self, execution: Execution, entries: Iterable[Entry] | None, name: str) -> Mapping[str, JSON]:
+        """A field of the variable `run`, from the first entry."""
+        read = await self._journal.read(execution.ref) if entries is None else entries
+        return next(as_object(entry.info[name]) for entry in read if isinstance(entry, Started))
 
     async def child(self, org: str, key: PlanKey) -> Plan:
         """The plan of a child's frame."""

@@ -118,9 +118,14 @@ def _data(node: Mapping[str, JSON]) -> Mapping[str, JSON]:
 
 
 def _unknown_model(ports: Ports, content: Mapping[str, JSON]) -> Iterator[Issue]:
-    model = optional_text(content.get("model"))
-    if model and model not in ports.models:
-        yield Issue("model", f"there is no model `{model[:80]}`", "reference")
+    named = [("model", optional_text(content.get("model")))]
+    for place, case in enumerate(as_objects(content.get("evaluations") or ())):
+        for position, check in enumerate(as_objects(case["checks"])):
+            path = f"evaluations[{place}].checks[{position}].model"
+            named.append((path, optional_text(check.get("model"))))
+    for path, model in named:
+        if model and model not in ports.models:
+            yield Issue(path, f"there is no model `{model[:80]}`", "reference")
 
 
 def _missing_models(ports: Ports, graph: Graph) -> Iterator[Issue]:

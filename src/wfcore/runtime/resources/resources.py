@@ -4,7 +4,7 @@ Every use case takes the caller and a body in wire names, or the same fields as 
 validates the body, and then either does the whole operation or raises and changes nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
 from typing import Final, TypeVar, Unpack
 
@@ -55,6 +55,9 @@ LIMITED_PAGE: Final = 100
 
 Operate = Callable[[Resource, Variation | None, Variation | None], Change]
 """An operation of the lifecycle on a resource, its active variation and its draft."""
+
+DraftCheck = Callable[[UnitOfWork, Variation], Awaitable[None]]
+"""Raises an error for a draft that must not be deployed."""
 
 
 class ResourceUseCases(OwnershipUseCases, VariationUseCases):
@@ -151,13 +154,16 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
                 resource = change.resource
             return await self._view(work, me, id, "see", "draft")
 
-    @needs("*:write")
-    async def deploy(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
-        """Publish the draft, if there is one. `Invalid`, with every issue, when it cannot run."""
+    async def _deploy(
+        self, me: Principal, id: int, if_match: str | None, check_draft: DraftCheck | None = None
+    ) -> ResourceView:
+        """Publish the draft, if there is one and `check_draft` raises no error."""
         served = await self._look_up_tools(me, id)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
             _, draft = await self._variations(work, resource)
+            if draft is not None and check_draft is not None:
+                await check_draft(work, draft)
             change = rules.deploy(resource, draft, by=me.user_id, now=self._ports.now())
             return await self._deployed(work, me, resource, change, served)
 

@@ -1,25 +1,31 @@
 """Skills: what they have in addition to the lifecycle (interface, Scope)."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Unpack
 
 from wfcore.api.resources import (
     CreateSkill,
     CreateSkillFields,
+    DeploySkill,
+    DeploySkillFields,
     PatchSkill,
     PatchSkillFields,
     Supervision,
     SupervisionFields,
 )
-from wfcore.domain.json.codec import check
-from wfcore.domain.json.values import to_json
+from wfcore.domain.evaluations.cases import case_issues
+from wfcore.domain.json.codec import check, fingerprint
+from wfcore.domain.json.values import given, to_json
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.projections.verdicts import unmet
 from wfcore.domain.resources.access import Principal
-from wfcore.domain.resources.resource import CONTENT, Kind
+from wfcore.domain.resources.resource import CONTENT, Kind, Variation
 from wfcore.domain.resources.supervision import form_issues, links_of
 from wfcore.ports.storage import UnitOfWork
-from wfcore.runtime.common.authorization import needs
+from wfcore.runtime.common.audit import audit
+from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.resources.base import ResourceView
 from wfcore.runtime.resources.deployment import skill_faults
@@ -60,6 +66,37 @@ class Skills(ResourceUseCases):
         return await self._patch(me, id, PatchSkill, body, fields, if_match)
 
     @needs("*:write")
+    async def deploy(
+        self,
+        me: Principal,
+        id: int,
+        body: DeploySkill | Tree | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: Unpack[DeploySkillFields],
+    ) -> ResourceView:
+        """Publish the draft, if there is one. `Invalid`, with every issue, when it cannot run.
+
+        Conflict with `info.reason` `evaluations`, and the `cases`, when a required case of its evaluations has failed
+        or never ran for this content. `force` deploys nevertheless, which is audited.
+        """
+        force = bool(given(parsed(DeploySkill, body, fields).force))
+        return await self._deploy(me, id, if_match, partial(self._check_evaluations, me, id, force))
+
+    async def _check_evaluations(self, me: Principal, id: int, force: bool, work: UnitOfWork, draft: Variation) -> None:
+        """Conflict for required cases without a passed verdict on the draft's content, unless it is forced."""
+        if not draft.content.get("evaluations"):
+            return
+        content = fingerprint(dict(draft.content))
+        cases = unmet(draft.content, await self._ports.journal.verdicts.latest(me.org_uuid, id, content))
+        if cases and not force:
+            count = f"{len(cases)} required evaluation{'s have' if len(cases) > 1 else ' has'} not passed"
+            raise conflict(f"{count}: run them, or deploy with `force`", "evaluations", cases=[*cases])
+        if cases:
+            details: dict[str, JSON] = {"variationId": draft.id, "cases": [*cases]}
+            await audit(work, me, self._ports.now(), self.kind, "force_deploy", str(id), details)
+
+    @needs("*:write")
     async def supervise(
         self,
         me: Principal,
@@ -75,7 +112,8 @@ class Skills(ResourceUseCases):
 
     def _rule_issues(self, data: Tree) -> list[Issue]:
         links = {name: data[name] for name in links_of(CONTENT[self.kind]) if name in data}
-        return [] if check(Supervision, links) else form_issues(links)
+        found = [] if check(Supervision, links) else form_issues(links)
+        return [*found, *case_issues(data.get("evaluations"))]
 
     async def _deploy_issues(
         self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: ToolLookup

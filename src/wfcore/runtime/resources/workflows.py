@@ -77,6 +77,11 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
         return await self._patch(me, id, PatchWorkflow, body, fields, if_match)
 
     @needs("*:write")
+    async def deploy(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
+        """Publish the draft, if there is one. `Invalid`, with every issue, when it cannot run."""
+        return await self._deploy(me, id, if_match)
+
+    @needs("*:write")
     async def toggle(
         self,
         me: Principal,

@@ -119,6 +119,7 @@ class RepairableRuns(Runs):
         self, me: Principal, row: RunRow, execution: Execution, body: RetryRun, new_id: str
     ) -> tuple[Machine, e.Retried]:
         """The machine of the run and the entry that it can take, after every check."""
+        _check_kind(execution)
         _check_status(row)
         machine = await self._machine(execution)
         if machine.run_id != row.id:
@@ -230,6 +231,7 @@ class RepairableRuns(Runs):
             return await self._join(me, key, fingerprint)
         if not can_use:
             raise Forbidden("forking a run requires use of its target", {"canUse": False})
+        _check_kind(execution)
         run = RequestedRun(
             key or self._ports.ids.uuid(), fingerprint, "thread_" + self._ports.ids.uuid().replace("-", ""),
             self._ports.ids.uuid() if key else "", "person", "api",
@@ -350,6 +352,12 @@ RETRY_NAMES: Final = {"nodes": "from"}
 def _reaches(me: Principal, row: RunRow) -> bool:
     """Whether the credential reaches the run."""
     return me.reaches(row.kind, row.resource_id)
+
+
+def _check_kind(execution: Execution) -> None:
+    """A verdict is about one content, so that a run of an evaluation cannot go on with another one."""
+    if execution.started_by == "evaluation":
+        raise conflict("this is the run of an evaluation: run the evaluation again", "evaluation")
 
 
 def _check_status(row: RunRow) -> None:

@@ -177,7 +177,7 @@ class RunStarting(RunReading):
         config = await self._targets.config(me.org_uuid, target, body.config)
         attached = await self._attachments.save(me, body.attachments)
         run = self._requested_run(me, chosen, fingerprint, body, by)
-        return await self._launch(me, target, run, values, {**run_fields(body), **more, **config, **attached})
+        return await self.launch(me, target, run, values, {**run_fields(body), **more, **config, **attached})
 
     @needs("workflows:invoke")
     def act(
@@ -205,9 +205,9 @@ class RunStarting(RunReading):
         run = self._requested_run(me, chosen, fingerprint, body)
         readable = {"id": run.id, "userId": me.user_id, "threadId": run.thread_id, **run_fields(body)}
         target, action, params = await self._targets.action(me.org_uuid, body, readable)
-        return await self._launch(me, target, run, params, {**run_fields(body), "action": action})
+        return await self.launch(me, target, run, params, {**run_fields(body), "action": action})
 
-    async def _launch(
+    async def launch(
         self, me: Principal, target: Target, run: RequestedRun, given: JSON, info: Mapping[str, JSON]
     ) -> RunView:
         """Write the first entry of a checked request; `info` are the request's fields of the variable `run`."""
@@ -248,7 +248,8 @@ class RunStarting(RunReading):
             append = settled(machine, 0, entries, begun=run, projected=rows)
         else:
             append = Append(0, entries, run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker,
-                            notices=projection.notices(machine), audit=audit)  # fmt: skip
+                            notices=projection.notices(machine), audit=audit,
+                            verdict=projection.verdict(machine))  # fmt: skip
         ref = await self._ports.journal.begin(new, append)
         execution = Execution(
             ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, len(entries), worker,

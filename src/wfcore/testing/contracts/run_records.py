@@ -1,4 +1,4 @@
-"""The projections part of the journal contract: messages and usage. `JournalContract` is the whole."""
+"""The projections part of the journal contract: messages, usage and verdicts. `JournalContract` is the whole."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
@@ -11,6 +11,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.cost import Price
 from wfcore.domain.projections.messages import MessageRow, message_rows
 from wfcore.domain.projections.usage import UsageRow, usage_rows
+from wfcore.domain.projections.verdicts import VerdictRow
 from wfcore.domain.run.records import MessageRecord, Record, UsageRecord
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict, NewExecution, NewRun
@@ -318,3 +319,58 @@ class RecordsContract:
         assert [await calls(0, 4, user) for user in ("ann", "bob", "eve", "")] == [[2], [1], [], []]
         assert await calls(0, 4, org=OTHER_ORG) == [1]
         assert await journal.usage.sums(ORG, "user", since=NOW, until=NOW + 2) == [UsageSum("ann", 2, 2)]
+
+    # Verdicts
+
+    async def test_a_verdict_replaces_that_of_earlier_appends(self, journal: Journal) -> None:
+        """It is written with the begin of its execution, and again with its end; every field is returned unchanged."""
+        ref = await judged(journal, "r-1", VERDICT)
+        assert await journal.verdicts.latest(ORG, 1, "digest") == [VERDICT]
+        body: dict[str, JSON] = {"z": None, "output": ["\u2028", 1.5], "checks": [{"passed": False}]}
+        ended = attrs.evolve(VERDICT, run_id="r-2", at=NOW + 1, passed=False, body=body)
+        await journal.append(ref, Append(1, steps(1, 1), verdict=ended))
+        await journal.append(ref, Append(2, steps(1, 2)))
+        (found,) = await journal.verdicts.latest(ORG, 1, "digest")
+        assert found == ended
+        assert list(found.body) == ["z", "output", "checks"]
+
+    async def test_the_newest_verdict_of_each_case(self, journal: Journal) -> None:
+        """That of the execution that began last, by case; those on another content, skill or organization do not
+        count.
+        """
+        first = await judged(journal, "r-1", VERDICT)
+        await judged(journal, "r-2", attrs.evolve(VERDICT, case_id="A", passed=True))
+        newest = attrs.evolve(VERDICT, evaluation_id="e-2", passed=True)
+        await judged(journal, "r-3", newest)
+        await journal.append(first, Append(1, steps(1, 1), verdict=attrs.evolve(VERDICT, passed=False)))
+        await judged(journal, "o-1", attrs.evolve(VERDICT, content="other"))
+        await judged(journal, "o-2", attrs.evolve(VERDICT, skill_id=2))
+        await judged(journal, "r-1", VERDICT, OTHER_ORG)
+        found = await journal.verdicts.latest(ORG, 1, "digest")
+        assert [(one.case_id, one.evaluation_id) for one in found] == [("A", "e-1"), ("a", "e-2")]
+        assert [len(await journal.verdicts.latest(org, 1, "digest")) for org in (OTHER_ORG, ORG)] == [1, 2]
+        assert await journal.verdicts.latest(ORG, 1, "none") == []
+
+    async def test_a_lost_append_leaves_no_verdict(self, journal: Journal) -> None:
+        """The verdict is written in the transaction of the append, or not at all."""
+        ref = await judged(journal, "r-1", VERDICT)
+        with pytest.raises(JournalConflict):
+            await journal.append(ref, Append(7, steps(1, 1), verdict=attrs.evolve(VERDICT, passed=True)))
+        assert await journal.verdicts.latest(ORG, 1, "digest") == [VERDICT]
+
+    async def test_a_deleted_execution_has_no_verdict(self, journal: Journal) -> None:
+        """The verdict before becomes the newest one."""
+        await judged(journal, "r-1", VERDICT)
+        ref = await judged(journal, "r-2", attrs.evolve(VERDICT, passed=True))
+        await journal.delete(ref, 1)
+        assert await journal.verdicts.latest(ORG, 1, "digest") == [VERDICT]
+
+
+VERDICT = VerdictRow(1, "digest", "e-1", "a", "r-1", NOW)
+
+
+async def judged(journal: Journal, run: str, verdict: VerdictRow, org: str = ORG) -> ExecutionRef:
+    """An execution that began with this verdict."""
+    new = NewExecution(org, "skill", verdict.skill_id, None, "ann", f"t-{run}", started_by="evaluation")
+    begun = NewRun(run, "ann", b"f", RunStatus.running, NOW)
+    return await journal.begin(new, Append(0, steps(1), new_run=begun, verdict=verdict))

@@ -56,3 +56,12 @@ def test_the_member_must_be_known(acme: Organization, monkeypatch: pytest.Monkey
     assert "--token" in acme.call("workflow", "list", "--server", "http://127.0.0.1:1").err
     refused = acme.call("workflow", "list", "--server", "http://127.0.0.1:1", "--token", "x")
     assert (refused.status, "does not respond" in refused.err) == (1, True)
+
+
+def test_a_skill_is_deployed_with_force(acme: Organization) -> None:
+    """Although a required evaluation has not run."""
+    case = {"id": "a", "required": True, "input": {"message": "x"}, "checks": [{"kind": "contains", "value": "x"}]}
+    acme.skill("Helper", evaluations=[case])
+    refused = acme.call("skill", "deploy", "helper")
+    assert (refused.status, "1 required evaluation has not passed" in refused.err) == (1, True)
+    assert acme.call("skill", "deploy", "helper", "--force").json["status"] == "active"

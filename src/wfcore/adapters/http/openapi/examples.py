@@ -135,6 +135,7 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "ValidateBody": {"name": "Refunds", **_CONTENT},
     "ToggleBody": {"isEnabled": False},
     "RollbackBody": {"variationId": _VARIATION},
+    "DeploySkill": {"force": False},
     "TransferBody": {"userId": "grace"},
     "CreateInterface": {"kind": "mcp", "config": {"title": "Refunds"}},
     "PatchInterface": {"config": {"title": "Money back"}},
@@ -142,7 +143,16 @@ REQUESTS: Final[Mapping[str, JSON]] = {
         "type": "message", "channel": "support", "thread": "4711", "user": "grace", "text": "Where is order 4711?",
     },
     "CreateSkill": {"name": "Refunds", "instructions": ["Be kind."]},
-    "PatchSkill": {"instructions": ["Be kind.", "Be brief."]},
+    "PatchSkill": {
+        "instructions": ["Be kind.", "Be brief."],
+        "evaluations": [
+            {
+                "id": "polite", "required": True, "input": {"message": "Where is my order?"},
+                "tools": {"crm.find_order": {"status": "sent"}},
+                "checks": [{"kind": "contains", "value": "sent"}, {"kind": "judge", "criteria": "It is polite"}],
+            }
+        ],
+    },
     "Supervision": {"supervisionSubordinateIds": [], "supervisionSubordinateDescriptions": {}},
     "CreateMemory": {"memory": "Prefers vouchers", "metadata": {"source": "chat"}, "userId": "customer-7"},
     "PatchMemory": {"memory": "Prefers money"},

@@ -30,7 +30,7 @@ from wfcore.api.management import (
     SupervisionLinks,
     TransferBody,
 )
-from wfcore.api.resources import Body, Supervision, ToggleBody
+from wfcore.api.resources import Body, DeploySkill, Supervision, ToggleBody
 from wfcore.api.runs import RunRecord
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.kernel.errors import Issue
@@ -69,6 +69,8 @@ class Issues(TypedDict):
 class ResourceRoutes:
     """The routes that workflows and skills share, under one base path."""
 
+    deploy_body: type = Body
+
     def __init__(
         self, cases: Workflows | Skills, name: str, base: str, shape: type, successor: str | None = None
     ) -> None:
@@ -98,7 +100,7 @@ class ResourceRoutes:
         yield self._route("delete", "DELETE", one, self.delete, f"Delete a {word}", scopes_of(cases.delete), **changed)
         yield self._route(
             "deploy", "POST", "/{id}/deploy", self.deploy, "Publish the draft", scopes_of(cases.deploy),
-            body=Body, **changed,
+            body=self.deploy_body, **changed,
         )  # fmt: skip
         yield self._route(
             "restore", "POST", "/{id}/restore", self.restore, "Undo a delete", scopes_of(cases.restore),
@@ -276,9 +278,10 @@ class WorkflowRoutes(ResourceRoutes):
 
 
 class SkillRoutes(ResourceRoutes):
-    """Skills can also supervise other skills."""
+    """Skills can also supervise other skills, and their evaluations can be overridden by a deploy."""
 
     _cases: Skills
+    deploy_body = DeploySkill
 
     def table(self) -> Iterator[Route]:
         yield from super().table()
@@ -291,6 +294,9 @@ class SkillRoutes(ResourceRoutes):
             "supervise", "PUT", path, self.supervise, "Set the skills that it supervises, in the draft",
             scopes_of(cases.supervise), body=Supervision, headers=(IF_MATCH,), response=SupervisionLinks,
         )  # fmt: skip
+
+    async def deploy(self, call: Call) -> Response:
+        return _response(await self._cases.deploy(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
     async def supervision(self, call: Call) -> Response:
         return _links(await self._cases.get(call.me, call.id, call.query["view"]))

@@ -14,6 +14,7 @@ from wfcore.adapters.sql.repositories.conversations import SqlConversations, add
 from wfcore.adapters.sql.repositories.hooks import add_notices
 from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.repositories.usage import SqlUsage, add_usage
+from wfcore.adapters.sql.repositories.verdicts import SqlVerdicts, put_verdict
 from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.store import Commits, CommitTransaction, Damaged, Rows, Store
 from wfcore.domain.kernel.errors import NotFound
@@ -61,6 +62,7 @@ class SqlJournal:
         self.durable = database.durable
         self.conversations = SqlConversations(database)
         self.usage = SqlUsage(database)
+        self.verdicts = SqlVerdicts(database)
         self._database = database
         self._commits: Commits = database.commits(on_commit)
         self._checksums = LastChecksums()
@@ -337,7 +339,7 @@ def _rows(number: int, org: int | None, append: Append, texts: list[Text]) -> Ro
 def _is_plain(append: Append) -> bool:
     """Whether the append has entries only."""
     rows = append.new_run or append.changes or append.updates_claim or append.wakes
-    projected = append.messages or append.usage or append.audit or append.notices
+    projected = append.messages or append.usage or append.audit or append.notices or append.verdict
     return not (rows or projected) and append.interrupts is None
 
 
@@ -358,11 +360,13 @@ def _write(transaction: CommitTransaction, number: int, org: int | None, append:
 
 
 def _add_projections(transaction: CommitTransaction, number: int, org: int | None, append: Append) -> None:
-    """Write the messages, the usage, the audit and the deliveries of the append."""
+    """Write the messages, the usage, the verdict, the audit and the deliveries of the append."""
     if append.messages:
         add_messages(transaction, number, append.messages)
     if append.usage:
         add_usage(transaction, number, append.usage)
+    if append.verdict is not None:
+        put_verdict(transaction, number, append.verdict)
     if append.audit:
         add_rows(transaction, org, append.audit)
     if append.notices:

@@ -9,9 +9,12 @@ from wfcore.adapters.sql.schema.tables import (
     executions,
     interrupts,
     journal,
+    metadata,
     organizations,
     runs,
 )
+
+verdicts: Final = metadata.tables["wfcore_verdicts"]
 
 # Entries
 
@@ -134,6 +137,7 @@ WHERE org = {d[1]} AND id = {d[2]} AND execution = {d[3]}"""
 
 DELETE_EXECUTION: Final = (
     Statement(lambda d: f"DELETE FROM {d[journal]} WHERE execution = {d[1]}"),
+    Statement(lambda d: f"DELETE FROM {d[verdicts]} WHERE execution = {d[1]}"),
     Statement(
         lambda d: (
             f"""

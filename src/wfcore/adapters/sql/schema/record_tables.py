@@ -65,6 +65,17 @@ def add_record_tables(metadata: sa.MetaData) -> None:
         Index("wfcore_usage_at", "org", "at"),
         Index("wfcore_usage_user", "org", "user_id", "at"),
     )
+    Table(
+        "wfcore_verdicts",
+        metadata,
+        Column("execution", INT, primary_key=True, autoincrement=False),
+        *_ints("org", "skill_id"),
+        *_texts("content", "evaluation_id", "case_id", "run_id"),
+        *_ints("at"),
+        *_ints("passed", null=True),
+        *_texts("body"),
+        Index("wfcore_verdicts_content", "org", "skill_id", "content", "case_id", "execution"),
+    )
     postings = Table(
         "wfcore_postings",
         metadata,

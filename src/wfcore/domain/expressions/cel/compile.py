@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 Node: TypeAlias = "Tree[Token]"
 
 MAX_NESTING: Final = 100
-ROOTS: Final = frozenset({"input", "nodes", "run", "item"})
+ROOTS: Final = ("input", "nodes", "run", "item")
+"""The variables of the expressions of graphs."""
 
 
 @attrs.frozen
@@ -42,10 +43,13 @@ class Compiled:
     reads_item: bool
 
 
-def compile_source(source: str) -> Compiled:
-    """Compile CEL. Raises ExpressionError for wrong syntax, unknown names, wrong arity and too deep nesting."""
+def compile_source(source: str, roots: Sequence[str] = ROOTS) -> Compiled:
+    """Compile CEL over the variables `roots`.
+
+    Raises ExpressionError for wrong syntax, unknown names, wrong arity and too deep nesting.
+    """
     blanked, literals = _literals(source)
-    compiler = _Compiler(literals)
+    compiler = _Compiler(literals, roots)
     tree = _core(_parse(blanked))
     run = compiler.compile(tree)
     is_path = compiler.path_of(tree) not in (None, ("nodes", ()))
@@ -184,8 +188,9 @@ def _arguments(children: Sequence[Any]) -> list[Node]:
 class _Compiler:
     """The state of one compilation: nodes read, size so far, macro variables in scope (`bound`)."""
 
-    def __init__(self, literals: dict[int, str]) -> None:
+    def __init__(self, literals: dict[int, str], roots: Sequence[str]) -> None:
         self.literals = literals
+        self.roots = roots
         self.references: set[str] = set()
         self.reads_item = False
         self.bound: list[str] = []
@@ -221,7 +226,7 @@ class _Compiler:
         if tree.data not in {"ident", "dot_ident"}:
             return None
         root = str(tree.children[0])
-        return (root, tuple(reversed(names))) if root in self.bound or root in ROOTS else None
+        return (root, tuple(reversed(names))) if root in self.bound or root in self.roots else None
 
     def string(self, tree: Node) -> str | None:
         """The value of a string literal; None for any other tree."""
@@ -242,7 +247,8 @@ class _Compiler:
     def on_ident(self, name: "Token") -> Code:
         if str(name) in TYPE_NAMES:
             return closures.constant(TYPE_NAMES[str(name)])
-        message = f"unknown variable `{name}`: use `input`, `nodes`, `run` or `item`"
+        *most, last = (f"`{root}`" for root in self.roots)
+        message = f"unknown variable `{name}`: use {', '.join(most)} or {last}"
         raise ExpressionError(message, name.line, name.column)
 
     on_dot_ident = on_ident

@@ -48,16 +48,20 @@ def reply_of(output: JSON, step: int) -> ModelReply:
     return ModelReply(text if isinstance(text, str) else "", tuple(calls.values()))
 
 
-def tool_of(context: Mapping[str, JSON], call: Mapping[str, JSON]) -> tuple[Mapping[str, JSON], str]:
+def tool_of(
+    context: Mapping[str, JSON], call: Mapping[str, JSON], *, checks_always: bool = False
+) -> tuple[Mapping[str, JSON], str]:
     """The tool that a call names, of those the context offers, and why the call cannot be made ("" when it can).
 
-    The arguments are checked here if a person has to approve the call, else when the call is made.
+    The arguments are checked here if a person has to approve the call or with `checks_always`, else when the call is
+    made.
     """
     for tool in as_objects(context.get("tools") or ()):
         if tool["name"] == call["name"]:
             if not isinstance(call["args"], dict):
                 return tool, "the arguments are not a JSON object"
-            return tool, _misfits(tool, call["args"]) if tool.get("requiresApproval") else ""
+            is_checked = checks_always or tool.get("requiresApproval")
+            return tool, _misfits(tool, call["args"]) if is_checked else ""
     return {}, f"there is no tool `{as_text(call['name'])[:100]}`"
 
 

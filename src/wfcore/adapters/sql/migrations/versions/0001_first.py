@@ -454,6 +454,16 @@ def _create_records() -> None:
     op.create_index(own("usage_at"), own("usage"), ["org", "at"])
     op.create_index(own("usage_user"), own("usage"), ["org", "user_id", "at"])
     op.create_table(
+        own("verdicts"),
+        Column("execution", INT, primary_key=True, autoincrement=False),
+        *map(_int, ("org", "skill_id")),
+        *map(_text, ("content", "evaluation_id", "case_id", "run_id")),
+        _int("at"),
+        _int("passed", null=True),
+        _text("body"),
+    )
+    op.create_index(own("verdicts_content"), own("verdicts"), ["org", "skill_id", "content", "case_id", "execution"])
+    op.create_table(
         own("postings"),
         _org(),
         *map(_text, ("id", "interface_id", "mark", "place", "run_id")),

@@ -193,7 +193,7 @@ def renewed_call(run: RunState, frame: Frame, node: NodePlan, held: CallModel, l
 
 def _request_call(run: RunState, frame: Frame, node: NodePlan, loop: AgentLoop, step: int) -> None:
     call = loop.open[step]
-    tool, why = tool_of(loop.context, call)
+    tool, why = tool_of(loop.context, call, checks_always=run.evaluated is not None)
     if len(loop.open) + len(loop.results) > MOST_CALLS:
         why = f"at most {MOST_CALLS} calls can be made at once: none of these was"
     emit(
@@ -204,6 +204,9 @@ def _request_call(run: RunState, frame: Frame, node: NodePlan, loop: AgentLoop, 
     if why:
         end_call_in_error(run, frame, node, loop, step, why, "no_such_call")
         return
+    if run.evaluated is not None and _is_stubbed(run, tool):
+        end_call_well(run, frame, node, loop, step, _stubs(run).get(as_text(tool["toolId"])))
+        return
     effect = tool_effect(run, frame, node, step, call, tool)
     if tool.get("requiresApproval"):
         origin = origin_of(run, frame, node, step)
@@ -211,6 +214,18 @@ def _request_call(run: RunState, frame: Frame, node: NodePlan, loop: AgentLoop, 
         wait(run, frame, call_approval_of(origin, tool_id, call["args"], call_id), effect)
     else:
         request(run, frame, effect)
+
+
+def _stubs(run: RunState) -> Mapping[str, JSON]:
+    """The outputs of the stubbed tools of an evaluation, by tool id."""
+    return as_object(as_object(as_object(run.info["evaluation"])["case"]).get("tools") or {})
+
+
+def _is_stubbed(run: RunState, tool: Mapping[str, JSON]) -> bool:
+    """Whether an evaluation ends the call without an effect or an approval: that of every tool, except a subordinate
+    that the case does not name, whose own tools are stubbed in turn.
+    """
+    return tool.get("kind") not in ("skill", "workflow") or as_text(tool["toolId"]) in _stubs(run)
 
 
 def knows(frame: Frame, effect: Effect) -> bool:
@@ -236,6 +251,9 @@ def _end_call(
 ) -> None:
     """One call of the round has its result; the model is called when all have."""
     call, name = loop.open.pop(step), label_of(frame, key_of(frame, node, step))
+    if run.evaluated is not None:
+        tool_id = tool_of(loop.context, call)[0].get("toolId") or call["name"]
+        run.evaluated.calls.append({"tool": tool_id, "args": call["args"], **shown})
     content = bounded(text)
     emit(run, frame, EventKind.tool_result, {"nodeId": node.id, "toolCallId": call["id"], **shown})
     record(run, frame, node, "tool", name, content, call_id=as_text(call["id"]))

@@ -63,6 +63,7 @@ def count_usage(run: RunState, frame: Frame, index: int, usage: Mapping[str, JSO
     for name, count in usage.items():
         if isinstance(count, int) or (name == "cost" and isinstance(count, float)):
             run.usage[name] = run.usage.get(name, 0) + count
+    _count_evaluated(run, node, usage)
     loop = frame.loops.get(index)
     composed = {"contextDigest": loop.context["digest"]} if loop and "digest" in loop.context else {}
     emit(run, frame, EventKind.usage, {"nodeId": node.id, "usage": usage, **composed})
@@ -79,3 +80,10 @@ def count_usage(run: RunState, frame: Frame, index: int, usage: Mapping[str, JSO
             run.at,
         )
     )
+
+
+def _count_evaluated(run: RunState, node: NodePlan, usage: Mapping[str, JSON]) -> None:
+    """Add the cost of a skill's agent to that of the evaluation; a judge has no skill."""
+    cost = usage.get("cost")
+    if run.evaluated is not None and node.skill_id is not None and isinstance(cost, int | float):
+        run.evaluated.cost = (run.evaluated.cost or 0) + cost

@@ -15,7 +15,7 @@ from wfcore.domain.run.machine.entries.outcomes import end_timer, notify_openers
 from wfcore.domain.run.machine.entries.progress import go_on, rest, resume_frame, run_frames
 from wfcore.domain.run.machine.states.interrupts import ANSWERS, InterruptEvent, add_vote, decision_of
 from wfcore.domain.run.machine.states.output import emit, error_of
-from wfcore.domain.run.machine.states.state import Frame, Place, RunState, children_of, find_frame
+from wfcore.domain.run.machine.states.state import EvaluationState, Frame, Place, RunState, children_of, find_frame
 from wfcore.domain.run.machine.states.turns import (
     OPEN,
     STATUS,
@@ -55,6 +55,7 @@ def started(run: RunState, entry: e.Started, _: None) -> None:
     run.starter, run.limits = entry.by, entry.limits
     run.turn_ends = end_of_turn(run)
     run.info = {"id": entry.run_id, "userId": entry.by.user_id, "startedAt": iso_ms(entry.at), **entry.info}
+    run.evaluated = EvaluationState() if "evaluation" in run.info else None
     root.scope = {"input": entry.input, "nodes": root.outputs, "run": run.info}
     advance(run, TurnEvent.start)
     emit(run, root, EventKind.run_started, {"target": entry.info.get("target")})

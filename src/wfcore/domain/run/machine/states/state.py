@@ -184,6 +184,24 @@ class Left:
         return twin
 
 
+class EvaluationState:
+    """What checks of an evaluation read: the calls of tools that agents have requested, in the order of their results
+    (`{"tool", "args"}` with `output` or `error`), and the cost of the agents without judges, None without a price.
+    """
+
+    __slots__ = ("calls", "cost")
+
+    def __init__(self) -> None:
+        self.calls: list[Mapping[str, JSON]] = []
+        self.cost: float | None = None
+
+    def copy(self) -> "EvaluationState":
+        """An independent copy."""
+        twin = EvaluationState()
+        twin.calls, twin.cost = self.calls.copy(), self.cost
+        return twin
+
+
 class Place(Struct, frozen=True):
     """Where a frame is. `within` is its name in entries, `path` the nodes from the root to it, `items` for each of them
     with a `forEach` the item, `wire` the fields of its events for both. Keys of effects begin with `prefix`, ids of
@@ -270,12 +288,13 @@ class RunState:
     lists children that failed, and whose openers have not been notified yet. `pinned` is the variation of the root, and
     `is_draft` whether it is a draft, once a retry or a fork has chosen another one; until then None. `reminded` has the
     turns before the current one after which the system only reminded approvers: what they wait for is still open.
+    `evaluated` is kept for the run of an evaluation only.
     """
 
     __slots__ = (
-        "at", "broken", "error", "id", "info", "interrupts", "is_draft", "length", "limits", "output", "phase",
-        "pinned", "plans", "records", "reminded", "root", "run_id", "seq", "sink", "skipped", "starter", "steps",
-        "turn_ends", "usage", "visited",
+        "at", "broken", "error", "evaluated", "id", "info", "interrupts", "is_draft", "length", "limits", "output",
+        "phase", "pinned", "plans", "records", "reminded", "root", "run_id", "seq", "sink", "skipped", "starter",
+        "steps", "turn_ends", "usage", "visited",
     )  # fmt: skip
 
     def __init__(self, root: Frame, plans: Plans = NO_PLANS, sink: list[Event] | None = None) -> None:
@@ -295,19 +314,20 @@ class RunState:
         self.pinned: Pinned | None = None
         self.is_draft = False
         self.reminded: tuple[str, ...] = ()
+        self.evaluated: EvaluationState | None = None
 
     def copy(self) -> "RunState":
         """An independent copy without the events and records."""
         twin = RunState(self.root.copy(), self.plans)
         for name in COPIED:
             value = getattr(self, name)
-            setattr(twin, name, value.copy() if isinstance(value, dict) else value)
+            setattr(twin, name, value.copy() if isinstance(value, dict | EvaluationState) else value)
         return twin
 
 
 COPIED = (
     "phase", "id", "run_id", "at", "turn_ends", "length", "seq", "visited", "skipped", "limits", "starter", "info",
-    "output", "error", "usage", "interrupts", "pinned", "is_draft", "reminded",
+    "output", "error", "usage", "interrupts", "pinned", "is_draft", "reminded", "evaluated",
 )  # fmt: skip
 
 

@@ -1,0 +1,100 @@
+"""The verdicts of evaluations, from the runs of their cases, and the cases that prevent a deploy."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from wfcore.domain.evaluations.cases import EvaluationCase, cases_of
+from wfcore.domain.evaluations.checks import Observed, results_of
+from wfcore.domain.json.values import given, structure
+from wfcore.domain.kernel.json_readers import as_object, as_text, optional_object
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.plan import judge_of
+from wfcore.domain.run.state import RunStatus
+
+AGENT: Final = "agent"
+"""The id of the node whose output is checked."""
+
+
+@attrs.frozen
+class VerdictRow:
+    """The verdict on one case of a skill. `content` is the fingerprint of the content that was evaluated; `at` is in
+    epoch milliseconds.
+
+    `passed` is None as long as the run has not ended. `body` has `checks`, `output`, `toolCalls`, `cost` and `error`.
+    """
+
+    skill_id: int
+    content: str
+    evaluation_id: str
+    case_id: str
+    run_id: str
+    at: int
+    passed: bool | None = None
+    body: Mapping[str, JSON] = attrs.field(factory=dict)
+
+
+def verdict_of(machine: Machine) -> VerdictRow | None:
+    """The verdict of the execution, pending as long as it has not ended; None if it is not that of an evaluation."""
+    evaluation = optional_object(machine.info.get("evaluation"))
+    if evaluation is None or machine.state.evaluated is None:
+        return None
+    case = structure(EvaluationCase, as_object(evaluation["case"]))
+    skill = as_object(machine.info["target"])["id"]
+    content, name = as_text(evaluation["content"]), as_text(evaluation["id"])
+    row = VerdictRow(skill if isinstance(skill, int) else 0, content, name, case.id, machine.run_id, machine.at)
+    if not machine.ended:
+        return row
+    passed, body = _ended(machine, case)
+    return attrs.evolve(row, passed=passed, body=body)
+
+
+def _ended(machine: Machine, case: EvaluationCase) -> tuple[bool, dict[str, JSON]]:
+    """`passed` and `body` after the end. A case that gave no output has no results of checks, and has not passed."""
+    observed = _observed(machine, case)
+    results = results_of(case, observed) if AGENT in machine.nodes else []
+    is_done, failure = machine.status is RunStatus.done, optional_object(machine.error)
+    error = as_text(failure["message"]) if failure else None if is_done else "the run was cancelled"
+    body: dict[str, JSON] = {
+        "checks": [one.to_wire() for one in results],
+        "output": observed.output,
+        "toolCalls": [dict(call) for call in observed.tool_calls],
+        "cost": observed.cost,
+        "error": error,
+    }
+    return is_done and all(one.passed for one in results), body
+
+
+def _observed(machine: Machine, case: EvaluationCase) -> Observed:
+    """What the run did. A judge that failed, or was not reached, has no judgement."""
+    evaluated, outputs = machine.state.evaluated, machine.nodes
+    assert evaluated is not None  # noqa: S101  (the machine is that of an evaluation)
+    judgements = {
+        place: as_object(outputs[judge_of(place)]["output"])
+        for place in range(len(case.checks))
+        if judge_of(place) in outputs
+    }
+    output = outputs[AGENT]["output"] if AGENT in outputs else None
+    return Observed(output, evaluated.calls, evaluated.cost, judgements)
+
+
+# What prevents a deploy
+
+
+def unmet(content: Mapping[str, JSON], verdicts: Iterable[VerdictRow]) -> list[dict[str, JSON]]:
+    """The required cases of this content that have not passed: `{"caseId", "name", "state", "runId"}`.
+
+    `verdicts` are the newest of each case on the same content. The state is `failed`, `running` or `never_ran`.
+    """
+    newest = {row.case_id: row for row in verdicts}
+    found: list[dict[str, JSON]] = []
+    for case in cases_of(content):
+        row = newest.get(case.id)
+        if not given(case.required) or (row is not None and row.passed):
+            continue
+        state = "never_ran" if row is None else "running" if row.passed is None else "failed"
+        run_id = None if row is None else row.run_id
+        found.append({"caseId": case.id, "name": given(case.name), "state": state, "runId": run_id})
+    return found
