@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo test lint serve bench crash power mutate extras lowest lock clean studio studio-check studio-test browser
+.PHONY: demo test lint serve bench crash power mutants mutate extras lowest lock clean studio studio-check studio-test browser
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -59,6 +59,12 @@ IMAGES ?= 10000
 
 power: $(READY)
 	$(BIN)/python tests/crash/power_cuts.py --images $(IMAGES)
+
+# Plants known faults one by one, and prints which of them the tests catch: ONLY="clock approval" for some of them.
+ONLY ?=
+
+mutants: $(READY)
+	$(BIN)/python tests/mutants $(ONLY)
 
 # Changes the rules of the domain one by one and prints which changes no test notices: MODULES="access graph"; minutes.
 MODULES ?=

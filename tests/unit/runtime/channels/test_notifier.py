@@ -15,7 +15,7 @@ from wfcore.domain.channels.hooks import FIRST_WAIT, MOST_TRIES, OLD_SECRET_MS, 
 from wfcore.domain.triggers.webhooks import read_message
 from wfcore.ports.repositories.hooks import DueDelivery
 from wfcore.runtime.channels import delivery_loop as module
-from wfcore.runtime.channels.delivery_loop import CLAIM_DURATION
+from wfcore.runtime.channels.delivery_loop import CLAIM_DURATION, Answer
 from wfcore.runtime.channels.notifier import KEPT_FOR, Notifier
 from wfcore.runtime.common.handlers import HookEvent
 
@@ -243,6 +243,31 @@ class TestMessages:
                 await bench.ran(ECHO)
                 await delivered(other)
                 assert len(set(chat.names)) == len(chat.names) == 2
+
+    async def test_an_attempt_that_ends_after_its_claim(self, bench: Bench, chat: Chat) -> None:
+        """Its outcome does not count: another process has made an attempt since, and has recorded it."""
+        hook = await hooked(bench, chat)
+        await bench.ran(ECHO)
+        notifier, began, release = Notifier(bench.core.ports), asyncio.Event(), asyncio.Event()
+
+        async def late(*_: object) -> Answer:
+            began.set()
+            await release.wait()
+            return Answer(200)
+
+        notifier._post = late  # type: ignore[method-assign]
+        tasks = await notifier.poll()
+        await began.wait()
+        chat.status = 500
+        for _ in range(3):  # the last one after the claim was seen for as long as it lasts
+            await delivered(bench)
+            bench.clock.advance(CLAIM_DURATION / 1000)
+        (before,) = await bench.core.hooks.deliveries(bench.me, hook.id)
+        assert {attempt.status for attempt in before.row.attempts} == {500}
+        release.set()
+        await asyncio.gather(*tasks)
+        (after,) = await bench.core.hooks.deliveries(bench.me, hook.id)
+        assert (after.row.state, after.row.attempts) == ("pending", before.row.attempts)
 
     async def test_a_failed_delivery_is_retried(self, bench: Bench, chat: Chat) -> None:
         """First within 10 s, then with growing intervals, with the same id and body; only 2xx is a success."""

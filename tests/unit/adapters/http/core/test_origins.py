@@ -3,7 +3,7 @@
 import pytest
 from starlette.datastructures import Headers
 
-from wfcore.adapters.http.core.origins import check_origin
+from wfcore.adapters.http.core.origins import Site, check_origin
 from wfcore.domain.kernel.errors import Forbidden
 
 OWN = ("flows.example.org",)
@@ -61,3 +61,14 @@ def test_every_origin_must_be_own() -> None:
     """One own origin does not make a second one acceptable."""
     with pytest.raises(Forbidden):
         check_origin(headers("localhost", "http://localhost", "http://evil.example"), ())
+
+
+@pytest.mark.parametrize("sites", [["same-origin", "cross-site"], ["cross-site", "none"], ["same-origin", ""]])
+def test_every_site_must_be_the_same(sites: list[str]) -> None:
+    """`Sec-Fetch-Site` that comes twice says nothing unless both lines agree that the page is the server's own."""
+    sent = Headers(raw=[(b"host", b"flows.example.org"), *((b"sec-fetch-site", site.encode()) for site in sites)])
+    with pytest.raises(Forbidden) as refusal:
+        Site().check_same_site("POST", sent)
+    assert refusal.value.info == {"reason": "cross_site"}
+    own = Headers(raw=[(b"host", b"flows.example.org"), *[(b"sec-fetch-site", b"same-origin")] * 2])
+    Site().check_same_site("POST", own)

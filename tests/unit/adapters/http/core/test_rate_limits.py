@@ -55,6 +55,20 @@ def test_a_refusal_names_the_limit_and_the_wait() -> None:
     assert refused.info == {"limit": "principal", "requestsPerMinute": 2, "retryAfterSeconds": 50}
 
 
+def test_the_window_slides() -> None:
+    """After the oldest request is a minute old, one more is admitted, and not as many as the limit."""
+    watch = Watch()
+    limits = RateLimits(2, None, now=watch)
+    limits.admit(who())
+    watch.now += 50 * SECOND
+    limits.admit(who())
+    watch.now += 11 * SECOND
+    limits.admit(who())
+    refused = refusal(limits, who())
+    assert refused is not None
+    assert refused.info["retryAfterSeconds"] == 49
+
+
 def test_each_principal_has_its_own_limit() -> None:
     """Requests of one user do not count for another, nor for a user of the same name in another organization."""
     limits = RateLimits(1, None, now=Watch())
