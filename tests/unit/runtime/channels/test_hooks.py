@@ -1,13 +1,17 @@
 """The use cases of hooks."""
 
+import asyncio
 from typing import Any
 
+import attrs
 import pytest
 from bench import Bench, act, one, paths, private, reason
 from hooking import ALL
 
+from wfcore.adapters.sealing import Sealing
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.runtime.channels.hooks import open_secrets
+from wfcore.runtime.channels.notifier import Notifier
 
 pytestmark = pytest.mark.anyio
 
@@ -145,3 +149,19 @@ class TestRedelivery:
         assert await hooks.deliveries(bench.me, made.id, limit=1, before=newest.id) == [middle]
         assert await hooks.deliveries(bench.me, made.id, before=middle.id) == [oldest]
         assert oldest.to_wire()["status"] == "pending"
+
+
+class TestMissingKey:
+    """An installation that lacks the key of the secrets."""
+
+    async def test_a_delivery_is_recorded_as_failed(self, bench: Bench) -> None:
+        """Nothing is sent; the log names what to do, and the delivery is tried again later."""
+        hook = await bench.core.hooks.create(bench.me, url="https://hooks.example.org", events=["run.finished"])
+        await bench.ran(one(act("echo")))
+        without = Notifier(attrs.evolve(bench.core.ports, sealer=Sealing(lambda: [b"x" * 32])))
+        await without.poll()
+        await asyncio.gather(*without._under_way.values())
+        (delivery,) = await bench.core.hooks.deliveries(bench.me, hook.id)
+        (attempt,) = delivery.to_wire()["attempts"]
+        assert "the secret of this hook cannot be read" in attempt["error"]
+        await without.stop()

@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import attrs
 import pytest
 from bench import Bench, act, one, opened
 from chatting import ASK, REACHING, Chat, later, looked, opened_channel, serving
 
+from wfcore.adapters.sealing import Sealing
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.triggers.webhooks import read_message
 from wfcore.ports.repositories.postings import DuePosting
 from wfcore.runtime.channels import delivery_loop as module
@@ -142,6 +145,23 @@ class TestResponses:
         assert len(set(chat.names)) == 1
         assert len({headers["webhook-timestamp"] for headers, _ in chat.posted}) == 5
         assert await looked(bench) == 0
+
+    async def test_without_the_key_of_its_secret(self, bench: Bench, chat: Chat) -> None:
+        """The response is not sent unsigned: it is tried again, by a process that has the key. Neither is a message
+        accepted whose signature cannot be checked.
+        """
+        channel = await opened_channel(bench, url=chat.url)
+        await channel.rested()
+        ports = attrs.evolve(bench.core.ports, sealer=Sealing(lambda: [b"x" * 32]))
+        without = Poster(ports)
+        await without.poll()
+        await asyncio.gather(*without._under_way.values())
+        assert chat.posted == []
+        bench.clock.advance(FIRST_WAIT / 1000)
+        assert (await looked(bench), len(chat.posted)) == (1, 1)
+        bench.core.team_chats._ports = ports
+        with pytest.raises(Unavailable, match="the interface's secret cannot be read"):
+            await channel.send(id="msg_2")
 
     async def test_a_response_is_given_up_in_the_end(self, bench: Bench, chat: Chat) -> None:
         """After a number of tries, which the audit records; a given-up interrupt does not prevent the report of the
