@@ -31,8 +31,6 @@ FLOORS: Final = {
     "wfcore.api": 100.0,
     "wfcore.cli": 96.0,
     "wfcore.cli.commands": 80.0,  # servers and workers run as processes of their own, which are not measured
-    "wfcore.domain.json": 99.5,
-    "wfcore.domain.run": 98.5,
     "wfcore.ports": 100.0,
     "wfcore.runtime": 99.0,
     "wfcore.runtime.agents": 96.0,

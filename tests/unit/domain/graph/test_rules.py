@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from wfcore.domain.graph.checks import MAX_ISSUES, Known, record
-from wfcore.domain.graph.rules import GraphLimits, deploy_issues, find_cycles, write_issues
+from wfcore.domain.graph.rules import GraphLimits, body_errors, deploy_issues, find_cycles, write_issues
 from wfcore.domain.graph.structure import parse_graph
 from wfcore.domain.kernel.errors import Invalid, Issue, Malformed, refuse
 from wfcore.testing.graphs import CATALOG
+from wfcore.testing.histories import sketch
 
 
 def node(name: str, kind: str = "agent", **data: Any) -> dict[str, Any]:
@@ -387,3 +388,16 @@ def test_the_search_for_cycles_is_linear() -> None:
     cycles = list(find_cycles(Watched(dict.fromkeys(names, names))))
     assert len(visited) == len(set(visited)) == len(names)
     assert sorted(name for cycle in cycles for name in cycle) == sorted(names)
+
+
+def test_errors_of_a_create_body_by_itself() -> None:
+    """Whatever tools and skills there are; the errors of its shape come first, and warnings are none."""
+    graph = sketch("s -> a", "a -> g", a={"toolId": "no.such"}, g={"type": "agent", "agent_id": 99})
+    assert body_errors({"workflowStructure": graph}) == []
+    broken = sketch("s -> a", a={"toolId": ""})
+    assert [issue.path for issue in body_errors({"workflowStructure": broken})] == [
+        "workflowStructure.nodes[1].data.toolId"
+    ]
+    shape = body_errors({"workflowStructure": {"nodes": [{"type": "start"}], "edges": []}})
+    assert [issue.path for issue in shape] == ["workflowStructure.nodes[0].id"]
+    assert [issue.path for issue in body_errors({"agentSelection": {"mode": 7}})] != []

@@ -52,3 +52,20 @@ def test_an_end_that_is_not_an_instant(until: str) -> None:
     (issue,) = delegation_issues({"until": until})
     assert (issue.path, issue.rule) == ("until", "format")
     assert "2026-01-02T03:04:05Z" in issue.message
+
+
+def test_how_long_it_holds_and_for_whom() -> None:
+    """Before `until`, not at it; it concerns who gives and who gets."""
+    bounded = Delegation("d", "ann", "bob", AT)
+    assert [bounded.is_current(from_ms(moment)) for moment in (999, 1_000, 1_001)] == [True, False, False]
+    assert Delegation("d", "ann", "bob").is_current(AT)
+    assert [bounded.concerns(user) for user in ("ann", "bob", "eve")] == [True, True, False]
+
+
+def test_a_delegation_on_the_wire() -> None:
+    """Without a limit its fields are null."""
+    assert Delegation("d", "ann", "bob").to_wire() == {
+        "id": "d", "from": "ann", "to": "bob", "until": None, "workflowIds": None,
+    }  # fmt: skip
+    limited = Delegation("d", "ann", "bob", AT, (7,)).to_wire()
+    assert (limited["until"], limited["workflowIds"]) == ("1970-01-01T00:00:01.000Z", [7])

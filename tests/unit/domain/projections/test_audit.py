@@ -1,7 +1,8 @@
 """The decisions of users in the entries of a run."""
 
-from wfcore.domain.projections.audit import DecisionRow, decisions
+from wfcore.domain.projections.audit import DecisionRow, decisions, reminders
 from wfcore.domain.run.entries import Actor, Cancelled, Decision, Forked, Paused, Resumed, Retried, TimePassed
+from wfcore.testing.histories import BEGIN, History, sketch
 
 ANN = Actor("ann")
 
@@ -35,3 +36,22 @@ def test_repairs() -> None:
         DecisionRow(3, "ann", "run.fork", {"forkedTo": "f1", "version": "v2", "before": "b"}),
         DecisionRow(4, "ann", "run.fork", {"forkedTo": "f2", "version": None, "before": "a"}),
     ]
+
+
+def test_reminders_of_the_system() -> None:
+    """Each is reported once, at its moment; what has not taken effect, and what had before, is not."""
+    ask = {"type": "humanApproval", "remindAfterSeconds": 5, "escalateAfterSeconds": 9,
+           "escalateTo": {"emails": ["boss@example.org"]}}  # fmt: skip
+    history = History(sketch("s -> w", w=ask))
+    first = dict(history.machine.interrupts)
+    second = dict(history.pass_time(5).machine.interrupts)
+    third = dict(history.pass_time(4).machine.interrupts)
+    (name,) = first
+    remind = DecisionRow(BEGIN + 5_000, None, "run.remind", {"interruptId": name})
+    escalated = {"interruptId": name, "emails": ["boss@example.org"], "groups": []}
+    escalate = DecisionRow(BEGIN + 9_000, None, "run.escalate", escalated)
+    assert reminders(first.values(), first) == []
+    assert reminders(first.values(), second) == [remind]
+    assert reminders(second.values(), third) == [escalate]
+    assert reminders(first.values(), third) == [remind, escalate]
+    assert reminders(first.values(), {}) == []

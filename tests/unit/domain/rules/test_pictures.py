@@ -68,3 +68,10 @@ def test_long_svgs_are_cut() -> None:
     drawn = svg(found.counter_example)
     assert drawn.count("<rect") == 53
     assert "30 more steps" in drawn
+
+
+def test_a_path_without_an_edge_between_two_nodes() -> None:
+    """The edges that there are stand out."""
+    graph = sketch("s -> a", "a -> b")
+    drawn = mermaid(graph, CounterExample((), "b begins", ("s", "b", "a", "b")))
+    assert "linkStyle 1 stroke" in drawn

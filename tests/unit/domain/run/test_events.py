@@ -23,3 +23,19 @@ def test_the_place_of_a_child() -> None:
     assert place_to_wire(("a", "b"), (None, None)) == {"path": ["a", "b"]}
     assert place_to_wire(("a", "b"), (None, 2)) == {"path": ["a", "b"], "items": [None, 2]}
     assert place_to_wire(("a",), (0,)) == {"path": ["a"], "items": [0]}
+
+
+def test_what_an_event_is_about() -> None:
+    """Each property reads the field of its kind, and is empty for other kinds."""
+    bare = Event(EventKind.run_started, "r", 1, 0, {})
+    assert (bare.node_id, bare.text, bare.output, bare.error, bare.interrupt_id) == (None, "", None, None, None)
+    data = {"nodeId": "a", "content": "hello", "output": 1, "error": {"code": "X"}, "interruptId": "i"}
+    full = Event(EventKind.node_finished, "r", 1, 0, data)
+    assert (full.node_id, full.text, full.output, full.error, full.interrupt_id) == (
+        "a",
+        "hello",
+        1,
+        {"code": "X"},
+        "i",
+    )
+    assert Event(EventKind.message_delta, "r", 1, 0, {"delta": "he"}).text == "he"

@@ -85,13 +85,11 @@ def expire(run: RunState, frame: Frame, interrupt: Interrupt) -> None:
 
 
 def end_or_remind(run: RunState, frame: Frame, interrupt: Interrupt) -> bool:
-    """Let what is due of an approval take effect. Returns whether its deadline has passed, which ends it."""
+    """Let what is due of an approval, something is, take effect. Returns whether its deadline has passed."""
     if interrupt.expires_at is not None and interrupt.expires_at <= run.at:
         expire(run, frame, interrupt)
         return True
-    reminded = remind(run, frame, interrupt)
-    if reminded is not None:
-        emit(run, frame, EventKind.interrupt_reminded, interrupt_to_wire(reminded))
+    emit(run, frame, EventKind.interrupt_reminded, interrupt_to_wire(remind(run, frame, interrupt)))
     return False
 
 

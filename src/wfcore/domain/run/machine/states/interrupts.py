@@ -86,15 +86,13 @@ def add_vote(run: RunState, frame: Frame, voted: Interrupt) -> None:
     _expect(frame, voted)
 
 
-def remind(run: RunState, frame: Frame, interrupt: Interrupt) -> Interrupt | None:
-    """Let the reminder and the escalation take effect that are due: the interrupt since; None when none is due."""
+def remind(run: RunState, frame: Frame, interrupt: Interrupt) -> Interrupt:
+    """Let the reminder and the escalation take effect of which one is due at least. Returns the interrupt since."""
     reminded = attrs.evolve(
         interrupt,
         reminded_at=_taken_effect(interrupt.remind_at, interrupt.reminded_at, run.at),
         escalated_at=_taken_effect(interrupt.escalate_at, interrupt.escalated_at, run.at),
     )
-    if reminded == interrupt:
-        return None
     move(INTERRUPTS, run.interrupts[interrupt.id], InterruptEvent.remind)
     _expect(frame, reminded)
     return reminded
