@@ -30,9 +30,8 @@ CLIENTS: Final = 3
 SLOT: Final = 0.15
 """Seconds for which all clients use the same run."""
 
-FLOWS: Final = 4
 FLOW_SLOT: Final = 0.5
-"""Seconds for which all clients use the same workflow, in turn."""
+"""Seconds for which all clients use the same workflow."""
 
 KILL_AFTER: Final = (0.5, 2.0)
 """Seconds between the start and the kill of a process, least and most."""
@@ -67,7 +66,7 @@ class Client:
                 await self._on_run(f"run-{slot}", self._random.choice(RUN_OPERATIONS))
             else:
                 flows = self._spec["flows"]
-                await self._on_flow(flows[int((now - self._spec["began"]) / FLOW_SLOT) % len(flows)])
+                await self._on_flow(flows[min(int((now - self._spec["began"]) / FLOW_SLOT), len(flows) - 1)])
 
     async def _on_run(self, run: str, name: str) -> None:
         runs, me = self._core.runs, self._me
@@ -157,7 +156,7 @@ async def prepare(spec: Spec) -> None:
         waiting = await core.workflows.create(me, name="Waiting", structure=WAITING)
         await core.workflows.deploy(me, waiting.id)
         flows = []
-        for number in range(1, FLOWS + 1):
+        for number in range(1, spec["flows"] + 1):
             flow = await core.workflows.create(me, name="Number", structure=number_graph(number))
             flows.append([flow.id, number, (await core.workflows.deploy(me, flow.id)).etag])
     write_line(str(Path(spec["points"]).with_suffix(".made")), [waiting.id, flows])
@@ -181,7 +180,7 @@ class Histories:
 
     def run(self) -> int:
         """Record and check the histories, and print a table. Returns the number of faults."""
-        first = self._scenario.spec("prepare", "first")
+        first = self._scenario.spec("prepare", "first", flows=int(self._seconds / FLOW_SLOT) + 1)
         assert self._fork_servers[0].run(first) == 0, self._scenario.said("first")
         ((waiting, made),) = lines(Path(first["points"]).with_suffix(".made"))
         flows = {flow: FlowState(number, number, etag) for flow, number, etag in made}

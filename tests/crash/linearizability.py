@@ -53,7 +53,10 @@ def fault_of(operations: Sequence[Operation], initial: Hashable, step: Step, onw
         if len(done) > longest:
             longest, stuck = len(done), [pending[number] for number in enabled]
         for number in enabled:
-            stack += [(done | {number}, new) for new in step(state, pending[number])]
+            after = step(state, pending[number])
+            if pending[number].end is None:  # without an effect here, it is not needed for the others
+                after = [new for new in after if new != state]
+            stack += [(done | {number}, new) for new in after]
     return stuck
 
 
