@@ -17,6 +17,7 @@ from wfcore.adapters.inmemory.blobs import InMemoryBlobs
 from wfcore.adapters.inmemory.memories import InMemoryMemories
 from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.adapters.outbound.mcp_servers import McpServers
+from wfcore.adapters.outbound.openapi_tools import guarded
 from wfcore.adapters.outbound.post import GuardedOutbound
 from wfcore.adapters.outbound.tool import http_tool
 from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_beside
@@ -188,7 +189,11 @@ def _ports(
         publishing_journal(stores.journal, changes),
         own.dispatcher or delivery.dispatcher,
         own.events or delivery.events,
-        ToolRegistry(given.tools, [http_tool(guard), *memory_tools(stores.memories, clock)], given.deps),
+        ToolRegistry(
+            [guarded(tool, guard) for tool in given.tools],
+            [http_tool(guard), *memory_tools(stores.memories, clock)],
+            given.deps,
+        ),
         given.models if given.models is not None else _scripted(),
         stores.memories,
         own.blobs or _blobs(given.stored),

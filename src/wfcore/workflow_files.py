@@ -22,14 +22,14 @@ def read_body(path: str | Path) -> dict[str, JSON]:
     """
     file = Path(path)
     content = file.read_bytes()
-    tree = parse_json(content) if file.suffix == ".json" else _yaml(content)
+    tree = parse_json(content) if file.suffix == ".json" else parse_yaml(content)
     if not isinstance(tree, dict):
         raise _malformed("the file must contain an object", "type")
     return {"name": file.stem, **tree}
 
 
-def _yaml(content: bytes) -> JSON:
-    """YAML, checked like JSON: the same values and the same limits."""
+def parse_yaml(content: bytes) -> JSON:
+    """YAML, checked like JSON: the same values and the same limits. Raises Malformed. It needs the extra `cli`."""
     with needs_extra("cli", "a workflow file in YAML"):
         from ruamel.yaml.error import YAMLError
 

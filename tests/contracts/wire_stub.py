@@ -201,4 +201,4 @@ async def _read(reader: asyncio.StreamReader) -> Call:
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines if line)}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
-    return Call(first.split(" ")[1], headers, json.loads(body), body)
+    return Call(first.split(" ")[1], headers, json.loads(body) if body else {}, body)

@@ -282,6 +282,8 @@ class Flow:
     def _free_id(self, wanted: str | None, kind: str) -> str:
         """The id that is given, else one from the kind of the node, with a number if that is taken."""
         if wanted is not None:
+            if not isinstance(wanted, str):
+                raise refused("`id` is the id of the node: give a parameter of this name in a mapping", "type")
             if wanted in self._nodes:
                 raise refused(f"node `{wanted}` is defined twice: {self._nodes[wanted].line} has it too", "unique")
             return wanted

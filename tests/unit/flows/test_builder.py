@@ -231,6 +231,7 @@ class TestErrors:
              "node `transform`: `params.value`: syntax error"),
             (lambda: flow.action(5), "tool `int`: use a function or a callable object, not `int`"),  # type: ignore[arg-type]
             (lambda: flow.action("core.wait", seconds=object()), "a `object` is not a JSON value"),
+            (lambda: flow.action("get", id=flow.input.order), "`id` is the id of the node: give a parameter of this"),  # type: ignore[arg-type]
             (lambda: check["small"], "node `condition`: unknown branch `small`: use `large` or `else`"),
             (flow.approval, "node `condition` has several handles: name one, as in `after=check['large']`"),
             (lambda: flow.start.to(other.start), "node `start` is of another flow"),

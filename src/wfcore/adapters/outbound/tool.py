@@ -78,7 +78,7 @@ def http_tool(guard: AddressGuard) -> Tool:
             raise ToolFailed(str(error), retryable=False) from None
         except RequestFailed as error:
             raise ToolFailed(str(error)) from None
-        return {"status": response.status, "headers": dict(response.headers), "body": _body(response)}
+        return {"status": response.status, "headers": dict(response.headers), "body": body_of(response)}
 
     return Tool(
         ID, run, "HTTP", DESCRIPTION, PARAMETERS, blocking=False, is_async=True, idempotent=True, output_schema=RESULT
@@ -92,7 +92,12 @@ def _request(params: Mapping[str, JSON], call: ToolCall) -> tuple[dict[str, str]
     """Headers and content. The caller's `content-type` and `idempotency-key` replace the defaults."""
     kind, content = _content(params.get("body"))
     given = {name: as_text(value) for name, value in as_object(params.get("headers", {})).items()}
-    return {"idempotency-key": quote(call.key, safe=_VISIBLE), **kind, **checked_headers(given)}, content
+    return {"idempotency-key": sent_key(call), **kind, **checked_headers(given)}, content
+
+
+def sent_key(call: ToolCall) -> str:
+    """The key of the effect as the value of a header."""
+    return quote(call.key, safe=_VISIBLE)
 
 
 def _content(body: JSON) -> tuple[dict[str, str], bytes | None]:
@@ -120,7 +125,7 @@ def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
 # The response
 
 
-def _body(response: "HttpResponse") -> JSON:
+def body_of(response: "HttpResponse") -> JSON:
     """JSON as its value (as text if invalid), text as a string, other content as base64, no content as null."""
     if not response.body:
         return None
