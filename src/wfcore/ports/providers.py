@@ -9,6 +9,7 @@ from msgspec import Struct
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import Malformed
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.effects import MODEL_FAILED
 from wfcore.domain.run.events import Event
 from wfcore.ports.journal import ExecutionRef
 
@@ -121,9 +122,12 @@ LONGEST_ARGUMENTS: Final = 1_000_000
 
 
 class ModelError(Exception):
-    """The provider refused, failed, or ended the stream early. A partial completion is never used."""
+    """The provider refused, failed, or ended the stream early. A partial completion is never used.
 
-    def __init__(self, message: str, *, retryable: bool = True, reason: str = "model_failed") -> None:
+    `reason` is `incomplete` for a stream that ended early: a run then calls the model again, by default up to twice.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = True, reason: str = MODEL_FAILED) -> None:
         super().__init__(message)
         self.message = message
         self.retryable = retryable

@@ -5,11 +5,12 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pydantic
 import pytest
-from bench import Bench, act, agent, eventually, graph, kinds, one, opened, why
+from bench import Bench, act, agent, deployed_skill, eventually, graph, kinds, one, opened, why
 
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.ports.providers import Delta, Finished, ModelError, ModelRequest, TextDelta, TokenUsage, ToolFailed
@@ -345,7 +346,7 @@ class TestAgents:
         ("data", "models", "message"),
         [
             ({"model": "other"}, {"default": Speaking()}, "the model `other` is not configured"),
-            ({}, {"default": Speaking(fails=9)}, "broke off"),
+            ({"retry": {"maxAttempts": 1}}, {"default": Speaking(fails=9)}, "broke off"),
             ({}, {"default": Speaking(reason="length")}, "the model ended with `length`"),
             ({"outputSchema": {"type": "object"}}, {"default": Speaking()}, "the answer does not fit `outputSchema`"),
         ],
@@ -354,6 +355,35 @@ class TestAgents:
         """A model that is missing, breaks off, stops early or says what does not fit fails the node."""
         async with opened("sqlite://", models=models) as bench:
             assert why(await bench.ran(one(agent(message="hi", **data))))[0].startswith(message)
+
+    @pytest.mark.parametrize("fails", [2, 3])
+    @pytest.mark.parametrize("target", ["node", "skill", "assistant"])
+    async def test_an_answer_that_breaks_off_is_requested_again(self, target: str, fails: int) -> None:
+        """Up to twice without a `maxAttempts`, in graphs, skills and chats; what had arrived is not part of it."""
+        model = Speaking(fails=fails)
+        async with opened("sqlite://", models={"default": model}) as bench:
+            if target == "node":
+                run = await bench.started(one(agent(message="hi")))
+            elif target == "skill":
+                run = await bench.core.runs.start(bench.me, skill=await deployed_skill(bench), message="hi")
+            else:
+                run = await bench.core.runs.chat(bench.me, message="hi")
+
+            async def retried(number: int) -> bool:
+                events = await bench.core.runs.events(bench.me, run.id)
+                errors = [event.data["error"] for event in events if event.kind == "node_retrying"]
+                return [error["info"]["reason"] for error in errors] == ["incomplete"] * number
+
+            for number in (1, 2):
+                await eventually(partial(retried, number))
+                bench.clock.advance(2)
+            ended = await bench.ended(run)
+            assert len(model.requests) == 3
+            assert await retried(2)
+            if fails == 2:
+                assert (ended.status, ended.output) == ("done", "one two three")
+            else:
+                assert why(ended) == ("broke off", "model_failed")
 
     async def test_an_answer_that_does_not_fit_leads_to_another_call(self) -> None:
         """Within `maxAttempts`, and then it is the object."""

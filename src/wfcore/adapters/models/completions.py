@@ -11,6 +11,7 @@ from typing import Any, Final
 from wfcore.domain.json.codec import dumps, fingerprint
 from wfcore.domain.kernel.json_readers import as_objects
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.effects import INCOMPLETE
 from wfcore.ports.providers import CallCollector, Delta, Finished, ModelError, TextDelta, TokenUsage, ToolCallDelta
 
 LONGEST_TEXT: Final = 1_000_000
@@ -43,7 +44,7 @@ class Completion(ABC):
     def finish(self) -> Iterable[Delta]:
         """The last deltas, after the end of the stream. Raises ModelError if the completion is incomplete."""
         if self._reason is None or self._surrogates:
-            raise ModelError("the stream ended before the model's response was complete")
+            raise ModelError("the stream ended before the model's response was complete", reason=INCOMPLETE)
         has_calls = len(self._calls) > 0
         reason = "tool_calls" if has_calls and self._reason == "stop" else self._reason
         if reason == "tool_calls" and not has_calls:

@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 import httpx2
 
 from wfcore.adapters.models.completions import Completion, unreadable
+from wfcore.domain.run.effects import INCOMPLETE
 from wfcore.ports.providers import Delta, ModelError, ModelRequest
 
 NO_KEY: Final = "none"
@@ -140,7 +141,8 @@ class RemoteModel(ABC):
         except TimeoutError:
             raise self._timed_out() from None
         except (self._sdk.APIError, httpx2.HTTPError) as error:
-            raise self._failed(error) from None
+            failed = self._failed(error)
+            raise ModelError(failed.message, retryable=failed.retryable, reason=INCOMPLETE) from None
         except Exception:  # noqa: BLE001  (the SDKs do not validate: malformed bytes can raise any error)
             raise unreadable() from None
 

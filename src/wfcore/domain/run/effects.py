@@ -38,6 +38,11 @@ class AttemptState(StrEnum):
 
 REQUESTED = AttemptState.requested
 
+INCOMPLETE = "incomplete"
+"""Reason of a failure: the answer of a model ended before it was complete."""
+MODEL_FAILED = "model_failed"
+"""Reason of a failure: a model did not give an answer."""
+
 LOOK_UP = "?"
 """In place of a digest: the definition is only read, for the approval that comes next."""
 

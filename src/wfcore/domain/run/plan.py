@@ -32,6 +32,9 @@ WAIT, TRANSFORM, FAIL, WORKFLOW = "core.wait", "core.transform", "core.fail", "c
 BUILT_IN = frozenset({WAIT, TRANSFORM, FAIL, WORKFLOW})
 """Built-in tools that the machine itself performs: by a timer, at once, or as a child."""
 
+INCOMPLETE_ATTEMPTS = 3
+"""How often a model is called, without a `maxAttempts`, when its answer ends before it is complete."""
+
 SERVED = "mcp."
 """How the ids of tools of MCP servers begin."""
 
@@ -107,6 +110,8 @@ class NodePlan:
     names_child: bool = False
     """Whether the graph itself names the workflow that an action calls."""
     retry: Retry = Retry()
+    incomplete_attempts: int = 1
+    """How often the model of an agent is called when its answer ends before it is complete."""
     timeout: float | None = None
     branches: tuple[tuple[str, Expression], ...] = ()
     message: Template | None = None
@@ -341,8 +346,13 @@ def _agent(data: Mapping[str, JSON]) -> dict[str, Any]:
         "schema": _schema(agent.output_schema),
         "composed": skill_id is not None,
         "retry": _retry(agent.retry),
+        "incomplete_attempts": _stated_attempts(agent.retry) or INCOMPLETE_ATTEMPTS,
         "timeout": given(agent.timeout_seconds),
     }
+
+
+def _stated_attempts(policy: RetryPolicy | UnsetType) -> int | None:
+    return None if isinstance(policy, UnsetType) else given(policy.max_attempts)
 
 
 def _approval(data: Mapping[str, JSON]) -> dict[str, Any]:

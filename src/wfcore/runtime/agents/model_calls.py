@@ -7,7 +7,7 @@ from contextlib import aclosing
 from wfcore.domain.kernel.json_readers import as_integer, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.cost import cost_of, to_money
-from wfcore.domain.run.effects import CallModel
+from wfcore.domain.run.effects import INCOMPLETE, MODEL_FAILED, CallModel
 from wfcore.ports.faults import own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import (
@@ -68,6 +68,8 @@ class ModelCalls:
         began = self._ports.clock.monotonic()
         try:
             await _receive(provider, request, completion, publisher)
+        except ModelError as error:
+            raise completion.broken_off(error) from None
         finally:
             if usage:
                 usage |= {"durationMs": self._ports.clock.monotonic() - began, **self._cost(usage)}
@@ -116,10 +118,17 @@ class _Completion:
                 if not self._usage:
                     self.add(TokenUsage())
 
+    def broken_off(self, error: ModelError) -> ModelError:
+        """The error of a stream, as that of an incomplete answer if the answer had begun."""
+        begun = bool(self.parts or self._calls)
+        if not (begun and error.retryable and error.reason == MODEL_FAILED):
+            return error
+        return ModelError(error.message, reason=INCOMPLETE)
+
     def output(self) -> JSON:
         """The whole completion. `ModelError` when it is incomplete."""
         if self._finished is None:
-            raise ModelError("the model's answer ended before it was complete")
+            raise ModelError("the model's answer ended before it was complete", reason=INCOMPLETE)
         reason, text = self._finished.reason, "".join(self.parts)
         if reason == "tool_calls" and self._request.tools:
             return {"text": text, "toolCalls": collect_calls(self._calls)}

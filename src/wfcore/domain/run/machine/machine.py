@@ -96,7 +96,7 @@ class Machine:
             return False
         if needs_person(effect, entry.reason, entry.info) or is_broken_off(effect, entry.reason):
             return False
-        return ends_run(find_frame(self.state, entry.within), effect, entry.retryable)
+        return ends_run(find_frame(self.state, entry.within), effect, entry.retryable, entry.reason)
 
     def take_events(self) -> list[Event]:
         """The events since the last call; empty when none are collected."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, tries
+from wfcore.domain.run.effects import INCOMPLETE, MODEL_FAILED, Address, CallModel, CallTool, Effect, tries
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.nodes import fail
 from wfcore.domain.run.machine.states.attempts import ATTEMPTS, AttemptEvent, drop, expect, moved
@@ -41,12 +41,12 @@ def request(run: RunState, frame: Frame, effect: Effect) -> None:
 def fail_attempt(run: RunState, frame: Frame, effect: Effect, message: str, reason: str, retryable: bool) -> None:
     """An attempt failed that its node made: try again, or fail the node."""
     node = frame.plan.nodes[effect.address[-3]]
-    if retryable and tries(effect) < node.retry.max_attempts:
+    if retryable and tries(effect) < most_attempts(node, effect, reason):
         retry(run, frame, effect, node.retry.delay_ms(tries(effect)), message, reason)
     else:
         drop(frame, effect.address)
         move(ATTEMPTS, effect.state, AttemptEvent.fail)
-        fail(run, frame, node, message, reason, effect=effect)
+        fail(run, frame, node, message, MODEL_FAILED if reason == INCOMPLETE else reason, effect=effect)
 
 
 def retry(run: RunState, frame: Frame, effect: Effect, delay: int, message: str, reason: str, **fields: Any) -> None:
@@ -59,9 +59,15 @@ def retry(run: RunState, frame: Frame, effect: Effect, delay: int, message: str,
     emit(run, frame, EventKind.node_retrying, retrying)
 
 
-def is_final(node: NodePlan, effect: Effect, retryable: bool) -> bool:
-    """Whether a failure of this attempt would end the frame of its node."""
-    return not node.catches and not (retryable and tries(effect) < node.retry.max_attempts)
+def most_attempts(node: NodePlan, effect: Effect, reason: str) -> int:
+    """How many attempts there can be when one has failed for this reason."""
+    incomplete = reason == INCOMPLETE and isinstance(effect, CallModel)
+    return node.incomplete_attempts if incomplete else node.retry.max_attempts
+
+
+def is_final(node: NodePlan, effect: Effect, retryable: bool, reason: str = "failed") -> bool:
+    """Whether a failure of this attempt for this reason would end the frame of its node."""
+    return not node.catches and not (retryable and tries(effect) < most_attempts(node, effect, reason))
 
 
 def needs_person(effect: Effect, reason: str, info: Mapping[str, JSON] | None) -> bool:

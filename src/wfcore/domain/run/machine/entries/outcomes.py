@@ -71,10 +71,10 @@ def fail_call(run: RunState, frame: Frame, effect: Effect, message: str, reason:
     agent_loop.end_call_in_error(run, frame, node, loop, step, message, reason)
 
 
-def ends_run(frame: Frame, effect: Effect, retryable: bool) -> bool:
+def ends_run(frame: Frame, effect: Effect, retryable: bool, reason: str = "failed") -> bool:
     """Whether a failure of this attempt would end the whole run: nothing in its frame or those around it catches it."""
     node, outer, opener = frame.plan.nodes[effect.address[-3]], frame.outer, frame.opener
-    if agent_loop.knows(frame, effect) or not is_final(node, effect, retryable):
+    if agent_loop.knows(frame, effect) or not is_final(node, effect, retryable, reason):
         return False
     return outer is None or opener is None or ends_run(outer, opener, True)
 
